@@ -1,0 +1,37 @@
+//! Records that cross the boundary between Steelyard's two planes.
+//!
+//! In: JSON text, or values that a program of the data plane measured. Out: JSON files whose shape is
+//! fixed by `schemas/*.schema.json` and whose golden examples are in `schemas/golden/`.
+//!
+//! Invariants: every record names its `schema_version` and `kind`; times are nanoseconds of
+//! `CLOCK_MONOTONIC` unless a name says otherwise; a value that could not be measured is `null` and has a
+//! reason beside it, never zero; a file appears under its name only when it is complete.
+//!
+//! Not here: measuring, deriving, and drawing.
+
+mod cache_stats;
+mod clock;
+mod error;
+mod io;
+mod load;
+mod machine;
+mod run;
+mod telemetry;
+mod verdict;
+mod version;
+
+pub use cache_stats::{CacheStats, CacheThread};
+pub use clock::{Clock, monotonic_ns};
+pub use error::RecordError;
+pub use io::{read, write_atomically};
+pub use load::{
+    IntervalRow, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests, LoadResult,
+    LoadSettings, LoadThread, QuantileValue, Tool,
+};
+pub use machine::{Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode};
+pub use run::{
+    Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,
+};
+pub use telemetry::{Column, ColumnKind, SelfCost, Source, Telemetry};
+pub use verdict::{Check, Level, Verdict};
+pub use version::{Kind, Record, check_version};

@@ -1,0 +1,245 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::version::{Kind, Record};
+use crate::{Clock, Verdict};
+
+/// What a load generator offered and what came back: `load.json`. Everything but `series` covers the
+/// measure phase only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// Schema version and kind.
+    #[serde(flatten)]
+    pub kind: Kind,
+    /// The program that wrote it.
+    pub tool: Tool,
+    /// Its command line.
+    pub command: Vec<String>,
+    /// Both clocks at the start.
+    pub clock: Clock,
+    /// What was asked for.
+    pub settings: LoadSettings,
+    /// Start of the measure phase.
+    pub begin_ns: u64,
+    /// End of the measure phase.
+    pub end_ns: u64,
+    /// Whether the load was stopped before its time.
+    pub interrupted: bool,
+    /// Counts over the measure phase.
+    pub requests: LoadRequests,
+    /// Counts by operation, `get` and `set` for a cache.
+    pub operations: BTreeMap<String, LoadOperations>,
+    /// Completed requests per second, errors excluded.
+    pub throughput_per_s: f64,
+    /// Requests per second that the schedule asked for, null in a closed loop.
+    pub offered_per_s: Option<f64>,
+    /// Completed over offered, null in a closed loop.
+    pub achieved_ratio: Option<f64>,
+    /// Bytes written to the server.
+    pub sent_bytes: u64,
+    /// Bytes read from the server.
+    pub received_bytes: u64,
+    /// Distributions.
+    pub latency: LoadLatency,
+    /// One row a second, warm-up and drain included.
+    pub series: Vec<IntervalRow>,
+    /// One row a thread.
+    pub threads: Vec<LoadThread>,
+    /// CPU used by the generator.
+    pub cpu: LoadCpu,
+    /// Whether the generator vouches for the result.
+    pub verdict: Verdict,
+}
+
+/// A program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// What was asked of the generator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadSettings {
+    /// Codec, such as `memcached`.
+    pub protocol: String,
+    /// Address and port.
+    pub target: String,
+    /// How bytes are moved: `uring` or `epoll`.
+    pub io: String,
+    /// Generator threads.
+    pub threads: u32,
+    /// Connections over all threads.
+    pub connections: u32,
+    /// Requests in flight per connection at most.
+    pub depth: u32,
+    /// `closed` or `open`.
+    pub r#loop: String,
+    /// `constant` or `poisson`, null in a closed loop.
+    pub arrival: Option<String>,
+    /// Offered rate, null in a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// Length of the warm-up, s; with `hold` its minimum.
+    pub warmup_s: f64,
+    /// Length of the measure phase, s.
+    pub duration_s: f64,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Number of keys.
+    pub keys: u64,
+    /// `uniform` or `zipf:EXPONENT`.
+    pub key_distribution: String,
+    /// Where key sizes come from: a number of bytes or a file's name.
+    pub key_sizes: String,
+    /// Where value sizes come from: a number of bytes or a file's name.
+    pub value_sizes: String,
+    /// Share of requests that store.
+    pub set_ratio: f64,
+}
+
+/// Requests of the measure phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadRequests {
+    /// Whose intended time fell in the phase.
+    pub intended: u64,
+    /// Put on the wire.
+    pub sent: u64,
+    /// Answered without an error.
+    pub completed: u64,
+    /// Answered with an error, or lost with their connection.
+    pub errors: u64,
+    /// Errors by what they were.
+    pub errors_by_kind: BTreeMap<String, u64>,
+    /// Not yet answered when the phase and its drain had ended.
+    pub outstanding_at_end: u64,
+    /// Intended but never sent, because too many were outstanding.
+    pub unsent: u64,
+}
+
+/// Counts of one operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadOperations {
+    /// Answered without an error.
+    pub completed: u64,
+    /// Keys found, null for operations that find nothing.
+    pub hits: Option<u64>,
+    /// Keys not found, null for operations that find nothing.
+    pub misses: Option<u64>,
+}
+
+/// Distributions of the measure phase, ns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadLatency {
+    /// From the intended time to the answer.
+    pub response: LatencySummary,
+    /// From the send to the answer.
+    pub service: LatencySummary,
+    /// From the intended time to the send.
+    pub lag: LatencySummary,
+}
+
+/// A distribution in figures; all null when it is empty.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// Values counted.
+    pub count: u64,
+    /// Smallest, ns.
+    pub min_ns: Option<u64>,
+    /// Largest, ns.
+    pub max_ns: Option<u64>,
+    /// Arithmetic mean, ns.
+    pub mean_ns: Option<f64>,
+    /// Standard deviation, ns.
+    pub stdev_ns: Option<f64>,
+    /// Median, ns.
+    pub p50_ns: Option<u64>,
+    /// 90th percentile, ns.
+    pub p90_ns: Option<u64>,
+    /// 95th percentile, ns.
+    pub p95_ns: Option<u64>,
+    /// 99th percentile, ns.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile, ns.
+    pub p999_ns: Option<u64>,
+    /// 99.99th percentile, ns.
+    pub p9999_ns: Option<u64>,
+    /// The whole curve, for drawing.
+    pub curve: Vec<QuantileValue>,
+}
+
+/// A point of a percentile curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct QuantileValue {
+    /// Quantile, 0 to 1.
+    pub quantile: f64,
+    /// Value at it, ns.
+    pub value_ns: u64,
+}
+
+/// One second of load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalRow {
+    /// Start of the interval.
+    pub begin_ns: u64,
+    /// End of the interval.
+    pub end_ns: u64,
+    /// `warmup`, `measure` or `drain`.
+    pub phase: String,
+    /// Answers without an error.
+    pub completed: u64,
+    /// Errors.
+    pub errors: u64,
+    /// Keys found.
+    pub hits: u64,
+    /// Keys not found.
+    pub misses: u64,
+    /// Bytes written to the server.
+    pub sent_bytes: u64,
+    /// Bytes read from the server.
+    pub received_bytes: u64,
+    /// Median response time, null without answers.
+    pub response_p50_ns: Option<u64>,
+    /// 99th percentile of response time, null without answers.
+    pub response_p99_ns: Option<u64>,
+    /// 99.9th percentile of response time, null without answers.
+    pub response_p999_ns: Option<u64>,
+    /// Median service time, null without answers.
+    pub service_p50_ns: Option<u64>,
+    /// 99th percentile of service time, null without answers.
+    pub service_p99_ns: Option<u64>,
+    /// 99th percentile of schedule lag, null without sends.
+    pub lag_p99_ns: Option<u64>,
+}
+
+/// What one generator thread did in the measure phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadThread {
+    /// Number, from 0.
+    pub index: u32,
+    /// Requests it completed.
+    pub completed: u64,
+    /// User CPU time, s.
+    pub cpu_user_s: f64,
+    /// System CPU time, s.
+    pub cpu_system_s: f64,
+    /// CPU time over wall time, 0 to 1.
+    pub busy_ratio: f64,
+}
+
+/// CPU used by the generator in the measure phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadCpu {
+    /// User CPU time, s.
+    pub user_s: f64,
+    /// System CPU time, s.
+    pub system_s: f64,
+    /// Completed requests per second of the generator's CPU time, null without CPU time.
+    pub requests_per_cpu_s: Option<f64>,
+}
+
+impl Record for LoadResult {
+    const KIND: &'static str = "load_result";
+}

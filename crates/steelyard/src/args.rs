@@ -1,0 +1,86 @@
+//! Values on command lines: sizes, durations, CPU lists. Each parser is a `clap` value parser.
+
+use std::time::Duration;
+
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+/// A size such as `1GiB`, `512MiB`, `64kB` or `4096` (bytes).
+///
+/// ```
+/// assert_eq!(steelyard::args::bytes("1.5KiB"), Ok(1536));
+/// assert!(steelyard::args::bytes("a lot").is_err());
+/// ```
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_number(text);
+    let factor: f64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kib" | "k" => 1024.0,
+        "mib" | "m" => 1024.0 * 1024.0,
+        "gib" | "g" => 1024.0 * 1024.0 * 1024.0,
+        "tib" | "t" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        "tb" => 1e12,
+        _ => {
+            return Err(format!(
+                "unknown unit {unit:?}: use B, KiB, MiB, GiB, kB, MB, GB"
+            ));
+        }
+    };
+    let value: f64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is not a size such as 512MiB"))?;
+    Ok((value * factor).round() as u64)
+}
+
+/// A duration such as `10ms`, `1.5s`, `2m` or `1h`; a bare `0` is allowed, other numbers need a unit.
+///
+/// ```
+/// assert_eq!(steelyard::args::duration("10ms").unwrap().as_millis(), 10);
+/// assert!(steelyard::args::duration("10").is_err());
+/// ```
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split_number(text);
+    let value: f64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is not a duration such as 10ms or 2m"))?;
+    let seconds = match unit {
+        "ns" => value / 1e9,
+        "us" => value / 1e6,
+        "ms" => value / 1e3,
+        "s" => value,
+        "m" | "min" => value * 60.0,
+        "h" => value * 3600.0,
+        "" if value == 0.0 => 0.0,
+        _ => return Err(format!("{text:?} needs a unit: ns, us, ms, s, m or h")),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text:?}: {error}"))
+}
+
+/// A list of CPUs in the kernel's notation, such as `0-3,8`, in the order given.
+///
+/// ```
+/// assert_eq!(steelyard::args::cpu_list("0-2,5"), Ok(vec![0, 1, 2, 5]));
+/// assert!(steelyard::args::cpu_list("3-1").is_err());
+/// ```
+pub fn cpu_list(text: &str) -> Result<Vec<usize>, String> {
+    let bad = || format!("{text:?} is not a CPU list such as 0-3,8");
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: usize = first.trim().parse().map_err(|_| bad())?;
+        let last: usize = last.trim().parse().map_err(|_| bad())?;
+        // 64 Ki CPUs is more than any Linux supports; the bound keeps a typing error from filling memory.
+        if first > last || last >= 65_536 {
+            return Err(bad());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(cpus)
+}

@@ -1,0 +1,93 @@
+//! What the executables of the data plane share: exit codes, argument values, and ties to the parent process.
+//!
+//! Not here: anything that measures or serves; each `src/bin/steelyard-*.rs` is a short `main` over the
+//! crate of its name.
+
+pub mod args;
+pub mod process;
+
+use std::process::ExitCode;
+
+/// How a program ended, as documented for every `steelyard-*` executable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done.
+    Ok,
+    /// 1: done, and the answer is no.
+    No,
+    /// 2: the arguments do not fit.
+    Usage,
+    /// 3: the machine lacks something.
+    Environment,
+    /// 4: the work failed.
+    Failed,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Ok => Self::from(0),
+            Exit::No => Self::from(1),
+            Exit::Usage => Self::from(2),
+            Exit::Environment => Self::from(3),
+            Exit::Failed => Self::from(4),
+        }
+    }
+}
+
+/// A failure that the user is told in one line, with the exit code it ends in.
+#[derive(Debug)]
+pub struct Failure {
+    /// Exit code.
+    pub exit: Exit,
+    /// What happened.
+    pub error: anyhow::Error,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure that ends in `exit`.
+    pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            exit,
+            error: error.into(),
+            hint: None,
+        }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::new(Exit::Failed, error)
+    }
+}
+
+/// Runs a program's body and turns its end into an exit code, with one line on standard error for a failure.
+pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    match body() {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            let hint = failure
+                .hint
+                .map(|hint| format!(": {hint}"))
+                .unwrap_or_default();
+            // `:#` joins the chain of causes, so that one line holds all of it.
+            eprintln!("{name}: {:#}{hint}", failure.error);
+            failure.exit.into()
+        }
+    }
+}
