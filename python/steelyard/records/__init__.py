@@ -1,0 +1,89 @@
+"""Records that cross the boundary between the two planes.
+
+In: JSON files written by either plane. Out: typed, checked values, and files that appear under their name
+only when complete. The shapes are the same as in ``crates/record``; ``schemas/`` holds the JSON Schemas
+generated from these models and the golden records that both languages' tests read.
+
+Invariants: times are nanoseconds of ``CLOCK_MONOTONIC`` unless a name says otherwise; what could not be
+measured is ``None`` with a reason beside it, never 0; an unknown major version is refused.
+
+Not here: measuring, deriving, drawing.
+"""
+
+from steelyard.records.cache_stats import CacheStats, CacheThread
+from steelyard.records.io import SCHEMA_VERSION, Record, load, load_lines, parse, save
+from steelyard.records.load import (
+    IntervalRow,
+    LatencySummary,
+    LoadCpu,
+    LoadLatency,
+    LoadOperations,
+    LoadRequests,
+    LoadResult,
+    LoadSettings,
+    LoadThread,
+    QuantileValue,
+    Tool,
+)
+from steelyard.records.machine import Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode
+from steelyard.records.run import (
+    Cpus,
+    Metric,
+    Orchestrator,
+    Parameter,
+    Phase,
+    Process,
+    Run,
+    RunStatus,
+    Series,
+)
+from steelyard.records.telemetry import Column, ColumnKind, SelfCost, Source, Telemetry
+from steelyard.records.values import Check, Clock, Level, Verdict
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Cache",
+    "CacheStats",
+    "CacheThread",
+    "Check",
+    "Clock",
+    "Column",
+    "ColumnKind",
+    "Cpu",
+    "Cpus",
+    "Disk",
+    "Interface",
+    "IntervalRow",
+    "Kernel",
+    "LatencySummary",
+    "Level",
+    "LoadCpu",
+    "LoadLatency",
+    "LoadOperations",
+    "LoadRequests",
+    "LoadResult",
+    "LoadSettings",
+    "LoadThread",
+    "Machine",
+    "Memory",
+    "Metric",
+    "NumaNode",
+    "Orchestrator",
+    "Parameter",
+    "Phase",
+    "Process",
+    "QuantileValue",
+    "Record",
+    "Run",
+    "RunStatus",
+    "SelfCost",
+    "Series",
+    "Source",
+    "Telemetry",
+    "Tool",
+    "Verdict",
+    "load",
+    "load_lines",
+    "parse",
+    "save",
+]

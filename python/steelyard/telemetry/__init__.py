@@ -1,0 +1,1 @@
+"""Steelyard's telemetry package."""

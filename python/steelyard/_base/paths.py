@@ -1,0 +1,53 @@
+"""Where shipped files and the data plane's executables are, in a checkout as in an installed wheel."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from steelyard._base.errors import EnvironmentLacksError
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def _shipped(in_checkout: str, in_wheel: str) -> Path:
+    wheel = _PACKAGE / in_wheel
+    if wheel.is_dir():
+        return wheel
+    checkout = _PACKAGE.parent.parent / in_checkout
+    if checkout.is_dir():
+        return checkout
+    raise EnvironmentLacksError(
+        f"Steelyard's {in_checkout}/ folder is in neither {wheel} nor {checkout}",
+        hint="install Steelyard again: make build",
+    )
+
+
+def data_dir() -> Path:
+    """Return the folder of distributions and baselines."""
+    return _shipped("data", "_data")
+
+
+def schemas_dir() -> Path:
+    """Return the folder of JSON Schemas and golden records."""
+    return _shipped("schemas", "_schemas")
+
+
+def executable(name: str) -> Path:
+    """Return the path of one of the data plane's executables, such as ``steelyard-load``.
+
+    Looked for in ``$STEELYARD_BIN_DIR``, then beside this interpreter, then in ``PATH``.
+    Raises EnvironmentLacksError when there is none.
+    """
+    chosen = os.environ.get("STEELYARD_BIN_DIR")
+    folders = [Path(chosen)] if chosen else [Path(sys.executable).parent]
+    for folder in folders:
+        path = folder / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    found = None if chosen else shutil.which(name)
+    if found:
+        return Path(found)
+    raise EnvironmentLacksError(
+        f"the executable {name} is not in {', '.join(map(str, folders))}", hint="build it: make build"
+    )

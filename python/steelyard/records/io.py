@@ -1,0 +1,109 @@
+"""Records in files: read with their version checked, written under a temporary name and renamed."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from steelyard._base import RecordError, WorkloadFailedError
+from steelyard.records.values import Value
+
+SCHEMA_VERSION = "1.0"
+"""The version that this Steelyard writes. Readers accept any minor version of the same major one."""
+
+_MAJOR = int(SCHEMA_VERSION.split(".")[0])
+
+
+class Record(Value):
+    """A record that stands in a file (or a line) of its own and names its kind and version."""
+
+    KIND: ClassVar[str]
+
+    schema_version: str = Field(default=SCHEMA_VERSION, pattern=r"^\d+\.\d+$")
+    kind: str = Field(default="")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_kind(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "kind" not in data:
+            return {**data, "kind": cls.KIND}
+        return data
+
+
+R = TypeVar("R", bound=Record)
+
+
+def parse(model: type[R], text: str | bytes, *, where: str) -> R:
+    """Return the record in ``text``; ``where`` names its origin in errors.
+
+    Raises RecordError, in one line, for text that is not JSON, another kind, an unknown major version, or a
+    field that does not fit.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise RecordError(f"{where}: not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise RecordError(f"{where}: not a {model.KIND} record")
+    kind, version = data.get("kind"), data.get("schema_version")
+    if kind != model.KIND:
+        raise RecordError(f"{where}: this is a {kind!r} record, expected {model.KIND!r}")
+    match = re.fullmatch(r"(\d+)\.(\d+)", version) if isinstance(version, str) else None
+    if match is None or int(match[1]) != _MAJOR:
+        raise RecordError(
+            f"{where}: schema version {version} of {model.KIND} is not supported"
+            f" (this program reads {_MAJOR}.x)",
+            hint="use the Steelyard that wrote it, or a newer one",
+        )
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecordError(f"{where}: not a {model.KIND} record: {place}: {first['msg']}") from error
+
+
+def load(model: type[R], path: Path) -> R:
+    """Return the record in the file ``path``.
+
+    Raises RecordError as `parse` does, and when the file is unreadable.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror}") from error
+    return parse(model, text, where=str(path))
+
+
+def load_lines(model: type[R], path: Path) -> Iterator[R]:
+    """Yield the records of a JSON-lines file; a last line that was cut off by a kill is left out."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror}") from error
+    # What stands after the last newline is a line whose writer was stopped in the middle of it.
+    for number, line in enumerate(lines[:-1], start=1):
+        if line.strip():
+            yield parse(model, line, where=f"{path}:{number}")
+
+
+def save(record: Record, path: Path) -> None:
+    """Write ``record`` to ``path`` so that the name never shows a part of it.
+
+    Raises WorkloadFailedError when it cannot be written.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(record.model_dump_json(indent=2))
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise WorkloadFailedError(f"{path}: cannot be written: {error.strerror}") from error

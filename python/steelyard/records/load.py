@@ -1,0 +1,179 @@
+"""What a load generator offered and what came back. The same shape as ``crates/record/src/load.rs``."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from steelyard.records.io import Record
+from steelyard.records.values import Clock, Count, Value, Verdict
+
+
+class Tool(Value):
+    """A program."""
+
+    name: str = Field(description="Its name")
+    version: str = Field(description="Its version")
+
+
+class LoadSettings(Value):
+    """What was asked of the generator."""
+
+    protocol: str = Field(description="Codec, such as `memcached`")
+    target: str = Field(description="Address and port")
+    io: str = Field(description="How bytes are moved: `uring` or `epoll`")
+    threads: Count = Field(description="Generator threads")
+    connections: Count = Field(description="Connections over all threads")
+    depth: Count = Field(description="Requests in flight per connection at most")
+    loop: str = Field(description="`closed` or `open`")
+    arrival: str | None = Field(default=None, description="`constant` or `poisson`, null in a closed loop")
+    rate_per_s: float | None = Field(default=None, description="Offered rate, null in a closed loop")
+    warmup_s: float = Field(description="Length of the warm-up, s; with `hold` its minimum")
+    duration_s: float = Field(description="Length of the measure phase, s")
+    seed: Count = Field(description="Seed of every random choice")
+    keys: Count = Field(description="Number of keys")
+    key_distribution: str = Field(description="`uniform` or `zipf:EXPONENT`")
+    key_sizes: str = Field(description="Where key sizes come from: a number of bytes or a file's name")
+    value_sizes: str = Field(description="Where value sizes come from: a number of bytes or a file's name")
+    set_ratio: float = Field(description="Share of requests that store")
+
+
+class LoadRequests(Value):
+    """Requests of the measure phase."""
+
+    intended: Count = Field(description="Whose intended time fell in the phase")
+    sent: Count = Field(description="Put on the wire")
+    completed: Count = Field(description="Answered without an error")
+    errors: Count = Field(description="Answered with an error, or lost with their connection")
+    errors_by_kind: dict[str, Count] = Field(description="Errors by what they were")
+    outstanding_at_end: Count = Field(description="Not yet answered when the phase and its drain had ended")
+    unsent: Count = Field(description="Intended but never sent, because too many were outstanding")
+
+
+class LoadOperations(Value):
+    """Counts of one operation."""
+
+    completed: Count = Field(description="Answered without an error")
+    hits: Count | None = Field(default=None, description="Keys found, null for operations that find nothing")
+    misses: Count | None = Field(
+        default=None, description="Keys not found, null for operations that find nothing"
+    )
+
+
+class QuantileValue(Value):
+    """A point of a percentile curve."""
+
+    quantile: float = Field(description="Quantile, 0 to 1")
+    value_ns: Count = Field(description="Value at it, ns")
+
+
+class LatencySummary(Value):
+    """A distribution in figures; all null when it is empty."""
+
+    count: Count = Field(description="Values counted")
+    min_ns: Count | None = Field(default=None, description="Smallest, ns")
+    max_ns: Count | None = Field(default=None, description="Largest, ns")
+    mean_ns: float | None = Field(default=None, description="Arithmetic mean, ns")
+    stdev_ns: float | None = Field(default=None, description="Standard deviation, ns")
+    p50_ns: Count | None = Field(default=None, description="Median, ns")
+    p90_ns: Count | None = Field(default=None, description="90th percentile, ns")
+    p95_ns: Count | None = Field(default=None, description="95th percentile, ns")
+    p99_ns: Count | None = Field(default=None, description="99th percentile, ns")
+    p999_ns: Count | None = Field(default=None, description="99.9th percentile, ns")
+    p9999_ns: Count | None = Field(default=None, description="99.99th percentile, ns")
+    curve: list[QuantileValue] = Field(description="The whole curve, for drawing")
+
+
+class LoadLatency(Value):
+    """Distributions of the measure phase, ns."""
+
+    response: LatencySummary = Field(description="From the intended time to the answer")
+    service: LatencySummary = Field(description="From the send to the answer")
+    lag: LatencySummary = Field(description="From the intended time to the send")
+
+
+class IntervalRow(Value):
+    """One second of load."""
+
+    begin_ns: Count = Field(description="Start of the interval")
+    end_ns: Count = Field(description="End of the interval")
+    phase: str = Field(description="`warmup`, `measure` or `drain`")
+    completed: Count = Field(description="Answers without an error")
+    errors: Count = Field(description="Errors")
+    hits: Count = Field(description="Keys found")
+    misses: Count = Field(description="Keys not found")
+    sent_bytes: Count = Field(description="Bytes written to the server")
+    received_bytes: Count = Field(description="Bytes read from the server")
+    response_p50_ns: Count | None = Field(
+        default=None, description="Median response time, null without answers"
+    )
+    response_p99_ns: Count | None = Field(
+        default=None, description="99th percentile of response time, null without answers"
+    )
+    response_p999_ns: Count | None = Field(
+        default=None, description="99.9th percentile of response time, null without answers"
+    )
+    service_p50_ns: Count | None = Field(
+        default=None, description="Median service time, null without answers"
+    )
+    service_p99_ns: Count | None = Field(
+        default=None, description="99th percentile of service time, null without answers"
+    )
+    lag_p99_ns: Count | None = Field(
+        default=None, description="99th percentile of schedule lag, null without sends"
+    )
+
+
+class LoadThread(Value):
+    """What one generator thread did in the measure phase."""
+
+    index: Count = Field(description="Number, from 0")
+    completed: Count = Field(description="Requests it completed")
+    cpu_user_s: float = Field(description="User CPU time, s")
+    cpu_system_s: float = Field(description="System CPU time, s")
+    busy_ratio: float = Field(description="CPU time over wall time, 0 to 1")
+
+
+class LoadCpu(Value):
+    """CPU used by the generator in the measure phase."""
+
+    user_s: float = Field(description="User CPU time, s")
+    system_s: float = Field(description="System CPU time, s")
+    requests_per_cpu_s: float | None = Field(
+        default=None,
+        description="Completed requests per second of the generator's CPU time, null without CPU time",
+    )
+
+
+class LoadResult(Record):
+    """What a load generator offered and what came back: ``load.json``.
+
+    Everything but ``series`` covers the measure phase only.
+    """
+
+    KIND: ClassVar[str] = "load_result"
+
+    tool: Tool = Field(description="The program that wrote it")
+    command: list[str] = Field(description="Its command line")
+    clock: Clock = Field(description="Both clocks at the start")
+    settings: LoadSettings = Field(description="What was asked for")
+    begin_ns: Count = Field(description="Start of the measure phase")
+    end_ns: Count = Field(description="End of the measure phase")
+    interrupted: bool = Field(description="Whether the load was stopped before its time")
+    requests: LoadRequests = Field(description="Counts over the measure phase")
+    operations: dict[str, LoadOperations] = Field(
+        description="Counts by operation, `get` and `set` for a cache"
+    )
+    throughput_per_s: float = Field(description="Completed requests per second, errors excluded")
+    offered_per_s: float | None = Field(
+        default=None, description="Requests per second that the schedule asked for, null in a closed loop"
+    )
+    achieved_ratio: float | None = Field(
+        default=None, description="Completed over offered, null in a closed loop"
+    )
+    sent_bytes: Count = Field(description="Bytes written to the server")
+    received_bytes: Count = Field(description="Bytes read from the server")
+    latency: LoadLatency = Field(description="Distributions")
+    series: list[IntervalRow] = Field(description="One row a second, warm-up and drain included")
+    threads: list[LoadThread] = Field(description="One row a thread")
+    cpu: LoadCpu = Field(description="CPU used by the generator")
+    verdict: Verdict = Field(description="Whether the generator vouches for the result")
