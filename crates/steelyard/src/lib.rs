@@ -1,10 +1,9 @@
-//! What the executables of the data plane share: exit codes, argument values, and ties to the parent process.
+//! What the executables of the data plane share: exit codes and argument values.
 //!
 //! Not here: anything that measures or serves; each `src/bin/steelyard-*.rs` is a short `main` over the
 //! crate of its name.
 
 pub mod args;
-pub mod process;
 
 use std::process::ExitCode;
 

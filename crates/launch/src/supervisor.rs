@@ -1,0 +1,261 @@
+//! The supervisor: one command, all its descendants, one parent.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// How to run a command.
+#[derive(Debug, Clone)]
+pub struct Supervision {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// CPUs it may use, all when None.
+    pub cpus: Option<Vec<usize>>,
+    /// End the command when the process that started the supervisor ends.
+    pub die_with_parent: bool,
+    /// Time between asking the command to end and killing it.
+    pub grace: Duration,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signalled(i32),
+}
+
+impl Ended {
+    /// The code a shell would report: the exit code, or 128 + the signal.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Exited(code) => code as u8,
+            Self::Signalled(signal) => (128 + signal) as u8,
+        }
+    }
+}
+
+/// Why a command could not be supervised.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// No command was given.
+    #[error("no command given")]
+    NoCommand,
+    /// The command could not be started.
+    #[error("{command}: {source}")]
+    Start {
+        /// The program.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The parent ended before the command was started.
+    #[error("the parent process has ended")]
+    Orphaned,
+    /// A system call that cannot be done without failed.
+    #[error("{call}: {source}")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn system(call: &'static str) -> LaunchError {
+    LaunchError::System {
+        call,
+        source: io::Error::last_os_error(),
+    }
+}
+
+/// Asks the kernel to send `signal` to this process when its parent ends; an error when it already has.
+///
+/// `parent` is the id of the parent before the call, by which an end in between is noticed.
+/// Source: prctl(2), PR_SET_PDEATHSIG. The parent is the *thread* that started us.
+pub fn die_with_parent(signal: i32, parent: i32) -> Result<(), LaunchError> {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } != 0 {
+        return Err(system("prctl(PR_SET_PDEATHSIG)"));
+    }
+    // SAFETY: getppid has no preconditions.
+    if unsafe { libc::getppid() } != parent {
+        return Err(LaunchError::Orphaned);
+    }
+    Ok(())
+}
+
+/// The signals the supervisor waits for instead of being ended by them.
+fn awaited_signals() -> libc::sigset_t {
+    // SAFETY: sigset_t is plain data, and sigemptyset initialises it before it is read.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            libc::sigaddset(&mut set, signal);
+        }
+        set
+    }
+}
+
+/// Runs a command to its end, and everything that descends from it.
+pub fn supervise(supervision: &Supervision) -> Result<Ended, LaunchError> {
+    // SAFETY: getppid has no preconditions.
+    let parent = unsafe { libc::getppid() };
+    let signals = awaited_signals();
+    // SAFETY: `signals` is initialised, and the old mask is not asked for.
+    if unsafe { libc::sigprocmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut()) } != 0 {
+        return Err(system("sigprocmask"));
+    }
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes a flag and touches no memory of ours.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } != 0 {
+        return Err(system("prctl(PR_SET_CHILD_SUBREAPER)"));
+    }
+    if supervision.die_with_parent {
+        die_with_parent(libc::SIGTERM, parent)?;
+    }
+    let child = start(supervision, signals)?;
+    let ended = wait(&child, supervision.grace, &signals)?;
+    end_descendants();
+    Ok(ended)
+}
+
+fn start(supervision: &Supervision, blocked: libc::sigset_t) -> Result<Child, LaunchError> {
+    let (program, arguments) = supervision
+        .command
+        .split_first()
+        .ok_or(LaunchError::NoCommand)?;
+    let cpus = supervision.cpus.clone();
+    // SAFETY: getpid has no preconditions.
+    let supervisor = unsafe { libc::getpid() };
+    let mut command = Command::new(program);
+    command.args(arguments).process_group(0);
+    // SAFETY: between fork and exec only async-signal-safe calls are made (prctl, getppid, sigprocmask,
+    // sched_setaffinity). The supervisor has one thread, so the allocations of `pin_to_cpus` and of an
+    // error cannot meet a lock that another thread held at the fork.
+    unsafe {
+        command.pre_exec(move || {
+            die_with_parent(libc::SIGKILL, supervisor).map_err(io::Error::other)?;
+            if libc::sigprocmask(libc::SIG_UNBLOCK, &blocked, std::ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            cpus.as_deref().map_or(Ok(()), crate::pin_to_cpus)
+        });
+    }
+    command.spawn().map_err(|source| LaunchError::Start {
+        command: program.clone(),
+        source,
+    })
+}
+
+/// Waits for the command, forwarding requests to end and enforcing the grace time.
+fn wait(child: &Child, grace: Duration, signals: &libc::sigset_t) -> Result<Ended, LaunchError> {
+    let main = child.id() as i32;
+    let mut deadline: Option<Instant> = None;
+    loop {
+        if let Some(ended) = reap(main) {
+            return Ok(ended);
+        }
+        let signal = next_signal(signals, deadline)?;
+        match signal {
+            Some(libc::SIGCHLD) => {}
+            Some(request) => {
+                // A terminal's Ctrl-C reaches only the foreground group, which the command is not in.
+                // SAFETY: the group is the command's own, and the command is not yet reaped.
+                unsafe { libc::kill(-main, request) };
+                deadline.get_or_insert_with(|| Instant::now() + grace);
+            }
+            None => {
+                // SAFETY: as above.
+                unsafe { libc::kill(-main, libc::SIGKILL) };
+                deadline = None;
+            }
+        }
+    }
+}
+
+/// The next awaited signal, or None when the deadline passed first.
+fn next_signal(
+    signals: &libc::sigset_t,
+    deadline: Option<Instant>,
+) -> Result<Option<i32>, LaunchError> {
+    loop {
+        let signal = match deadline {
+            // SAFETY: `signals` is initialised; no further information is asked for.
+            None => unsafe { libc::sigwaitinfo(signals, std::ptr::null_mut()) },
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let timeout = libc::timespec {
+                    tv_sec: left.as_secs() as libc::time_t,
+                    tv_nsec: left.subsec_nanos() as libc::c_long,
+                };
+                // SAFETY: both pointers are to initialised values that outlive the call.
+                unsafe { libc::sigtimedwait(signals, std::ptr::null_mut(), &timeout) }
+            }
+        };
+        if signal > 0 {
+            return Ok(Some(signal));
+        }
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::EAGAIN) => return Ok(None),
+            Some(libc::EINTR) => {}
+            _ => return Err(system("sigtimedwait")),
+        }
+    }
+}
+
+/// Reaps every ended child, adopted ones too; the main one's end if it was among them.
+fn reap(main: i32) -> Option<Ended> {
+    let mut ended = None;
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place for the status.
+        let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+        if pid <= 0 {
+            return ended;
+        }
+        if pid == main {
+            ended = Some(if libc::WIFSIGNALED(status) {
+                Ended::Signalled(libc::WTERMSIG(status))
+            } else {
+                Ended::Exited(libc::WEXITSTATUS(status))
+            });
+        }
+    }
+}
+
+/// Kills what the command left behind. Each round kills our children; theirs are then adopted by us and
+/// fall in the next round, so that the loop ends when nothing descends from us.
+fn end_descendants() {
+    loop {
+        for pid in children() {
+            // SAFETY: `pid` is an unreaped child of ours, so its number cannot have passed to another.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        // SAFETY: a null status pointer is allowed.
+        let pid = unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
+        if pid < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return;
+        }
+    }
+}
+
+/// Our children by a scan of /proc, which works on kernels without CONFIG_PROC_CHILDREN too.
+fn children() -> Vec<i32> {
+    let own = std::process::id().to_string();
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // The command name may hold spaces and brackets; what follows its last bracket is fixed:
+            // state, then the parent's id (proc(5)).
+            let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+            fields.split_ascii_whitespace().nth(1) == Some(own.as_str())
+        })
+        .collect()
+}

@@ -1,0 +1,86 @@
+//! `steelyard-exec`: runs a command so that nothing of it outlives its starter.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use steelyard::args;
+use steelyard_launch::{LaunchError, Supervision, supervise};
+
+/// Run a command in a process group of its own, on chosen CPUs, and leave nothing of it behind.
+///
+/// The exit code is the command's, or 128 + the signal that ended it; 125 when the supervisor failed,
+/// 126 when the command could not be run, 127 when there is no such command.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// CPUs the command may use, such as 0-3,8
+    #[arg(long, value_parser = cpus)]
+    cpus: Option<CpuList>,
+    /// End the command when the process that started this one ends
+    #[arg(long)]
+    die_with_parent: bool,
+    /// Time between asking the command to end and killing it
+    #[arg(long, default_value = "5s", value_parser = args::duration)]
+    grace: Duration,
+    /// Write the command's output, both streams, to this file
+    #[arg(long)]
+    log: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, required = true)]
+    command: Vec<String>,
+}
+
+#[derive(Clone)]
+struct CpuList(Vec<usize>);
+
+fn cpus(text: &str) -> Result<CpuList, String> {
+    args::cpu_list(text).map(CpuList)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(path) = &arguments.log
+        && let Err(error) = redirect_output(path)
+    {
+        eprintln!("steelyard-exec: {}: {error}", path.display());
+        return ExitCode::from(125);
+    }
+    let supervision = Supervision {
+        command: arguments.command,
+        cpus: arguments.cpus.map(|list| list.0),
+        die_with_parent: arguments.die_with_parent,
+        grace: arguments.grace,
+    };
+    match supervise(&supervision) {
+        Ok(ended) => ExitCode::from(ended.code()),
+        Err(error) => {
+            eprintln!("steelyard-exec: {error}");
+            ExitCode::from(match error {
+                LaunchError::Start { source, .. }
+                    if source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    127
+                }
+                LaunchError::Start { .. } => 126,
+                _ => 125,
+            })
+        }
+    }
+}
+
+fn redirect_output(path: &std::path::Path) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)?;
+    for stream in [1, 2] {
+        // SAFETY: both descriptors are open, and nothing of this process has written to them yet.
+        if unsafe { libc::dup2(file.as_raw_fd(), stream) } < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! `steelyard-exec` with real processes: nothing may outlive its starter, however it ends.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const EXEC: &str = env!("CARGO_BIN_EXE_steelyard-exec");
+
+fn alive(pid: i32) -> bool {
+    // A zombie has ended; only its parent has not asked yet.
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        let state = stat.rsplit_once(')').map_or("", |(_, rest)| rest).trim();
+        !state.starts_with('Z')
+    })
+}
+
+fn wait_until_gone(pid: i32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while alive(pid) {
+        assert!(Instant::now() < deadline, "process {pid} is still alive");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Starts `steelyard-exec ARGS`, and reads as many process ids as the script prints.
+fn start(arguments: &[&str], script: &str, count: usize) -> (Child, Vec<i32>) {
+    let mut child = Command::new(EXEC)
+        .args(arguments)
+        .args(["--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("steelyard-exec starts");
+    let output = BufReader::new(child.stdout.take().expect("piped"));
+    let pids = output
+        .lines()
+        .take(count)
+        .map(|line| line.expect("text").trim().parse().expect("a process id"))
+        .collect();
+    (child, pids)
+}
+
+fn signal(pid: u32, signal: i32) {
+    // SAFETY: kill touches no memory; the process is an unreaped child of the test.
+    assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
+}
+
+/// A shell that prints its own id and that of a grandchild in a session of its own.
+const ESCAPING: &str = "setsid sh -c 'echo $$; exec sleep 1000' & echo $$; wait";
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    let status = Command::new(EXEC)
+        .args(["--", "sh", "-c", "exit 7"])
+        .status()
+        .expect("starts");
+    assert_eq!(status.code(), Some(7));
+    let status = Command::new(EXEC)
+        .args(["--", "sh", "-c", "kill -9 $$"])
+        .status()
+        .expect("starts");
+    assert_eq!(status.code(), Some(137));
+    let status = Command::new(EXEC)
+        .args(["--", "/no/such/command"])
+        .stderr(Stdio::null())
+        .status()
+        .expect("starts");
+    assert_eq!(status.code(), Some(127));
+}
+
+#[test]
+fn a_grandchild_in_another_session_goes_with_the_command() {
+    let (mut child, pids) = start(
+        &[],
+        "setsid sh -c 'echo $$; exec sleep 1000' & read -r _ < /dev/null; sleep 0.2; exit 3",
+        1,
+    );
+    assert_eq!(child.wait().expect("waits").code(), Some(3));
+    wait_until_gone(pids[0]);
+}
+
+#[test]
+fn sigterm_ends_the_command_and_what_it_started() {
+    let (mut child, pids) = start(&[], ESCAPING, 2);
+    signal(child.id(), libc::SIGTERM);
+    assert_eq!(child.wait().expect("waits").code(), Some(143));
+    for pid in pids {
+        wait_until_gone(pid);
+    }
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed_after_the_grace_time() {
+    let (mut child, pids) = start(
+        &["--grace", "50ms"],
+        "trap '' TERM; echo $$; while :; do sleep 1; done",
+        1,
+    );
+    signal(child.id(), libc::SIGTERM);
+    assert_eq!(child.wait().expect("waits").code(), Some(137));
+    wait_until_gone(pids[0]);
+}
+
+#[test]
+fn sigkill_of_the_starter_ends_everything() {
+    // The starter is a shell that runs steelyard-exec; killing it with SIGKILL gives it no chance to act.
+    let mut starter = Command::new("sh")
+        .args(["-c", r#""$@"; :"#, "sh", EXEC, "--die-with-parent", "--"])
+        .args(["sh", "-c", ESCAPING])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let output = BufReader::new(starter.stdout.take().expect("piped"));
+    let pids: Vec<i32> = output
+        .lines()
+        .take(2)
+        .map(|line| line.expect("text").parse().expect("a process id"))
+        .collect();
+    signal(starter.id(), libc::SIGKILL);
+    starter.wait().expect("waits");
+    for pid in pids {
+        wait_until_gone(pid);
+    }
+}
+
+#[test]
+fn sigkill_of_the_supervisor_ends_the_command() {
+    let (mut child, pids) = start(&[], "echo $$; exec sleep 1000", 1);
+    signal(child.id(), libc::SIGKILL);
+    child.wait().expect("waits");
+    wait_until_gone(pids[0]);
+}
+
+#[test]
+fn the_command_runs_on_the_cpus_it_was_given() {
+    let allowed = std::fs::read_to_string("/proc/self/status").expect("status");
+    let allowed = allowed
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .expect("listed")
+        .trim()
+        .split([',', '-'])
+        .next()
+        .expect("one CPU")
+        .to_owned();
+    let output = Command::new(EXEC)
+        .args([
+            "--cpus",
+            &allowed,
+            "--",
+            "grep",
+            "Cpus_allowed_list",
+            "/proc/self/status",
+        ])
+        .output()
+        .expect("starts");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(text.split_whitespace().last(), Some(allowed.as_str()));
+}
