@@ -1,0 +1,54 @@
+# Thin names for what the scripts do. Every target works on a fresh machine.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+PYTHON_VENV := .venv
+BIN := $(PYTHON_VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(CURDIR)/.tools/bin:$(PATH)
+
+.PHONY: run build test test-rust test-python lint bench schemas lock fuzz clean
+
+# Weighs this machine: a table here, a report in runs/.
+run: build
+	$(BIN)/steelyard run quick --out runs
+
+# A working .venv/bin/steelyard with the executables of the data plane beside it.
+build:
+	scripts/build
+
+test: build
+	scripts/install-test-packages
+	$(MAKE) --no-print-directory test-rust test-python
+
+test-rust:
+	cargo test --workspace --locked
+
+test-python:
+	$(BIN)/python -m pytest
+
+lint: build
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Steelyard beside its peers, each pair measured alternately in one run.
+bench: build
+	scripts/install-bench-packages
+	$(BIN)/python benches/run.py
+
+# Writes the JSON Schemas again from the Python models.
+schemas: build
+	$(BIN)/python -m steelyard.records.schemas
+
+# Resolves the Python dependencies anew: hashes, no hosts.
+lock:
+	scripts/lock
+
+# Fuzzes each target for a minute; needs the nightly toolchain and cargo-fuzz.
+fuzz:
+	scripts/fuzz 60
+
+clean:
+	rm -rf target .venv .tools
