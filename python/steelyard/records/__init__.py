@@ -11,7 +11,7 @@ Not here: measuring, deriving, drawing.
 """
 
 from steelyard.records.cache_stats import CacheStats, CacheThread
-from steelyard.records.io import SCHEMA_VERSION, Record, load, load_lines, parse, save
+from steelyard.records.io import SCHEMA_VERSION, Record, parse, read, read_lines, write
 from steelyard.records.load import (
     IntervalRow,
     LatencySummary,
@@ -82,8 +82,8 @@ __all__ = [
     "Telemetry",
     "Tool",
     "Verdict",
-    "load",
-    "load_lines",
     "parse",
-    "save",
+    "read",
+    "read_lines",
+    "write",
 ]

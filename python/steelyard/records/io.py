@@ -67,7 +67,7 @@ def parse(model: type[R], text: str | bytes, *, where: str) -> R:
         raise RecordError(f"{where}: not a {model.KIND} record: {place}: {first['msg']}") from error
 
 
-def load(model: type[R], path: Path) -> R:
+def read(model: type[R], path: Path) -> R:
     """Return the record in the file ``path``.
 
     Raises RecordError as `parse` does, and when the file is unreadable.
@@ -79,7 +79,7 @@ def load(model: type[R], path: Path) -> R:
     return parse(model, text, where=str(path))
 
 
-def load_lines(model: type[R], path: Path) -> Iterator[R]:
+def read_lines(model: type[R], path: Path) -> Iterator[R]:
     """Yield the records of a JSON-lines file; a last line that was cut off by a kill is left out."""
     try:
         lines = path.read_bytes().split(b"\n")
@@ -91,7 +91,7 @@ def load_lines(model: type[R], path: Path) -> Iterator[R]:
             yield parse(model, line, where=f"{path}:{number}")
 
 
-def save(record: Record, path: Path) -> None:
+def write(record: Record, path: Path) -> None:
     """Write ``record`` to ``path`` so that the name never shows a part of it.
 
     Raises WorkloadFailedError when it cannot be written.
