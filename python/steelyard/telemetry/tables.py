@@ -1,0 +1,155 @@
+"""One source's table in either of the two forms a recorder leaves, and the Ibis expressions over it.
+
+In: ``<source>.parquet``, or ``<source>.arrows`` of a recorder that was killed. Out: an Ibis table, the
+meaning of its columns, and `increments`: what each counter gained between neighbouring readings.
+
+Not here: which interval of time matters (``rates``, ``series``).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard._base import RecordError
+from steelyard.records import Column, ColumnKind
+
+# Counters are unsigned 64-bit numbers and their differences must be exact: 38 digits hold every one of them.
+_EXACT = "decimal(38, 0)"
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """The rows of one source.
+
+    ``rows`` is an Ibis table; the other fields name its columns by what they are. ``ranges`` maps a counter
+    to the gauge that says where it wraps.
+    """
+
+    rows: Any
+    columns: dict[str, Column]
+    labels: tuple[str, ...]
+    counters: tuple[str, ...]
+    gauges: tuple[str, ...]
+    ranges: dict[str, str]
+
+
+def read_stream(path: Path) -> pa.Table | None:
+    """Return all complete batches of the Arrow stream ``path``, or None when not even its schema is there.
+
+    A recorder that was killed leaves a stream without an end, and perhaps half a batch: what was flushed
+    before is good.
+    """
+    batches: list[pa.RecordBatch] = []
+    try:
+        with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as stream:
+            batches.extend(_complete_batches(stream))
+            return pa.Table.from_batches(batches, schema=stream.schema)
+    except (pa.ArrowInvalid, OSError):
+        return None
+
+
+def _complete_batches(stream: Any) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = stream.read_next_batch()
+        except (StopIteration, pa.ArrowInvalid, OSError):
+            return
+        yield batch
+
+
+def parquet_schema(path: Path) -> pa.Schema | None:
+    """Return the schema of a complete Parquet file; None when there is none, or no footer yet."""
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowInvalid, OSError):
+        return None
+
+
+def columns_of(schema: pa.Schema, declared: Sequence[Column], where: str) -> dict[str, Column]:
+    """Return the meaning of every column of ``schema``.
+
+    ``telemetry.json`` says it (``declared``); a recording whose metadata was cut short is read by the
+    ``unit`` and ``kind`` that the fields themselves carry. Raises RecordError for a column without either.
+    """
+    by_name = {column.name: column for column in declared}
+    return {field.name: by_name.get(field.name) or _from_metadata(field, where) for field in schema}
+
+
+def _from_metadata(field: pa.Field, where: str) -> Column:
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    try:
+        kind = ColumnKind(metadata.get("kind", ""))
+    except ValueError as error:
+        raise RecordError(
+            f"{where}: nothing says what the column {field.name!r} is",
+            hint="record again with this version's steelyard-probe",
+        ) from error
+    return Column(name=field.name, kind=kind, unit=metadata.get("unit"), missing=metadata.get("missing"))
+
+
+def describe(rows: Any, columns: dict[str, Column]) -> SourceTable:
+    """Return ``rows`` with its columns sorted by what they are."""
+
+    def of(kind: ColumnKind) -> tuple[str, ...]:
+        return tuple(name for name, column in columns.items() if column.kind is kind)
+
+    gauges = of(ColumnKind.GAUGE)
+    ranges = {
+        counter: gauge
+        for counter in of(ColumnKind.COUNTER)
+        for gauge in [_range_name(counter)]
+        if gauge in gauges
+    }
+    return SourceTable(
+        rows, columns, of(ColumnKind.LABEL), of(ColumnKind.COUNTER), gauges, ranges
+    )
+
+
+def _range_name(counter: str) -> str:
+    """Return the gauge that tells where ``counter`` wraps.
+
+    >>> _range_name("energy_uj")
+    'energy_range_uj'
+    """
+    stem, _, unit = counter.rpartition("_")
+    return f"{stem}_range_{unit}"
+
+
+def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_ns: int) -> Any:
+    """Return one row per entity and pair of neighbouring readings within ``begin_ns <= time <= end_ns``.
+
+    Columns: the labels, ``begin_ns`` and ``end_ns`` of the interval, and each counter's gain (exact). A gain
+    is null where a reading is missing or the counter fell, unless the table says where it wraps: then a fall
+    is one wrap. ``<counter>__reset`` is 1 where it fell without such a range.
+    """
+    rows = table.rows
+    inside = rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns))
+    window = ibis.window(group_by=list(table.labels), order_by=inside.time_ns)
+    before = inside.mutate(
+        _before_ns=inside.time_ns.lag().over(window),
+        **{f"_before_{name}": inside[name].lag().over(window) for name in counters},
+    )
+    pairs = before.filter(before._before_ns.notnull())
+    gains: dict[str, Any] = {}
+    for name in counters:
+        now, then = pairs[name], pairs[f"_before_{name}"]
+        gain = now.cast(_EXACT) - then.cast(_EXACT)
+        fell: Any = ibis.null(_EXACT)
+        if name in table.ranges:
+            fell = gain + pairs[table.ranges[name]].cast(_EXACT)
+            # A range smaller than the fall is not this counter's range; the interval stays missing.
+            fell = ibis.ifelse(fell >= 0, fell, ibis.null(_EXACT))
+        known = now.notnull() & then.notnull()
+        gains[name] = ibis.ifelse(known, ibis.ifelse(now >= then, gain, fell), ibis.null(_EXACT))
+        gains[f"{name}__reset"] = ibis.ifelse(known & (now < then) & gains[name].isnull(), 1, 0)
+    return pairs.select(
+        *table.labels,
+        begin_ns=pairs._before_ns.cast("int64"),
+        end_ns=pairs.time_ns.cast("int64"),
+        **gains,
+    )
