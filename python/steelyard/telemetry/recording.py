@@ -84,9 +84,7 @@ class Recording:
             raise UsageError(f"{self.folder}: no {source} telemetry: {table}")
         return table
 
-    def rates(
-        self, source: str, begin_ns: int, end_ns: int, columns: Sequence[str] | None = None
-    ) -> Rates:
+    def rates(self, source: str, begin_ns: int, end_ns: int, columns: Sequence[str] | None = None) -> Rates:
         """Return what every entity of ``source`` did between two times; nothing and a reason if missing."""
         table = self._open(source)
         if isinstance(table, str):
@@ -130,5 +128,6 @@ class Recording:
         table = read_stream(stream) if stream.is_file() else None
         if table is None:
             return source.reason or "its file is absent or was cut off before the first reading"
-        rows = self._engine.create_table(name, table, temp=True)
+        self._engine.con.register(name, table)
+        rows = self._engine.table(name)
         return describe(rows, columns_of(table.schema, source.columns, str(stream)))

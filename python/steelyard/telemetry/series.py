@@ -107,7 +107,9 @@ def _entity_series(
     rows = [buckets[bucket] for bucket in sorted(buckets)]
 
     def values(key: str) -> Floats:
-        return np.array([np.nan if row.get(key) is None else float(row[key]) for row in rows], dtype=np.float64)
+        return np.array(
+            [np.nan if row.get(key) is None else float(row[key]) for row in rows], dtype=np.float64
+        )
 
     times = np.array([(row["from__"] + row["to__"]) // 2 for row in rows], dtype=np.int64)
     bands = {

@@ -105,9 +105,7 @@ def describe(rows: Any, columns: dict[str, Column]) -> SourceTable:
         for gauge in [_range_name(counter)]
         if gauge in gauges
     }
-    return SourceTable(
-        rows, columns, of(ColumnKind.LABEL), of(ColumnKind.COUNTER), gauges, ranges
-    )
+    return SourceTable(rows, columns, of(ColumnKind.LABEL), of(ColumnKind.COUNTER), gauges, ranges)
 
 
 def _range_name(counter: str) -> str:

@@ -52,7 +52,9 @@ SPECS: dict[str, list[tuple[str, str, str, str | None]]] = {
         "network": "interface:label:str: "
         + _counters("received_bytes sent_bytes", "bytes")
         + " "
-        + _counters("received_packets received_errors received_drops sent_packets sent_errors sent_drops", "1"),
+        + _counters(
+            "received_packets received_errors received_drops sent_packets sent_errors sent_drops", "1"
+        ),
         "disk": "device:label:str: "
         + _counters("reads writes reads_merged writes_merged", "1")
         + " "
@@ -62,8 +64,7 @@ SPECS: dict[str, list[tuple[str, str, str, str | None]]] = {
         + " in_flight:gauge:u64:1",
         "pressure": "resource:label:str: " + _counters("some_ns full_ns", "ns"),
         "cpufreq": "cpu:label:i32: frequency_hz:gauge:u64:hz",
-        "power": "domain:label:str: energy_uj:counter:u64:uj "
-        + _gauges("power_uw energy_range_uj", "uw"),
+        "power": "domain:label:str: energy_uj:counter:u64:uj " + _gauges("power_uw energy_range_uj", "uw"),
         "process": "pid:label:i32: start_ticks:label:u64: command:label:str: "
         + _counters("user_ns system_ns", "ns")
         + " "
@@ -158,7 +159,9 @@ def write_recording(
             sources=sources,
             cost=None
             if killed
-            else SelfCost(cpu_user_s=0.011, cpu_system_s=0.034, cpu_per_tick_ns=712_000.0, rss_max_bytes=11 << 20),
+            else SelfCost(
+                cpu_user_s=0.011, cpu_system_s=0.034, cpu_per_tick_ns=712_000.0, rss_max_bytes=11 << 20
+            ),
             complete=not killed,
             end_reason=None if killed else "signal",
         ),
