@@ -12,7 +12,7 @@ from typing import Any, Self
 import ibis
 
 from steelyard._base import UsageError
-from steelyard.records import Source, Telemetry, load
+from steelyard.records import Source, Telemetry, read
 from steelyard.telemetry import rates as rates_module
 from steelyard.telemetry import series as series_module
 from steelyard.telemetry.rates import Rates
@@ -42,7 +42,7 @@ class Recording:
     def __init__(self, folder: Path) -> None:
         """Open the recording in ``folder``, which holds ``telemetry.json``."""
         self.folder = folder
-        self.metadata = load(Telemetry, folder / MANIFEST)
+        self.metadata = read(Telemetry, folder / MANIFEST)
         self._sources: dict[str, Source] = {source.name: source for source in self.metadata.sources}
         self._tables: dict[str, SourceTable | str] = {}
         self._engine: Any = None

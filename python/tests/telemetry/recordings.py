@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.records import Clock, Column, ColumnKind, SelfCost, Source, Telemetry, save
+from steelyard.records import Clock, Column, ColumnKind, SelfCost, Source, Telemetry, write
 
 SECOND = 1_000_000_000
 CLOCK = Clock(monotonic_ns=1000 * SECOND, realtime_ns=1_763_700_000 * SECOND)
@@ -145,7 +145,7 @@ def write_recording(
     begin = min((column[0].as_py() for column in times), default=0)
     end = max((column[-1].as_py() for column in times), default=0)
     ticks = max((len(set(column.to_pylist())) for column in times), default=0)
-    save(
+    write(
         Telemetry(
             tool_version="0.1.0",
             command=["steelyard-probe", "record", "--interval", "1s"],
