@@ -1,0 +1,34 @@
+//! The probe: samples /proc and /sys into raw telemetry.
+//!
+//! In: a root directory that holds `proc` and `sys` (the machine's own, or a recorded tree), a list of
+//! sources, and a schedule of ticks. Out: a directory with one Parquet file a source and `telemetry.json`.
+//! While recording, each source appends to an Arrow IPC stream, `<source>.arrows`, which is readable up to
+//! its last whole batch whatever happens to the probe; at the end the streams become Parquet.
+//!
+//! Invariants: counters are stored as the kernel gives them, times are `CLOCK_MONOTONIC` nanoseconds taken
+//! just before each read, a value that could not be read is null and never zero, and at most a second of
+//! ticks waits in memory.
+//!
+//! Not here: rates, differences and shares, which are derived from the files afterwards; performance
+//! counters; profiles.
+
+mod error;
+mod parquet_file;
+mod recorder;
+mod schedule;
+mod session;
+mod source;
+mod sources;
+mod stream;
+mod table;
+mod tree;
+
+pub mod scan;
+
+pub use error::ProbeError;
+pub use recorder::{Recorder, RecorderSettings};
+pub use session::{Session, SessionEnd, record};
+pub use source::{Availability, Definition, Source, Tick, Unavailable, definitions, survey};
+pub use stream::recover;
+pub use table::{Column, Table, Type};
+pub use tree::Tree;

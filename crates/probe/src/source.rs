@@ -1,0 +1,178 @@
+//! What a source is, and the list of all of them.
+
+use std::io;
+
+use steelyard_record::{Column as RecordColumn, Source as RecordSource};
+
+use crate::ProbeError;
+use crate::sources;
+use crate::table::{Column, Table};
+use crate::tree::Tree;
+
+/// One round of reads.
+pub struct Tick<'a> {
+    /// Counts from 0.
+    pub number: u64,
+    /// Where `now_ns` comes from: injected, so that tests need no sleeping.
+    pub clock: &'a dyn Fn() -> u64,
+}
+
+impl Tick<'_> {
+    /// The monotonic time, ns.
+    pub fn now_ns(&self) -> u64 {
+        (self.clock)()
+    }
+}
+
+/// A source that has been opened.
+pub trait Source {
+    /// The columns of its table, `time_ns` first. They stay the same while it is open.
+    fn columns(&self) -> Vec<Column>;
+
+    /// Why columns that are all null here are so: pairs of column name and reason.
+    fn missing(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Appends this tick's rows. An error means that the rest of this tick's rows could not be read; rows
+    /// already appended stay.
+    fn read(&mut self, tick: &Tick<'_>, table: &mut Table) -> io::Result<()>;
+}
+
+/// Why a source cannot be read here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The reason.
+    pub reason: String,
+    /// What would make it readable, None when nothing on this machine would.
+    pub enable: Option<String>,
+}
+
+impl Unavailable {
+    /// A reason without remedy.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            enable: None,
+        }
+    }
+
+    /// The same with a remedy.
+    #[must_use]
+    pub fn enable(mut self, how: impl Into<String>) -> Self {
+        self.enable = Some(how.into());
+        self
+    }
+
+    /// The reason that `error` on `path` gives.
+    pub fn cannot_read(path: &std::path::Path, error: &io::Error) -> Self {
+        let unavailable = Self::new(match error.kind() {
+            io::ErrorKind::NotFound => format!("{} does not exist", path.display()),
+            _ => format!("{}: {error}", path.display()),
+        });
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return unavailable.enable("run the probe as root, or let its user read the file");
+        }
+        unavailable
+    }
+}
+
+/// A source as it is known before it is opened.
+pub struct Definition {
+    /// Name, which is the file's name too.
+    pub name: &'static str,
+    /// What it measures, in a sentence.
+    pub about: &'static str,
+    /// Its columns; those that depend on the kernel are left out.
+    pub columns: &'static [Column],
+    /// Opens it in a tree.
+    pub open: fn(&Tree) -> Result<Box<dyn Source>, Unavailable>,
+}
+
+/// All sources, in the order in which they are read.
+pub fn definitions() -> &'static [Definition] {
+    sources::ALL
+}
+
+/// The definitions of `names`, or all of them.
+pub fn select(names: Option<&[String]>) -> Result<Vec<&'static Definition>, ProbeError> {
+    let Some(names) = names else {
+        return Ok(definitions().iter().collect());
+    };
+    if let Some(name) = names
+        .iter()
+        .find(|name| definitions().iter().all(|known| known.name != **name))
+    {
+        return Err(ProbeError::UnknownSource {
+            name: name.clone(),
+            known: definitions()
+                .iter()
+                .map(|known| known.name)
+                .collect::<Vec<_>>()
+                .join(", "),
+        });
+    }
+    Ok(definitions()
+        .iter()
+        .filter(|known| names.iter().any(|name| name == known.name))
+        .collect())
+}
+
+/// Whether a source can be read here, and why not.
+pub struct Availability {
+    /// The source.
+    pub definition: &'static Definition,
+    /// Its columns here.
+    pub columns: Vec<RecordColumn>,
+    /// Why it cannot be read; None when it can.
+    pub unavailable: Option<Unavailable>,
+}
+
+/// What of every source can be read in `tree`.
+pub fn survey(tree: &Tree) -> Vec<Availability> {
+    definitions()
+        .iter()
+        .map(|definition| match (definition.open)(tree) {
+            Ok(source) => Availability {
+                definition,
+                columns: record_columns(&source.columns(), &source.missing()),
+                unavailable: None,
+            },
+            Err(unavailable) => Availability {
+                definition,
+                columns: record_columns(definition.columns, &[]),
+                unavailable: Some(unavailable),
+            },
+        })
+        .collect()
+}
+
+/// `columns` as `telemetry.json` tells them.
+pub fn record_columns(columns: &[Column], missing: &[(String, String)]) -> Vec<RecordColumn> {
+    columns
+        .iter()
+        .map(|column| RecordColumn {
+            name: column.name.to_string(),
+            kind: column.kind,
+            unit: column.unit.map(str::to_owned),
+            missing: missing
+                .iter()
+                .find(|(name, _)| *name == column.name)
+                .map(|(_, reason)| reason.clone()),
+        })
+        .collect()
+}
+
+/// The row of `telemetry.json` of a source that cannot be read.
+pub fn unavailable_record(definition: &Definition, unavailable: &Unavailable) -> RecordSource {
+    RecordSource {
+        name: definition.name.to_owned(),
+        available: false,
+        reason: Some(unavailable.reason.clone()),
+        file: None,
+        rows: 0,
+        failed_reads: 0,
+        read_ns_mean: None,
+        columns: record_columns(definition.columns, &[]),
+    }
+}

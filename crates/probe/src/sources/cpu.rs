@@ -1,0 +1,98 @@
+//! CPU time by mode, per core, from /proc/stat.
+//!
+//! A CPU that goes offline loses its row and gets it back when it returns; the kernel keeps its counters.
+//! The total over CPUs is not stored: it is their sum. Source: proc_stat(5).
+
+use std::io;
+
+use crate::scan::{Words, leading_number, lines, words};
+use crate::source::{Definition, Source, Tick, Unavailable};
+use crate::table::{Column, Table};
+use crate::tree::{SharedFile, Tree};
+
+pub const DEFINITION: Definition = Definition {
+    name: "cpu",
+    about: "CPU time by mode for each core that is online, from /proc/stat",
+    columns: COLUMNS,
+    open,
+};
+
+const COLUMNS: &[Column] = &[
+    Column::TIME,
+    Column::index("cpu", "number of the core"),
+    Column::counter("user_ns", "ns", "in user mode, guests included"),
+    Column::counter("nice_ns", "ns", "in user mode at low priority"),
+    Column::counter("system_ns", "ns", "in the kernel"),
+    Column::counter("idle_ns", "ns", "idle"),
+    Column::counter("iowait_ns", "ns", "idle while a task waited for a disk"),
+    Column::counter("irq_ns", "ns", "in interrupts"),
+    Column::counter("softirq_ns", "ns", "in soft interrupts"),
+    Column::counter("steal_ns", "ns", "wanted but taken by the hypervisor"),
+    Column::counter("guest_ns", "ns", "running guests, part of user_ns"),
+    Column::counter(
+        "guest_nice_ns",
+        "ns",
+        "running guests at low priority, part of nice_ns",
+    ),
+];
+
+struct CpuSource {
+    stat: SharedFile,
+    ns_per_tick: u64,
+}
+
+fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
+    let stat = tree
+        .shared("proc/stat")
+        .map_err(|error| Unavailable::cannot_read(&tree.path("proc/stat"), &error))?;
+    Ok(Box::new(CpuSource {
+        stat,
+        ns_per_tick: ns_per_clock_tick(),
+    }))
+}
+
+/// What the kernel's USER_HZ makes of one clock tick, ns.
+pub fn ns_per_clock_tick() -> u64 {
+    // SAFETY: sysconf takes a number and touches no memory of ours.
+    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    // 100 wherever Linux runs today; the fallback is for a libc that does not know.
+    1_000_000_000 / u64::try_from(hz).unwrap_or(100).max(1)
+}
+
+/// A number of clock ticks in ns; None when it is absent or no time at all.
+pub fn clock_ticks(words: &mut Words<'_>, ns_per_tick: u64) -> Option<u64> {
+    words.number()?.checked_mul(ns_per_tick)
+}
+
+impl Source for CpuSource {
+    fn columns(&self) -> Vec<Column> {
+        COLUMNS.to_vec()
+    }
+
+    fn read(&mut self, tick: &Tick<'_>, table: &mut Table) -> io::Result<()> {
+        self.stat.read(tick, |time_ns, text| {
+            parse(text, time_ns, self.ns_per_tick, table);
+        })
+    }
+}
+
+fn parse(text: &[u8], time_ns: u64, ns_per_tick: u64, table: &mut Table) {
+    for line in lines(text) {
+        // The lines of the CPUs stand first; what follows them is long.
+        let Some(rest) = line.strip_prefix(b"cpu") else {
+            break;
+        };
+        let (Some(cpu), used) = leading_number(rest) else {
+            continue;
+        };
+        let Ok(cpu) = i32::try_from(cpu) else {
+            continue;
+        };
+        let mut numbers = words(&rest[used..]);
+        let mut row = table.row(time_ns);
+        row.index(cpu);
+        for _ in 0..10 {
+            row.value(clock_ticks(&mut numbers, ns_per_tick));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Context switches, forks, the run queue and load averages, from /proc/stat and /proc/loadavg.
+
+use std::io;
+
+use crate::scan::{decimal, key_value, lines, words};
+use crate::source::{Definition, Source, Tick, Unavailable};
+use crate::table::{Column, Table, Type};
+use crate::tree::{SharedFile, Tree};
+
+pub const DEFINITION: Definition = Definition {
+    name: "scheduler",
+    about: "context switches, forks, run queue and load averages, from /proc/stat and /proc/loadavg",
+    columns: COLUMNS,
+    open,
+};
+
+const COLUMNS: &[Column] = &[
+    Column::TIME,
+    Column::counter("context_switches", "1", "context switches of all CPUs"),
+    Column::counter("forks", "1", "processes and threads started"),
+    Column::gauge("runnable", "1", "tasks running or waiting for a CPU"),
+    Column::gauge("blocked", "1", "tasks waiting for a disk"),
+    Column::gauge("load_1min", "1", "load average over 1 minute").of_type(Type::F64),
+    Column::gauge("load_5min", "1", "load average over 5 minutes").of_type(Type::F64),
+    Column::gauge("load_15min", "1", "load average over 15 minutes").of_type(Type::F64),
+];
+
+struct SchedulerSource {
+    stat: SharedFile,
+    /// None when the tree has no /proc/loadavg.
+    loadavg: Option<SharedFile>,
+}
+
+fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
+    let stat = tree
+        .shared("proc/stat")
+        .map_err(|error| Unavailable::cannot_read(&tree.path("proc/stat"), &error))?;
+    Ok(Box::new(SchedulerSource {
+        stat,
+        loadavg: tree.shared("proc/loadavg").ok(),
+    }))
+}
+
+impl Source for SchedulerSource {
+    fn columns(&self) -> Vec<Column> {
+        COLUMNS.to_vec()
+    }
+
+    fn missing(&self) -> Vec<(String, String)> {
+        if self.loadavg.is_some() {
+            return Vec::new();
+        }
+        ["load_1min", "load_5min", "load_15min"]
+            .map(|name| (name.to_owned(), "/proc/loadavg cannot be read".to_owned()))
+            .to_vec()
+    }
+
+    fn read(&mut self, tick: &Tick<'_>, table: &mut Table) -> io::Result<()> {
+        let loads = match &self.loadavg {
+            Some(loadavg) => loadavg
+                .read(tick, |_, text| loads(text))
+                .unwrap_or_default(),
+            None => [None; 3],
+        };
+        self.stat
+            .read(tick, |time_ns, text| parse(text, time_ns, loads, table))
+    }
+}
+
+fn loads(text: &[u8]) -> [Option<f64>; 3] {
+    let mut words = words(crate::scan::trim(text));
+    [(); 3].map(|()| words.next().and_then(decimal))
+}
+
+fn parse(text: &[u8], time_ns: u64, loads: [Option<f64>; 3], table: &mut Table) {
+    let mut values = [None; 4];
+    for line in lines(text) {
+        // The longest lines, told from the others by one byte: `intr` and `cpu`.
+        if matches!(line.first(), Some(b'i' | b'c')) && !line.starts_with(b"ctxt") {
+            continue;
+        }
+        let Some((key, mut numbers)) = key_value(line) else {
+            continue;
+        };
+        let place = match key {
+            b"ctxt" => 0,
+            b"processes" => 1,
+            b"procs_running" => 2,
+            b"procs_blocked" => 3,
+            _ => continue,
+        };
+        values[place] = numbers.number();
+    }
+    let mut row = table.row(time_ns);
+    for value in values {
+        row.value(value);
+    }
+    for load in loads {
+        row.float(load);
+    }
+}
