@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use steelyard::{Exit, Failure, args, process, run};
+use steelyard::{Exit, Failure, args, run};
 use steelyard_probe::{ProbeError, RecorderSettings, Session, record, recover};
 
 /// Samples /proc and /sys into raw telemetry.
@@ -75,7 +75,9 @@ fn main() -> ExitCode {
 
 fn run_record(arguments: Record) -> Result<Exit, Failure> {
     if arguments.die_with_parent {
-        process::die_with_parent(libc::SIGTERM, None)?;
+        // SAFETY: getppid has no preconditions.
+        let parent = unsafe { libc::getppid() };
+        steelyard_launch::die_with_parent(libc::SIGTERM, parent)?;
     }
     let session = Session {
         recorder: RecorderSettings {
