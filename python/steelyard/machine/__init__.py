@@ -1,1 +1,14 @@
-"""Steelyard's machine package."""
+"""What a machine is, and what can be measured on it.
+
+In: a root below which /proc, /sys and /etc stand (``/``, or a recorded tree). Out: ``snapshot`` gives the
+record ``machine.json``; ``diagnose`` gives capabilities, each with a reason and how to enable it.
+
+Invariants: nothing is changed; every field that is null has its reason in the record's ``missing``; nothing
+that the caller's root does not hold is asked of this machine.
+
+Not here: sampling while something runs (``steelyard-probe``), drawing (``report``).
+"""
+
+from steelyard.machine.snapshot import snapshot
+
+__all__ = ["snapshot"]

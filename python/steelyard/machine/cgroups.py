@@ -1,0 +1,133 @@
+"""What the control groups of this process allow it: CPU time and memory.
+
+Both hierarchies are read: version 1 has one tree per controller, version 2 one tree for all. A limit of any
+ancestor binds, so that the smallest on the way up to the mount is what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from steelyard.machine.tree import Tree
+
+UNLIMITED_BYTES = 1 << 60
+"""Version 1 says "no limit" by the largest page-aligned number; nobody limits to an exbibyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """A mounted tree of control groups and where this process is in it."""
+
+    version: int
+    controllers: frozenset[str]
+    """Of version 1, its controllers; of version 2, those that the process's group has enabled."""
+    mount: str
+    """Mount point below the root, without the leading slash."""
+    groups: tuple[str, ...]
+    """Folders from the process's group up to the mount, below the root."""
+
+
+def hierarchies(tree: Tree) -> list[Hierarchy]:
+    """Return the mounted hierarchies that this process is a member of."""
+    paths = _paths(tree)
+    found: list[Hierarchy] = []
+    seen: set[tuple[int, frozenset[str]]] = set()
+    for version, controllers, mounted_root, mount in _mounts(tree):
+        path = paths.get("" if version == 2 else ",".join(sorted(controllers)))
+        if path is None or (version, controllers) in seen:
+            continue
+        seen.add((version, controllers))
+        groups = tuple(_ancestors(mount, _below(path, mounted_root)))
+        if version == 2:
+            controllers = frozenset((tree.text(f"{groups[0]}/cgroup.controllers") or "").split())
+        found.append(Hierarchy(version, controllers, mount, groups))
+    return found
+
+
+def quota_cpus(tree: Tree) -> float | None:
+    """Return the CPUs' worth of time that the process may use, ``None`` when nothing limits it."""
+    limits = []
+    for hierarchy in hierarchies(tree):
+        for group in hierarchy.groups:
+            if hierarchy.version == 2:
+                words = (tree.text(f"{group}/cpu.max") or "").split()
+                quota, period = [*words, "", ""][:2]
+            elif "cpu" in hierarchy.controllers:
+                quota = tree.text(f"{group}/cpu.cfs_quota_us") or ""
+                period = tree.text(f"{group}/cpu.cfs_period_us") or ""
+            else:
+                continue
+            if quota.isdigit() and period.isdigit() and int(period) > 0:
+                limits.append(int(quota) / int(period))
+    return min(limits, default=None)
+
+
+def memory_limit_bytes(tree: Tree) -> int | None:
+    """Return the memory that the process may use, ``None`` when nothing limits it."""
+    limits = []
+    for hierarchy in hierarchies(tree):
+        if hierarchy.version == 1 and "memory" not in hierarchy.controllers:
+            continue
+        name = "memory.max" if hierarchy.version == 2 else "memory.limit_in_bytes"
+        for group in hierarchy.groups:
+            limit = tree.number(f"{group}/{name}")
+            if limit is not None and limit < UNLIMITED_BYTES:
+                limits.append(limit)
+    return min(limits, default=None)
+
+
+def _paths(tree: Tree) -> dict[str, str]:
+    """Return the process's path by controllers (sorted, joined by commas; empty for version 2)."""
+    paths = {}
+    for line in (tree.text("proc/self/cgroup") or "").splitlines():
+        number, _, rest = line.partition(":")
+        names, mark, path = rest.partition(":")
+        if mark and (names or number == "0"):
+            paths[",".join(sorted(names.split(",")))] = path
+    return paths
+
+
+_VERSION_1_OPTIONS = {"rw", "ro", "relatime", "nosuid", "nodev", "noexec", "xattr", "clone_children"}
+
+
+def _mounts(tree: Tree) -> Iterator[tuple[int, frozenset[str], str, str]]:
+    """Yield version, controllers, the group that is mounted, and the mount point below the root."""
+    for line in (tree.text("proc/self/mountinfo") or "").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if len(fields) >= 5 and len(kinds) >= 3:
+            yield from _mount(kinds[0], kinds[2], fields[3], fields[4])
+    if not tree.exists("proc/self/mountinfo"):
+        for line in (tree.text("proc/mounts") or "").splitlines():
+            fields = line.split()
+            if len(fields) >= 4:
+                yield from _mount(fields[2], fields[3], "/", fields[1])
+
+
+def _mount(kind: str, options: str, root: str, point: str) -> Iterator[tuple[int, frozenset[str], str, str]]:
+    if kind == "cgroup2":
+        yield 2, frozenset(), root, point.lstrip("/")
+    elif kind == "cgroup":
+        words = [word for word in options.split(",") if "=" not in word or word.startswith("name=")]
+        yield 1, frozenset(words) - _VERSION_1_OPTIONS, root, point.lstrip("/")
+
+
+def _below(path: str, mounted_root: str) -> str:
+    """Return the process's path relative to the group that is mounted (in a container, not the top one)."""
+    if mounted_root != "/" and (path == mounted_root or path.startswith(mounted_root + "/")):
+        path = path[len(mounted_root) :]
+    elif mounted_root != "/":
+        # The process's path is told from outside of what is mounted: only the mounted group can be seen.
+        path = ""
+    return path.strip("/")
+
+
+def _ancestors(mount: str, path: str) -> Iterator[str]:
+    group = PurePosixPath(path)
+    while str(group) not in ("", "."):
+        if ".." not in group.parts:
+            yield f"{mount}/{group}"
+        group = group.parent
+    yield mount

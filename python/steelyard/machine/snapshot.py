@@ -1,0 +1,245 @@
+"""One record of what a machine is, from /proc and /sys below a root.
+
+In: a root. Out: ``records.Machine``. Every null field has its reason in ``missing``, by its path; what can be
+told only by the running system (``uname``) is asked only when the root is ``/``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from steelyard.machine import cgroups, devices, platform, topology
+from steelyard.machine.tree import Tree, keyed, parse_list, parse_size
+from steelyard.records import Clock, Cpu, Kernel, Machine, Memory
+
+SYSCTLS = (
+    "fs.aio-max-nr",
+    "fs.file-max",
+    "fs.nr_open",
+    "kernel.io_uring_disabled",
+    "kernel.nmi_watchdog",
+    "kernel.numa_balancing",
+    "kernel.perf_event_paranoid",
+    "kernel.randomize_va_space",
+    "kernel.sched_autogroup_enabled",
+    "kernel.sched_rt_runtime_us",
+    "kernel.timer_migration",
+    "net.core.busy_poll",
+    "net.core.busy_read",
+    "net.core.default_qdisc",
+    "net.core.netdev_budget",
+    "net.core.netdev_max_backlog",
+    "net.core.rmem_max",
+    "net.core.rps_sock_flow_entries",
+    "net.core.somaxconn",
+    "net.core.wmem_max",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_autocorking",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_wmem",
+    "vm.compaction_proactiveness",
+    "vm.dirty_background_ratio",
+    "vm.dirty_ratio",
+    "vm.max_map_count",
+    "vm.min_free_kbytes",
+    "vm.overcommit_memory",
+    "vm.swappiness",
+    "vm.vfs_cache_pressure",
+    "vm.zone_reclaim_mode",
+)
+"""Kernel settings that are known to move results of servers."""
+
+_CPU = "sys/devices/system/cpu"
+_NO_FREQUENCY = "the kernel has no frequency driver here (no cpufreq in /sys)"
+
+_REASONS = {
+    "hostname": "proc/sys/kernel/hostname cannot be read",
+    "cpu.model": "proc/cpuinfo does not name it",
+    "cpu.vendor": "proc/cpuinfo does not name it",
+    "cpu.architecture": "proc/cpuinfo does not tell it",
+    "cpu.sockets": "the kernel does not number processor packages here",
+    "cpu.cores": "the kernel does not tell which threads share a core",
+    "cpu.threads_per_core": "the kernel does not tell which threads share a core",
+    "cpu.quota_cpus": "no control group sets a quota",
+    "cpu.frequency_min_hz": _NO_FREQUENCY,
+    "cpu.frequency_max_hz": _NO_FREQUENCY,
+    "cpu.governor": _NO_FREQUENCY,
+    "cpu.boost": "no driver tells (neither cpufreq/boost nor intel_pstate/no_turbo)",
+    "cpu.microcode": "neither /sys nor proc/cpuinfo tells it",
+    "memory.limit_bytes": "no control group sets a limit",
+    "memory.transparent_huge_pages": "the kernel has none (sys/kernel/mm/transparent_hugepage)",
+    "memory.huge_pages": "the kernel has none (HugePages_Total in proc/meminfo)",
+    "kernel.release": "proc/sys/kernel/osrelease cannot be read",
+    "kernel.version": "proc/sys/kernel/version cannot be read",
+    "kernel.command_line": "proc/cmdline cannot be read",
+    "kernel.clocksource": "the kernel does not tell (sys/devices/system/clocksource)",
+    "kernel.boot_id": "proc/sys/kernel/random/boot_id cannot be read",
+    "distribution": "no etc/os-release",
+    "model": "the device does not tell it",
+    "size_bytes": "the device does not tell it",
+    "rotational": "the device has no request queue",
+    "scheduler": "the device has no I/O scheduler",
+    "speed_bits_per_s": "the driver does not tell it, as for virtual interfaces and links that are down",
+    "mtu_bytes": "the kernel does not tell it",
+    "driver": "there is no device below this interface",
+    "receive_queues": "the kernel does not list queues here",
+    "instances": "the kernel does not tell which CPUs share it",
+    "memory_bytes": "the node's meminfo cannot be read",
+}
+"""Why a field is null, by its path or, inside lists, by its name."""
+
+
+def snapshot(root: Path | str = "/", *, clock: Clock | None = None) -> Machine:
+    """Return what the machine below ``root`` is; ``clock`` is when it was taken, now unless given."""
+    tree = Tree(root)
+    fields = topology.cpuinfo(tree)
+    hypervisor, hypervisor_evidence = platform.hypervisor(tree, fields.get("flags", ""))
+    container, container_evidence = platform.container(tree)
+    missing: dict[str, str] = {}
+    machine = Machine(
+        clock=clock or Clock.now(),
+        hostname=tree.text("proc/sys/kernel/hostname"),
+        cpu=_cpu(tree, fields, missing),
+        memory=_memory(tree, missing),
+        numa_nodes=topology.numa_nodes(tree),
+        disks=devices.disks(tree),
+        interfaces=devices.interfaces(tree),
+        kernel=_kernel(tree),
+        distribution=keyed(tree.first_text("etc/os-release", "usr/lib/os-release"), "=").get("PRETTY_NAME"),
+        hypervisor=hypervisor,
+        container=container,
+        missing={},
+    )
+    reasons = {**_REASONS, "hypervisor": hypervisor_evidence, "container": container_evidence}
+    for path in null_paths(machine):
+        missing[path] = reasons.get(path) or reasons[path.rsplit(".", 1)[-1]]
+    missing.update({path: reason for path, reason in _absent(machine, tree) if path not in missing})
+    return machine.model_copy(update={"missing": dict(sorted(missing.items()))})
+
+
+def null_paths(model: BaseModel, prefix: str = "") -> Iterator[str]:
+    """Yield the path of every null field, members of lists by their index: ``disks.0.model``."""
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        path = f"{prefix}{name}"
+        if value is None:
+            yield path
+        elif isinstance(value, BaseModel):
+            yield from null_paths(value, f"{path}.")
+        elif isinstance(value, list):
+            for index, member in enumerate(value):
+                if isinstance(member, BaseModel):
+                    yield from null_paths(member, f"{path}.{index}.")
+
+
+def _absent(machine: Machine, tree: Tree) -> Iterator[tuple[str, str]]:
+    """Yield why lists and tables are empty, which null fields do not tell."""
+    if not machine.cpu.caches:
+        yield "cpu.caches", f"the kernel does not list caches here ({_CPU}/cpu*/cache)"
+    if not machine.cpu.mitigations:
+        yield "cpu.mitigations", f"the kernel does not list vulnerabilities here ({_CPU}/vulnerabilities)"
+    if not machine.numa_nodes:
+        yield "numa_nodes", "the kernel does not list nodes here (sys/devices/system/node)"
+    if not machine.disks:
+        yield "disks", "no block device that holds data (sys/block)"
+    if not machine.interfaces:
+        yield "interfaces", "no network interface (sys/class/net)"
+    for name in SYSCTLS:
+        if name not in machine.kernel.sysctl:
+            why = "this kernel has no such setting, or keeps it from this user"
+            yield f"kernel.sysctl.{name}", why if tree.exists("proc/sys") else "there is no proc/sys here"
+
+
+def _cpu(tree: Tree, fields: dict[str, str], missing: dict[str, str]) -> Cpu:
+    online = topology.online_cpus(tree)
+    allowed = keyed(tree.text("proc/self/status")).get("Cpus_allowed_list")
+    if allowed is None:
+        missing["cpu.usable_cpus"] = (
+            "the CPUs that a process may use are not recorded: all online ones are taken"
+        )
+    usable = set(online) if allowed is None else set(online) & set(parse_list(allowed))
+    cores = topology.cores(tree, online)
+    low, high = _frequencies(tree)
+    first = online[0] if online else 0
+    return Cpu(
+        model=topology.model_name(fields),
+        vendor=topology.vendor_name(fields),
+        architecture=os.uname().machine if tree.is_live else topology.architecture(fields),
+        sockets=topology.sockets(tree, online),
+        cores=len(cores) or None,
+        logical_cpus=len(online),
+        usable_cpus=len(usable),
+        quota_cpus=cgroups.quota_cpus(tree),
+        threads_per_core=max((len(threads) for threads in cores), default=None),
+        frequency_min_hz=low,
+        frequency_max_hz=high,
+        governor=tree.first_text(
+            f"{_CPU}/cpu{first}/cpufreq/scaling_governor", f"{_CPU}/cpufreq/policy{first}/scaling_governor"
+        ),
+        boost=_boost(tree),
+        microcode=tree.text(f"{_CPU}/cpu{first}/microcode/version") or fields.get("microcode"),
+        caches=topology.caches(tree, online),
+        mitigations={
+            name: tree.text(f"{_CPU}/vulnerabilities/{name}") or "unreadable"
+            for name in tree.names(f"{_CPU}/vulnerabilities")
+        },
+    )
+
+
+def _frequencies(tree: Tree) -> tuple[int | None, int | None]:
+    """Return the lowest and the highest frequency of any CPU, Hz."""
+    folders = [f"{_CPU}/cpufreq/{name}" for name in tree.names(f"{_CPU}/cpufreq", r"policy\d+")]
+    if not folders:
+        folders = [f"{_CPU}/{name}/cpufreq" for name in tree.names(_CPU, r"cpu\d+")]
+    low = [tree.number(f"{folder}/cpuinfo_min_freq") for folder in folders]
+    high = [tree.number(f"{folder}/cpuinfo_max_freq") for folder in folders]
+    return (
+        min((khz * 1000 for khz in low if khz), default=None),
+        max((khz * 1000 for khz in high if khz), default=None),
+    )
+
+
+def _boost(tree: Tree) -> bool | None:
+    boost = tree.number(f"{_CPU}/cpufreq/boost")
+    if boost is not None:
+        return boost == 1
+    no_turbo = tree.number(f"{_CPU}/intel_pstate/no_turbo")
+    return None if no_turbo is None else no_turbo == 0
+
+
+def _memory(tree: Tree, missing: dict[str, str]) -> Memory:
+    fields = keyed(tree.text("proc/meminfo"))
+    sizes = {name: parse_size(fields.get(name, "")) for name in ("MemTotal", "SwapTotal")}
+    for name, path in (("MemTotal", "memory.total_bytes"), ("SwapTotal", "memory.swap_bytes")):
+        if sizes[name] is None:
+            missing[path] = f"proc/meminfo has no {name}: 0 is written because the field cannot be null"
+    huge_pages = fields.get("HugePages_Total", "")
+    choice = tree.text("sys/kernel/mm/transparent_hugepage/enabled") or ""
+    return Memory(
+        total_bytes=sizes["MemTotal"] or 0,
+        limit_bytes=cgroups.memory_limit_bytes(tree),
+        swap_bytes=sizes["SwapTotal"] or 0,
+        transparent_huge_pages=choice.partition("[")[2].partition("]")[0] or None,
+        huge_pages=int(huge_pages) if huge_pages.isdigit() else None,
+    )
+
+
+def _kernel(tree: Tree) -> Kernel:
+    values = {name: tree.text("proc/sys/" + name.replace(".", "/")) for name in SYSCTLS}
+    return Kernel(
+        release=tree.text("proc/sys/kernel/osrelease"),
+        version=tree.first_text("proc/sys/kernel/version", "proc/version"),
+        command_line=tree.text("proc/cmdline"),
+        clocksource=tree.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        boot_id=tree.text("proc/sys/kernel/random/boot_id"),
+        sysctl={name: " ".join(value.split()) for name, value in values.items() if value is not None},
+    )

@@ -1,0 +1,161 @@
+"""CPUs, cores, sockets, caches and NUMA nodes, from /sys/devices/system with /proc as the fall-back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from steelyard.machine.tree import Tree, format_list, keyed, parse_list, parse_mask, parse_size
+from steelyard.records import Cache, NumaNode
+
+_CPU = "sys/devices/system/cpu"
+_NODE = "sys/devices/system/node"
+
+ARM_PARTS = {
+    ("0x41", "0xd08"): "Arm Cortex-A72",
+    ("0x41", "0xd0c"): "Arm Neoverse-N1",
+    ("0x41", "0xd40"): "Arm Neoverse-V1",
+    ("0x41", "0xd49"): "Arm Neoverse-N2",
+    ("0x41", "0xd4f"): "Arm Neoverse-V2",
+    ("0x41", "0xd84"): "Arm Neoverse-V3",
+    ("0x41", "0xd8e"): "Arm Neoverse-N3",
+    ("0x43", "0x0af"): "Cavium ThunderX2",
+    ("0x46", "0x001"): "Fujitsu A64FX",
+    ("0x48", "0xd01"): "HiSilicon TaiShan v110 (Kunpeng 920)",
+    ("0x4e", "0x004"): "NVIDIA Carmel",
+    ("0xc0", "0xac3"): "Ampere-1",
+    ("0xc0", "0xac4"): "Ampere-1A",
+}
+"""Names of server cores by MIDR implementer and part, as the vendors' reference manuals give them."""
+
+ARM_VENDORS = {
+    "0x41": "Arm",
+    "0x43": "Cavium",
+    "0x46": "Fujitsu",
+    "0x48": "HiSilicon",
+    "0x4e": "NVIDIA",
+    "0x51": "Qualcomm",
+    "0xc0": "Ampere",
+}
+
+
+def cpuinfo(tree: Tree) -> dict[str, str]:
+    """Return the first entry of each field of /proc/cpuinfo."""
+    return keyed(tree.text("proc/cpuinfo"))
+
+
+def online_cpus(tree: Tree) -> list[int]:
+    """Return the logical CPUs that are online, in order."""
+    listed = tree.text(f"{_CPU}/online")
+    if listed:
+        return parse_list(listed)
+    found = [int(name[3:]) for name in tree.names(_CPU, r"cpu\d+")]
+    # CPU 0 often has no `online` file because it cannot be taken offline.
+    found = [cpu for cpu in found if tree.number(f"{_CPU}/cpu{cpu}/online") != 0]
+    if found:
+        return found
+    text = tree.text("proc/cpuinfo") or ""
+    numbers = (line.partition(":") for line in text.splitlines() if line.startswith("processor"))
+    return sorted({int(value) for _, _, value in numbers if value.strip().isdigit()})
+
+
+def model_name(fields: dict[str, str]) -> str | None:
+    """Return the processor's name; Arm kernels give numbers, which a table of server cores translates."""
+    for key in ("model name", "Processor", "cpu", "family"):
+        value = fields.get(key)
+        if value and not value.isdigit():
+            return value
+    implementer, part = fields.get("CPU implementer"), fields.get("CPU part")
+    if implementer and part:
+        return ARM_PARTS.get((implementer, part), f"implementer {implementer} part {part}")
+    return fields.get("arch")
+
+
+def vendor_name(fields: dict[str, str]) -> str | None:
+    """Return the vendor as the kernel or the implementer code tells it."""
+    implementer = fields.get("CPU implementer")
+    return fields.get("vendor_id") or fields.get("vendor") or ARM_VENDORS.get(implementer or "", implementer)
+
+
+def architecture(fields: dict[str, str]) -> str | None:
+    """Return what ``uname -m`` says on a machine with this /proc/cpuinfo, as far as that tells."""
+    if "CPU implementer" in fields:
+        return "aarch64" if fields.get("CPU architecture") in ("8", "AArch64") else "arm"
+    if fields.get("arch") == "IA-64":
+        return "ia64"
+    flags = fields.get("flags", "").split()
+    if flags:
+        return "x86_64" if "lm" in flags else "i686"
+    return None
+
+
+def _members(tree: Tree, base: str, lists: Iterable[str], masks: Iterable[str]) -> frozenset[int] | None:
+    """Return the CPUs of the first of the list files, else of the first of the mask files."""
+    text = tree.first_text(*(f"{base}/{name}" for name in lists))
+    if text:
+        return frozenset(parse_list(text))
+    mask = tree.first_text(*(f"{base}/{name}" for name in masks))
+    return frozenset(parse_mask(mask)) if mask else None
+
+
+def cores(tree: Tree, online: list[int]) -> list[frozenset[int]]:
+    """Return the online CPUs of each core; empty where the kernel does not say."""
+    found: set[frozenset[int]] = set()
+    for cpu in online:
+        base = f"{_CPU}/cpu{cpu}/topology"
+        threads = _members(
+            tree, base, ("core_cpus_list", "thread_siblings_list"), ("core_cpus", "thread_siblings")
+        )
+        if threads:
+            found.add(threads & frozenset(online))
+    return sorted(found, key=min)
+
+
+def sockets(tree: Tree, online: list[int]) -> int | None:
+    """Return the number of processor packages with an online CPU."""
+    numbers = {tree.number(f"{_CPU}/cpu{cpu}/topology/physical_package_id") for cpu in online}
+    # Some kernels of virtual machines answer -1 for "not known".
+    known = {number for number in numbers if number is not None and number >= 0}
+    return len(known) or None
+
+
+def caches(tree: Tree, online: list[int]) -> list[Cache]:
+    """Return the caches by level, kind and size, with the number of instances."""
+    instances: dict[tuple[int, str, int], set[frozenset[int]]] = {}
+    unshared = set()
+    for cpu in online:
+        base = f"{_CPU}/cpu{cpu}/cache"
+        for index in tree.names(base, r"index\d+"):
+            level = tree.number(f"{base}/{index}/level")
+            kind = tree.text(f"{base}/{index}/type")
+            size = parse_size(tree.text(f"{base}/{index}/size") or "")
+            if level is None or not kind or size is None:
+                continue
+            key = (level, kind.lower(), size)
+            sharers = _members(tree, f"{base}/{index}", ("shared_cpu_list",), ("shared_cpu_map",))
+            if sharers is None:
+                unshared.add(key)
+            instances.setdefault(key, set()).add(sharers or frozenset())
+    return [
+        Cache(level=key[0], type=key[1], size_bytes=key[2], instances=None if key in unshared else len(sets))
+        for key, sets in sorted(instances.items())
+    ]
+
+
+def numa_nodes(tree: Tree) -> list[NumaNode]:
+    """Return the NUMA nodes in order; empty where the kernel has none."""
+    nodes = []
+    for name in tree.names(_NODE, r"node\d+"):
+        base = f"{_NODE}/{name}"
+        cpus = _members(tree, base, ("cpulist",), ("cpumap",)) or frozenset()
+        # The lines are `Node 0 MemTotal:   32768 kB`.
+        memory = {key.split()[-1]: value for key, value in keyed(tree.text(f"{base}/meminfo")).items() if key}
+        distances = [int(word) for word in (tree.text(f"{base}/distance") or "").split() if word.isdigit()]
+        nodes.append(
+            NumaNode(
+                id=int(name[4:]),
+                cpus=format_list(list(cpus)),
+                memory_bytes=parse_size(memory.get("MemTotal", "")),
+                distances=distances,
+            )
+        )
+    return nodes

@@ -1,0 +1,145 @@
+"""Reading /proc and /sys below a root, where anything may be absent.
+
+In: a root. Out: texts, numbers and names, ``None`` for whatever is not there. Kernel files may fail to be
+read in many ways (absent, no permission, EINVAL from a driver that has no answer): all are one case here.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+
+class Tree:
+    """Files below a root."""
+
+    def __init__(self, root: Path | str = "/") -> None:
+        self.root = Path(root)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether this is the running machine and no recorded tree."""
+        return self.root == Path("/")
+
+    def path(self, name: str) -> Path:
+        """Return where ``name`` (such as ``proc/stat``) is."""
+        return self.root / name.lstrip("/")
+
+    def text(self, name: str) -> str | None:
+        """Return the stripped content of ``name``, ``None`` where it cannot be read."""
+        try:
+            return self.path(name).read_text(encoding="utf-8", errors="replace").strip(" \t\r\n\0")
+        except OSError:
+            return None
+
+    def first_text(self, *names: str) -> str | None:
+        """Return the content of the first of ``names`` that can be read and is not empty."""
+        for name in names:
+            text = self.text(name)
+            if text:
+                return text
+        return None
+
+    def number(self, name: str) -> int | None:
+        """Return the integer in ``name``, ``None`` where there is none."""
+        text = self.text(name)
+        try:
+            return int(text) if text else None
+        except ValueError:
+            return None
+
+    def exists(self, name: str) -> bool:
+        """Return whether ``name`` is there."""
+        try:
+            return self.path(name).exists()
+        except OSError:
+            return False
+
+    def link(self, name: str) -> str | None:
+        """Return where the symbolic link ``name`` points."""
+        try:
+            return str(self.path(name).readlink())
+        except OSError:
+            return None
+
+    def names(self, folder: str, pattern: str = ".*") -> list[str]:
+        """Return the names in ``folder`` that match ``pattern`` as a whole, numbers in numeric order."""
+        try:
+            found = [entry.name for entry in self.path(folder).iterdir()]
+        except OSError:
+            return []
+        return sorted((name for name in found if re.fullmatch(pattern, name)), key=natural)
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Sort key that puts ``cpu2`` before ``cpu10``.
+
+    >>> sorted(["cpu10", "cpu2", "cpu"], key=natural)
+    ['cpu', 'cpu2', 'cpu10']
+    """
+    parts = re.findall(r"\d+|\D+", name)
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
+
+
+def parse_list(text: str) -> list[int]:
+    """Return the numbers of a kernel list.
+
+    >>> parse_list("0-2,8,10-11")
+    [0, 1, 2, 8, 10, 11]
+    >>> parse_list("")
+    []
+    """
+    numbers: list[int] = []
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def parse_mask(text: str) -> list[int]:
+    """Return the numbers of a kernel bit mask.
+
+    >>> parse_mask("00000001,80000003")
+    [0, 1, 31, 32]
+    """
+    bits = int("".join(re.findall(r"[0-9a-fA-F]+", text)) or "0", 16)
+    return [index for index in range(bits.bit_length()) if bits >> index & 1]
+
+
+def format_list(numbers: list[int]) -> str:
+    """Return numbers as the kernel lists them.
+
+    >>> format_list([11, 0, 1, 2, 8, 10])
+    '0-2,8,10-11'
+    """
+    parts: list[str] = []
+    ordered = sorted(set(numbers))
+    index = 0
+    while index < len(ordered):
+        last = index
+        while last + 1 < len(ordered) and ordered[last + 1] == ordered[last] + 1:
+            last += 1
+        parts.append(str(ordered[index]) if last == index else f"{ordered[index]}-{ordered[last]}")
+        index = last + 1
+    return ",".join(parts)
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes of a kernel size such as ``32K``.
+
+    >>> parse_size("32K"), parse_size("2 MB"), parse_size("16388 kB"), parse_size("?")
+    (32768, 2097152, 16781312, None)
+    """
+    match = re.fullmatch(r"(\d+)\s*([kKMGT]?)i?B?", text.strip())
+    if match is None:
+        return None
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
+
+
+def keyed(text: str | None, separator: str = ":") -> dict[str, str]:
+    """Return the first value of each key of ``key: value`` lines, as in /proc/meminfo and os-release."""
+    found: dict[str, str] = {}
+    for line in (text or "").splitlines():
+        key, mark, value = line.partition(separator)
+        if mark:
+            found.setdefault(key.strip(), value.strip().strip('"'))
+    return found
