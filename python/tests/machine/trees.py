@@ -15,8 +15,8 @@ import pytest
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "data" / "hwloc"
 
 
-NOT_NEEDED = re.compile(r"/(msi_irqs|infiniband|firmware|hugepages|cpuidle|dimm|drivers|power)/|/(config|resource\d*)$")
-    r"[^/]+/(proc|sys/class|sys/block|sys/bus|sys/devices/(system|virtual)|sys/devices/.*/(net|block)/)"
+NOT_NEEDED = re.compile(
+    r"/(msi_irqs|infiniband|firmware|hugepages|cpuidle|dimm|drivers|power)/|/(config|resource\d*)$"
 )
 
 
