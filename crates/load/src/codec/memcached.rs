@@ -1,0 +1,281 @@
+//! memcached's text protocol: `get` and `set` (github.com/memcached/memcached, doc/protocol.txt).
+
+use super::{Codec, Outcome, ProtocolError};
+use crate::keyspace::Keyspace;
+use crate::workload::{Operation, Request};
+
+/// Longest line that a server may send: a key of 250 bytes with its figures, or an error's text.
+const LINE_BYTES_MAX: usize = 2048;
+/// Largest value that a server may announce; memcached's `-I` ends at 1 GiB.
+const VALUE_BYTES_MAX: usize = 1 << 30;
+
+const GARBAGE: ProtocolError = ProtocolError { kind: "garbage" };
+
+/// A connection that speaks memcached's text protocol.
+#[derive(Debug, Default)]
+pub struct MemcachedText {
+    /// The beginning of a line whose end has not come yet.
+    line: Vec<u8>,
+    /// Bytes of a value, its line end included, that are still to come.
+    value_left: usize,
+    /// Whether the answer under way has brought a value.
+    found: bool,
+}
+
+impl Codec for MemcachedText {
+    fn encode(&mut self, request: Request, keys: &Keyspace, out: &mut Vec<u8>) {
+        match request.operation {
+            Operation::Get => {
+                out.extend_from_slice(b"get ");
+                keys.write_key(request.key, out);
+                out.extend_from_slice(b"\r\n");
+            }
+            Operation::Set => {
+                let value = keys.value(request.key);
+                out.extend_from_slice(b"set ");
+                keys.write_key(request.key, out);
+                out.extend_from_slice(b" 0 0 ");
+                write_decimal(value.len(), out);
+                out.extend_from_slice(b"\r\n");
+                out.extend_from_slice(value);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    fn decode(
+        &mut self,
+        input: &[u8],
+        _out: &mut Vec<u8>,
+        answers: &mut Vec<Outcome>,
+    ) -> Result<(), ProtocolError> {
+        let mut rest = input;
+        while !rest.is_empty() {
+            if self.value_left > 0 {
+                let take = rest.len().min(self.value_left);
+                self.check_value_end(&rest[..take])?;
+                self.value_left -= take;
+                rest = &rest[take..];
+                continue;
+            }
+            let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
+                if self.line.len() + rest.len() > LINE_BYTES_MAX {
+                    return Err(GARBAGE);
+                }
+                self.line.extend_from_slice(rest);
+                return Ok(());
+            };
+            if self.line.is_empty() {
+                self.take_line(&rest[..=end], answers)?;
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(&rest[..=end]);
+                self.take_line(&line, answers)?;
+                line.clear();
+                self.line = line;
+            }
+            rest = &rest[end + 1..];
+        }
+        Ok(())
+    }
+}
+
+impl MemcachedText {
+    /// Checks the part of the final "\r\n" that `piece`, the next bytes of a value, holds: a server that miscounts is
+    /// found here rather than by whatever its value happens to contain.
+    fn check_value_end(&self, piece: &[u8]) -> Result<(), ProtocolError> {
+        for (index, expected) in [(2, b'\r'), (1, b'\n')] {
+            // `index` bytes before the end of the value and its line end.
+            if self.value_left >= index
+                && self.value_left - index < piece.len()
+                && piece[self.value_left - index] != expected
+            {
+                return Err(GARBAGE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one line with its line end.
+    fn take_line(&mut self, line: &[u8], answers: &mut Vec<Outcome>) -> Result<(), ProtocolError> {
+        let line = line.strip_suffix(b"\r\n").ok_or(GARBAGE)?;
+        if line.len() > LINE_BYTES_MAX {
+            return Err(GARBAGE);
+        }
+        let outcome = match line {
+            b"END" => {
+                if std::mem::take(&mut self.found) {
+                    Outcome::Hit
+                } else {
+                    Outcome::Miss
+                }
+            }
+            b"STORED" => Outcome::Stored,
+            b"NOT_STORED" => Outcome::Refused("not-stored"),
+            b"ERROR" => Outcome::Refused("error"),
+            _ if line.starts_with(b"VALUE ") => {
+                let bytes = value_bytes(&line[6..]).ok_or(GARBAGE)?;
+                self.found = true;
+                self.value_left = bytes + 2;
+                return Ok(());
+            }
+            _ if line.starts_with(b"SERVER_ERROR") => Outcome::Refused("server-error"),
+            _ if line.starts_with(b"CLIENT_ERROR") => Outcome::Refused("client-error"),
+            _ => return Err(GARBAGE),
+        };
+        if self.found {
+            // Values without their END: only an error may follow, and it ends the answer.
+            self.found = false;
+            if !matches!(outcome, Outcome::Refused(_)) {
+                return Err(GARBAGE);
+            }
+        }
+        answers.push(outcome);
+        Ok(())
+    }
+}
+
+/// The size in `KEY FLAGS BYTES[ CAS]`.
+fn value_bytes(fields: &[u8]) -> Option<usize> {
+    let mut fields = fields.split(|&byte| byte == b' ');
+    let key = fields.next()?;
+    let flags = fields.next()?;
+    let digits = fields.next()?;
+    if key.is_empty() || flags.is_empty() || digits.is_empty() || digits.len() > 10 {
+        return None;
+    }
+    let mut bytes = 0usize;
+    for digit in digits {
+        bytes = bytes * 10 + usize::from(digit.checked_sub(b'0').filter(|d| *d < 10)?);
+    }
+    (bytes <= VALUE_BYTES_MAX).then_some(bytes)
+}
+
+fn write_decimal(mut number: usize, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+    use proptest::prelude::*;
+
+    fn decode(pieces: &[&[u8]]) -> Result<Vec<Outcome>, ProtocolError> {
+        let (mut codec, mut answers) = (MemcachedText::default(), Vec::new());
+        for piece in pieces {
+            codec.decode(piece, &mut Vec::new(), &mut answers)?;
+        }
+        Ok(answers)
+    }
+
+    #[test]
+    fn answers_are_told_apart() {
+        let text = b"VALUE k 0 5\r\nab\r\nc\r\nEND\r\nEND\r\nSTORED\r\nSERVER_ERROR out of memory\r\nNOT_STORED\r\nERROR\r\n";
+        assert_eq!(
+            decode(&[text]).unwrap(),
+            [
+                Outcome::Hit,
+                Outcome::Miss,
+                Outcome::Stored,
+                Outcome::Refused("server-error"),
+                Outcome::Refused("not-stored"),
+                Outcome::Refused("error")
+            ]
+        );
+    }
+
+    #[test]
+    fn garbage_is_an_error() {
+        for bad in [
+            &b"HTTP/1.1 400 Bad Request\r\n"[..],
+            b"VALUE k 0\r\n",
+            b"VALUE k 0 -1\r\n",
+            b"VALUE k 0 99999999999\r\n",
+            b"VALUE k 0 2\r\nabcd",
+            b"VALUE k 0 2\r\nab\rX",
+            b"VALUE k 0 1\r\na\r\nSTORED\r\n",
+            b"END\n",
+            &[b'x'; 5000],
+        ] {
+            assert_eq!(
+                decode(&[bad]),
+                Err(GARBAGE),
+                "{:?}",
+                String::from_utf8_lossy(bad)
+            );
+        }
+    }
+
+    #[test]
+    fn requests_are_written_as_the_protocol_says() {
+        let keys = Keyspace::new(100, Sizes::fixed(12), Sizes::fixed(30), true).unwrap();
+        let (mut codec, mut out) = (MemcachedText::default(), Vec::new());
+        codec.encode(
+            Request {
+                operation: Operation::Set,
+                key: 7,
+            },
+            &keys,
+            &mut out,
+        );
+        let mut expected = b"set ".to_vec();
+        keys.write_key(7, &mut expected);
+        expected.extend_from_slice(b" 0 0 30\r\n");
+        expected.extend_from_slice(keys.value(7));
+        expected.extend_from_slice(b"\r\n");
+        assert_eq!(out, expected);
+        assert_eq!(expected.len(), 4 + 12 + 9 + 30 + 2);
+    }
+
+    fn answer() -> impl Strategy<Value = (Vec<u8>, Outcome)> {
+        prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..300).prop_map(|value| {
+                let mut text = format!("VALUE key 0 {}\r\n", value.len()).into_bytes();
+                text.extend(value);
+                text.extend(b"\r\nEND\r\n");
+                (text, Outcome::Hit)
+            }),
+            Just((b"END\r\n".to_vec(), Outcome::Miss)),
+            Just((b"STORED\r\n".to_vec(), Outcome::Stored)),
+            Just((
+                b"SERVER_ERROR busy\r\n".to_vec(),
+                Outcome::Refused("server-error")
+            )),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_decodes_the_same(
+            answers in proptest::collection::vec(answer(), 0..12),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20),
+        ) {
+            let text: Vec<u8> = answers.iter().flat_map(|(text, _)| text.clone()).collect();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|w| &text[w[0]..w[1]]).collect();
+            let expected: Vec<Outcome> = answers.iter().map(|(_, outcome)| *outcome).collect();
+            prop_assert_eq!(decode(&pieces).unwrap(), expected);
+        }
+
+        #[test]
+        fn arbitrary_bytes_decode_the_same_in_one_piece_and_in_bytes(
+            text in proptest::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'E'), any::<u8>()], 0..400)
+        ) {
+            let bytes: Vec<&[u8]> = text.chunks(1).collect();
+            prop_assert_eq!(decode(&[&text]), decode(&bytes));
+        }
+    }
+}

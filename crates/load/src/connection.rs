@@ -1,0 +1,106 @@
+//! One connection as the event loop sees it: its protocol state, what it waits for, and when to try again.
+
+use std::collections::VecDeque;
+
+use crate::random::Random;
+use crate::workload::Operation;
+
+const BACKOFF_FIRST_NS: u64 = 1_000_000;
+const BACKOFF_MAX_NS: u64 = 1_000_000_000;
+
+/// A request between its encoding and its answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Pending {
+    /// When it was due.
+    pub intended_ns: u64,
+    /// When it was given to the kernel, 0 before that.
+    pub sent_ns: u64,
+    /// What it asks.
+    pub operation: Operation,
+}
+
+/// Whether a connection can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Its socket is connecting or its protocol shakes hands.
+    Opening,
+    /// Requests may be sent.
+    Up,
+    /// Found to be of no further use; cleared away after the events at hand.
+    Broken(&'static str),
+    /// Without a socket until this time.
+    Down(u64),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection<C> {
+    /// Its protocol state.
+    pub codec: C,
+    /// Whether it can be used.
+    pub link: Link,
+    /// Requests without an answer, oldest first.
+    pub pending: VecDeque<Pending>,
+    /// How many of the newest of them are not with the kernel.
+    pub unstamped: usize,
+    /// Bytes that are not with the kernel.
+    pub out: Vec<u8>,
+    /// Whether it is on the list of connections with bytes to send.
+    pub listed: bool,
+    /// Whether it is on the list of connections that can take a request.
+    pub free: bool,
+    /// Closed loop: intended times of requests that are due.
+    pub due: VecDeque<u64>,
+    /// Closed loop: its stream of requests.
+    pub random: Random,
+    backoff_ns: u64,
+}
+
+impl<C> Connection<C> {
+    /// A connection that is being opened.
+    pub fn new(codec: C, depth: usize, random: Random) -> Self {
+        Self {
+            codec,
+            link: Link::Opening,
+            pending: VecDeque::with_capacity(depth),
+            unstamped: 0,
+            out: Vec::with_capacity(4096),
+            listed: false,
+            free: false,
+            due: VecDeque::with_capacity(depth),
+            random,
+            backoff_ns: BACKOFF_FIRST_NS,
+        }
+    }
+
+    /// Whether it can take one more request.
+    pub fn has_room(&self, depth: usize) -> bool {
+        self.link == Link::Up && self.pending.len() < depth
+    }
+
+    /// Marks the requests that were waiting as given to the kernel at `sent_ns`, telling each of them.
+    #[inline]
+    pub fn stamp(&mut self, sent_ns: u64, mut told: impl FnMut(&Pending)) {
+        let first = self.pending.len() - self.unstamped;
+        for pending in self.pending.range_mut(first..) {
+            pending.sent_ns = sent_ns;
+            told(pending);
+        }
+        self.unstamped = 0;
+    }
+
+    /// An answer came: the server is there again.
+    #[inline]
+    pub fn works(&mut self) {
+        self.backoff_ns = BACKOFF_FIRST_NS;
+    }
+
+    /// Goes down at `now_ns`, for twice as long as the time before if nothing was answered in between.
+    pub fn go_down(&mut self, codec: C, now_ns: u64) {
+        self.codec = codec;
+        self.out.clear();
+        self.unstamped = 0;
+        self.link = Link::Down(now_ns + self.backoff_ns);
+        self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_MAX_NS);
+    }
+}

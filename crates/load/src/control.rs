@@ -1,0 +1,264 @@
+//! What the controlling thread and the generator threads share: the phases' times, and what threads report.
+//!
+//! Phases are cut at times that are published at least `NOTICE_NS` ahead, so that every thread cuts at the
+//! same moment however late it looks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::latency::Latencies;
+
+/// How far ahead of its time a phase change is published.
+pub const NOTICE_NS: u64 = 50_000_000;
+
+/// Times of the phases on the monotonic clock, and the wish to stop.
+#[derive(Debug)]
+pub struct Control {
+    measure_begin_ns: AtomicU64,
+    measure_end_ns: AtomicU64,
+    abort: AtomicBool,
+    /// Length of an interval.
+    pub interval_ns: u64,
+}
+
+/// A phase of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Load whose figures are not counted.
+    Warmup,
+    /// Load whose figures are the result.
+    Measure,
+    /// No new load; answers are awaited.
+    Drain,
+}
+
+impl Phase {
+    /// As records name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Warmup => "warmup",
+            Self::Measure => "measure",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+impl Control {
+    /// A control without a measure phase yet.
+    pub fn new(interval_ns: u64) -> Self {
+        Self {
+            measure_begin_ns: AtomicU64::new(u64::MAX),
+            measure_end_ns: AtomicU64::new(u64::MAX),
+            abort: AtomicBool::new(false),
+            interval_ns,
+        }
+    }
+
+    /// Publishes the measure phase. The end goes first: a thread that sees the begin sees the end.
+    pub fn publish_measure(&self, begin_ns: u64, end_ns: u64) {
+        self.measure_end_ns.store(end_ns, Ordering::Release);
+        self.measure_begin_ns.store(begin_ns, Ordering::Release);
+    }
+
+    /// Begin and end of the measure phase, `u64::MAX` while unknown.
+    #[inline]
+    pub fn measure(&self) -> (u64, u64) {
+        let begin = self.measure_begin_ns.load(Ordering::Acquire);
+        (begin, self.measure_end_ns.load(Ordering::Acquire))
+    }
+
+    /// Asks threads that have not begun their load to give up.
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether threads that have not begun their load should give up.
+    pub fn aborted(&self) -> bool {
+        self.abort.load(Ordering::Relaxed)
+    }
+
+    /// The phase at `time_ns`.
+    pub fn phase(&self, time_ns: u64) -> Phase {
+        let (begin, end) = self.measure();
+        if time_ns >= end {
+            Phase::Drain
+        } else if time_ns >= begin {
+            Phase::Measure
+        } else {
+            Phase::Warmup
+        }
+    }
+
+    /// The end of the interval that begins at `begin_ns`: one length later, or at the phase change before that.
+    pub fn interval_end(&self, begin_ns: u64) -> u64 {
+        let (measure_begin, measure_end) = self.measure();
+        let end = begin_ns + self.interval_ns;
+        if begin_ns < measure_begin {
+            end.min(measure_begin)
+        } else if begin_ns < measure_end {
+            end.min(measure_end)
+        } else {
+            end
+        }
+    }
+}
+
+/// Counts of one thread in one interval, by the time of each event.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    /// Answers without an error.
+    pub completed: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Keys found.
+    pub hits: u64,
+    /// Keys not found.
+    pub misses: u64,
+    /// Bytes given to the kernel.
+    pub sent_bytes: u64,
+    /// Bytes taken from the kernel.
+    pub received_bytes: u64,
+    /// User CPU time of the thread.
+    pub cpu_user_ns: u64,
+    /// System CPU time of the thread.
+    pub cpu_system_ns: u64,
+    /// Time spent looking for something to do rather than sleeping before a request that is due soon.
+    pub spin_ns: u64,
+}
+
+impl Counts {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.completed += other.completed;
+        self.errors += other.errors;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.cpu_user_ns += other.cpu_user_ns;
+        self.cpu_system_ns += other.cpu_system_ns;
+        self.spin_ns += other.spin_ns;
+    }
+}
+
+/// What one thread saw in one interval.
+#[derive(Debug, Default, Clone)]
+pub struct Interval {
+    /// Start.
+    pub begin_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// Counts.
+    pub counts: Counts,
+    /// Latencies of the answers and sends in the interval.
+    pub latencies: Latencies,
+}
+
+impl Interval {
+    /// Adds what another thread saw in the same interval.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.latencies.add(&other.latencies);
+    }
+
+    /// Empties the interval for use from `begin_ns` on.
+    pub fn restart(&mut self, begin_ns: u64) {
+        self.latencies.clear();
+        self.counts = Counts::default();
+        self.begin_ns = begin_ns;
+        self.end_ns = begin_ns;
+    }
+}
+
+/// Counts of one operation.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct OperationCounts {
+    /// Answered without an error.
+    pub completed: u64,
+    /// Keys found.
+    pub hits: u64,
+    /// Keys not found.
+    pub misses: u64,
+}
+
+/// Counts of one thread over the requests whose intended time fell in the measure phase.
+#[derive(Debug, Default, Clone)]
+pub struct Measured {
+    /// Requests.
+    pub intended: u64,
+    /// Encoded for a connection.
+    pub sent: u64,
+    /// Answered without an error.
+    pub completed: u64,
+    /// Failed.
+    pub errors: u64,
+    /// Failures by kind.
+    pub errors_by_kind: BTreeMap<&'static str, u64>,
+    /// Sent and neither answered nor failed at the end.
+    pub outstanding: u64,
+    /// Never sent.
+    pub unsent: u64,
+    /// Reads.
+    pub gets: OperationCounts,
+    /// Stores.
+    pub sets: OperationCounts,
+    /// Their latencies.
+    pub latencies: Latencies,
+    /// Connections lost over the whole load.
+    pub connections_lost: u64,
+    /// Attempts to connect again that failed.
+    pub connects_failed: u64,
+}
+
+impl Measured {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.errors += other.errors;
+        for (kind, count) in &other.errors_by_kind {
+            *self.errors_by_kind.entry(kind).or_default() += count;
+        }
+        self.outstanding += other.outstanding;
+        self.unsent += other.unsent;
+        for (to, from) in [(&mut self.gets, &other.gets), (&mut self.sets, &other.sets)] {
+            to.completed += from.completed;
+            to.hits += from.hits;
+            to.misses += from.misses;
+        }
+        self.latencies.add(&other.latencies);
+        self.connections_lost += other.connections_lost;
+        self.connects_failed += other.connects_failed;
+    }
+}
+
+/// User and system CPU time of the calling thread, ns.
+pub fn thread_cpu_ns() -> (u64, u64) {
+    // SAFETY: all-zero bytes are a valid rusage, which getrusage overwrites.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a writable rusage, and RUSAGE_THREAD exists on Linux.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_cut_at_phase_changes() {
+        let control = Control::new(100);
+        assert_eq!(control.interval_end(1000), 1100);
+        control.publish_measure(1250, 1480);
+        let mut cuts = vec![1000];
+        for _ in 0..7 {
+            cuts.push(control.interval_end(*cuts.last().unwrap()));
+        }
+        assert_eq!(cuts, [1000, 1100, 1200, 1250, 1350, 1450, 1480, 1580]);
+        assert_eq!(control.phase(1249), Phase::Warmup);
+        assert_eq!(control.phase(1250), Phase::Measure);
+        assert_eq!(control.phase(1480), Phase::Drain);
+    }
+}

@@ -1,0 +1,799 @@
+//! The event loop of one generator thread.
+//!
+//! Each turn: note the time, cut intervals, make requests that are due, encode them, send them in one batch,
+//! wait for answers. A request's *intended* time is set when it becomes due and never moved: in an open loop
+//! by the schedule, in a closed loop by the answer before it. Requests that find no free connection wait in a
+//! queue and keep their intended time.
+//!
+//! Time stamps: the sends of a batch run one after the other in one call, so each gets the time interpolated
+//! between the call's begin and end; answers get the time after the read that brought them. Both are exact
+//! for a batch of one and off by at most the batch's duration otherwise.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use steelyard_record::monotonic_ns;
+
+use crate::LoadError;
+use crate::codec::{Codec, Outcome};
+use crate::connection::{Connection, Link, Pending};
+use crate::control::{Control, Interval, Measured, thread_cpu_ns};
+use crate::io::{Event, Transport, Wait, connect_blocking, connect_start};
+use crate::pace::Pacer;
+use crate::random::{Purpose, Random};
+use crate::schedule::Schedule;
+use crate::workload::{Operation, Request, Workload};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A prefill without an answer for this long has failed.
+const PREFILL_STALL_NS: u64 = 10_000_000_000;
+
+/// What a generator thread tells the controlling thread.
+pub enum Report {
+    /// Its connections are made and its keys are in the server.
+    Ready,
+    /// It cannot go on.
+    Failed(LoadError),
+    /// An interval has ended.
+    Interval(usize, Box<Interval>),
+    /// The load has ended.
+    Done(usize, Box<Measured>),
+}
+
+/// Which requests a thread makes before the load.
+#[derive(Debug, Clone, Copy)]
+pub struct Prefill {
+    /// What to do with each key.
+    pub operation: Operation,
+    /// First key.
+    pub first: u64,
+    /// Distance to the next.
+    pub step: u64,
+}
+
+/// What one thread is to do.
+pub struct Task {
+    /// Number of the thread.
+    pub index: usize,
+    /// Server.
+    pub target: SocketAddr,
+    /// The numbers of its connections among all.
+    pub connections: Vec<u64>,
+    /// Requests in flight per connection at most.
+    pub depth: usize,
+    /// Most requests waiting or in flight.
+    pub max_outstanding: usize,
+    /// How long answers are awaited after the end.
+    pub drain_ns: u64,
+    /// Seed of every stream.
+    pub seed: u64,
+    /// What to ask.
+    pub workload: Arc<Workload>,
+    /// What to ask before.
+    pub prefill: Option<Prefill>,
+    /// Phases.
+    pub control: Arc<Control>,
+    /// Where to report.
+    pub reports: Sender<Report>,
+    /// Intervals to use again.
+    pub spare: Receiver<Box<Interval>>,
+}
+
+/// What makes requests due.
+enum Loop {
+    /// Keys in order, once.
+    Prefill {
+        operation: Operation,
+        next: u64,
+        step: u64,
+    },
+    /// An answer makes the next request of its connection due.
+    Closed,
+    /// A schedule does.
+    Open(Box<OpenLoop>),
+}
+
+struct OpenLoop {
+    schedule: Schedule,
+    /// The thread's stream of requests.
+    random: Random,
+    /// Due requests without a connection.
+    queue: VecDeque<(u64, Request)>,
+}
+
+/// One thread's event loop over a codec and a transport.
+pub struct Engine<C, T> {
+    transport: T,
+    state: State<C>,
+    pacer: Pacer,
+}
+
+/// Everything but the transport, so that its events can be handled while it is borrowed.
+struct State<C> {
+    task: Task,
+    make: fn() -> C,
+    connections: Vec<Connection<C>>,
+    /// Connections with bytes to send.
+    dirty: Vec<usize>,
+    /// Connections whose bytes were given to the transport in this turn.
+    sending: Vec<usize>,
+    /// Connections that can take a request, the one that waited longest first.
+    free: VecDeque<usize>,
+    /// Connections whose closed loop has due requests.
+    due: Vec<usize>,
+    broken: Vec<usize>,
+    down: usize,
+    outstanding: usize,
+    depth: usize,
+    kind: Loop,
+    answers: Vec<Outcome>,
+    interval: Box<Interval>,
+    interval_end_ns: u64,
+    cpu_ns: (u64, u64),
+    measured: Box<Measured>,
+    /// Begin and end of the measure phase, as last read.
+    measure: (u64, u64),
+    last_answer_ns: u64,
+}
+
+impl<C: Codec, T: Transport> Engine<C, T> {
+    /// Connects everything; `make` makes a fresh codec.
+    pub fn new(task: Task, make: fn() -> C, mut transport: T) -> Result<Self, LoadError> {
+        let mut connections = Vec::with_capacity(task.connections.len());
+        for (slot, &number) in task.connections.iter().enumerate() {
+            let socket = connect_blocking(task.target, CONNECT_TIMEOUT).map_err(|source| {
+                LoadError::Connect {
+                    target: task.target.to_string(),
+                    source,
+                }
+            })?;
+            transport
+                .open(slot, socket)
+                .map_err(|source| LoadError::Io {
+                    what: "opening a socket",
+                    source,
+                })?;
+            let random = Random::stream(task.seed, Purpose::Requests, number);
+            connections.push(Connection::new(make(), task.depth, random));
+        }
+        let state = State {
+            make,
+            dirty: Vec::with_capacity(connections.len()),
+            sending: Vec::with_capacity(connections.len()),
+            free: VecDeque::with_capacity(connections.len()),
+            due: Vec::with_capacity(connections.len()),
+            broken: Vec::new(),
+            down: 0,
+            outstanding: 0,
+            depth: task.depth,
+            kind: Loop::Closed,
+            answers: Vec::with_capacity(64),
+            interval: Box::default(),
+            interval_end_ns: u64::MAX,
+            cpu_ns: (0, 0),
+            measured: Box::default(),
+            measure: (u64::MAX, u64::MAX),
+            last_answer_ns: 0,
+            connections,
+            task,
+        };
+        Ok(Self {
+            transport,
+            state,
+            pacer: Pacer::default(),
+        })
+    }
+
+    /// Asks for every key of the thread's share once.
+    pub fn prefill(&mut self) -> Result<(), LoadError> {
+        let Some(prefill) = self.state.task.prefill else {
+            return Ok(());
+        };
+        let state = &mut self.state;
+        state.kind = Loop::Prefill {
+            operation: prefill.operation,
+            next: prefill.first,
+            step: prefill.step,
+        };
+        state.depth = state.task.depth.max(16);
+        let begin_ns = monotonic_ns();
+        state.last_answer_ns = begin_ns;
+        state.start_closed(begin_ns);
+        loop {
+            let now_ns = monotonic_ns();
+            if self.state.task.control.aborted() {
+                break;
+            }
+            if now_ns > self.state.last_answer_ns + PREFILL_STALL_NS {
+                return Err(LoadError::Prefill {
+                    why: "the server has stopped answering".to_owned(),
+                });
+            }
+            self.turn(now_ns, Wait::Tick)?;
+            if self.state.outstanding == 0 && self.state.prefill_over() {
+                break;
+            }
+        }
+        let counts = self.state.interval.counts;
+        if counts.errors as f64 > 1e-3 * (counts.completed + counts.errors) as f64 {
+            let kinds: Vec<String> = self
+                .state
+                .measured
+                .errors_by_kind
+                .iter()
+                .map(|(kind, n)| format!("{n} {kind}"))
+                .collect();
+            return Err(LoadError::Prefill {
+                why: format!(
+                    "{} of {} keys failed ({})",
+                    counts.errors,
+                    counts.completed + counts.errors,
+                    kinds.join(", ")
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// Tells the controlling thread that the load may begin.
+    pub fn report_ready(&self) {
+        let _ = self.state.task.reports.send(Report::Ready);
+    }
+
+    /// Runs the load from `start_ns` until it has drained: by `schedule` in an open loop, else closed.
+    pub fn run(mut self, start_ns: u64, schedule: Option<Schedule>) -> Result<(), LoadError> {
+        let state = &mut self.state;
+        state.depth = state.task.depth;
+        state.interval.restart(start_ns);
+        state.interval_end_ns = state.task.control.interval_end(start_ns);
+        *state.measured = Measured::default();
+        state.cpu_ns = thread_cpu_ns();
+        state.due.clear();
+        for connection in &mut state.connections {
+            connection.due.clear();
+        }
+        match schedule {
+            Some(schedule) => {
+                let random = Random::stream(
+                    state.task.seed,
+                    Purpose::Requests,
+                    (1 << 40) + state.task.index as u64,
+                );
+                state.kind = Loop::Open(Box::new(OpenLoop {
+                    schedule,
+                    random,
+                    queue: VecDeque::new(),
+                }));
+                state.refresh_free();
+            }
+            None => {
+                state.kind = Loop::Closed;
+                state.start_closed(start_ns);
+            }
+        }
+        self.run_loop()?;
+        let state = self.state;
+        let _ = state
+            .task
+            .reports
+            .send(Report::Done(state.task.index, state.measured));
+        Ok(())
+    }
+
+    fn run_loop(&mut self) -> Result<(), LoadError> {
+        loop {
+            let now_ns = monotonic_ns();
+            let state = &mut self.state;
+            state.measure = state.task.control.measure();
+            while now_ns >= state.interval_end_ns {
+                state.cut_interval(state.interval_end_ns);
+            }
+            let end_ns = state.measure.1;
+            if now_ns >= end_ns {
+                let drained = state.outstanding == 0 && state.waiting() == 0;
+                if drained || now_ns - end_ns >= state.task.drain_ns {
+                    state.finish(now_ns);
+                    return Ok(());
+                }
+            }
+            let due_ns = state.make_due(now_ns);
+            let retry_ns = state.next_retry();
+            let wait = match due_ns.into_iter().chain(retry_ns).min() {
+                Some(at_ns) => self.pacer.wait(now_ns, at_ns),
+                None => Wait::Tick,
+            };
+            let busy = self.turn(now_ns, wait)?;
+            if !busy {
+                match wait {
+                    Wait::No => self.state.interval.counts.spin_ns += monotonic_ns() - now_ns,
+                    Wait::Until(at_ns) => {
+                        let woke_ns = monotonic_ns();
+                        if woke_ns >= at_ns {
+                            self.pacer.slept(at_ns, woke_ns);
+                        }
+                    }
+                    Wait::Tick => {}
+                }
+            }
+        }
+    }
+
+    /// Sends what can be sent and takes what has come; false when there was neither.
+    fn turn(&mut self, now_ns: u64, wait: Wait) -> Result<bool, LoadError> {
+        let state = &mut self.state;
+        state.issue();
+        let mut busy = !state.dirty.is_empty();
+        if busy {
+            state
+                .send_dirty(&mut self.transport)
+                .map_err(|source| LoadError::Io {
+                    what: "sending",
+                    source,
+                })?;
+        }
+        // What was left to send before the wait makes the wait's end mean nothing.
+        self.transport
+            .poll(wait, &mut |slot, event| {
+                busy |= !matches!(event, Event::Sent);
+                state.handle(slot, event);
+            })
+            .map_err(|source| LoadError::Io {
+                what: "waiting for answers",
+                source,
+            })?;
+        if !state.broken.is_empty() {
+            state.clear_broken(&mut self.transport);
+        }
+        if state.down > 0 {
+            state.reconnect(now_ns, &mut self.transport);
+        }
+        Ok(busy)
+    }
+}
+
+impl<C: Codec> State<C> {
+    #[inline]
+    fn is_measured(&self, intended_ns: u64) -> bool {
+        intended_ns >= self.measure.0 && intended_ns < self.measure.1
+    }
+
+    /// How much is due and not encoded.
+    fn waiting(&self) -> usize {
+        match &self.kind {
+            Loop::Open(open) => open.queue.len(),
+            _ => self.due.len(),
+        }
+    }
+
+    fn prefill_over(&self) -> bool {
+        match &self.kind {
+            Loop::Prefill { next, .. } => *next >= self.task.workload.keys.count(),
+            _ => true,
+        }
+    }
+
+    /// Makes the first requests of a closed loop due.
+    fn start_closed(&mut self, now_ns: u64) {
+        for slot in 0..self.connections.len() {
+            for _ in 0..self.depth {
+                self.due_on(slot, now_ns);
+            }
+        }
+    }
+
+    /// Closed loop: one more request of `slot` is due.
+    #[inline]
+    fn due_on(&mut self, slot: usize, intended_ns: u64) {
+        if intended_ns >= self.measure.1 {
+            return;
+        }
+        if self.is_measured(intended_ns) {
+            self.measured.intended += 1;
+        }
+        let connection = &mut self.connections[slot];
+        if connection.due.is_empty() {
+            self.due.push(slot);
+        }
+        connection.due.push_back(intended_ns);
+    }
+
+    /// Open loop: takes what the schedule has made due; returns when the next request is.
+    fn make_due(&mut self, now_ns: u64) -> Option<u64> {
+        let (begin_ns, end_ns) = self.measure;
+        let Loop::Open(open) = &mut self.kind else {
+            return None;
+        };
+        loop {
+            let intended_ns = open.schedule.peek();
+            if intended_ns >= end_ns {
+                return None;
+            }
+            if intended_ns > now_ns {
+                return Some(intended_ns);
+            }
+            open.schedule.advance();
+            // Drawn even if it cannot be sent: the stream must not depend on how the server does.
+            let request = self.task.workload.next(&mut open.random);
+            let measured = intended_ns >= begin_ns;
+            self.measured.intended += u64::from(measured);
+            if self.outstanding + open.queue.len() >= self.task.max_outstanding {
+                self.measured.unsent += u64::from(measured);
+            } else {
+                open.queue.push_back((intended_ns, request));
+            }
+        }
+    }
+
+    /// Encodes due requests for the connections that can take them.
+    fn issue(&mut self) {
+        if let Loop::Open(open) = &mut self.kind {
+            let mut queue = std::mem::take(&mut open.queue);
+            while !queue.is_empty() {
+                let Some(slot) = self.free.pop_front() else {
+                    break;
+                };
+                self.connections[slot].free = false;
+                if !self.connections[slot].has_room(self.depth) {
+                    continue;
+                }
+                if let Some((intended_ns, request)) = queue.pop_front() {
+                    self.encode(slot, intended_ns, request);
+                }
+                self.offer(slot);
+            }
+            if let Loop::Open(open) = &mut self.kind {
+                open.queue = queue;
+            }
+            return;
+        }
+        let mut due = std::mem::take(&mut self.due);
+        due.retain(|&slot| {
+            while self.connections[slot].has_room(self.depth) {
+                let Some(intended_ns) = self.connections[slot].due.pop_front() else {
+                    return false;
+                };
+                let Some(request) = self.next_closed(slot) else {
+                    continue;
+                };
+                self.encode(slot, intended_ns, request);
+            }
+            !self.connections[slot].due.is_empty()
+        });
+        self.due = due;
+    }
+
+    /// The next request of a closed loop, None when a prefill has run through.
+    fn next_closed(&mut self, slot: usize) -> Option<Request> {
+        match &mut self.kind {
+            Loop::Prefill {
+                operation,
+                next,
+                step,
+            } => {
+                let key = *next;
+                if key >= self.task.workload.keys.count() {
+                    return None;
+                }
+                *next += *step;
+                Some(Request {
+                    operation: *operation,
+                    key,
+                })
+            }
+            _ => Some(self.task.workload.next(&mut self.connections[slot].random)),
+        }
+    }
+
+    #[inline]
+    fn encode(&mut self, slot: usize, intended_ns: u64, request: Request) {
+        let measured = self.is_measured(intended_ns);
+        let connection = &mut self.connections[slot];
+        connection
+            .codec
+            .encode(request, &self.task.workload.keys, &mut connection.out);
+        connection.pending.push_back(Pending {
+            intended_ns,
+            sent_ns: 0,
+            operation: request.operation,
+        });
+        connection.unstamped += 1;
+        self.outstanding += 1;
+        self.measured.sent += u64::from(measured);
+        self.list_dirty(slot);
+    }
+
+    #[inline]
+    fn list_dirty(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if !connection.listed {
+            connection.listed = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Open loop: puts a connection with room on the list.
+    #[inline]
+    fn offer(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if !connection.free && connection.has_room(self.depth) {
+            connection.free = true;
+            self.free.push_back(slot);
+        }
+    }
+
+    fn refresh_free(&mut self) {
+        for slot in 0..self.connections.len() {
+            self.offer(slot);
+        }
+    }
+
+    /// Gives the bytes of all connections that take some to the transport, in one batch.
+    fn send_dirty(&mut self, transport: &mut impl Transport) -> io::Result<()> {
+        for slot in self.dirty.drain(..) {
+            let connection = &mut self.connections[slot];
+            connection.listed = false;
+            // A connection that is still sending is listed again when it has done so.
+            if !connection.out.is_empty() && transport.can_send(slot) {
+                self.interval.counts.sent_bytes += connection.out.len() as u64;
+                transport.send(slot, &mut connection.out);
+                self.sending.push(slot);
+            }
+        }
+        if self.sending.is_empty() {
+            return Ok(());
+        }
+        let begin_ns = monotonic_ns();
+        transport.flush()?;
+        let end_ns = monotonic_ns();
+        let step_ns = (end_ns - begin_ns) as f64 / self.sending.len() as f64;
+        let (measure_begin, measure_end) = self.measure;
+        for (index, slot) in self.sending.drain(..).enumerate() {
+            let sent_ns = begin_ns + (index as f64 * step_ns) as u64;
+            self.connections[slot].stamp(sent_ns, |pending| {
+                let lag_ns = sent_ns.saturating_sub(pending.intended_ns);
+                self.interval.latencies.sent(lag_ns);
+                if pending.intended_ns >= measure_begin && pending.intended_ns < measure_end {
+                    self.measured.latencies.sent(lag_ns);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, slot: usize, event: Event<'_>) {
+        match event {
+            Event::Received { bytes, at_ns } => self.received(slot, bytes, at_ns),
+            Event::Sent => {
+                if !self.connections[slot].out.is_empty() {
+                    self.list_dirty(slot);
+                }
+            }
+            Event::Opened => {
+                let connection = &mut self.connections[slot];
+                if connection.link == Link::Opening {
+                    connection.codec.open(&mut connection.out);
+                    self.list_dirty(slot);
+                    self.come_up(slot);
+                }
+            }
+            Event::Closed(kind) => self.break_link(slot, kind),
+        }
+    }
+
+    /// Puts a connection to use once its protocol allows it.
+    fn come_up(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if connection.link == Link::Opening && connection.codec.ready() {
+            connection.link = Link::Up;
+            if matches!(self.kind, Loop::Open(_)) {
+                self.offer(slot);
+            }
+        }
+    }
+
+    fn break_link(&mut self, slot: usize, kind: &'static str) {
+        let connection = &mut self.connections[slot];
+        if matches!(connection.link, Link::Opening | Link::Up) {
+            connection.link = Link::Broken(kind);
+            self.broken.push(slot);
+        }
+    }
+
+    fn received(&mut self, slot: usize, bytes: &[u8], at_ns: u64) {
+        if !matches!(self.connections[slot].link, Link::Up | Link::Opening) {
+            return;
+        }
+        while at_ns >= self.interval_end_ns {
+            self.cut_interval(self.interval_end_ns);
+        }
+        let connection = &mut self.connections[slot];
+        self.interval.counts.received_bytes += bytes.len() as u64;
+        let mut answers = std::mem::take(&mut self.answers);
+        let decoded = connection
+            .codec
+            .decode(bytes, &mut connection.out, &mut answers);
+        let mut broken = decoded.err().map(|error| error.kind);
+        for outcome in answers.drain(..) {
+            if let Err(kind) = self.answered(slot, outcome, at_ns) {
+                broken = Some(kind);
+                break;
+            }
+        }
+        answers.clear();
+        self.answers = answers;
+        match broken {
+            Some(kind) => self.break_link(slot, kind),
+            None if self.connections[slot].link == Link::Opening => self.come_up(slot),
+            None => {}
+        }
+        if !self.connections[slot].out.is_empty() {
+            self.list_dirty(slot);
+        }
+    }
+
+    #[inline]
+    fn answered(&mut self, slot: usize, outcome: Outcome, at_ns: u64) -> Result<(), &'static str> {
+        let connection = &mut self.connections[slot];
+        let Some(pending) = connection.pending.front().copied() else {
+            return Err("unsolicited-answer");
+        };
+        if pending.sent_ns == 0 {
+            return Err("unsolicited-answer");
+        }
+        if outcome
+            .operation()
+            .is_some_and(|operation| operation != pending.operation)
+        {
+            return Err("mismatched-answer");
+        }
+        connection.pending.pop_front();
+        connection.works();
+        self.outstanding -= 1;
+        self.last_answer_ns = at_ns;
+        let measured = self.is_measured(pending.intended_ns);
+        if let Outcome::Refused(kind) = outcome {
+            self.failed(kind, measured);
+        } else {
+            let (hit, miss) = (
+                u64::from(outcome == Outcome::Hit),
+                u64::from(outcome == Outcome::Miss),
+            );
+            let counts = &mut self.interval.counts;
+            counts.completed += 1;
+            counts.hits += hit;
+            counts.misses += miss;
+            let response_ns = at_ns.saturating_sub(pending.intended_ns);
+            let service_ns = at_ns.saturating_sub(pending.sent_ns);
+            self.interval.latencies.answered(response_ns, service_ns);
+            if measured {
+                self.measured.completed += 1;
+                let operation = match pending.operation {
+                    Operation::Get => &mut self.measured.gets,
+                    Operation::Set => &mut self.measured.sets,
+                };
+                operation.completed += 1;
+                operation.hits += hit;
+                operation.misses += miss;
+                self.measured.latencies.answered(response_ns, service_ns);
+            }
+        }
+        if matches!(self.kind, Loop::Open(_)) {
+            self.offer(slot)
+        } else {
+            self.due_on(slot, at_ns)
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, kind: &'static str, measured: bool) {
+        self.interval.counts.errors += 1;
+        if measured || matches!(self.kind, Loop::Prefill { .. }) {
+            self.measured.errors += u64::from(measured);
+            *self.measured.errors_by_kind.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Closes broken connections; what was in flight on them is lost and counted.
+    fn clear_broken(&mut self, transport: &mut impl Transport) {
+        let now_ns = monotonic_ns();
+        for slot in std::mem::take(&mut self.broken) {
+            let Link::Broken(kind) = self.connections[slot].link else {
+                continue;
+            };
+            transport.close(slot);
+            self.measured.connections_lost += 1;
+            self.down += 1;
+            let lost = std::mem::take(&mut self.connections[slot].pending);
+            self.connections[slot].go_down((self.make)(), now_ns);
+            for pending in lost {
+                self.outstanding -= 1;
+                let measured = self.is_measured(pending.intended_ns);
+                self.failed(kind, measured);
+                if !matches!(self.kind, Loop::Open(_)) {
+                    self.due_on(slot, now_ns);
+                }
+            }
+        }
+    }
+
+    fn next_retry(&self) -> Option<u64> {
+        if self.down == 0 {
+            return None;
+        }
+        self.connections
+            .iter()
+            .filter_map(|c| {
+                if let Link::Down(at_ns) = c.link {
+                    Some(at_ns)
+                } else {
+                    None
+                }
+            })
+            .min()
+    }
+
+    fn reconnect(&mut self, now_ns: u64, transport: &mut impl Transport) {
+        for slot in 0..self.connections.len() {
+            if !matches!(self.connections[slot].link, Link::Down(at_ns) if at_ns <= now_ns) {
+                continue;
+            }
+            let opened =
+                connect_start(self.task.target).and_then(|socket| transport.open(slot, socket));
+            match opened {
+                Ok(()) => {
+                    self.connections[slot].link = Link::Opening;
+                    self.down -= 1;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, slot, "connecting again failed");
+                    self.measured.connects_failed += 1;
+                    transport.close(slot);
+                    self.connections[slot].go_down((self.make)(), now_ns);
+                }
+            }
+        }
+    }
+
+    /// Ends the interval at `end_ns`, reports it and begins the next.
+    fn cut_interval(&mut self, end_ns: u64) {
+        let cpu_ns = thread_cpu_ns();
+        self.interval.end_ns = end_ns;
+        self.interval.counts.cpu_user_ns = cpu_ns.0 - self.cpu_ns.0;
+        self.interval.counts.cpu_system_ns = cpu_ns.1 - self.cpu_ns.1;
+        self.cpu_ns = cpu_ns;
+        let mut next = self.task.spare.try_recv().unwrap_or_default();
+        next.restart(end_ns);
+        let ended = std::mem::replace(&mut self.interval, next);
+        let _ = self
+            .task
+            .reports
+            .send(Report::Interval(self.task.index, ended));
+        self.interval_end_ns = self.task.control.interval_end(end_ns);
+    }
+
+    /// Counts what never came to an end.
+    fn finish(&mut self, now_ns: u64) {
+        let (begin_ns, end_ns) = self.measure;
+        let inside = |intended_ns: &u64| *intended_ns >= begin_ns && *intended_ns < end_ns;
+        for connection in &self.connections {
+            self.measured.outstanding += connection
+                .pending
+                .iter()
+                .filter(|p| inside(&p.intended_ns))
+                .count() as u64;
+            self.measured.unsent +=
+                connection.due.iter().filter(|at_ns| inside(at_ns)).count() as u64;
+        }
+        if let Loop::Open(open) = &self.kind {
+            self.measured.unsent +=
+                open.queue.iter().filter(|(at_ns, _)| inside(at_ns)).count() as u64;
+        }
+        if now_ns > self.interval.begin_ns {
+            self.cut_interval(now_ns);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+use std::io;
+use std::path::PathBuf;
+
+/// What can go wrong in the load engine.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A setting has a value that cannot be used.
+    #[error("{name}: {why}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}")]
+    File {
+        /// The file concerned.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A distribution file does not hold a distribution.
+    #[error("{path}: {why}")]
+    Distribution {
+        /// The file concerned.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The target could not be reached at the start.
+    #[error("cannot connect to {target}")]
+    Connect {
+        /// The address.
+        target: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The machine does not offer what was asked for.
+    #[error("{what}")]
+    Environment {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Moving bytes failed in a way that is not the server's doing.
+    #[error("{what}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The keys could not be brought into the server before the load.
+    #[error("prefill: {why}")]
+    Prefill {
+        /// What happened.
+        why: String,
+    },
+    /// A generator thread ended without a result.
+    #[error("a generator thread ended without a result: {why}")]
+    Thread {
+        /// What is known about it.
+        why: String,
+    },
+}

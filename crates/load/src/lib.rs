@@ -1,0 +1,36 @@
+//! Load engine: what `steelyard-load` does.
+//!
+//! In: settings (target, schedule, key space, phases). Out: a [`steelyard_record::LoadResult`], an HdrHistogram
+//! interval log, progress lines. The way of one request: [`schedule`] makes it due (its *intended* time),
+//! [`workload`] says what it asks, a [`codec`] turns it into bytes, [`io`] moves them, the codec recognises the
+//! answer, and [`latency`] counts response (from intended to answer), service (from send to answer) and lag
+//! (from intended to send).
+//!
+//! Invariants: intended times never depend on how late anything is; every intended request is counted once, as completed,
+//! failed, outstanding or unsent; the same seed gives the same requests. Not here: servers, orchestration,
+//! statistics over runs.
+
+pub mod codec;
+mod connection;
+pub mod control;
+mod engine;
+mod error;
+pub mod io;
+pub mod keyspace;
+pub mod latency;
+mod pace;
+pub mod progress;
+pub mod random;
+mod runner;
+pub mod schedule;
+pub mod settings;
+mod sizes;
+mod summary;
+pub mod verdict;
+pub mod workload;
+pub mod zipf;
+
+pub use error::LoadError;
+pub use runner::{Surroundings, run};
+pub use settings::{IoChoice, Protocol, Settings};
+pub use sizes::Sizes;

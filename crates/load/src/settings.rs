@@ -1,0 +1,129 @@
+//! What a load is to be.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::schedule::Arrival;
+use crate::workload::Operation;
+use crate::{LoadError, Sizes};
+
+/// A protocol that the engine speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// memcached's text protocol.
+    Memcached,
+}
+
+impl Protocol {
+    /// As flags and records name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memcached => "memcached",
+        }
+    }
+}
+
+/// How bytes are to be moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IoChoice {
+    /// io_uring where the system allows it, else epoll.
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// Everything that shapes a load.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Server.
+    pub target: SocketAddr,
+    /// Generator threads.
+    pub threads: u32,
+    /// Connections over all threads.
+    pub connections: u32,
+    /// Requests in flight per connection at most.
+    pub depth: u32,
+    /// Offered rate over all threads; None is a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// How requests arrive in an open loop.
+    pub arrival: Arrival,
+    /// Length of the warm-up, ns; with `hold` its minimum.
+    pub warmup_ns: u64,
+    /// Length of the measure phase, ns.
+    pub duration_ns: u64,
+    /// How long answers are awaited at the end, ns.
+    pub drain_ns: u64,
+    /// Length of an interval of the series, ns.
+    pub interval_ns: u64,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Number of keys.
+    pub keys: u64,
+    /// `uniform` or `zipf:EXPONENT`.
+    pub key_distribution: String,
+    /// Sizes of keys.
+    pub key_sizes: Sizes,
+    /// Sizes of values.
+    pub value_sizes: Sizes,
+    /// Share of requests that store, 0 to 1.
+    pub set_ratio: f64,
+    /// What to do with every key before the load.
+    pub prefill: Option<Operation>,
+    /// CPUs to run on; thread i gets the i-th, beginning again after the last. Empty: anywhere.
+    pub cpus: Vec<usize>,
+    /// Pins the calling thread.
+    pub pin: fn(&[usize]) -> io::Result<()>,
+    /// How bytes are moved.
+    pub io: IoChoice,
+    /// Whether the measure phase waits for a line `measure` on the control input.
+    pub hold: bool,
+    /// Most requests waiting or in flight, over all threads.
+    pub max_outstanding: u64,
+}
+
+impl Settings {
+    /// Refuses what cannot be run.
+    pub fn check(&self) -> Result<(), LoadError> {
+        let wrong = |name, why: &str| {
+            Err(LoadError::Setting {
+                name,
+                why: why.to_owned(),
+            })
+        };
+        if self.threads == 0 || self.threads > 4096 {
+            return wrong("--threads", "must be between 1 and 4096");
+        }
+        if self.connections < self.threads {
+            return wrong("--connections", "must be at least the number of threads");
+        }
+        if self.connections > 1_000_000 {
+            return wrong("--connections", "must be at most 1000000");
+        }
+        if self.depth == 0 || self.depth > 65_536 {
+            return wrong("--depth", "must be between 1 and 65536");
+        }
+        if self
+            .rate_per_s
+            .is_some_and(|rate| !(rate.is_finite() && rate > 0.0 && rate <= 1e9))
+        {
+            return wrong("--rate", "must be above 0 and at most 1e9 per second");
+        }
+        if self.duration_ns == 0 {
+            return wrong("--duration", "must be above 0");
+        }
+        if self.interval_ns < 10_000_000 {
+            return wrong("--interval", "must be at least 10ms");
+        }
+        if self.max_outstanding < u64::from(self.threads) {
+            return wrong(
+                "--max-outstanding",
+                "must be at least the number of threads",
+            );
+        }
+        Ok(())
+    }
+}

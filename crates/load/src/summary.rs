@@ -1,0 +1,217 @@
+//! The load result, put together from what the threads counted.
+
+use std::collections::BTreeMap;
+
+use steelyard_record::{
+    Clock, IntervalRow, Kind, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests,
+    LoadResult, LoadSettings, LoadThread, Tool,
+};
+
+use crate::control::{Counts, Interval, Measured, OperationCounts, Phase};
+use crate::latency::{quantile, summary};
+use crate::schedule::Arrival;
+use crate::settings::Settings;
+use crate::verdict::{Evidence, SAMPLES_BEYOND, judge};
+
+/// What a finished load leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Both clocks at the start.
+    pub clock: Clock,
+    /// The transport that was used.
+    pub io: &'static str,
+    /// Measure phase.
+    pub begin_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// Whether it was stopped before its time.
+    pub interrupted: bool,
+    /// Counts by intended time.
+    pub measured: Measured,
+    /// Counts of each thread over the measure phase, by the time of the event.
+    pub threads: Vec<Counts>,
+    /// CPU time of the controlling thread over the measure phase, user and system.
+    pub controller_cpu_ns: (u64, u64),
+    /// One row an interval.
+    pub series: Vec<IntervalRow>,
+}
+
+/// The row of one interval.
+pub fn row(interval: &Interval, phase: Phase) -> IntervalRow {
+    let (counts, latencies) = (&interval.counts, &interval.latencies);
+    IntervalRow {
+        begin_ns: interval.begin_ns,
+        end_ns: interval.end_ns,
+        phase: phase.name().to_owned(),
+        completed: counts.completed,
+        errors: counts.errors,
+        hits: counts.hits,
+        misses: counts.misses,
+        sent_bytes: counts.sent_bytes,
+        received_bytes: counts.received_bytes,
+        response_p50_ns: quantile(&latencies.response, 0.5),
+        response_p99_ns: quantile(&latencies.response, 0.99),
+        response_p999_ns: quantile(&latencies.response, 0.999),
+        service_p50_ns: quantile(&latencies.service, 0.5),
+        service_p99_ns: quantile(&latencies.service, 0.99),
+        lag_p99_ns: quantile(&latencies.lag, 0.99),
+    }
+}
+
+/// The whole result.
+pub fn result(settings: &Settings, command: Vec<String>, outcome: Outcome) -> LoadResult {
+    let seconds = (outcome.end_ns - outcome.begin_ns) as f64 / 1e9;
+    let mut total = Counts::default();
+    for thread in &outcome.threads {
+        total.add(thread);
+    }
+    let per_second = |count: u64| {
+        if seconds > 0.0 {
+            count as f64 / seconds
+        } else {
+            0.0
+        }
+    };
+    let throughput_per_s = per_second(total.completed);
+    let measured = &outcome.measured;
+    let offered_per_s = settings.rate_per_s.map(|_| per_second(measured.intended));
+    let achieved_ratio = offered_per_s.map(|offered| {
+        if offered > 0.0 {
+            throughput_per_s / offered
+        } else {
+            0.0
+        }
+    });
+    let threads = thread_rows(&outcome.threads, seconds);
+    let busy_ratio = threads
+        .iter()
+        .map(|thread| thread.busy_ratio)
+        .fold(0.0, f64::max);
+    let verdict = judge(&Evidence {
+        measured,
+        achieved_ratio,
+        busy_ratio,
+        interrupted: outcome.interrupted,
+    });
+    let user_s = (total.cpu_user_ns + outcome.controller_cpu_ns.0) as f64 / 1e9;
+    let system_s = (total.cpu_system_ns + outcome.controller_cpu_ns.1) as f64 / 1e9;
+    let cpu_s = user_s + system_s;
+    LoadResult {
+        kind: Kind::of::<LoadResult>(),
+        tool: Tool {
+            name: "steelyard-load".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        command,
+        clock: outcome.clock,
+        settings: settings_record(settings, outcome.io),
+        begin_ns: outcome.begin_ns,
+        end_ns: outcome.end_ns,
+        interrupted: outcome.interrupted,
+        requests: LoadRequests {
+            intended: measured.intended,
+            sent: measured.sent,
+            completed: measured.completed,
+            errors: measured.errors,
+            errors_by_kind: measured
+                .errors_by_kind
+                .iter()
+                .map(|(kind, n)| ((*kind).to_owned(), *n))
+                .collect(),
+            outstanding_at_end: measured.outstanding,
+            unsent: measured.unsent,
+        },
+        operations: operations(measured),
+        throughput_per_s,
+        offered_per_s,
+        achieved_ratio,
+        sent_bytes: total.sent_bytes,
+        received_bytes: total.received_bytes,
+        latency: LoadLatency {
+            response: quotable(summary(&measured.latencies.response)),
+            service: quotable(summary(&measured.latencies.service)),
+            lag: quotable(summary(&measured.latencies.lag)),
+        },
+        series: outcome.series,
+        threads,
+        cpu: LoadCpu {
+            user_s,
+            system_s,
+            requests_per_cpu_s: (cpu_s > 0.0).then(|| total.completed as f64 / cpu_s),
+        },
+        verdict,
+    }
+}
+
+/// Takes out the percentiles that too few samples lie beyond.
+fn quotable(mut summary: LatencySummary) -> LatencySummary {
+    if summary.count < SAMPLES_BEYOND * 1_000 {
+        summary.p999_ns = None;
+    }
+    if summary.count < SAMPLES_BEYOND * 10_000 {
+        summary.p9999_ns = None;
+    }
+    summary
+}
+
+fn operations(measured: &Measured) -> BTreeMap<String, LoadOperations> {
+    let row = |counts: &OperationCounts, finds: bool| LoadOperations {
+        completed: counts.completed,
+        hits: finds.then_some(counts.hits),
+        misses: finds.then_some(counts.misses),
+    };
+    [
+        ("get", row(&measured.gets, true)),
+        ("set", row(&measured.sets, false)),
+    ]
+    .map(|(name, row)| (name.to_owned(), row))
+    .into()
+}
+
+fn thread_rows(threads: &[Counts], seconds: f64) -> Vec<LoadThread> {
+    let row = |(index, counts): (usize, &Counts)| {
+        let cpu_ns = counts.cpu_user_ns + counts.cpu_system_ns;
+        let worked_s = cpu_ns.saturating_sub(counts.spin_ns) as f64 / 1e9;
+        LoadThread {
+            index: index as u32,
+            completed: counts.completed,
+            cpu_user_s: counts.cpu_user_ns as f64 / 1e9,
+            cpu_system_s: counts.cpu_system_ns as f64 / 1e9,
+            busy_ratio: if seconds > 0.0 {
+                (worked_s / seconds).min(1.0)
+            } else {
+                0.0
+            },
+        }
+    };
+    threads.iter().enumerate().map(row).collect()
+}
+
+fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
+    let open = settings.rate_per_s.is_some();
+    LoadSettings {
+        protocol: settings.protocol.name().to_owned(),
+        target: settings.target.to_string(),
+        io: io.to_owned(),
+        threads: settings.threads,
+        connections: settings.connections,
+        depth: settings.depth,
+        r#loop: if open { "open" } else { "closed" }.to_owned(),
+        arrival: open.then(|| {
+            match settings.arrival {
+                Arrival::Constant => "constant",
+                Arrival::Poisson => "poisson",
+            }
+            .to_owned()
+        }),
+        rate_per_s: settings.rate_per_s,
+        warmup_s: settings.warmup_ns as f64 / 1e9,
+        duration_s: settings.duration_ns as f64 / 1e9,
+        seed: settings.seed,
+        keys: settings.keys,
+        key_distribution: settings.key_distribution.clone(),
+        key_sizes: settings.key_sizes.name().to_owned(),
+        value_sizes: settings.value_sizes.name().to_owned(),
+        set_ratio: settings.set_ratio,
+    }
+}

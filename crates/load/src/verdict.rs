@@ -1,0 +1,290 @@
+//! Whether the generator vouches for a result: one check a question, each with its figure and its bound.
+
+use steelyard_record::{Check, Level, Verdict};
+
+use crate::control::Measured;
+
+/// Share of requests that may fail.
+pub const ERROR_RATIO_MAX: f64 = 0.001;
+/// Least share of the offered rate that must be completed.
+pub const ACHIEVED_RATIO_MIN: f64 = 0.99;
+/// Share of its CPU above which a generator thread measures itself.
+pub const BUSY_RATIO_MAX: f64 = 0.9;
+/// Answers that must lie beyond a percentile for it to be quoted.
+pub const SAMPLES_BEYOND: u64 = 10;
+
+/// What the checks look at.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// Counts of the measure phase.
+    pub measured: &'a Measured,
+    /// Completed over offered, None in a closed loop.
+    pub achieved_ratio: Option<f64>,
+    /// The busiest thread's share of its CPU.
+    pub busy_ratio: f64,
+    /// Whether the load was stopped before its time.
+    pub interrupted: bool,
+}
+
+fn check(id: &str, bad: Level, fails: bool, claim: String, value: f64, bound: f64) -> Check {
+    Check {
+        id: id.to_owned(),
+        level: if fails { bad } else { Level::Valid },
+        claim,
+        value: Some(value),
+        bound: Some(bound),
+        unit: Some("1".to_owned()),
+    }
+}
+
+/// All checks and their verdict.
+pub fn judge(evidence: &Evidence<'_>) -> Verdict {
+    let measured = evidence.measured;
+    let open = evidence.achieved_ratio.is_some();
+    let mut checks = Vec::new();
+    let stopped = f64::from(u8::from(evidence.interrupted));
+    let claim = if evidence.interrupted {
+        "The load was stopped before its time."
+    } else {
+        "The load ran its time."
+    };
+    checks.push(check(
+        "interrupted",
+        Level::Invalid,
+        evidence.interrupted,
+        claim.to_owned(),
+        stopped,
+        0.0,
+    ));
+
+    let ended = measured.completed + measured.errors;
+    let ratio = if ended > 0 {
+        measured.errors as f64 / ended as f64
+    } else {
+        0.0
+    };
+    let claim = format!("{} of {ended} requests failed.", measured.errors);
+    checks.push(check(
+        "errors",
+        Level::Invalid,
+        ratio > ERROR_RATIO_MAX,
+        claim,
+        ratio,
+        ERROR_RATIO_MAX,
+    ));
+
+    let ratio = measured.outstanding as f64 / measured.intended.max(1) as f64;
+    let level = if ratio > ERROR_RATIO_MAX {
+        Level::Invalid
+    } else {
+        Level::Suspect
+    };
+    let claim = format!(
+        "{} requests were not answered by the end.",
+        measured.outstanding
+    );
+    checks.push(check(
+        "unanswered",
+        level,
+        measured.outstanding > 0,
+        claim,
+        ratio,
+        0.0,
+    ));
+
+    let claim = format!(
+        "{} of {} requests that were due were never sent.",
+        measured.unsent, measured.intended
+    );
+    checks.push(check(
+        "unsent",
+        Level::Invalid,
+        measured.unsent > 0,
+        claim,
+        measured.unsent as f64,
+        0.0,
+    ));
+
+    if let Some(achieved) = evidence.achieved_ratio {
+        let claim = format!(
+            "{:.2} % of the offered rate was completed.",
+            achieved * 100.0
+        );
+        checks.push(check(
+            "achieved",
+            Level::Invalid,
+            achieved < ACHIEVED_RATIO_MIN,
+            claim,
+            achieved,
+            ACHIEVED_RATIO_MIN,
+        ));
+    }
+
+    // A busy generator sets the rate of a closed loop, and delays the requests of an open one.
+    let level = if open { Level::Invalid } else { Level::Suspect };
+    let busy = evidence.busy_ratio;
+    let claim = format!(
+        "The busiest generator thread used {:.0} % of its CPU.",
+        busy * 100.0
+    );
+    checks.push(check(
+        "generator-bound",
+        level,
+        busy > BUSY_RATIO_MAX,
+        claim,
+        busy,
+        BUSY_RATIO_MAX,
+    ));
+
+    let bound = SAMPLES_BEYOND * 100;
+    let level = if measured.completed == 0 {
+        Level::Invalid
+    } else {
+        Level::Suspect
+    };
+    let claim = format!(
+        "{} answers; the 99th percentile needs {bound}.",
+        measured.completed
+    );
+    checks.push(check(
+        "samples",
+        level,
+        measured.completed < bound,
+        claim,
+        measured.completed as f64,
+        bound as f64,
+    ));
+
+    let lost = measured.connections_lost;
+    let claim = format!(
+        "{lost} connections were lost, {} attempts to connect again failed.",
+        measured.connects_failed
+    );
+    checks.push(check(
+        "connections",
+        Level::Suspect,
+        lost > 0,
+        claim,
+        lost as f64,
+        0.0,
+    ));
+    Verdict::of(checks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Measured {
+        Measured {
+            intended: 100_000,
+            sent: 100_000,
+            completed: 100_000,
+            ..Measured::default()
+        }
+    }
+
+    fn failing(
+        measured: &Measured,
+        achieved_ratio: Option<f64>,
+        busy_ratio: f64,
+        interrupted: bool,
+    ) -> Vec<(String, Level)> {
+        let verdict = judge(&Evidence {
+            measured,
+            achieved_ratio,
+            busy_ratio,
+            interrupted,
+        });
+        verdict
+            .checks
+            .into_iter()
+            .filter(|c| c.level != Level::Valid)
+            .map(|c| (c.id, c.level))
+            .collect()
+    }
+
+    #[test]
+    fn each_check_fails_alone() {
+        let one = |id: &str, level| vec![(id.to_owned(), level)];
+        assert_eq!(failing(&good(), None, 0.5, false), []);
+        assert_eq!(failing(&good(), Some(1.0), 0.5, false), []);
+        assert_eq!(
+            failing(&good(), Some(0.989), 0.5, false),
+            one("achieved", Level::Invalid)
+        );
+        assert_eq!(
+            failing(&good(), None, 0.95, false),
+            one("generator-bound", Level::Suspect)
+        );
+        assert_eq!(
+            failing(&good(), Some(1.0), 0.95, false),
+            one("generator-bound", Level::Invalid)
+        );
+        assert_eq!(
+            failing(&good(), None, 0.5, true),
+            one("interrupted", Level::Invalid)
+        );
+        let measured = Measured {
+            errors: 101,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, None, 0.5, false),
+            one("errors", Level::Invalid)
+        );
+        let measured = Measured {
+            errors: 99,
+            ..good()
+        };
+        assert_eq!(failing(&measured, None, 0.5, false), []);
+        let measured = Measured {
+            unsent: 1,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, None, 0.5, false),
+            one("unsent", Level::Invalid)
+        );
+        let measured = Measured {
+            outstanding: 1,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, None, 0.5, false),
+            one("unanswered", Level::Suspect)
+        );
+        let measured = Measured {
+            outstanding: 5_000,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, None, 0.5, false),
+            one("unanswered", Level::Invalid)
+        );
+        let measured = Measured {
+            completed: 999,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, None, 0.5, false),
+            one("samples", Level::Suspect)
+        );
+        let measured = Measured {
+            completed: 0,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, None, 0.5, false),
+            one("samples", Level::Invalid)
+        );
+        let measured = Measured {
+            connections_lost: 1,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, None, 0.5, false),
+            one("connections", Level::Suspect)
+        );
+    }
+}
