@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use steelyard::{Exit, Failure, args, process};
+use steelyard::{Exit, Failure, args};
+use steelyard_launch::{die_with_parent, pin_to_cpus};
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
 use steelyard_load::workload::Operation;
@@ -192,7 +193,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
             PrefillArgument::Get => Operation::Get,
         }),
         cpus: cpus.unwrap_or_default(),
-        pin: process::pin_to_cpus,
+        pin: pin_to_cpus,
         io: match arguments.io {
             IoArgument::Auto => IoChoice::Auto,
             IoArgument::Uring => IoChoice::Uring,
@@ -243,14 +244,17 @@ fn failure(error: LoadError) -> Failure {
 }
 
 fn body() -> Result<Exit, Failure> {
+    // Read before anything else: a parent that ends later is noticed by the change.
+    // SAFETY: getppid has no preconditions.
+    let parent = unsafe { libc::getppid() };
     let arguments = Arguments::parse();
     if arguments.die_with_parent {
-        process::die_with_parent(libc::SIGKILL, None)?;
+        die_with_parent(libc::SIGKILL, parent)?;
     }
     catch_signals();
     let settings = settings(&arguments)?;
     if !settings.cpus.is_empty() {
-        process::pin_to_cpus(&settings.cpus).map_err(|source| {
+        pin_to_cpus(&settings.cpus).map_err(|source| {
             failure(LoadError::Environment {
                 what: "--cpus".to_owned(),
                 source,
