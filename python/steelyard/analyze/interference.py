@@ -1,0 +1,121 @@
+"""What disturbed a run, from its telemetry: steal, foreign load, throttling.
+
+In: a recording, the window of the measure phase, the CPUs used, and the CPU time that the run's own processes
+used. Out: `Interference`, shares of the used CPUs' time; what is missing is None with a reason.
+
+Not here: whether that is too much (``verdict``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from steelyard.telemetry import EntityRates, Recording
+
+_BUSY = ("user_ns", "nice_ns", "system_ns")
+_NAMED_FROM_RATIO = 0.01
+"""Foreign processes below this share of one CPU are not worth naming."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interference:
+    """Shares are of the used CPUs' time over the window, 0..1."""
+
+    missing: str | None = None
+    steal_ratio: float | None = None
+    foreign_ratio: float | None = None
+    foreign_commands: tuple[str, ...] = ()
+    quota_throttled_ratio: float | None = None
+    thermal_throttles: float | None = None
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def observe(
+    recording: Recording,
+    begin_ns: int,
+    end_ns: int,
+    *,
+    cpus: Sequence[int],
+    own_cpu_s: float,
+    own_commands: Sequence[str],
+) -> Interference:
+    """Return what disturbed the run on ``cpus`` between ``begin_ns`` and ``end_ns``.
+
+    ``own_cpu_s`` is the CPU time of the run's own processes in the window, s; ``own_commands`` are their
+    names, so that others can be named.
+    """
+    reasons: dict[str, str] = {}
+    steal, busy = _cpu(recording, begin_ns, end_ns, cpus, reasons)
+    seconds = (end_ns - begin_ns) / 1e9
+    foreign = None
+    if busy is not None and seconds > 0:
+        # Tick-based accounting may charge interrupts to whoever runs, which is mostly us: below zero is zero.
+        foreign = max(0.0, busy - own_cpu_s / (seconds * len(cpus)))
+    return Interference(
+        steal_ratio=steal,
+        foreign_ratio=foreign,
+        foreign_commands=_foreign_commands(recording, begin_ns, end_ns, own_commands),
+        quota_throttled_ratio=_quota(recording, begin_ns, end_ns),
+        thermal_throttles=_thermal(recording, begin_ns, end_ns),
+        reasons=reasons,
+    )
+
+
+def _cpu(
+    recording: Recording, begin_ns: int, end_ns: int, cpus: Sequence[int], reasons: dict[str, str]
+) -> tuple[float | None, float | None]:
+    rates = recording.rates("cpu", begin_ns, end_ns)
+    wanted = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
+    if rates.missing is not None or not wanted:
+        reasons["cpu"] = rates.missing or "the recording has none of the used CPUs"
+        return None, None
+    steal = _sum(wanted, ("steal_ns",))
+    busy = _sum(wanted, _BUSY)
+    if steal is None or busy is None:
+        reasons["cpu"] = "no two readings lie in the measure phase"
+    return (
+        None if steal is None else steal / 1e9 / len(wanted),
+        None if busy is None else busy / 1e9 / len(wanted),
+    )
+
+
+def _sum(entities: Sequence[EntityRates], columns: Sequence[str]) -> float | None:
+    values = [entity.rates[column].per_s for entity in entities for column in columns if column in entity.rates]
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _foreign_commands(
+    recording: Recording, begin_ns: int, end_ns: int, own_commands: Sequence[str]
+) -> tuple[str, ...]:
+    rates = recording.rates("process", begin_ns, end_ns)
+    used: dict[str, float] = {}
+    for entity in rates.entities:
+        command = str(entity.entity.get("command"))
+        share = (_sum([entity], ("user_ns", "system_ns")) or 0.0) / 1e9
+        # The kernel cuts names to 15 characters (proc_pid_comm(5)).
+        if not any(command[:15] == own[:15] for own in own_commands):
+            used[command] = used.get(command, 0.0) + share
+    ranked = sorted(used, key=lambda command: -used[command])
+    return tuple(command for command in ranked[:3] if used[command] >= _NAMED_FROM_RATIO)
+
+
+def _quota(recording: Recording, begin_ns: int, end_ns: int) -> float | None:
+    """Return the largest share of the window that any cgroup spent throttled, per CPU quota period."""
+    rates = recording.rates("cgroup", begin_ns, end_ns)
+    shares = [
+        rate.per_s / 1e9
+        for entity in rates.entities
+        if (rate := entity.rates.get("throttled_ns")) is not None and rate.per_s is not None
+    ]
+    return min(1.0, max(shares)) if shares else None
+
+
+def _thermal(recording: Recording, begin_ns: int, end_ns: int) -> float | None:
+    rates = recording.rates("throttle", begin_ns, end_ns)
+    counts = [
+        rate.increment
+        for entity in rates.entities
+        for column in ("core_throttles", "package_throttles")
+        if (rate := entity.rates.get(column)) is not None and rate.increment is not None
+    ]
+    return float(sum(counts)) if counts else None

@@ -1,0 +1,318 @@
+"""Whether a result may be believed, and why not.
+
+In: what a run left (`Evidence`). Out: a `Verdict` that lists every check made, passed ones included, each with
+the value found and the bound it was held against.
+
+Invariants: pure functions over records; a check whose value could not be measured says so and is never
+silently passed; the verdict is the worst of the checks.
+
+Not here: measuring, and deciding what a benchmark's numbers mean.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from steelyard.analyze.interference import Interference
+from steelyard.records import Check, Clock, Level, LoadResult, Machine, Verdict
+from steelyard.stats.steady import Steadiness
+
+# Bounds. Where two stand, the result is suspect above the first and invalid above the second.
+ERROR_RATIO = (1e-5, 1e-3)
+"""One error in 100,000 requests cannot move a percentile that is shown; one in 1000 hides in p99.9."""
+ACHIEVED_RATIO = 0.99
+"""Below it an open loop did not offer what it says it did (DESIGN.md section 5)."""
+GENERATOR_BUSY_RATIO = 0.90
+"""Above it the generator, not the server, may be what was measured (DESIGN.md section 5)."""
+SAMPLES = (10_000, 1_000)
+"""Requests below which p99.9 rests on fewer than 10 values, and p99 on fewer than 10."""
+UNSTEADY_RATIO = 0.20
+"""A level that moves by more than this over the measure phase is no level."""
+STEAL_RATIO = (0.01, 0.10)
+"""Share of the used CPUs' time that the hypervisor gave to others."""
+FOREIGN_RATIO = (0.05, 0.25)
+"""Share of the used CPUs' time that processes took which do not belong to the run."""
+THROTTLED_RATIO = (0.01, 0.10)
+"""Share of the measure phase in which a cgroup's CPU quota was exhausted."""
+CLOCK_STEP_S = 0.5
+"""Real time against monotonic time over the run, beyond what slewing does: more is a step."""
+SLEW_RATIO = 500e-6
+"""The fastest that the kernel slews a clock: 500 ppm (adjtimex(2))."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """How the warm-up ended."""
+
+    settled: bool
+    duration_s: float
+    claim: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a run left. None means that it was not looked at or could not be."""
+
+    loads: Sequence[LoadResult]
+    clock_begin: Clock
+    clock_end: Clock
+    machine: Machine | None = None
+    warmup: WarmUp | None = None
+    measure: Steadiness | None = None
+    interference: Interference | None = None
+    memory_needed_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    shared_cpus: bool = False
+    hook_problems: Sequence[str] = field(default_factory=tuple)
+    remarks: Sequence[str] = field(default_factory=tuple)
+    limited_on_purpose: bool = False
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Return the verdict that follows from ``evidence``."""
+    return Verdict.of(check for part in _PARTS for check in part(evidence))
+
+
+def _above(value: float, bounds: tuple[float, float]) -> Level:
+    return Level.INVALID if value > bounds[1] else Level.SUSPECT if value > bounds[0] else Level.VALID
+
+
+def _errors(evidence: Evidence) -> Iterator[Check]:
+    intended = sum(load.requests.intended for load in evidence.loads)
+    errors = sum(load.requests.errors for load in evidence.loads)
+    unsent = sum(load.requests.unsent for load in evidence.loads)
+    ratio = errors / intended if intended else 1.0
+    kinds: dict[str, int] = {}
+    for load in evidence.loads:
+        for kind, count in load.requests.errors_by_kind.items():
+            kinds[kind] = kinds.get(kind, 0) + count
+    detail = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1])[:3])
+    claim = f"{errors} of {intended} requests failed" + (f" ({detail})" if detail else "")
+    yield Check(
+        id="errors", level=_above(ratio, ERROR_RATIO), claim=claim, value=ratio, bound=ERROR_RATIO[0], unit="1"
+    )
+    yield Check(
+        id="unsent",
+        level=Level.INVALID if unsent else Level.VALID,
+        claim=f"{unsent} requests were due but never sent, because too many were outstanding",
+        value=unsent,
+        bound=0,
+        unit="1",
+    )
+    if any(load.interrupted for load in evidence.loads):
+        yield Check(id="interrupted", level=Level.INVALID, claim="the load was stopped before its time")
+
+
+def _achieved(evidence: Evidence) -> Iterator[Check]:
+    ratios = [load.achieved_ratio for load in evidence.loads if load.achieved_ratio is not None]
+    if ratios:
+        worst = min(ratios)
+        yield Check(
+            id="achieved",
+            level=Level.VALID if worst >= ACHIEVED_RATIO else Level.INVALID,
+            claim=f"{worst:.1%} of the offered rate was achieved",
+            value=worst,
+            bound=ACHIEVED_RATIO,
+            unit="1",
+        )
+
+
+def _generator(evidence: Evidence) -> Iterator[Check]:
+    busy = [thread.busy_ratio for load in evidence.loads for thread in load.threads]
+    if not busy:
+        yield Check(id="generator-bound", level=Level.SUSPECT, claim="the generator's CPU time is not known")
+        return
+    worst = max(busy)
+    yield Check(
+        id="generator-bound",
+        level=Level.VALID if worst <= GENERATOR_BUSY_RATIO else Level.INVALID,
+        claim=f"the busiest generator thread used {worst:.0%} of its CPU"
+        + ("" if worst <= GENERATOR_BUSY_RATIO else ": it may be what was measured, not the server"),
+        value=worst,
+        bound=GENERATOR_BUSY_RATIO,
+        unit="1",
+    )
+
+
+def _samples(evidence: Evidence) -> Iterator[Check]:
+    completed = sum(load.requests.completed for load in evidence.loads)
+    level = (
+        Level.INVALID if completed < SAMPLES[1] else Level.SUSPECT if completed < SAMPLES[0] else Level.VALID
+    )
+    yield Check(
+        id="samples",
+        level=level,
+        claim=f"{completed} requests were measured"
+        + ("" if level is Level.VALID else ": too few for the tail's percentiles"),
+        value=completed,
+        bound=SAMPLES[0],
+        unit="1",
+    )
+
+
+def _steadiness(evidence: Evidence) -> Iterator[Check]:
+    warmup = evidence.warmup
+    if warmup is not None:
+        yield Check(
+            id="warm-up",
+            level=Level.VALID if warmup.settled else Level.SUSPECT,
+            claim=warmup.claim,
+            value=warmup.duration_s,
+            unit="s",
+        )
+    measure = evidence.measure
+    if measure is None:
+        yield Check(id="steady", level=Level.SUSPECT, claim="whether throughput was steady is not known")
+        return
+    moved = max(abs(measure.drift_ratio or 0.0), abs(measure.shift_ratio or 0.0))
+    if measure.steady:
+        level = Level.VALID
+    elif measure.steady is False and moved > UNSTEADY_RATIO:
+        level = Level.INVALID
+    else:
+        level = Level.SUSPECT
+    yield Check(
+        id="steady",
+        level=level,
+        claim=f"throughput over the measure phase: {measure.reason}",
+        value=None if measure.steady is None else moved,
+        bound=UNSTEADY_RATIO,
+        unit="1",
+    )
+
+
+def _share(
+    check_id: str, value: float | None, bounds: tuple[float, float], claim: Callable[[float], str], missing: str | None
+) -> Check:
+    if value is None:
+        return Check(id=check_id, level=Level.SUSPECT, claim=f"not known: {missing or 'no telemetry'}", unit="1")
+    return Check(
+        id=check_id, level=_above(value, bounds), claim=claim(value), value=value, bound=bounds[0], unit="1"
+    )
+
+
+def _interference(evidence: Evidence) -> Iterator[Check]:
+    found = evidence.interference
+    if found is None or found.missing is not None:
+        why = "no telemetry was recorded" if found is None else found.missing
+        yield Check(
+            id="telemetry",
+            level=Level.SUSPECT,
+            claim=f"steal time, throttling and foreign load are not known: {why}",
+        )
+        return
+    yield Check(id="telemetry", level=Level.VALID, claim="telemetry covers the measure phase")
+    yield _share(
+        "steal",
+        found.steal_ratio,
+        STEAL_RATIO,
+        lambda value: f"the hypervisor took {value:.1%} of the used CPUs' time",
+        found.reasons.get("cpu"),
+    )
+    names = f", most of it {', '.join(found.foreign_commands)}" if found.foreign_commands else ""
+    yield _share(
+        "foreign-load",
+        found.foreign_ratio,
+        FOREIGN_RATIO,
+        lambda value: f"processes outside the run used {value:.1%} of the used CPUs' time{names if value > 0.01 else ''}",
+        found.reasons.get("cpu"),
+    )
+    yield from _throttling(evidence, found)
+
+
+def _throttling(evidence: Evidence, found: Interference) -> Iterator[Check]:
+    quota = found.quota_throttled_ratio
+    if quota is not None:
+        level = _above(quota, THROTTLED_RATIO)
+        claim = f"a cgroup's CPU quota was exhausted for {quota:.1%} of the measure phase"
+        if evidence.limited_on_purpose and level is not Level.VALID:
+            level, claim = Level.VALID, f"{claim}, as the cpu-limit hook was asked to do"
+        yield Check(
+            id="throttled-quota", level=level, claim=claim, value=quota, bound=THROTTLED_RATIO[0], unit="1"
+        )
+    if found.thermal_throttles is not None:
+        count = found.thermal_throttles
+        yield Check(
+            id="throttled-thermal",
+            level=Level.SUSPECT if count else Level.VALID,
+            claim=f"CPUs slowed down {count:g} times because of heat",
+            value=count,
+            bound=0,
+            unit="1",
+        )
+
+
+def _memory(evidence: Evidence) -> Iterator[Check]:
+    needed = evidence.memory_needed_bytes
+    limits = [evidence.memory_limit_bytes]
+    if evidence.machine is not None:
+        limits += [evidence.machine.memory.limit_bytes, evidence.machine.memory.total_bytes]
+    known = [limit for limit in limits if limit is not None]
+    if needed is None or not known:
+        return
+    limit = min(known)
+    fits = needed <= limit
+    yield Check(
+        id="memory-limit",
+        level=Level.VALID if fits else Level.INVALID,
+        claim=f"the servers may use {needed / 2**30:.2f} of {limit / 2**30:.2f} GiB",
+        value=needed,
+        bound=limit,
+        unit="bytes",
+    )
+
+
+def _clock(evidence: Evidence) -> Iterator[Check]:
+    begin, end = evidence.clock_begin, evidence.clock_end
+    monotonic_s = (end.monotonic_ns - begin.monotonic_ns) / 1e9
+    step_s = (end.realtime_ns - begin.realtime_ns) / 1e9 - monotonic_s
+    bound = CLOCK_STEP_S + SLEW_RATIO * monotonic_s
+    stepped = abs(step_s) > bound
+    yield Check(
+        id="clock",
+        level=Level.SUSPECT if stepped else Level.VALID,
+        claim=f"the clock of dates was set {step_s:+.3f} s during the run: dates are wrong, durations are not"
+        if stepped
+        else "the clock of dates was not set during the run",
+        value=step_s,
+        bound=bound,
+        unit="s",
+    )
+
+
+def _circumstances(evidence: Evidence) -> Iterator[Check]:
+    yield Check(
+        id="separate-cpus",
+        level=Level.SUSPECT if evidence.shared_cpus else Level.VALID,
+        claim="servers and load share CPUs: each slows the other"
+        if evidence.shared_cpus
+        else "servers and load have CPUs of their own",
+    )
+    for problem in evidence.hook_problems:
+        yield Check(id="hook", level=Level.SUSPECT, claim=f"hook {problem}")
+    for remark in evidence.remarks:
+        yield Check(id="remark", level=Level.SUSPECT, claim=remark)
+
+
+_OURS = {"errors", "unsent", "generator-bound", "achieved", "interrupted", "samples"}
+
+
+def _generators_own(evidence: Evidence) -> Iterator[Check]:
+    """Add what the generator itself objects to, unless it is asked here as well."""
+    for load in evidence.loads:
+        for check in load.verdict.checks:
+            if check.level is not Level.VALID and check.id not in _OURS:
+                yield check
+
+
+_PARTS: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
+    _errors,
+    _achieved,
+    _generator,
+    _samples,
+    _steadiness,
+    _interference,
+    _memory,
+    _clock,
+    _circumstances,
+    _generators_own,
+)

@@ -1,0 +1,85 @@
+"""What a benchmark is: declared parameters and six verbs.
+
+In: a `Session` that starts processes, keeps time and marks phases. Out: metrics, and the evidence on which
+``analyze.verdict`` judges them.
+
+Not here: any benchmark (``tao``), and the order of the verbs (``session``).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from steelyard.bench.parameters import Parameter, Setting
+from steelyard.bench.placement import Placement
+
+if TYPE_CHECKING:
+    from steelyard.analyze.verdict import Steadiness
+    from steelyard.bench.session import Session
+    from steelyard.records import CacheStats, LoadResult, Machine, Metric
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a benchmark found in its measure phase."""
+
+    metrics: "dict[str, Metric]"
+    loads: "Sequence[LoadResult]"
+    warmup: "Steadiness | None" = None
+    measure: "Steadiness | None" = None
+    memory_needed_bytes: int | None = None
+    server_stats: "Sequence[CacheStats]" = ()
+    artifacts: dict[str, str] = field(default_factory=dict)
+
+
+class Benchmark(ABC):
+    """One workload. An object lives for one run; the verbs are called once each, in the order given here."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    doc: ClassVar[str]
+    parameters: ClassVar[tuple[Parameter, ...]]
+    headline: ClassVar[tuple[str, ...]]
+    """Metrics to show first; the first of all is the one that repeats and scores are about."""
+    load_ratio: ClassVar[float]
+    """Share of the CPUs that the load needs so that the servers are the bottleneck."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.settings = session.settings
+
+    @classmethod
+    @abstractmethod
+    def suggest(
+        cls, asked: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
+    ) -> dict[str, Setting]:
+        """Return values for parameters that follow from the machine, the tier and what was ``asked``."""
+
+    @classmethod
+    def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
+        """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
+
+    @abstractmethod
+    def install(self) -> None:
+        """See that everything the run needs is there. Raises EnvironmentLacksError otherwise."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the servers and return when they answer."""
+
+    @abstractmethod
+    def warm_up(self) -> None:
+        """Start the load and return when the servers have settled, or the time for it is over."""
+
+    @abstractmethod
+    def measure(self) -> None:
+        """Measure, marking phase ``measure`` with its true beginning, and return at its end."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Let the load finish and stop all processes in order."""
+
+    @abstractmethod
+    def collect(self) -> Outcome:
+        """Return what the measure phase showed. Every process has ended."""

@@ -1,0 +1,230 @@
+"""Processes of a run.
+
+In: a command, its CPUs, a log file. Out: a `Process` that reports lines as they come and how it ended.
+
+Invariants: every process is started through ``steelyard-exec --die-with-parent``, which ends it and all its
+descendants when this process ends, however that happens; no shell is involved; standard output and error
+reach the log file, and the last lines stay in memory for the case that the file cannot be written.
+
+The kernel ties the parent-death signal to the *thread* that started a child (prctl(2), PR_SET_PDEATHSIG), so
+processes must be started from a thread that lives as long as the run: the main one.
+
+Not here: what the processes are for.
+"""
+
+import collections
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from steelyard._base import EnvironmentLacksError, executable
+from steelyard.bench.placement import format_cpu_list
+
+_SIGNALLED = 128
+"""steelyard-exec, as shells do, reports a process that signal S ended with exit code 128 + S."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a process ended: an exit code, or the signal that killed it."""
+
+    exit_code: int | None
+    signal: int | None
+
+    @classmethod
+    def of(cls, returncode: int) -> "Ending":
+        """Return the ending behind a return code of the supervisor."""
+        if returncode < 0:
+            return cls(None, -returncode)
+        if returncode > _SIGNALLED:
+            return cls(None, returncode - _SIGNALLED)
+        return cls(returncode, None)
+
+    @property
+    def code(self) -> int:
+        """Return the exit code as a shell would."""
+        return _SIGNALLED + self.signal if self.signal is not None else self.exit_code or 0
+
+    def __str__(self) -> str:
+        if self.signal is None:
+            return f"exited with code {self.exit_code}"
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(self.signal).name}"
+        return f"was killed by signal {self.signal}"
+
+
+class Process(Protocol):
+    """A started process."""
+
+    name: str
+    command: Sequence[str]
+    pid: int
+    log: Path
+    log_error: str | None
+
+    def poll(self) -> Ending | None:
+        """Return how it ended, None while it runs."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the lines that came since the last call, as (``stdout`` or ``stderr``, text)."""
+
+    def last_line(self) -> str | None:
+        """Return the last line of standard error that is not JSON: where programs say what went wrong."""
+
+    def write(self, text: str) -> None:
+        """Write to its standard input."""
+
+    def stop(self, timeout_s: float) -> Ending:
+        """Ask it to end with SIGTERM, and kill it after ``timeout_s``."""
+
+
+class Executor(Protocol):
+    """What starts processes."""
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        cpus: Sequence[int] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start ``command``, confined to ``cpus`` where given."""
+
+
+@dataclass
+class LocalProcess:
+    """A process on this machine, under its supervisor."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    popen: "subprocess.Popen[bytes]"
+    log_error: str | None = None
+    _queue: "queue.SimpleQueue[tuple[str, str]]" = field(default_factory=queue.SimpleQueue)
+    _tail: "collections.deque[str]" = field(default_factory=lambda: collections.deque(maxlen=50))
+    _readers: list[threading.Thread] = field(default_factory=list)
+    _log_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, log_file: IO[bytes]) -> None:
+        """Start the threads that pass the process's output on."""
+        streams = {"stdout": self.popen.stdout, "stderr": self.popen.stderr}
+        for stream, source in streams.items():
+            if source is None:
+                raise AssertionError("both streams are pipes")
+            reader = threading.Thread(
+                target=self._read, args=(stream, source, log_file), name=f"{self.name}-{stream}", daemon=True
+            )
+            reader.start()
+            self._readers.append(reader)
+
+    def _read(self, stream: str, source: IO[bytes], log_file: IO[bytes]) -> None:
+        for raw in source:
+            # A full disk must not stop the reading: the process would block on its pipe.
+            with self._log_lock:
+                if self.log_error is None:
+                    try:
+                        log_file.write(raw)
+                    except OSError as error:
+                        self.log_error = f"{self.log}: {error.strerror}"
+            text = raw.decode("utf-8", "replace").rstrip("\n")
+            if stream == "stderr" and text.strip() and not text.startswith("{"):
+                self._tail.append(text)
+            self._queue.put((stream, text))
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the supervisor, whose process group holds nothing else."""
+        return self.popen.pid
+
+    def poll(self) -> Ending | None:
+        """Return how it ended, None while it runs."""
+        code = self.popen.poll()
+        return None if code is None else Ending.of(code)
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the lines that came since the last call."""
+        found: list[tuple[str, str]] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                found.append(self._queue.get_nowait())
+        return found
+
+    def last_line(self) -> str | None:
+        """Return the last line of standard error that is not JSON."""
+        return self._tail[-1] if self._tail else None
+
+    def write(self, text: str) -> None:
+        """Write to its standard input; a process that has ended is noticed by `poll`, not here."""
+        if self.popen.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self.popen.stdin.write(text.encode())
+                self.popen.stdin.flush()
+
+    def finish_reading(self) -> None:
+        """Wait until all output of an ended process has been read."""
+        for reader in self._readers:
+            reader.join(timeout=2.0)
+
+    def stop(self, timeout_s: float) -> Ending:
+        """Ask it to end with SIGTERM, and kill it after ``timeout_s``."""
+        for sent in (signal.SIGTERM, signal.SIGKILL):
+            if self.popen.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self.popen.send_signal(sent)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.popen.wait(timeout_s)
+        ending = Ending.of(self.popen.wait())
+        self.finish_reading()
+        if self.popen.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self.popen.stdin.close()
+        return ending
+
+
+class LocalExecutor:
+    """Starts processes on this machine."""
+
+    def __init__(self) -> None:
+        self._supervisor = executable("steelyard-exec")
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        cpus: Sequence[int] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> LocalProcess:
+        """Start ``command``, confined to ``cpus`` where given."""
+        if threading.current_thread() is not threading.main_thread():
+            raise AssertionError("processes die with the thread that starts them: start them from the main one")
+        supervised = [str(self._supervisor), "--die-with-parent"]
+        if cpus:
+            supervised += ["--cpus", format_cpu_list(cpus)]
+        try:
+            log_file = log.open("ab", buffering=0)
+            popen = subprocess.Popen(
+                [*supervised, "--", *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **(environment or {})},
+                # Its own group: Ctrl-C at the terminal reaches this process alone, which then stops the others
+                # in order.
+                process_group=0,
+            )
+        except OSError as error:
+            raise EnvironmentLacksError(f"{name}: cannot be started: {error}") from error
+        process = LocalProcess(name=name, command=list(command), log=log, popen=popen)
+        process.begin(log_file)
+        return process

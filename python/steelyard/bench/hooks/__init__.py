@@ -1,0 +1,1 @@
+"""Hooks that come with Steelyard. They use the public interface of ``steelyard.bench.hook`` and nothing else."""

@@ -1,0 +1,388 @@
+"""One run: the verbs of a benchmark in their phases, with hooks around them, under watch.
+
+In: a benchmark, its settings, hooks, an executor, clocks. Out: a run directory that is complete, or incomplete
+with the reason.
+
+Invariants: whatever happens, every started process has ended when `Session.run` returns or raises; a process
+of the run that something else killed makes the run incomplete; an exception in a hook makes it suspect.
+
+Not here: what a benchmark does, and how evidence is judged.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard._base import SteelyardError, WorkloadFailedError
+from steelyard.analyze import verdict as verdicts
+from steelyard.bench.clock import Clock
+from steelyard.bench.executor import Ending, Executor, Process
+from steelyard.bench.hook import Hook, ProcessHandle
+from steelyard.bench.interrupts import Interrupts
+from steelyard.bench.manifest import Manifest
+from steelyard.bench.memory_limit import MemoryLimit
+from steelyard.bench.parameters import Setting, Settings
+from steelyard.bench.placement import Placement
+from steelyard.bench.progress import Progress
+from steelyard.records import Machine, Run
+from steelyard.records import Process as ProcessRecord
+
+if TYPE_CHECKING:
+    from steelyard.bench.benchmark import Benchmark, Outcome
+
+TICK_S = 0.02
+"""How long the session sleeps between looks at its processes: short beside a second, long beside a look."""
+STOP_TIMEOUT_S = 10.0
+
+
+@dataclass(slots=True)
+class _Watched:
+    process: Process
+    record: ProcessRecord
+    ended: Ending | None = None
+    may_end: bool = False
+    pending: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class HookProblem:
+    """An exception that a hook raised."""
+
+    hook: str
+    moment: str
+    message: str
+
+
+class Session:
+    """The run in ``manifest.directory``."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        *,
+        settings: Settings,
+        machine: Machine,
+        placement: Placement,
+        hooks: Sequence[tuple[str, Hook]],
+        executor: Executor,
+        clock: Clock,
+        progress: Progress,
+        interrupts: Interrupts,
+    ) -> None:
+        self.manifest = manifest
+        self.directory = manifest.directory
+        self.settings = settings
+        self.machine = machine
+        self.placement = placement
+        self.clock = clock
+        self.progress = progress
+        self.hook_problems: list[HookProblem] = []
+        self.remarks: list[str] = []
+        self.failure: str | None = None
+        self._hooks = hooks
+        self._begun_hooks: list[tuple[str, Hook]] = []
+        self._executor = executor
+        self._interrupts = interrupts
+        self._watched: dict[str, _Watched] = {}
+        self._memory_limit = MemoryLimit.of_this_process()
+
+    # Time
+
+    def begin_phase(self, name: str, begin_ns: int | None = None) -> None:
+        """Mark the beginning of a phase, which ends the one before."""
+        self.manifest.begin_phase(name, begin_ns)
+        self.progress.phase(name)
+
+    def wait(self, seconds: float) -> None:
+        """Wait; raises WorkloadFailedError as soon as a process is gone or a signal asks to stop."""
+        until = self.clock.monotonic_ns() + int(seconds * 1e9)
+        self.check()
+        while (left := until - self.clock.monotonic_ns()) > 0:
+            self.clock.sleep(min(TICK_S, left / 1e9))
+            self.check()
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float, *, what: str, hint: str | None = None) -> None:
+        """Wait until ``condition`` holds; raises WorkloadFailedError when it does not within ``timeout_s``."""
+        until = self.clock.monotonic_ns() + int(timeout_s * 1e9)
+        while not condition():
+            self.check()
+            if self.clock.monotonic_ns() > until:
+                raise WorkloadFailedError(f"{what} took longer than {timeout_s:g} s", hint=hint)
+            self.clock.sleep(TICK_S)
+
+    def check(self) -> None:
+        """Raise WorkloadFailedError when a signal asked to stop or a process ended that should not have."""
+        if self._interrupts.received is not None:
+            raise WorkloadFailedError(f"stopped by {self._interrupts.received}{self._in_phase()}")
+        for watched in self._watched.values():
+            if watched.ended is None and not watched.may_end:
+                ending = watched.process.poll()
+                if ending is not None:
+                    self._note_end(watched, ending)
+                    raise self._unexpected(watched, ending)
+
+    def _in_phase(self) -> str:
+        phase = self.manifest.phase
+        return f" in phase {phase}" if phase else ""
+
+    # Processes
+
+    def start_process(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        cpus: Sequence[int] | None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start a process of the run; its output goes to ``logs/<name>.log``."""
+        log = self.directory / "logs" / f"{name}.log"
+        environment = {**(environment or {}), "STEELYARD_RUN": self.directory.name}
+        process = self._executor.start(name, command, log=log, cpus=cpus, environment=environment)
+        record = ProcessRecord(
+            name=name, command=list(command), pid=process.pid, log=str(log.relative_to(self.directory))
+        )
+        self._watched[name] = _Watched(process, record)
+        self.manifest.put_process(record)
+        self.manifest.put_artifacts({f"log_{name.replace('-', '_')}": record.log or ""})
+        return process
+
+    def expect_end(self, process: Process) -> None:
+        """Allow a process to end by itself from now on."""
+        self._watched[process.name].may_end = True
+
+    def join(self, process: Process, timeout_s: float, *, what: str) -> None:
+        """Wait for a process to end by itself; raises WorkloadFailedError unless it exits with code 0."""
+        self.expect_end(process)
+        self.wait_for(lambda: process.poll() is not None, timeout_s, what=what)
+        ending = process.stop(0.0)
+        watched = self._watched[process.name]
+        self._note_end(watched, ending)
+        if ending.exit_code != 0:
+            raise self._unexpected(watched, ending)
+
+    def stop_process(self, process: Process, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """End a process in order; raises WorkloadFailedError when it was gone already or ends badly."""
+        watched = self._watched[process.name]
+        gone = process.poll()
+        ending = process.stop(timeout_s)
+        self._note_end(watched, ending)
+        if gone is not None and not watched.may_end:
+            raise self._unexpected(watched, gone)
+        if ending.exit_code != 0:
+            raise self._unexpected(watched, ending)
+
+    def _note_end(self, watched: _Watched, ending: Ending) -> None:
+        watched.ended = ending
+        watched.record = watched.record.model_copy(
+            update={"exit_code": ending.exit_code, "signal": ending.signal}
+        )
+        self.manifest.put_process(watched.record)
+        if watched.process.log_error is not None:
+            self.remarks.append(f"log incomplete: {watched.process.log_error}")
+
+    def _unexpected(self, watched: _Watched, ending: Ending) -> WorkloadFailedError:
+        # Its last words are in its pipe: the supervisor has ended, so they are complete.
+        watched.process.stop(0.0)
+        said = watched.process.last_line()
+        oom = self._memory_limit.kills_since_start()
+        reason = f"{watched.process.name} {ending}{self._in_phase()}"
+        if oom and ending.signal is not None:
+            reason += f": the memory limit of {self._memory_limit.text} was reached"
+            return WorkloadFailedError(reason, hint="make the cache smaller with --set memory=..., or raise the limit")
+        if said:
+            reason += f": {said}"
+        return WorkloadFailedError(reason, hint=f"see {watched.process.log}")
+
+    def process(self, name: str) -> Process:
+        """Return the process called ``name``."""
+        return self._watched[name].process
+
+    def note_end(self, process: Process) -> None:
+        """Write down how an ended process ended."""
+        self._note_end(self._watched[process.name], process.stop(0.0))
+
+    def live_processes(self) -> dict[str, int]:
+        """Return the ids of the supervisors of processes that have not ended, by name."""
+        return {name: w.process.pid for name, w in self._watched.items() if w.ended is None}
+
+    def _stop_everything(self) -> None:
+        for watched in reversed(list(self._watched.values())):
+            if watched.ended is None:
+                ending = watched.process.stop(STOP_TIMEOUT_S)
+                with contextlib.suppress(SteelyardError):
+                    self._note_end(watched, ending)
+
+    # Hooks
+
+    def _call_hooks(self, moment: str) -> None:
+        hooks = self._begun_hooks if moment != "before_run" else self._hooks
+        for name, hook in list(hooks) if not moment.startswith("after_") else list(reversed(hooks)):
+            if moment == "before_run":
+                self._begun_hooks.append((name, hook))
+            context = _Context(self, name)
+            try:
+                getattr(hook, moment)(context)
+            except Exception as error:  # noqa: BLE001 - a hook may raise anything, and none of it may end the run
+                first_line = (str(error) or type(error).__name__).splitlines()[0]
+                if isinstance(error, SteelyardError):
+                    message = error.message
+                else:
+                    message = f"{type(error).__name__}: {first_line}"
+                self.hook_problems.append(HookProblem(name, moment, message))
+                self.progress.note(f"hook {name} failed at {moment}: {message}")
+            if self.failure is None:
+                self.check()
+
+    # The run
+
+    def run(self, make: "Callable[[Session], Benchmark]") -> Run:
+        """Run the benchmark; return the finished manifest.
+
+        Raises SteelyardError when the run cannot become a result; the manifest then says why.
+        """
+        try:
+            with self._ending():
+                benchmark = make(self)
+                self._drive(benchmark)
+            self._judge(benchmark.collect())
+        except SteelyardError as error:
+            self._fail(error.message)
+            raise
+        except BaseException as error:
+            self._fail(f"internal error: {type(error).__name__}: {error}")
+            raise
+        return self.manifest.run
+
+    def _drive(self, benchmark: "Benchmark") -> None:
+        self.begin_phase("install")
+        self._call_hooks("before_run")
+        benchmark.install()
+        self.check()
+        self.begin_phase("start")
+        benchmark.start()
+        self._call_hooks("after_start")
+        self.begin_phase("warmup")
+        benchmark.warm_up()
+        self._call_hooks("before_measure")
+        benchmark.measure()
+        self.begin_phase("drain")
+        self._call_hooks("after_measure")
+        benchmark.drain()
+        self.manifest.end_phase()
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """See that hooks hear of the end and that no process is left, whatever happens inside."""
+        try:
+            yield
+        except BaseException as error:
+            self.failure = error.message if isinstance(error, SteelyardError) else repr(error)
+            raise
+        finally:
+            try:
+                self._call_hooks("after_run")
+            finally:
+                self._stop_everything()
+
+    def _fail(self, reason: str) -> None:
+        with contextlib.suppress(SteelyardError):
+            self.manifest.fail(reason)
+
+    def _judge(self, outcome: "Outcome") -> None:
+        self.manifest.put_artifacts(outcome.artifacts)
+        evidence = verdicts.Evidence(
+            loads=outcome.loads,
+            warmup=outcome.warmup,
+            measure=outcome.measure,
+            machine=self.machine,
+            memory_needed_bytes=outcome.memory_needed_bytes,
+            shared_cpus=self.placement.shared,
+            clock_begin=self.manifest.run.clock,
+            clock_end=self.clock.now(),
+            conditions=self._conditions(outcome),
+            hook_problems=[f"{p.hook} at {p.moment}: {p.message}" for p in self.hook_problems],
+            remarks=list(dict.fromkeys(self.remarks)),
+            limited_on_purpose="cpu-limit" in self.manifest.run.hooks,
+        )
+        self.manifest.complete(outcome.metrics, verdicts.judge(evidence))
+
+
+class _Context:
+    """A session as one hook sees it."""
+
+    def __init__(self, session: Session, hook: str) -> None:
+        self._session = session
+        self._hook = hook
+
+    @property
+    def run_id(self) -> str:
+        return self._session.manifest.run.run_id
+
+    @property
+    def directory(self) -> Path:
+        return self._session.directory
+
+    @property
+    def benchmark(self) -> str:
+        return self._session.manifest.run.benchmark
+
+    @property
+    def tier(self) -> str:
+        return self._session.manifest.run.tier
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        return self._session.settings
+
+    @property
+    def server_cpus(self) -> Sequence[int]:
+        return self._session.placement.server
+
+    @property
+    def load_cpus(self) -> Sequence[int]:
+        return self._session.placement.load
+
+    @property
+    def processes(self) -> Mapping[str, int]:
+        return self._session.live_processes()
+
+    @property
+    def failure(self) -> str | None:
+        return self._session.failure
+
+    def record(self, key: str, value: Setting | None) -> None:
+        known = self._session.manifest.run.hooks.get(self._hook)
+        before = known if isinstance(known, dict) else {}
+        self._session.manifest.put_hook(self._hook, {**before, key: value})
+
+    def add_artifact(self, role: str, path: Path) -> None:
+        self._session.manifest.put_artifacts({role: str(path.relative_to(self._session.directory))})
+
+    def start_process(self, name: str, command: Sequence[str]) -> Process:
+        return self._session.start_process(name, command, cpus=self._session.placement.load)
+
+    def stop_process(self, process: ProcessHandle, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        self._session.stop_process(self._session.process(process.name), timeout_s)
+
+    def wait_process(self, process: ProcessHandle, timeout_s: float) -> int:
+        session = self._session
+        started = session.process(process.name)
+        session.expect_end(started)
+        until = session.clock.monotonic_ns() + int(timeout_s * 1e9)
+        while (ending := started.poll()) is None:
+            if session.clock.monotonic_ns() > until:
+                started.stop(1.0)
+                session.note_end(started)
+                raise WorkloadFailedError(f"{' '.join(process.command)} took longer than {timeout_s:g} s")
+            if session.failure is None:
+                session.check()
+            session.clock.sleep(TICK_S)
+        session.note_end(started)
+        return ending.code
+
+    def wait(self, seconds: float) -> None:
+        if self._session.failure is None:
+            self._session.wait(seconds)

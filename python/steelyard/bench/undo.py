@@ -1,0 +1,102 @@
+"""Changes to the machine that must not outlive the run that made them.
+
+In: a change about to be made. Out: a journal entry on disk before it, removed after it was undone; entries of
+processes that are gone are replayed by the next run.
+
+The journal is in ``$XDG_STATE_HOME/steelyard/undo`` (by default ``~/.local/state``), not in the run's
+directory, so that the next run finds it wherever its results go.
+
+Not here: the changes themselves; each kind brings its own undo function.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from steelyard._base import WorkloadFailedError
+from steelyard.bench.manifest import boot_id, start_ticks
+
+Undo = Callable[[Mapping[str, str]], None]
+_kinds: dict[str, Undo] = {}
+
+
+def register(kind: str, undo: Undo) -> None:
+    """Make ``undo`` the way to take back changes of ``kind``. It must be harmless to call twice."""
+    _kinds[kind] = undo
+
+
+def journal_dir() -> Path:
+    """Return the folder of the journal."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
+    return Path(state) / "steelyard" / "undo"
+
+
+class Change:
+    """One change: written to the journal by `begin`, undone and forgotten by `undo`."""
+
+    def __init__(self, path: Path, kind: str, details: Mapping[str, str]) -> None:
+        self._path = path
+        self._kind = kind
+        self._details = details
+
+    @classmethod
+    def begin(cls, name: str, kind: str, details: Mapping[str, str]) -> "Change":
+        """Write down a change that is about to be made. Raises WorkloadFailedError when that fails."""
+        folder = journal_dir()
+        path = folder / f"{name}.json"
+        entry = {
+            "kind": kind,
+            "details": dict(details),
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "boot_id": boot_id(),
+        }
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".partial")
+            with partial.open("w", encoding="utf-8") as file:
+                json.dump(entry, file)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.rename(path)
+        except OSError as error:
+            raise WorkloadFailedError(
+                f"{path}: the undo journal cannot be written, so nothing was changed: {error.strerror}",
+                hint="point XDG_STATE_HOME at a writable folder",
+            ) from error
+        return cls(path, kind, details)
+
+    def undo(self) -> None:
+        """Take the change back and forget it. When taking back fails, the entry stays for the next start."""
+        _kinds[self._kind](self._details)
+        self._path.unlink(missing_ok=True)
+
+
+def replay() -> list[str]:
+    """Undo what killed runs left behind; return one line for each change that was undone or could not be."""
+    told: list[str] = []
+    for path in sorted(journal_dir().glob("*.json")):
+        try:
+            entry = json.loads(path.read_text())
+            kind, details = str(entry["kind"]), dict(entry["details"])
+            alive = entry["boot_id"] == boot_id() and start_ticks(int(entry["pid"])) == entry["start_ticks"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            told.append(f"{path}: not a journal entry ({error}); remove it by hand")
+            continue
+        if alive:
+            continue
+        if entry["boot_id"] != boot_id():
+            # What we change lives in the kernel: a reboot has undone it.
+            path.unlink(missing_ok=True)
+        elif kind not in _kinds:
+            told.append(f"{path}: nothing here can undo a {kind!r} change")
+        else:
+            try:
+                _kinds[kind](details)
+            except OSError as error:
+                told.append(f"{path}: {kind} cannot be undone: {error}")
+                continue
+            path.unlink(missing_ok=True)
+            told.append(f"undid what a killed run had left: {kind} {' '.join(details.values())}")
+    return told
