@@ -35,7 +35,7 @@ def observe(
     end_ns: int,
     *,
     cpus: Sequence[int],
-    own_cpu_s: float,
+    own_cpu_s: float | None,
     own_commands: Sequence[str],
 ) -> Interference:
     """Return what disturbed the run on ``cpus`` between ``begin_ns`` and ``end_ns``.
@@ -47,7 +47,9 @@ def observe(
     steal, busy = _cpu(recording, begin_ns, end_ns, cpus, reasons)
     seconds = (end_ns - begin_ns) / 1e9
     foreign = None
-    if busy is not None and seconds > 0:
+    if own_cpu_s is None:
+        reasons["foreign"] = "the CPU time of the run's own processes is not known"
+    elif busy is not None and seconds > 0:
         # Tick-based accounting may charge interrupts to whoever runs, which is mostly us: below zero is zero.
         foreign = max(0.0, busy - own_cpu_s / (seconds * len(cpus)))
     return Interference(

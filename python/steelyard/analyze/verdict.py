@@ -214,7 +214,7 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
         found.foreign_ratio,
         FOREIGN_RATIO,
         lambda value: f"processes outside the run used {value:.1%} of the used CPUs' time{names if value > 0.01 else ''}",
-        found.reasons.get("cpu"),
+        found.reasons.get("foreign") or found.reasons.get("cpu"),
     )
     yield from _throttling(evidence, found)
 

@@ -15,9 +15,10 @@ from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 
 if TYPE_CHECKING:
-    from steelyard.analyze.verdict import Steadiness
+    from steelyard.analyze.verdict import WarmUp
     from steelyard.bench.session import Session
-    from steelyard.records import CacheStats, LoadResult, Machine, Metric
+    from steelyard.records import LoadResult, Machine, Metric
+    from steelyard.stats.steady import Steadiness
 
 
 @dataclass(slots=True)
@@ -26,10 +27,11 @@ class Outcome:
 
     metrics: "dict[str, Metric]"
     loads: "Sequence[LoadResult]"
-    warmup: "Steadiness | None" = None
+    warmup: "WarmUp | None" = None
     measure: "Steadiness | None" = None
     memory_needed_bytes: int | None = None
-    server_stats: "Sequence[CacheStats]" = ()
+    own_cpu_s: float | None = None
+    """CPU time of servers and load in the measure phase, s."""
     artifacts: dict[str, str] = field(default_factory=dict)
 
 
@@ -73,8 +75,8 @@ class Benchmark(ABC):
         """Start the load and return when the servers have settled, or the time for it is over."""
 
     @abstractmethod
-    def measure(self) -> None:
-        """Measure, marking phase ``measure`` with its true beginning, and return at its end."""
+    def measure(self) -> int:
+        """Measure, marking phase ``measure`` with its true beginning; return when it ended, monotonic ns."""
 
     @abstractmethod
     def drain(self) -> None:

@@ -15,6 +15,9 @@ class Clock(Protocol):
     def monotonic_ns(self) -> int:
         """Return ``CLOCK_MONOTONIC``, ns: the clock that phases and the data plane use."""
 
+    def cpu_s(self) -> float:
+        """Return the CPU time that this process has used, s."""
+
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
@@ -29,6 +32,10 @@ class SystemClock:
     def monotonic_ns(self) -> int:
         """Return ``CLOCK_MONOTONIC``, ns."""
         return time.monotonic_ns()
+
+    def cpu_s(self) -> float:
+        """Return the CPU time that this process has used, s."""
+        return time.process_time()
 
     def sleep(self, seconds: float) -> None:
         """Wait, also when a signal handler ran meanwhile."""

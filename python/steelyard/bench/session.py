@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError, WorkloadFailedError
+from steelyard import telemetry
 from steelyard.analyze import verdict as verdicts
+from steelyard.analyze.interference import Interference, observe
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import Ending, Executor, Process
 from steelyard.bench.hook import Hook, ProcessHandle
@@ -86,6 +88,7 @@ class Session:
         self._executor = executor
         self._interrupts = interrupts
         self._watched: dict[str, _Watched] = {}
+        self._own_cpu_s = 0.0
         self._memory_limit = MemoryLimit.of_this_process()
 
     # Time
@@ -267,8 +270,10 @@ class Session:
         self.begin_phase("warmup")
         benchmark.warm_up()
         self._call_hooks("before_measure")
-        benchmark.measure()
-        self.begin_phase("drain")
+        self._own_cpu_s = -self.clock.cpu_s()
+        end_ns = benchmark.measure()
+        self._own_cpu_s += self.clock.cpu_s()
+        self.begin_phase("drain", end_ns)
         self._call_hooks("after_measure")
         benchmark.drain()
         self.manifest.end_phase()
@@ -299,15 +304,41 @@ class Session:
             measure=outcome.measure,
             machine=self.machine,
             memory_needed_bytes=outcome.memory_needed_bytes,
+            memory_limit_bytes=self._memory_limit.limit_bytes,
             shared_cpus=self.placement.shared,
             clock_begin=self.manifest.run.clock,
             clock_end=self.clock.now(),
-            conditions=self._conditions(outcome),
+            interference=self._interference(outcome),
             hook_problems=[f"{p.hook} at {p.moment}: {p.message}" for p in self.hook_problems],
             remarks=list(dict.fromkeys(self.remarks)),
             limited_on_purpose="cpu-limit" in self.manifest.run.hooks,
         )
         self.manifest.complete(outcome.metrics, verdicts.judge(evidence))
+
+    def _interference(self, outcome: "Outcome") -> Interference:
+        """Return what telemetry says about the measure phase."""
+        folder = self.manifest.run.artifacts.get("telemetry")
+        span = self.manifest.phase_span("measure")
+        if folder is None or span is None:
+            return Interference(missing="no telemetry was recorded")
+        try:
+            with telemetry.open(self.directory / folder) as recording:
+                cost = recording.metadata.cost
+                ticks_ns = (recording.metadata.end_ns or 0) - recording.metadata.begin_ns
+                probe_ratio = (cost.cpu_user_s + cost.cpu_system_s) * 1e9 / ticks_ns if cost and ticks_ns > 0 else 0.0
+                own_cpu_s = self._own_cpu_s + probe_ratio * (span[1] - span[0]) / 1e9
+                return observe(
+                    recording,
+                    *span,
+                    cpus=sorted({*self.placement.server, *self.placement.load}),
+                    own_cpu_s=None if outcome.own_cpu_s is None else outcome.own_cpu_s + own_cpu_s,
+                    own_commands=("steelyard", "steelyard-exec", *self._commands()),
+                )
+        except SteelyardError as error:
+            return Interference(missing=error.message)
+
+    def _commands(self) -> list[str]:
+        return [Path(watched.process.command[0]).name for watched in self._watched.values()]
 
 
 class _Context:

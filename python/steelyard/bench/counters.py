@@ -1,0 +1,59 @@
+"""A cache server's cumulative counters over time, and what they gained between two moments.
+
+In: the lines of ``cache-stats.jsonl``, while it grows or afterwards. Out: gains, interpolated to the moments
+asked for.
+
+Not here: what the gains mean.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from steelyard.records import CacheStats, parse
+
+
+class StatsTail:
+    """Follows one server's statistics file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+        self._rest = b""
+
+    def read(self) -> list[CacheStats]:
+        """Return the records that were completed since the last call."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [parse(CacheStats, line, where=str(self.path)) for line in lines if line.strip()]
+
+
+def at(stats: Sequence[CacheStats], counter: str, moment_ns: int) -> float | None:
+    """Return a counter's value at ``moment_ns``, on a straight line between the readings around it.
+
+    None when the moment lies outside the readings.
+    """
+    for before, after in zip(stats, stats[1:], strict=False):
+        if before.monotonic_ns <= moment_ns <= after.monotonic_ns:
+            low, high = getattr(before, counter), getattr(after, counter)
+            span = after.monotonic_ns - before.monotonic_ns
+            return float(low) if span == 0 else low + (high - low) * (moment_ns - before.monotonic_ns) / span
+    return None
+
+
+def gain(stats: Sequence[CacheStats], counter: str, begin_ns: int, end_ns: int) -> float | None:
+    """Return how much a counter rose from ``begin_ns`` to ``end_ns``, None when that is not known."""
+    first, last = at(stats, counter, begin_ns), at(stats, counter, end_ns)
+    return None if first is None or last is None else last - first
+
+
+def total_gain(servers: Sequence[Sequence[CacheStats]], counter: str, begin_ns: int, end_ns: int) -> float | None:
+    """Return the sum of a counter's gains over all servers, None when one of them is not known."""
+    gains = [gain(stats, counter, begin_ns, end_ns) for stats in servers]
+    known = [value for value in gains if value is not None]
+    return sum(known) if gains and len(known) == len(gains) else None

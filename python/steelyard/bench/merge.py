@@ -1,0 +1,170 @@
+"""Several load processes as one load.
+
+In: load results of the same phase. Out: one load result. Counts add up; percentiles are those of all requests
+together, read from the processes' percentile curves, each a step function that is never below the truth.
+"""
+
+from collections.abc import Callable, Sequence
+
+from steelyard.records import (
+    IntervalRow,
+    LatencySummary,
+    LoadCpu,
+    LoadLatency,
+    LoadOperations,
+    LoadRequests,
+    LoadResult,
+    QuantileValue,
+    Verdict,
+)
+
+
+def merged(loads: Sequence[LoadResult]) -> LoadResult:
+    """Return ``loads`` as one; they must have measured at the same time."""
+    first = loads[0]
+    requests = LoadRequests(
+        **{
+            name: sum(getattr(load.requests, name) for load in loads)
+            for name in ("intended", "sent", "completed", "errors", "outstanding_at_end", "unsent")
+        },
+        errors_by_kind=_added([load.requests.errors_by_kind for load in loads]),
+    )
+    offered = [load.offered_per_s for load in loads]
+    known_offered = [rate for rate in offered if rate is not None]
+    throughput = sum(load.throughput_per_s for load in loads)
+    total_offered = sum(known_offered) if known_offered and len(known_offered) == len(loads) else None
+    user_s, system_s = sum(load.cpu.user_s for load in loads), sum(load.cpu.system_s for load in loads)
+    threads = [thread for load in loads for thread in load.threads]
+    return first.model_copy(
+        update={
+            "settings": first.settings.model_copy(
+                update={
+                    "target": ",".join(load.settings.target for load in loads),
+                    "threads": sum(load.settings.threads for load in loads),
+                    "connections": sum(load.settings.connections for load in loads),
+                    "keys": sum(load.settings.keys for load in loads),
+                    "rate_per_s": total_offered,
+                }
+            ),
+            "begin_ns": max(load.begin_ns for load in loads),
+            "end_ns": min(load.end_ns for load in loads),
+            "interrupted": any(load.interrupted for load in loads),
+            "requests": requests,
+            "operations": _operations(loads),
+            "throughput_per_s": throughput,
+            "offered_per_s": total_offered,
+            "achieved_ratio": throughput / total_offered if total_offered else None,
+            "sent_bytes": sum(load.sent_bytes for load in loads),
+            "received_bytes": sum(load.received_bytes for load in loads),
+            "latency": LoadLatency(
+                response=summary([load.latency.response for load in loads]),
+                service=summary([load.latency.service for load in loads]),
+                lag=summary([load.latency.lag for load in loads]),
+            ),
+            "series": _series(loads),
+            "threads": [t.model_copy(update={"index": index}) for index, t in enumerate(threads)],
+            "cpu": LoadCpu(
+                user_s=user_s,
+                system_s=system_s,
+                requests_per_cpu_s=requests.completed / (user_s + system_s) if user_s + system_s > 0 else None,
+            ),
+            "verdict": Verdict.of(check for load in loads for check in load.verdict.checks),
+        }
+    )
+
+
+def _added(counts: Sequence[dict[str, int]]) -> dict[str, int]:
+    names = sorted({name for count in counts for name in count})
+    return {name: sum(count.get(name, 0) for count in counts) for name in names}
+
+
+def _operations(loads: Sequence[LoadResult]) -> dict[str, LoadOperations]:
+    names = sorted({name for load in loads for name in load.operations})
+    found = {}
+    for name in names:
+        parts = [load.operations[name] for load in loads if name in load.operations]
+        hits, misses = [part.hits for part in parts], [part.misses for part in parts]
+        found[name] = LoadOperations(
+            completed=sum(part.completed for part in parts),
+            hits=sum(h for h in hits if h is not None) if None not in hits else None,
+            misses=sum(m for m in misses if m is not None) if None not in misses else None,
+        )
+    return found
+
+
+def quantile(summaries: Sequence[LatencySummary], wanted: float) -> int | None:
+    """Return the value at a quantile of all values together: the least that covers ``wanted`` of them."""
+    steps = sorted(
+        (point.value_ns, index, point.quantile)
+        for index, one in enumerate(summaries)
+        for point in one.curve
+        if one.count
+    )
+    total = sum(one.count for one in summaries)
+    covered = [0.0] * len(summaries)
+    for value_ns, index, reached in steps:
+        covered[index] = max(covered[index], reached)
+        share = sum(one.count * part for one, part in zip(summaries, covered, strict=True)) / total
+        # A hair is taken off, since sums of products of shares do not reach a bound exactly.
+        if share >= wanted - 1e-12:
+            return value_ns
+    return steps[-1][0] if steps else None
+
+
+def summary(summaries: Sequence[LatencySummary]) -> LatencySummary:
+    """Return the distribution of all values together."""
+    present = [one for one in summaries if one.count]
+    count = sum(one.count for one in present)
+    if not present:
+        return summaries[0]
+    if len(present) == 1:
+        return present[0]
+    mean = sum(one.count * (one.mean_ns or 0.0) for one in present) / count
+    # Law of total variance.
+    variance = sum(one.count * ((one.stdev_ns or 0.0) ** 2 + ((one.mean_ns or 0.0) - mean) ** 2) for one in present) / count
+    points = sorted({point.quantile for one in present for point in one.curve})
+    at = {wanted: quantile(present, wanted) for wanted in [*points, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]}
+    return LatencySummary(
+        count=count,
+        min_ns=_extreme(min, [one.min_ns for one in present]),
+        max_ns=_extreme(max, [one.max_ns for one in present]),
+        mean_ns=mean,
+        stdev_ns=variance**0.5,
+        p50_ns=at[0.5],
+        p90_ns=at[0.9],
+        p95_ns=at[0.95],
+        p99_ns=at[0.99],
+        p999_ns=at[0.999],
+        p9999_ns=at[0.9999],
+        curve=[QuantileValue(quantile=q, value_ns=at[q] or 0) for q in points],
+    )
+
+
+def _extreme(choose: Callable[[list[int]], int], values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return choose(known) if known else None
+
+
+def _series(loads: Sequence[LoadResult]) -> list[IntervalRow]:
+    """Return counts per second over all loads. Percentiles of a second are the worst of the processes'."""
+    rows = []
+    for together in zip(*([row for row in load.series if row.phase == "measure"] for load in loads), strict=False):
+        first = together[0]
+        counts = {
+            name: sum(getattr(row, name) for row in together)
+            for name in ("completed", "errors", "hits", "misses", "sent_bytes", "received_bytes")
+        }
+        worst = {
+            name: _extreme(max, [getattr(row, name) for row in together])
+            for name in (
+                "response_p50_ns",
+                "response_p99_ns",
+                "response_p999_ns",
+                "service_p50_ns",
+                "service_p99_ns",
+                "lag_p99_ns",
+            )
+        }
+        rows.append(first.model_copy(update={**counts, **worst}))
+    others = [row for row in loads[0].series if row.phase != "measure"]
+    return sorted([*others, *rows], key=lambda row: row.begin_ns)

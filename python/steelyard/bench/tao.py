@@ -1,0 +1,376 @@
+"""TaoBench: a read-through cache tier under get requests, after DCPerf's benchmark of Meta's TAO.
+
+In: settings that follow from the machine. Out: requests per second by fast and slow path, hit ratio, latency,
+CPU and network use.
+
+Several servers share a large machine, as in production; each has CPUs, memory, keys and a load process of its
+own. Keys are so many that a full cache answers about 0.9 of the requests. The server fills itself: warming up
+is nothing but load, and lasts until the hit ratio has settled.
+
+Not here: the arithmetic of the key space (``analyze.cache_model``), metrics from records (``tao_metrics``).
+"""
+
+import math
+import resource
+import shlex
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
+from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.parameters import Parameter, Setting
+from steelyard.bench.placement import Placement
+
+if TYPE_CHECKING:
+    from steelyard.analyze.verdict import WarmUp
+    from steelyard.bench.executor import Process
+    from steelyard.bench.tao_load import LoadWatch
+    from steelyard.records import CacheStats, Machine
+
+HOST = "127.0.0.1"
+CPUS_PER_SERVER = 72
+"""One server per 72 logical CPUs, and the thread counts below, as in DCPerf (FACTS.md section 10)."""
+FAST_THREADS_PER_CPU = 0.75
+SLOW_THREADS_PER_FAST = 3
+CONNECTIONS_PER_THREAD = 380
+MOST_CONNECTIONS = 32_768
+MEMORY_RATIO = 0.75
+"""Share of the memory that there is."""
+TARGET_HIT_RATIO = 0.9
+OTHER_FILES = 256
+"""File descriptors that a process of ours needs besides its connections, amply."""
+READY_TIMEOUT_S = 30.0
+DRAIN_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lengths:
+    """What a tier means here."""
+
+    memory_per_cpu_bytes: int | None
+    warmup_min_s: float
+    warmup_max_s: float
+    measure_s: float
+    window_s: float
+
+
+_TIERS = {
+    "smoke": _Lengths(32 << 20, 2.0, 30.0, 8.0, 0.25),
+    "quick": _Lengths(256 << 20, 10.0, 120.0, 120.0, 1.0),
+    "standard": _Lengths(1 << 30, 60.0, 900.0, 720.0, 1.0),
+    # As published: at least 20 minutes or 5 s per GB of warming up, then 12 minutes.
+    "full": _Lengths(None, 1200.0, 7200.0, 720.0, 5.0),
+}
+
+PARAMETERS = (
+    Parameter("memory", "bytes", "memory of all servers together", derived="per tier and server CPU", minimum=1 << 20),
+    Parameter("instances", "count", "servers", derived="server CPUs / 72, rounded up", minimum=1, maximum=1024),
+    Parameter("fast_threads", "count", "fast threads of each server", derived="0.75 x its CPUs", minimum=1, maximum=4096),
+    Parameter("slow_threads", "count", "slow threads of each server", derived="3 x fast threads", minimum=1, maximum=16384),
+    Parameter("load_threads", "count", "load threads of each server's load", derived="its share of the load's CPUs", minimum=1, maximum=4096),
+    Parameter("connections", "count", "connections to each server", derived="380 x load threads", minimum=1, maximum=MOST_CONNECTIONS),
+    Parameter("depth", "count", "requests in flight per connection", default=1, minimum=1, maximum=1024),
+    Parameter("rate", "per_second", "offered rate per server; 0 is a closed loop", default=0.0, minimum=0.0, maximum=1e9),
+    Parameter("arrival", "choice", "arrivals of an open loop", default="poisson", choices=("constant", "poisson")),
+    Parameter("target_hit_ratio", "ratio", "hit ratio that the number of keys aims at", default=TARGET_HIT_RATIO, minimum=0.01, maximum=0.999),
+    Parameter("keys", "count", "keys of each server", derived="so that a full cache reaches target_hit_ratio", minimum=1, maximum=10**12),
+    Parameter("key_distribution", "text", "popularity of keys: uniform or zipf:EXPONENT", derived="data/tao/popularity.json"),
+    Parameter("backend_delay", "text", "delay of the backend, as steelyard-cache takes it; 0 as in DCPerf", default="0"),
+    Parameter("warmup_min", "seconds", "shortest warm-up", derived="per tier", minimum=0.0, maximum=86400.0),
+    Parameter("warmup_max", "seconds", "longest warm-up; unsettled by then is said in the verdict", derived="per tier", minimum=0.1, maximum=86400.0),
+    Parameter("measure", "seconds", "length of the measure phase", derived="per tier", minimum=1.0, maximum=86400.0),
+    Parameter("window", "seconds", "length of one hit ratio sample in the warm-up", derived="per tier", minimum=0.1, maximum=60.0),
+    Parameter("io", "choice", "how the load moves bytes", default="auto", choices=("auto", "uring", "epoll")),
+    Parameter("port", "count", "port of the first server; 0 takes free ones", default=0, minimum=0, maximum=65535),
+    Parameter("seed", "count", "seed of every random choice", derived="from the system's entropy, recorded", minimum=0, maximum=2**53),
+    Parameter("server_command", "text", "another memcached-compatible server instead of ours; {port}, {threads}, {memory_mib}, {connections} are replaced", default=""),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Instance:
+    """One server with its load."""
+
+    number: int
+    suffix: str
+    cpus: tuple[int, ...]
+    load_cpus: tuple[int, ...]
+    server: "Process | None" = None
+    target: str = ""
+    load: "LoadWatch | None" = None
+    stats: "list[CacheStats]" = field(default_factory=list)
+
+    def name(self, role: str) -> str:
+        """Return the name of a process of this instance."""
+        return role if self.number == 1 else f"{role}-{self.number}"
+
+
+def _exponent(key_distribution: str) -> float:
+    """Return the Zipf exponent of a popularity, 0 for uniform. Raises UsageError for anything else."""
+    if key_distribution == "uniform":
+        return 0.0
+    kind, _, exponent = key_distribution.partition(":")
+    try:
+        value = float(exponent)
+    except ValueError:
+        value = math.nan
+    if kind != "zipf" or not 0 <= value <= 10:
+        raise UsageError(f"key_distribution={key_distribution}: allowed is uniform|zipf:0..10")
+    return value
+
+
+def _split(cpus: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
+    """Return ``cpus`` in ``parts`` lists of nearly equal length; with too few CPUs, parts share them."""
+    if len(cpus) < parts:
+        return [(cpus[part % len(cpus)],) for part in range(parts)]
+    edges = [round(part * len(cpus) / parts) for part in range(parts + 1)]
+    return [cpus[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+class TaoBench(Benchmark):
+    """Read-through cache tier."""
+
+    name = "tao"
+    title = "TaoBench"
+    doc = "read-through cache tier: memcached protocol, fast and slow threads, hit ratio about 0.9"
+    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+    headline: ClassVar[tuple[str, ...]] = ("requests_per_s", "hit_ratio", "response_p50_ns", "response_p99_ns")
+    load_ratio = 1 / 3
+
+    @classmethod
+    def suggest(
+        cls, asked: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
+    ) -> dict[str, Setting]:
+        """Return what follows from the machine, the tier and what was asked."""
+        from steelyard.stats import distribution
+
+        lengths = _TIERS[tier]
+        cpus = len(placement.server)
+        popularity = distribution.load_popularity(data_dir() / "tao" / "popularity.json")
+        instances = int(asked.get("instances", math.ceil(cpus / CPUS_PER_SERVER)))
+        fast = int(asked.get("fast_threads", max(1, math.ceil(FAST_THREADS_PER_CPU * cpus / instances))))
+        threads = int(asked.get("load_threads", max(1, len(placement.load) // instances)))
+        available = available_memory_bytes(machine)
+        memory = int(MEMORY_RATIO * available)
+        if lengths.memory_per_cpu_bytes is not None:
+            memory = min(memory, lengths.memory_per_cpu_bytes * cpus)
+        values: dict[str, Setting] = {
+            "memory": memory,
+            "instances": instances,
+            "fast_threads": fast,
+            "slow_threads": SLOW_THREADS_PER_FAST * fast,
+            "load_threads": threads,
+            "connections": max(1, min(CONNECTIONS_PER_THREAD * threads, MOST_CONNECTIONS // instances)),
+            "key_distribution": popularity.choice().key_distribution,
+            "warmup_min": lengths.warmup_min_s,
+            "warmup_max": lengths.warmup_max_s,
+            "measure": lengths.measure_s,
+            "window": lengths.window_s,
+        }
+        values["keys"] = _keys({**cls._defaults(), **values, **asked})
+        return values
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Setting]:
+        return {known.name: known.default for known in PARAMETERS if known.default is not None}
+
+    @classmethod
+    def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
+        """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
+        _exponent(str(settings["key_distribution"]))
+        if float(settings["warmup_max"]) < float(settings["warmup_min"]):
+            raise UsageError(f"warmup_max={settings['warmup_max']} is below warmup_min={settings['warmup_min']}")
+        if int(settings["connections"]) < int(settings["load_threads"]):
+            raise UsageError(
+                f"connections={settings['connections']} is below load_threads={settings['load_threads']}:"
+                " every load thread needs one"
+            )
+        available = available_memory_bytes(machine)
+        if int(settings["memory"]) > available:
+            raise EnvironmentLacksError(
+                f"memory={int(settings['memory']) >> 20}MiB is more than the {available >> 20} MiB that this"
+                " machine or its cgroup has",
+                hint=f"--set memory={int(MEMORY_RATIO * available) >> 20}MiB",
+            )
+        wanted = int(settings["connections"]) + OTHER_FILES
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard not in (resource.RLIM_INFINITY, -1) and hard < wanted:
+            raise EnvironmentLacksError(
+                f"connections={settings['connections']} need {wanted} open files, and the limit is {hard}",
+                hint=f"raise it (ulimit -n), or --set connections={max(1, hard - OTHER_FILES)}",
+            )
+        if soft not in (resource.RLIM_INFINITY, -1) and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+    def install(self) -> None:
+        """See that the executables and the distributions are there."""
+        for name in ("steelyard-load", "steelyard-exec", *(() if self._foreign else ("steelyard-cache",))):
+            executable(name)
+        for name in ("object-sizes", "key-sizes"):
+            if not self._data(name):
+                raise EnvironmentLacksError(f"data/tao/{name}.json is not there", hint="install Steelyard again")
+        count = self.settings.count("instances")
+        servers = _split(self.session.placement.server, count)
+        loads = _split(self.session.placement.load, count)
+        self._instances = [
+            _Instance(n + 1, "" if count == 1 else f"-{n + 1}", servers[n], loads[n]) for n in range(count)
+        ]
+        self._warmup: WarmUp | None = None
+        self._span: tuple[int, int] | None = None
+
+    @property
+    def _foreign(self) -> bool:
+        return bool(self.settings.text("server_command"))
+
+    @staticmethod
+    def _data(name: str) -> str:
+        return str(data_dir() / "tao" / f"{name}.json")
+
+    # Start
+
+    def start(self) -> None:
+        """Start the servers and wait until each answers."""
+        from steelyard.bench.tao_server import our_server, wait_for_port, wait_until_ready
+
+        for instance in self._instances:
+            port = self.settings.count("port")
+            port = port + instance.number - 1 if port else 0
+            if self._foreign:
+                port = port or free_port()
+                command = self._foreign_command(port)
+            else:
+                stats = self._stats_path(instance)
+                command = our_server(self.settings, port=port, stats=stats, sizes=self._data("object-sizes"))
+            check_port(port)
+            instance.server = self.session.start_process(instance.name("server"), command, cpus=instance.cpus)
+            instance.target = f"{HOST}:{port}"
+        for instance in self._instances:
+            if instance.server is None:
+                raise AssertionError("started above")
+            if self._foreign:
+                wait_for_port(self.session, instance.server, instance.target, READY_TIMEOUT_S)
+            else:
+                instance.target = wait_until_ready(self.session, instance.server, READY_TIMEOUT_S)
+
+    def _foreign_command(self, port: int) -> list[str]:
+        names = {
+            "port": str(port),
+            "threads": str(self.settings.count("fast_threads")),
+            "memory_mib": str(max(1, (self.settings.count("memory") // self.settings.count("instances")) >> 20)),
+            "connections": str(self.settings.count("connections") + 16),
+        }
+        try:
+            return [part.format(**names) for part in shlex.split(self.settings.text("server_command"))]
+        except (ValueError, KeyError, IndexError) as error:
+            raise UsageError(
+                f"server_command={self.settings.text('server_command')!r}: {error}",
+                hint=f"names that are replaced: {', '.join(names)}",
+            ) from error
+
+    # Load
+
+    def warm_up(self) -> None:
+        """Start the load, and wait until the hit ratio has settled or the time for it is over."""
+        from steelyard.bench.tao_load import start_load, wait_until_settled
+
+        for instance in self._instances:
+            instance.load = start_load(
+                self.session,
+                name=instance.name("load"),
+                suffix=instance.suffix,
+                target=instance.target,
+                cpus=instance.load_cpus,
+                key_sizes=self._data("key-sizes"),
+                value_sizes=self._data("object-sizes"),
+                seed=self.settings.count("seed") + instance.number - 1,
+                fill=self._foreign,
+            )
+        self._warmup = wait_until_settled(
+            self.session,
+            self._loads(),
+            [] if self._foreign else [self._stats_path(instance) for instance in self._instances],
+        )
+
+    def _loads(self) -> "list[LoadWatch]":
+        return [instance.load for instance in self._instances if instance.load is not None]
+
+    def _stats_path(self, instance: _Instance) -> "Path":
+        return self.session.directory / f"cache-stats{instance.suffix}.jsonl"
+
+    def measure(self) -> int:
+        """Measure; return when the phase ended."""
+        from steelyard.bench.tao_load import measure
+
+        self._span = measure(self.session, self._loads(), self.settings.number("measure"))
+        return self._span[1]
+
+    def drain(self) -> None:
+        """Let the load finish, then stop the servers."""
+        for instance in self._instances:
+            if instance.load is not None:
+                self.session.join(instance.load.process, DRAIN_TIMEOUT_S, what="finishing the load")
+        for instance in self._instances:
+            if instance.server is not None:
+                self.session.stop_process(instance.server)
+
+    def collect(self) -> Outcome:
+        """Return metrics over the measure phase."""
+        from steelyard.bench.tao_metrics import outcome
+
+        if self._span is None:
+            raise WorkloadFailedError("there was no measure phase")
+        return outcome(
+            self.session,
+            self._span,
+            self._warmup,
+            suffixes=[instance.suffix for instance in self._instances],
+            foreign=self._foreign,
+        )
+
+
+def _keys(settings: Mapping[str, Setting]) -> int:
+    """Return how many keys give a full cache of one server the hit ratio that is aimed at."""
+    from steelyard.analyze.cache_model import items_in, keys_for
+    from steelyard.bench.tao_server import mean_item_bytes
+
+    memory = int(settings["memory"]) / int(settings["instances"])
+    capacity = max(1, items_in(memory, mean_item_bytes=mean_item_bytes(data_dir() / "tao")))
+    target, exponent = float(settings["target_hit_ratio"]), _exponent(str(settings["key_distribution"]))
+    keys = keys_for(capacity, hit_ratio_target=target, exponent=exponent)
+    if keys is None:
+        raise UsageError(
+            f"with key_distribution={settings['key_distribution']} any number of keys hits more than"
+            f" target_hit_ratio={target}",
+            hint="choose the number with --set keys=..., or a higher target_hit_ratio",
+        )
+    return keys
+
+
+def available_memory_bytes(machine: "Machine") -> int:
+    """Return the memory that processes here may use: the machine's, or what the cgroup allows."""
+    limit = machine.memory.limit_bytes
+    total = machine.memory.total_bytes
+    return total if limit is None else min(total, limit)
+
+
+def free_port() -> int:
+    """Return a port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def check_port(port: int) -> None:
+    """Raise EnvironmentLacksError when ``port`` is taken; 0 stands for any."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise EnvironmentLacksError(
+                f"port {port} of {HOST} cannot be used: {error.strerror}",
+                hint="choose another with --set port=..., or 0 for a free one",
+            ) from error

@@ -1,0 +1,171 @@
+"""The ``steelyard`` command.
+
+Each subcommand imports what it needs when it runs, so that ``--help`` and ``list`` answer at once.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+import steelyard
+from steelyard._base import ExitCode, SteelyardError
+from steelyard.cli.output import EXIT_CODES, complain, unexpected
+
+app = typer.Typer(
+    help="Weighs servers: runs datacenter workloads, explains where the time goes, says what to choose.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder of runs; each run gets a folder of its own in it.")]
+RUNS = Path("runs")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"steelyard {steelyard.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Weighs servers."""
+
+
+@app.command(epilog=EXIT_CODES)
+def run(
+    name: Annotated[str, typer.Argument(help="Suite or benchmark; `steelyard list` shows them.")] = "quick",
+    tier: Annotated[str | None, typer.Option(help="smoke, quick, standard or full.")] = None,
+    repeat: Annotated[int, typer.Option(help="Runs of each benchmark; the run is the replicate.")] = 1,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; `steelyard list` shows them."),
+    ] = None,
+    server_cpus: Annotated[str | None, typer.Option(metavar="LIST", help="CPUs of the servers, as 0-3,8.")] = None,
+    load_cpus: Annotated[str | None, typer.Option(metavar="LIST", help="CPUs of the load, as 0-3,8.")] = None,
+    hook: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; `steelyard list` shows them."),
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="Machine to score against.")] = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Run a benchmark or a suite, and judge, score and report the result."""
+    from steelyard.bench.launch import Request
+    from steelyard.bench.parameters import parse_assignments
+    from steelyard.cli.run import run_and_show
+
+    request = Request(
+        name=name,
+        tier=tier,
+        repeat=repeat,
+        chosen=parse_assignments(set_ or []),
+        server_cpus=server_cpus,
+        load_cpus=load_cpus,
+        hooks=hook or [],
+        out=out,
+    )
+    return run_and_show(request, baseline=baseline, as_json=as_json)
+
+
+@app.command("list", epilog=EXIT_CODES)
+def list_(
+    what: Annotated[
+        str, typer.Argument(help="all, benchmarks, suites, tiers, parameters, hooks or runs.")
+    ] = "all",
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """List benchmarks, suites, tiers, parameters, hooks and earlier runs."""
+    from steelyard.cli.listing import show
+
+    return show(what, out, as_json=as_json)
+
+
+@app.command(epilog=EXIT_CODES)
+def report(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or folder, or `latest`.")],
+    output: Annotated[Path | None, typer.Option(help="Folder to put the report in; by default the run's own.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Machine to score against.")] = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Show a run again, and write its HTML report from the raw data."""
+    from steelyard.cli.reports import show_report
+
+    return show_report(name, output, out, baseline=baseline, as_json=as_json)
+
+
+@app.command(epilog=EXIT_CODES)
+def score(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or folder, or `latest`.")],
+    baseline: Annotated[str | None, typer.Option(help="Machine to score against.")] = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Put a run in proportion to a baseline machine."""
+    from steelyard.cli.reports import show_score
+
+    return show_score(name, out, baseline=baseline, as_json=as_json)
+
+
+@app.command(epilog=EXIT_CODES)
+def doctor(as_json: Json = False) -> int:
+    """Say what this machine can and cannot measure, why, and how to enable it."""
+    from steelyard.cli.doctor import show_doctor
+
+    return show_doctor(as_json=as_json)
+
+
+def _usage(error: click.ClickException) -> ExitCode:
+    line = " ".join(error.format_message().split())
+    context = getattr(error, "ctx", None)
+    hint = f" (see {context.command_path} --help)" if context is not None else ""
+    print(f"steelyard: {line}{hint}", file=sys.stderr)
+    return ExitCode.USAGE
+
+
+def invoke(arguments: list[str]) -> int:
+    """Run one command; return its exit code."""
+    try:
+        code: Any = app(arguments, prog_name="steelyard", standalone_mode=False)
+    except SteelyardError as error:
+        complain(error)
+        return int(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return int(ExitCode.USAGE)
+    except click.ClickException as error:
+        return int(_usage(error))
+    except (KeyboardInterrupt, click.Abort):
+        print("steelyard: interrupted", file=sys.stderr)
+        return int(ExitCode.FAILED)
+    except BrokenPipeError:
+        # Whoever read the output has left; a second complaint at exit is avoided by closing it here.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.OK)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback for anything
+        return int(unexpected(error))
+    return int(code or 0)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

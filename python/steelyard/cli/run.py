@@ -1,0 +1,76 @@
+"""``steelyard run``: makes the runs, then judges the series, and shows both."""
+
+import sys
+from typing import Any
+
+from steelyard._base import ExitCode, SteelyardError
+from steelyard.bench import tiers
+from steelyard.bench.launch import Attempt, Request, execute
+from steelyard.cli import reports
+from steelyard.cli.output import complain, print_json
+from steelyard.cli.progress import shown
+from steelyard.records import Level
+from steelyard.stats.intervals import median_interval
+
+
+def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> int:
+    """Make the runs of ``request`` and show them; return the exit code."""
+    reports.check_baseline(baseline)
+    with shown() as progress:
+        attempts = execute(request, progress=progress)
+    views = [reports.view(attempt.directory, attempt.run, baseline) for attempt in attempts]
+    for attempt in attempts:
+        if attempt.error is not None:
+            complain(attempt.error)
+    series = summarise(attempts)
+    if as_json:
+        print_json({"runs": [view.document() for view in views], "series": series})
+    else:
+        reports.show_runs(views, file=sys.stdout)
+    return int(exit_code(attempts))
+
+
+def exit_code(attempts: list[Attempt]) -> ExitCode:
+    """Return what the runs amount to: failed before invalid before done."""
+    errors: list[SteelyardError] = [attempt.error for attempt in attempts if attempt.error is not None]
+    if errors:
+        return max(error.exit_code for error in errors)
+    levels = [attempt.run.verdict.level for attempt in attempts if attempt.run.verdict is not None]
+    return ExitCode.NO if Level.INVALID in levels else ExitCode.OK
+
+
+def summarise(attempts: list[Attempt]) -> dict[str, Any]:
+    """Return, for each benchmark, the median over its runs with an interval.
+
+    Invalid and incomplete runs are counted and left out.
+    """
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(attempt.run.benchmark for attempt in attempts):
+        headline = tiers.benchmark(name).headline
+        mine = [attempt.run for attempt in attempts if attempt.run.benchmark == name]
+        counted = [run for run in mine if run.verdict is not None and run.verdict.level is not Level.INVALID]
+        metrics = {}
+        for metric in headline:
+            values = [run.metrics[metric].value for run in counted if metric in run.metrics]
+            known = [value for value in values if value is not None]
+            if known:
+                interval = median_interval(known)
+                metrics[metric] = {
+                    "count": interval.count,
+                    "median": interval.median,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "lowest": interval.lowest,
+                    "highest": interval.highest,
+                    "confidence": interval.confidence,
+                    "coverage": interval.coverage,
+                    "reason": interval.reason,
+                    "unit": next(run.metrics[metric].unit for run in counted if metric in run.metrics),
+                }
+        found[name] = {
+            "id": mine[0].series.id,
+            "runs": len(mine),
+            "counted": len(counted),
+            "metrics": metrics,
+        }
+    return found
