@@ -81,7 +81,9 @@ def _cpu(
 
 
 def _sum(entities: Sequence[EntityRates], columns: Sequence[str]) -> float | None:
-    values = [entity.rates[column].per_s for entity in entities for column in columns if column in entity.rates]
+    values = [
+        entity.rates[column].per_s for entity in entities for column in columns if column in entity.rates
+    ]
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
 

@@ -1,7 +1,7 @@
 """Whether a result may be believed, and why not.
 
-In: what a run left (`Evidence`). Out: a `Verdict` that lists every check made, passed ones included, each with
-the value found and the bound it was held against.
+In: what a run left (`Evidence`). Out: a `Verdict` that lists every check made, passed ones included, each
+with the value found and the bound it was held against.
 
 Invariants: pure functions over records; a check whose value could not be measured says so and is never
 silently passed; the verdict is the worst of the checks.
@@ -85,10 +85,17 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
     for load in evidence.loads:
         for kind, count in load.requests.errors_by_kind.items():
             kinds[kind] = kinds.get(kind, 0) + count
-    detail = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1])[:3])
+    detail = ", ".join(
+        f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1])[:3]
+    )
     claim = f"{errors} of {intended} requests failed" + (f" ({detail})" if detail else "")
     yield Check(
-        id="errors", level=_above(ratio, ERROR_RATIO), claim=claim, value=ratio, bound=ERROR_RATIO[0], unit="1"
+        id="errors",
+        level=_above(ratio, ERROR_RATIO),
+        claim=claim,
+        value=ratio,
+        bound=ERROR_RATIO[0],
+        unit="1",
     )
     yield Check(
         id="unsent",
@@ -181,10 +188,16 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
 
 
 def _share(
-    check_id: str, value: float | None, bounds: tuple[float, float], claim: Callable[[float], str], missing: str | None
+    check_id: str,
+    value: float | None,
+    bounds: tuple[float, float],
+    claim: Callable[[float], str],
+    missing: str | None,
 ) -> Check:
     if value is None:
-        return Check(id=check_id, level=Level.SUSPECT, claim=f"not known: {missing or 'no telemetry'}", unit="1")
+        return Check(
+            id=check_id, level=Level.SUSPECT, claim=f"not known: {missing or 'no telemetry'}", unit="1"
+        )
     return Check(
         id=check_id, level=_above(value, bounds), claim=claim(value), value=value, bound=bounds[0], unit="1"
     )
@@ -208,12 +221,15 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
         lambda value: f"the hypervisor took {value:.1%} of the used CPUs' time",
         found.reasons.get("cpu"),
     )
-    names = f", most of it {', '.join(found.foreign_commands)}" if found.foreign_commands else ""
+    listed = ", ".join(found.foreign_commands)
+    names = f", most of it {listed}" if listed and (found.foreign_ratio or 0.0) > FOREIGN_RATIO[0] else ""
     yield _share(
         "foreign-load",
         found.foreign_ratio,
         FOREIGN_RATIO,
-        lambda value: f"processes outside the run used {value:.1%} of the used CPUs' time{names if value > 0.01 else ''}",
+        lambda value: (
+            f"processes outside the run used {value:.1%} of the used CPUs' time{names}"
+        ),
         found.reasons.get("foreign") or found.reasons.get("cpu"),
     )
     yield from _throttling(evidence, found)

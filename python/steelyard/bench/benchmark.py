@@ -59,6 +59,7 @@ class Benchmark(ABC):
         """Return values for parameters that follow from the machine, the tier and what was ``asked``."""
 
     @classmethod
+    @abstractmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
 

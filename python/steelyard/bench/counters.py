@@ -6,6 +6,7 @@ asked for.
 Not here: what the gains mean.
 """
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def at(stats: Sequence[CacheStats], counter: str, moment_ns: int) -> float | Non
 
     None when the moment lies outside the readings.
     """
-    for before, after in zip(stats, stats[1:], strict=False):
+    for before, after in itertools.pairwise(stats):
         if before.monotonic_ns <= moment_ns <= after.monotonic_ns:
             low, high = getattr(before, counter), getattr(after, counter)
             span = after.monotonic_ns - before.monotonic_ns
@@ -52,7 +53,9 @@ def gain(stats: Sequence[CacheStats], counter: str, begin_ns: int, end_ns: int) 
     return None if first is None or last is None else last - first
 
 
-def total_gain(servers: Sequence[Sequence[CacheStats]], counter: str, begin_ns: int, end_ns: int) -> float | None:
+def total_gain(
+    servers: Sequence[Sequence[CacheStats]], counter: str, begin_ns: int, end_ns: int
+) -> float | None:
     """Return the sum of a counter's gains over all servers, None when one of them is not known."""
     gains = [gain(stats, counter, begin_ns, end_ns) for stats in servers]
     known = [value for value in gains if value is not None]

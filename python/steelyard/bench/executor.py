@@ -63,11 +63,25 @@ class Ending:
 class Process(Protocol):
     """A started process."""
 
-    name: str
-    command: Sequence[str]
-    pid: int
-    log: Path
-    log_error: str | None
+    @property
+    def name(self) -> str:
+        """Unique in its run."""
+
+    @property
+    def command(self) -> Sequence[str]:
+        """What was started."""
+
+    @property
+    def pid(self) -> int:
+        """Id of its supervisor."""
+
+    @property
+    def log(self) -> Path:
+        """Where its output goes."""
+
+    @property
+    def log_error(self) -> str | None:
+        """Why the log is not complete, None when it is."""
 
     def poll(self) -> Ending | None:
         """Return how it ended, None while it runs."""
@@ -207,7 +221,9 @@ class LocalExecutor:
     ) -> LocalProcess:
         """Start ``command``, confined to ``cpus`` where given."""
         if threading.current_thread() is not threading.main_thread():
-            raise AssertionError("processes die with the thread that starts them: start them from the main one")
+            raise AssertionError(
+                "processes die with the thread that starts them: start them from the main one"
+            )
         supervised = [str(self._supervisor), "--die-with-parent"]
         if cpus:
             supervised += ["--cpus", format_cpu_list(cpus)]
@@ -219,8 +235,8 @@ class LocalExecutor:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, **(environment or {})},
-                # Its own group: Ctrl-C at the terminal reaches this process alone, which then stops the others
-                # in order.
+                # Its own group: Ctrl-C at the terminal reaches this process alone, which then stops the
+                # others in order.
                 process_group=0,
             )
         except OSError as error:

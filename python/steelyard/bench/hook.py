@@ -29,9 +29,17 @@ MOMENTS = ("before_run", "after_start", "before_measure", "after_measure", "afte
 class ProcessHandle(Protocol):
     """A process that a hook started."""
 
-    name: str
-    command: Sequence[str]
-    pid: int
+    @property
+    def name(self) -> str:
+        """Unique in its run."""
+
+    @property
+    def command(self) -> Sequence[str]:
+        """What was started."""
+
+    @property
+    def pid(self) -> int:
+        """Id of its supervisor."""
 
 
 class HookContext(Protocol):
@@ -154,7 +162,9 @@ def find(name: str) -> type[Hook]:
     """
     point = _known().get(name)
     if point is None:
-        raise UsageError(f"there is no hook {name!r}{nearest(name, names())}", hint=f"hooks: {', '.join(names())}")
+        raise UsageError(
+            f"there is no hook {name!r}{nearest(name, names())}", hint=f"hooks: {', '.join(names())}"
+        )
     try:
         found = point.load()
     except Exception as error:
@@ -180,7 +190,9 @@ def parse_request(text: str) -> tuple[str, dict[str, str]]:
     try:
         parts = list(lexer)
     except ValueError as error:
-        raise UsageError(f"--hook {text!r}: {error}", hint="write it as NAME:option=value,option=value") from error
+        raise UsageError(
+            f"--hook {text!r}: {error}", hint="write it as NAME:option=value,option=value"
+        ) from error
     return name.strip(), parse_assignments(parts, flag=f"--hook {name}: option")
 
 
@@ -196,6 +208,11 @@ def create(requests: Sequence[str]) -> list[tuple[str, Hook]]:
     # Those that always run come first, asked for or not: they watch what the others do.
     always = [name for name in _BUILT_IN if classes[name].always]
     return [
-        (name, classes[name](Settings.resolve(classes[name].parameters, chosen.get(name, {}), owner=f"hook {name}")))
+        (
+            name,
+            classes[name](
+                Settings.resolve(classes[name].parameters, chosen.get(name, {}), owner=f"hook {name}")
+            ),
+        )
         for name in dict.fromkeys([*always, *chosen])
     ]

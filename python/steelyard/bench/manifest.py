@@ -18,7 +18,18 @@ from pydantic import JsonValue
 
 from steelyard._base import WorkloadFailedError
 from steelyard.bench.clock import Clock
-from steelyard.records import Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series, Verdict
+from steelyard.records import (
+    Cpus,
+    Metric,
+    Orchestrator,
+    Parameter,
+    Phase,
+    Process,
+    Run,
+    RunStatus,
+    Series,
+    Verdict,
+)
 from steelyard.records import write as write_record
 
 MANIFEST = "run.json"
@@ -173,6 +184,6 @@ class Manifest:
         self.change(status=RunStatus.COMPLETE, metrics=dict(metrics), verdict=verdict)
 
     def fail(self, reason: str) -> None:
-        """Mark the run incomplete. The phase it ended in keeps its open end: it did not end, it was cut off."""
+        """Mark the run incomplete. The phase it was cut off in keeps its open end."""
         (self.directory / _BALLAST).unlink(missing_ok=True)
         self.change(status=RunStatus.INCOMPLETE, status_reason=reason, metrics={}, verdict=None)

@@ -65,7 +65,8 @@ class MemoryLimit:
         limits = [
             limit
             for folder, version in folders
-            if (limit := _number(folder / ("memory.limit_in_bytes" if version == 1 else "memory.max"))) is not None
+            if (limit := _number(folder / ("memory.limit_in_bytes" if version == 1 else "memory.max")))
+            is not None
             # Version 1 says "unlimited" with a number near 2^63.
             and limit < 1 << 60
         ]

@@ -66,7 +66,9 @@ def merged(loads: Sequence[LoadResult]) -> LoadResult:
             "cpu": LoadCpu(
                 user_s=user_s,
                 system_s=system_s,
-                requests_per_cpu_s=requests.completed / (user_s + system_s) if user_s + system_s > 0 else None,
+                requests_per_cpu_s=requests.completed / (user_s + system_s)
+                if user_s + system_s > 0
+                else None,
             ),
             "verdict": Verdict.of(check for load in loads for check in load.verdict.checks),
         }
@@ -121,7 +123,10 @@ def summary(summaries: Sequence[LatencySummary]) -> LatencySummary:
         return present[0]
     mean = sum(one.count * (one.mean_ns or 0.0) for one in present) / count
     # Law of total variance.
-    variance = sum(one.count * ((one.stdev_ns or 0.0) ** 2 + ((one.mean_ns or 0.0) - mean) ** 2) for one in present) / count
+    variance = (
+        sum(one.count * ((one.stdev_ns or 0.0) ** 2 + ((one.mean_ns or 0.0) - mean) ** 2) for one in present)
+        / count
+    )
     points = sorted({point.quantile for one in present for point in one.curve})
     at = {wanted: quantile(present, wanted) for wanted in [*points, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]}
     return LatencySummary(
@@ -148,7 +153,9 @@ def _extreme(choose: Callable[[list[int]], int], values: Sequence[int | None]) -
 def _series(loads: Sequence[LoadResult]) -> list[IntervalRow]:
     """Return counts per second over all loads. Percentiles of a second are the worst of the processes'."""
     rows = []
-    for together in zip(*([row for row in load.series if row.phase == "measure"] for load in loads), strict=False):
+    for together in zip(
+        *([row for row in load.series if row.phase == "measure"] for load in loads), strict=False
+    ):
         first = together[0]
         counts = {
             name: sum(getattr(row, name) for row in together)

@@ -36,7 +36,16 @@ _BYTES = {
 }  # fmt: skip
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _NUMBER = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)")
-_TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_TRUTH = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +227,7 @@ class Settings(Mapping[str, Setting]):
 
 
 def check_names(chosen: Iterable[str], declared: Iterable[str], *, owner: str) -> None:
-    """Raise UsageError, in one line that lists the valid names, when ``chosen`` holds one not ``declared``."""
+    """Raise UsageError, in one line with the valid names, when ``chosen`` holds one not ``declared``."""
     known = list(declared)
     for name in chosen:
         if name not in known:

@@ -35,10 +35,12 @@ def parse_cpu_list(text: str, *, flag: str = "CPU list") -> tuple[int, ...]:
     """
     cpus: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        last = last or first
+        first, dash, last = part.strip().partition("-")
+        last = last if dash else first
         # 64 Ki CPUs is more than any Linux supports; the bound keeps a typing error from filling memory.
-        if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit() and int(last) < 65536):
+        if not (
+            first.isascii() and first.isdigit() and last.isascii() and last.isdigit() and int(last) < 65536
+        ):
             raise UsageError(f"{flag} {text!r} is not a CPU list", hint="write it as 0-3,8")
         if int(first) > int(last):
             raise UsageError(f"{flag} {text!r} runs backwards", hint="write it as 0-3,8")

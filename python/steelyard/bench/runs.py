@@ -46,7 +46,7 @@ def _gone(run: Run, proc: Path) -> str | None:
 
 
 def listing(out: Path) -> list[tuple[Path, Run | RecordError]]:
-    """Return every run under ``out`` in order of its id, those with an unreadable manifest with the reason."""
+    """Return every run under ``out`` in order of its id, an unreadable one with the reason."""
     found: list[tuple[Path, Run | RecordError]] = []
     for directory in sorted(path.parent for path in out.glob(f"*/{MANIFEST}")):
         try:

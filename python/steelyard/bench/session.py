@@ -1,7 +1,7 @@
 """One run: the verbs of a benchmark in their phases, with hooks around them, under watch.
 
-In: a benchmark, its settings, hooks, an executor, clocks. Out: a run directory that is complete, or incomplete
-with the reason.
+In: a benchmark, its settings, hooks, an executor, clocks. Out: a run directory that is complete, or
+incomplete with the reason.
 
 Invariants: whatever happens, every started process has ended when `Session.run` returns or raises; a process
 of the run that something else killed makes the run incomplete; an exception in a hook makes it suspect.
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard._base import SteelyardError, WorkloadFailedError
 from steelyard import telemetry
+from steelyard._base import SteelyardError, WorkloadFailedError
 from steelyard.analyze import verdict as verdicts
 from steelyard.analyze.interference import Interference, observe
 from steelyard.bench.clock import Clock
@@ -106,8 +106,10 @@ class Session:
             self.clock.sleep(min(TICK_S, left / 1e9))
             self.check()
 
-    def wait_for(self, condition: Callable[[], bool], timeout_s: float, *, what: str, hint: str | None = None) -> None:
-        """Wait until ``condition`` holds; raises WorkloadFailedError when it does not within ``timeout_s``."""
+    def wait_for(
+        self, condition: Callable[[], bool], timeout_s: float, *, what: str, hint: str | None = None
+    ) -> None:
+        """Wait until ``condition`` holds; raises WorkloadFailedError after ``timeout_s``."""
         until = self.clock.monotonic_ns() + int(timeout_s * 1e9)
         while not condition():
             self.check()
@@ -194,7 +196,9 @@ class Session:
         reason = f"{watched.process.name} {ending}{self._in_phase()}"
         if oom and ending.signal is not None:
             reason += f": the memory limit of {self._memory_limit.text} was reached"
-            return WorkloadFailedError(reason, hint="make the cache smaller with --set memory=..., or raise the limit")
+            return WorkloadFailedError(
+                reason, hint="make the cache smaller with --set memory=..., or raise the limit"
+            )
         if said:
             reason += f": {said}"
         return WorkloadFailedError(reason, hint=f"see {watched.process.log}")
@@ -228,7 +232,7 @@ class Session:
             context = _Context(self, name)
             try:
                 getattr(hook, moment)(context)
-            except Exception as error:  # noqa: BLE001 - a hook may raise anything, and none of it may end the run
+            except Exception as error:
                 first_line = (str(error) or type(error).__name__).splitlines()[0]
                 if isinstance(error, SteelyardError):
                     message = error.message
@@ -325,7 +329,9 @@ class Session:
             with telemetry.open(self.directory / folder) as recording:
                 cost = recording.metadata.cost
                 ticks_ns = (recording.metadata.end_ns or 0) - recording.metadata.begin_ns
-                probe_ratio = (cost.cpu_user_s + cost.cpu_system_s) * 1e9 / ticks_ns if cost and ticks_ns > 0 else 0.0
+                probe_ratio = (
+                    (cost.cpu_user_s + cost.cpu_system_s) * 1e9 / ticks_ns if cost and ticks_ns > 0 else 0.0
+                )
                 own_cpu_s = self._own_cpu_s + probe_ratio * (span[1] - span[0]) / 1e9
                 return observe(
                     recording,

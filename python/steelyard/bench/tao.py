@@ -10,6 +10,7 @@ is nothing but load, and lasts until the hit ratio has settled.
 Not here: the arithmetic of the key space (``analyze.cache_model``), metrics from records (``tao_metrics``).
 """
 
+import itertools
 import math
 import resource
 import shlex
@@ -23,6 +24,7 @@ from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedErr
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
+from steelyard.bench.tao_parameters import MOST_CONNECTIONS, PARAMETERS
 
 if TYPE_CHECKING:
     from steelyard.analyze.verdict import WarmUp
@@ -36,10 +38,8 @@ CPUS_PER_SERVER = 72
 FAST_THREADS_PER_CPU = 0.75
 SLOW_THREADS_PER_FAST = 3
 CONNECTIONS_PER_THREAD = 380
-MOST_CONNECTIONS = 32_768
 MEMORY_RATIO = 0.75
 """Share of the memory that there is."""
-TARGET_HIT_RATIO = 0.9
 OTHER_FILES = 256
 """File descriptors that a process of ours needs besides its connections, amply."""
 READY_TIMEOUT_S = 30.0
@@ -64,30 +64,6 @@ _TIERS = {
     # As published: at least 20 minutes or 5 s per GB of warming up, then 12 minutes.
     "full": _Lengths(None, 1200.0, 7200.0, 720.0, 5.0),
 }
-
-PARAMETERS = (
-    Parameter("memory", "bytes", "memory of all servers together", derived="per tier and server CPU", minimum=1 << 20),
-    Parameter("instances", "count", "servers", derived="server CPUs / 72, rounded up", minimum=1, maximum=1024),
-    Parameter("fast_threads", "count", "fast threads of each server", derived="0.75 x its CPUs", minimum=1, maximum=4096),
-    Parameter("slow_threads", "count", "slow threads of each server", derived="3 x fast threads", minimum=1, maximum=16384),
-    Parameter("load_threads", "count", "load threads of each server's load", derived="its share of the load's CPUs", minimum=1, maximum=4096),
-    Parameter("connections", "count", "connections to each server", derived="380 x load threads", minimum=1, maximum=MOST_CONNECTIONS),
-    Parameter("depth", "count", "requests in flight per connection", default=1, minimum=1, maximum=1024),
-    Parameter("rate", "per_second", "offered rate per server; 0 is a closed loop", default=0.0, minimum=0.0, maximum=1e9),
-    Parameter("arrival", "choice", "arrivals of an open loop", default="poisson", choices=("constant", "poisson")),
-    Parameter("target_hit_ratio", "ratio", "hit ratio that the number of keys aims at", default=TARGET_HIT_RATIO, minimum=0.01, maximum=0.999),
-    Parameter("keys", "count", "keys of each server", derived="so that a full cache reaches target_hit_ratio", minimum=1, maximum=10**12),
-    Parameter("key_distribution", "text", "popularity of keys: uniform or zipf:EXPONENT", derived="data/tao/popularity.json"),
-    Parameter("backend_delay", "text", "delay of the backend, as steelyard-cache takes it; 0 as in DCPerf", default="0"),
-    Parameter("warmup_min", "seconds", "shortest warm-up", derived="per tier", minimum=0.0, maximum=86400.0),
-    Parameter("warmup_max", "seconds", "longest warm-up; unsettled by then is said in the verdict", derived="per tier", minimum=0.1, maximum=86400.0),
-    Parameter("measure", "seconds", "length of the measure phase", derived="per tier", minimum=1.0, maximum=86400.0),
-    Parameter("window", "seconds", "length of one hit ratio sample in the warm-up", derived="per tier", minimum=0.1, maximum=60.0),
-    Parameter("io", "choice", "how the load moves bytes", default="auto", choices=("auto", "uring", "epoll")),
-    Parameter("port", "count", "port of the first server; 0 takes free ones", default=0, minimum=0, maximum=65535),
-    Parameter("seed", "count", "seed of every random choice", derived="from the system's entropy, recorded", minimum=0, maximum=2**53),
-    Parameter("server_command", "text", "another memcached-compatible server instead of ours; {port}, {threads}, {memory_mib}, {connections} are replaced", default=""),
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -127,7 +103,7 @@ def _split(cpus: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
     if len(cpus) < parts:
         return [(cpus[part % len(cpus)],) for part in range(parts)]
     edges = [round(part * len(cpus) / parts) for part in range(parts + 1)]
-    return [cpus[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [cpus[a:b] for a, b in itertools.pairwise(edges)]
 
 
 class TaoBench(Benchmark):
@@ -137,7 +113,12 @@ class TaoBench(Benchmark):
     title = "TaoBench"
     doc = "read-through cache tier: memcached protocol, fast and slow threads, hit ratio about 0.9"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
-    headline: ClassVar[tuple[str, ...]] = ("requests_per_s", "hit_ratio", "response_p50_ns", "response_p99_ns")
+    headline: ClassVar[tuple[str, ...]] = (
+        "requests_per_s",
+        "hit_ratio",
+        "response_p50_ns",
+        "response_p99_ns",
+    )
     load_ratio = 1 / 3
 
     @classmethod
@@ -182,7 +163,9 @@ class TaoBench(Benchmark):
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
         _exponent(str(settings["key_distribution"]))
         if float(settings["warmup_max"]) < float(settings["warmup_min"]):
-            raise UsageError(f"warmup_max={settings['warmup_max']} is below warmup_min={settings['warmup_min']}")
+            raise UsageError(
+                f"warmup_max={settings['warmup_max']} is below warmup_min={settings['warmup_min']}"
+            )
         if int(settings["connections"]) < int(settings["load_threads"]):
             raise UsageError(
                 f"connections={settings['connections']} is below load_threads={settings['load_threads']}:"
@@ -211,7 +194,9 @@ class TaoBench(Benchmark):
             executable(name)
         for name in ("object-sizes", "key-sizes"):
             if not self._data(name):
-                raise EnvironmentLacksError(f"data/tao/{name}.json is not there", hint="install Steelyard again")
+                raise EnvironmentLacksError(
+                    f"data/tao/{name}.json is not there", hint="install Steelyard again"
+                )
         count = self.settings.count("instances")
         servers = _split(self.session.placement.server, count)
         loads = _split(self.session.placement.load, count)
@@ -259,7 +244,9 @@ class TaoBench(Benchmark):
         names = {
             "port": str(port),
             "threads": str(self.settings.count("fast_threads")),
-            "memory_mib": str(max(1, (self.settings.count("memory") // self.settings.count("instances")) >> 20)),
+            "memory_mib": str(
+                max(1, (self.settings.count("memory") // self.settings.count("instances")) >> 20)
+            ),
             "connections": str(self.settings.count("connections") + 16),
         }
         try:

@@ -1,7 +1,7 @@
 """What TaoBench's measure phase showed: metrics from load results and servers' counters.
 
-In: the files of a run and the measure phase. Out: an `Outcome`, every metric with its unit; what the files do not
-say is None with the reason.
+In: the files of a run and the measure phase. Out: an `Outcome`, every metric with its unit; what the files
+do not say is None with the reason.
 
 Not here: telemetry of the machine, and judgement.
 """
@@ -52,14 +52,18 @@ def outcome(
         servers = [list(read_lines(CacheStats, folder / f"cache-stats{suffix}.jsonl")) for suffix in suffixes]
     metrics = {
         **_load_metrics(whole, len(session.placement.load)),
-        **_server_metrics(servers, span, len(session.placement.server), _NO_STATS if foreign else _NOT_COVERED),
+        **_server_metrics(
+            servers, span, len(session.placement.server), _NO_STATS if foreign else _NOT_COVERED
+        ),
         "warmup_s": value(warmup.duration_s if warmup else None, "s", None, "there was no warm-up"),
     }
     throughput = metrics["requests_per_s"].value
     cpu_s = _cpu_s(servers, span)
     seconds = (span[1] - span[0]) / 1e9
     per_cpu_s = throughput * seconds / cpu_s if throughput is not None and cpu_s else None
-    metrics["requests_per_server_cpu_s"] = value(per_cpu_s, "1/s", "higher", _NO_STATS if foreign else _NOT_COVERED)
+    metrics["requests_per_server_cpu_s"] = value(
+        per_cpu_s, "1/s", "higher", _NO_STATS if foreign else _NOT_COVERED
+    )
     load_cpu_s = whole.cpu.user_s + whole.cpu.system_s
     return Outcome(
         metrics=metrics,
@@ -162,7 +166,9 @@ def _server_metrics(
             max((stats.slow_wait_ns_max for stats in ends), default=None), "ns", "lower", missing
         ),
         "slow_service_mean_ns": value(per_miss(served), "ns", "lower", missing),
-        "stored_bytes": value(sum(stats.stored_bytes for stats in ends) if ends else None, "bytes", None, missing),
+        "stored_bytes": value(
+            sum(stats.stored_bytes for stats in ends) if ends else None, "bytes", None, missing
+        ),
         "rss_bytes": value(
             sum(resident) if ends and len(resident) == len(ends) else None, "bytes", "lower", missing
         ),

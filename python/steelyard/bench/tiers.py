@@ -52,12 +52,14 @@ def benchmark(name: str) -> "type[Benchmark]":
 
 
 def resolve(name: str, tier: str | None) -> tuple[Suite | None, list[str], str]:
-    """Return the suite (None for a lone benchmark), its benchmarks and the tier for a name on the command line.
+    """Return the suite (None for a lone benchmark), its benchmarks and the tier that ``name`` stands for.
 
     Raises UsageError, in one line that lists the valid names, when it is none of them.
     """
     if tier is not None and tier not in TIERS:
-        raise UsageError(f"there is no tier {tier!r}{nearest(tier, TIERS)}", hint=f"tiers: {', '.join(TIERS)}")
+        raise UsageError(
+            f"there is no tier {tier!r}{nearest(tier, TIERS)}", hint=f"tiers: {', '.join(TIERS)}"
+        )
     if name in SUITES:
         return SUITES[name], list(SUITES[name].benchmarks), tier or SUITES[name].tier
     if name in _BENCHMARKS:

@@ -53,7 +53,9 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; `steelyard list` shows them."),
     ] = None,
-    server_cpus: Annotated[str | None, typer.Option(metavar="LIST", help="CPUs of the servers, as 0-3,8.")] = None,
+    server_cpus: Annotated[
+        str | None, typer.Option(metavar="LIST", help="CPUs of the servers, as 0-3,8.")
+    ] = None,
     load_cpus: Annotated[str | None, typer.Option(metavar="LIST", help="CPUs of the load, as 0-3,8.")] = None,
     hook: Annotated[
         list[str] | None,
@@ -98,7 +100,9 @@ def list_(
 @app.command(epilog=EXIT_CODES)
 def report(
     name: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or folder, or `latest`.")],
-    output: Annotated[Path | None, typer.Option(help="Folder to put the report in; by default the run's own.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder to put the report in; by default the run's own.")
+    ] = None,
     baseline: Annotated[str | None, typer.Option(help="Machine to score against.")] = None,
     out: Out = RUNS,
     as_json: Json = False,
@@ -157,7 +161,7 @@ def invoke(arguments: list[str]) -> int:
         # Whoever read the output has left; a second complaint at exit is avoided by closing it here.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.OK)
-    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback for anything
+    except Exception as error:
         return int(unexpected(error))
     return int(code or 0)
 

@@ -1,7 +1,7 @@
 """How commands speak: results on standard output, everything else on standard error.
 
-Invariants: with ``--json`` nothing but one JSON document reaches standard output; an expected error is one line
-with its hint; no traceback is ever shown unless ``STEELYARD_DEBUG`` is set.
+Invariants: with ``--json`` nothing but one JSON document reaches standard output; an expected error is one
+line with its hint; no traceback is ever shown unless ``STEELYARD_DEBUG`` is set.
 """
 
 import json

@@ -53,7 +53,10 @@ def show_runs(views: list[RunView], *, file: TextIO) -> None:
     for one in views:
         print(f"{one.run.run_id}: {one.run.status} {one.run.status_reason or ''}", file=file)
         for name, metric in one.run.metrics.items():
-            print(f"  {name:32} {metric.value if metric.value is not None else metric.missing} {metric.unit}", file=file)
+            print(
+                f"  {name:32} {metric.value if metric.value is not None else metric.missing} {metric.unit}",
+                file=file,
+            )
         if one.run.verdict:
             print(f"verdict: {one.run.verdict.level}", file=file)
             for check in one.run.verdict.checks:

@@ -1,1 +1,1 @@
-"""Hooks that come with Steelyard. They use the public interface of ``steelyard.bench.hook`` and nothing else."""
+"""Hooks that come with Steelyard, made with the public interface of ``steelyard.bench.hook`` alone."""

@@ -1,7 +1,7 @@
 """Hook ``command``: runs commands at moments of the run.
 
-In: a command line per moment. Out: ``logs/command-<moment>.log``. Command lines are split as a shell would and
-started without one: no pipes, no variables.
+In: a command line per moment. Out: ``logs/command-<moment>.log``. Command lines are split as a shell would
+and started without one: no pipes, no variables.
 """
 
 import shlex
@@ -27,7 +27,12 @@ class CommandHook(Hook):
     parameters: ClassVar[tuple[Parameter, ...]] = (
         *(Parameter(moment, "text", f"command to run {_WHEN[moment]}", default="") for moment in MOMENTS),
         Parameter(
-            "timeout", "seconds", "time that each command may take", default=60.0, minimum=0.1, maximum=86400.0
+            "timeout",
+            "seconds",
+            "time that each command may take",
+            default=60.0,
+            minimum=0.1,
+            maximum=86400.0,
         ),
     )
 

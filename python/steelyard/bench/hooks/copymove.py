@@ -1,7 +1,7 @@
 """Hook ``copymove``: puts files that other programs wrote into the run's directory.
 
-In: names or patterns of files, and whether to copy or move. Out: ``files/`` in the run's directory. As DCPerf's
-CopyMove: logs and time series of other tools are kept with the result that they belong to.
+In: names or patterns of files, and whether to copy or move. Out: ``files/`` in the run's directory. As
+DCPerf's CopyMove: logs and time series of other tools are kept with the result that they belong to.
 """
 
 import glob

@@ -1,9 +1,9 @@
 """Hook ``cpu-limit``: gives the servers a share of their CPUs' time, by a cgroup quota.
 
-In: a number of CPUs. Out: servers in a cgroup of their own for the length of the run. The cgroup stands in the
-undo journal before it is made, so that the next run removes one that a killed run left.
+In: a number of CPUs. Out: servers in a cgroup of their own for the length of the run. The cgroup stands in
+the undo journal before it is made, so that the next run removes one that a killed run left.
 
-Works with cgroup version 1 (cpu controller) and version 2 (cpu controller delegated to the parent's children).
+Works with cgroup version 1 (cpu controller) and version 2 (cpu controller open to the parent's children).
 """
 
 import contextlib
@@ -83,7 +83,9 @@ class CpuLimitHook(Hook):
 
     doc = "limits the CPU time of the servers by a cgroup quota"
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("cpus", "ratio", "CPUs' worth of time for all servers together", minimum=0.01, maximum=65536.0),
+        Parameter(
+            "cpus", "ratio", "CPUs' worth of time for all servers together", minimum=0.01, maximum=65536.0
+        ),
         Parameter("period", "seconds", "period of the quota", default=0.1, minimum=0.001, maximum=1.0),
     )
 

@@ -31,7 +31,9 @@ class ProbeHook(Hook):
             minimum=0.0,
             maximum=3600.0,
         ),
-        Parameter("sources", "text", "sources to read, comma-separated and quoted; empty for all", default=""),
+        Parameter(
+            "sources", "text", "sources to read, comma-separated and quoted; empty for all", default=""
+        ),
     )
 
     def __init__(self, options: Settings) -> None:

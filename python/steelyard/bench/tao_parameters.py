@@ -1,0 +1,96 @@
+"""The parameters of TaoBench, declared once."""
+
+from steelyard.bench.parameters import Parameter
+
+MOST_CONNECTIONS = 32_768
+"""In all, as in DCPerf (FACTS.md section 10)."""
+_DAY_S = 86_400.0
+
+PARAMETERS = (
+    Parameter(
+        "memory",
+        "bytes",
+        "memory of all servers together",
+        derived="per tier and server CPU, at most 0.75 of what there is",
+        minimum=1 << 20,
+    ),
+    Parameter("instances", "count", "servers", derived="server CPUs / 72, up", minimum=1, maximum=1024),
+    Parameter("fast_threads", "count", "per server", derived="0.75 x its CPUs, up", minimum=1, maximum=4096),
+    Parameter("slow_threads", "count", "per server", derived="3 x fast threads", minimum=1, maximum=16384),
+    Parameter(
+        "load_threads", "count", "per server", derived="its share of the load's CPUs", minimum=1, maximum=4096
+    ),
+    Parameter(
+        "connections",
+        "count",
+        "per server",
+        derived="380 x load threads",
+        minimum=1,
+        maximum=MOST_CONNECTIONS,
+    ),
+    Parameter("depth", "count", "requests in flight per connection", default=1, minimum=1, maximum=1024),
+    Parameter(
+        "rate", "per_second", "offered per server; 0: closed loop", default=0.0, minimum=0.0, maximum=1e9
+    ),
+    Parameter(
+        "arrival", "choice", "arrivals when rate > 0", default="poisson", choices=("constant", "poisson")
+    ),
+    Parameter(
+        "target_hit_ratio",
+        "ratio",
+        "hit ratio that the number of keys aims at",
+        default=0.9,
+        minimum=0.01,
+        maximum=0.999,
+    ),
+    Parameter(
+        "keys",
+        "count",
+        "per server",
+        derived="so many that a full cache reaches target_hit_ratio",
+        minimum=1,
+        maximum=10**12,
+    ),
+    Parameter(
+        "key_distribution",
+        "text",
+        "popularity of keys: uniform or zipf:EXPONENT",
+        derived="data/tao/popularity.json",
+    ),
+    Parameter("backend_delay", "text", "of a miss, as steelyard-cache takes it", default="0"),
+    Parameter("warmup_min", "seconds", "shortest warm-up", derived="per tier", minimum=0.0, maximum=_DAY_S),
+    Parameter(
+        "warmup_max",
+        "seconds",
+        "longest warm-up; the verdict says when nothing had settled by then",
+        derived="per tier",
+        minimum=0.1,
+        maximum=_DAY_S,
+    ),
+    Parameter("measure", "seconds", "measure phase", derived="per tier", minimum=1.0, maximum=_DAY_S),
+    Parameter(
+        "window",
+        "seconds",
+        "length of one sample of the hit ratio",
+        derived="per tier",
+        minimum=0.1,
+        maximum=60.0,
+    ),
+    Parameter("io", "choice", "how the load moves bytes", default="auto", choices=("auto", "uring", "epoll")),
+    Parameter("port", "count", "of the first server; 0: a free one", default=0, minimum=0, maximum=65535),
+    Parameter(
+        "seed",
+        "count",
+        "of every random choice",
+        derived="from the system's entropy",
+        minimum=0,
+        maximum=2**53,
+    ),
+    Parameter(
+        "server_command",
+        "text",
+        "a memcached-compatible server to weigh instead of ours; {port}, {threads}, {memory_mib} and"
+        " {connections} are replaced",
+        default="",
+    ),
+)

@@ -1,0 +1,180 @@
+"""``steelyard list``: what can be run, with what settings, and what was run.
+
+Everything shown is read from the declarations that also parse the command line. Runs are read as plain JSON
+where that is enough, so that the list comes at once.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steelyard._base import UsageError
+from steelyard.bench import hook as hooks
+from steelyard.bench import tiers
+from steelyard.bench.parameters import Parameter, format_value, nearest
+from steelyard.cli.output import print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PARTS = ("all", "benchmarks", "suites", "tiers", "parameters", "hooks", "runs")
+
+
+def parameter_document(parameter: Parameter) -> dict[str, Any]:
+    """Return a declaration as ``--json`` shows it."""
+    return {
+        "name": parameter.name,
+        "kind": parameter.kind,
+        "unit": parameter.unit,
+        "default": parameter.default,
+        "derived": parameter.derived,
+        "minimum": parameter.minimum,
+        "maximum": parameter.maximum,
+        "choices": list(parameter.choices),
+        "doc": parameter.doc,
+    }
+
+
+def document(what: str, out: Path) -> dict[str, Any]:
+    """Return everything that ``what`` names."""
+    parts: dict[str, Any] = {}
+    if what in ("all", "benchmarks", "parameters"):
+        parts["benchmarks"] = [
+            {
+                "name": name,
+                "title": tiers.benchmark(name).title,
+                "doc": tiers.benchmark(name).doc,
+                "parameters": [parameter_document(one) for one in tiers.benchmark(name).parameters],
+            }
+            for name in tiers.benchmark_names()
+        ]
+    if what in ("all", "suites"):
+        parts["suites"] = [
+            {"name": suite.name, "tier": suite.tier, "benchmarks": list(suite.benchmarks)}
+            for suite in tiers.SUITES.values()
+        ]
+    if what in ("all", "tiers"):
+        parts["tiers"] = [{"name": name, "doc": doc} for name, doc in tiers.TIERS.items()]
+    if what in ("all", "hooks"):
+        parts["hooks"] = [_hook(name) for name in hooks.names()]
+    if what in ("all", "runs"):
+        parts["runs"] = _runs(out)
+    return parts
+
+
+def _hook(name: str) -> dict[str, Any]:
+    found = hooks.find(name)
+    return {
+        "name": name,
+        "doc": found.doc,
+        "always": found.always,
+        "options": [parameter_document(one) for one in found.parameters],
+    }
+
+
+def _runs(out: Path) -> list[dict[str, Any]]:
+    if not out.is_dir() or not any(out.glob("*/run.json")):
+        return []
+    from steelyard._base import RecordError
+    from steelyard.bench import runs
+
+    listed: list[dict[str, Any]] = []
+    for directory, run in runs.listing(out):
+        if isinstance(run, RecordError):
+            listed.append({"run_id": directory.name, "status": "unreadable", "status_reason": run.message})
+            continue
+        headline = {}
+        if run.benchmark in tiers.benchmark_names():
+            first = tiers.benchmark(run.benchmark).headline[0]
+            if first in run.metrics:
+                headline = {first: run.metrics[first].value}
+        listed.append(
+            {
+                "run_id": run.run_id,
+                "directory": str(directory),
+                "benchmark": run.benchmark,
+                "tier": run.tier,
+                "status": str(run.status),
+                "status_reason": run.status_reason,
+                "verdict": str(run.verdict.level) if run.verdict else None,
+                "metrics": headline,
+            }
+        )
+    return listed
+
+
+def show(what: str, out: Path, *, as_json: bool) -> int:
+    """Print what there is."""
+    if what not in PARTS:
+        raise UsageError(
+            f"there is no list of {what!r}{nearest(what, PARTS)}", hint=f"lists: {', '.join(PARTS)}"
+        )
+    parts = document(what, out)
+    if as_json:
+        print_json(parts)
+        return 0
+    from rich.console import Console
+
+    console = Console(file=sys.stdout)
+    if what != "parameters" and "benchmarks" in parts:
+        _table(
+            console,
+            "Benchmarks",
+            ("name", "what it is"),
+            [(b["name"], b["doc"]) for b in parts["benchmarks"]],
+        )
+    if "suites" in parts:
+        rows = [(s["name"], s["tier"], ", ".join(s["benchmarks"])) for s in parts["suites"]]
+        _table(console, "Suites", ("name", "tier", "benchmarks"), rows)
+    if "tiers" in parts:
+        _table(console, "Tiers", ("name", "how long"), [(t["name"], t["doc"]) for t in parts["tiers"]])
+    if what in ("all", "parameters"):
+        for name in tiers.benchmark_names():
+            _parameters(console, f"Parameters of {name} (--set NAME=VALUE)", tiers.benchmark(name).parameters)
+    if "hooks" in parts:
+        _table(
+            console,
+            "Hooks (--hook NAME:OPTION=VALUE)",
+            ("name", "what it does"),
+            [(h["name"], h["doc"]) for h in parts["hooks"]],
+        )
+        for name in hooks.names() if what == "hooks" else ():
+            _parameters(console, f"Options of hook {name}", hooks.find(name).parameters)
+    if "runs" in parts:
+        _show_runs(console, parts["runs"], out)
+    return 0
+
+
+def _table(console: "Console", title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, header_style="dim")
+    for row in rows:
+        # As text: names from outside are never read as markup.
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+    console.print()
+
+
+def _parameters(console: "Console", title: str, parameters: Sequence[Parameter]) -> None:
+    rows = []
+    for one in parameters:
+        default = format_value(one, one.default) if one.default is not None else one.derived or "required"
+        rows.append((one.name, one.range_text, one.unit or "", default, one.doc))
+    _table(console, title, ("name", "range", "unit", "default", "what it is"), rows)
+
+
+def _show_runs(console: "Console", listed: Sequence[dict[str, Any]], out: Path) -> None:
+    if not listed:
+        console.print(f"No runs under {out}.", markup=False)
+        return
+    rows = []
+    for run in listed:
+        figure = ", ".join(f"{name} {value:,.0f}" for name, value in run.get("metrics", {}).items() if value)
+        state = run["verdict"] if run.get("verdict") else run["status"]
+        rows.append((run["run_id"], str(state), figure or str(run.get("status_reason") or "")))
+    _table(console, f"Runs under {out}", ("run", "state", "result"), rows)
