@@ -1,0 +1,359 @@
+"""What the machine did during one phase, from its telemetry and the workload's own counters.
+
+In: a recording (or None), the phase, and the run's other records. Out: `Conditions`.
+
+Formulas. A CPU's share of a mode is the mode's rate over the sum of all modes' rates, so that an interval
+that was lost, or a CPU that was offline for a while, does not bend it. Guest time is within user and nice
+time already (proc_stat(5)) and is not added again. Pressure is the share of time in which some (or all)
+tasks waited: PSI's totals over the covered time.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from steelyard.analyze.services import CacheUse, GeneratorUse, observe_cache, observe_generator
+from steelyard.analyze.values import Quantity, cpus_in
+from steelyard.records import CacheStats, LoadResult, Machine, Run
+from steelyard.telemetry import EntityRates, Rates, Recording
+
+MODES = ("user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle")
+"""The modes of /proc/stat in drawing order. ``iowait`` is idle time too, and not busy."""
+
+KERNEL_MODES = ("system", "irq", "softirq")
+_NOT_BUSY = ("idle", "iowait")
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """How one CPU, or several together, spent their time: mode -> share 0..1, summing to 1."""
+
+    modes: dict[str, float]
+
+    @property
+    def busy_ratio(self) -> float:
+        """Share of time in which something ran, stolen time included."""
+        return sum(share for mode, share in self.modes.items() if mode not in _NOT_BUSY)
+
+    @property
+    def kernel_ratio(self) -> float | None:
+        """Kernel's part of the busy time, None on idle CPUs."""
+        busy = self.busy_ratio
+        return sum(self.modes.get(mode, 0.0) for mode in KERNEL_MODES) / busy if busy > 0 else None
+
+
+@dataclass(frozen=True)
+class CpuSetUse:
+    """A set of CPUs: ``use`` is their mean, None with the reason in ``missing``."""
+
+    name: str
+    cpus: tuple[int, ...]
+    use: CpuUse | None
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class PressureUse:
+    """Share of the phase in which tasks waited for a resource."""
+
+    some_ratio: Quantity
+    full_ratio: Quantity
+
+
+@dataclass(frozen=True)
+class NetworkUse:
+    """One interface. ``line_ratio`` is its busier direction over the line rate, missing without one."""
+
+    interface: str
+    received_bytes_per_s: Quantity
+    sent_bytes_per_s: Quantity
+    received_packets_per_s: Quantity
+    sent_packets_per_s: Quantity
+    lost_per_s: Quantity
+    line_bytes_per_s: Quantity
+    line_ratio: Quantity
+
+
+@dataclass(frozen=True)
+class DiskUse:
+    """One disk."""
+
+    device: str
+    read_bytes_per_s: Quantity
+    written_bytes_per_s: Quantity
+    busy_ratio: Quantity
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """The machine's memory over the phase."""
+
+    total_bytes: Quantity
+    available_low_bytes: Quantity
+    used_high_bytes: Quantity
+    swap_used_bytes: Quantity
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Everything that `observe` found out about one phase."""
+
+    begin_ns: int
+    end_ns: int
+    cpus: dict[int, CpuUse] = field(default_factory=dict)
+    all_cpus: CpuSetUse = field(default_factory=lambda: CpuSetUse("all", (), None, "not recorded"))
+    server_cpus: CpuSetUse = field(default_factory=lambda: CpuSetUse("server", (), None, "not recorded"))
+    load_cpus: CpuSetUse = field(default_factory=lambda: CpuSetUse("load", (), None, "not recorded"))
+    runnable: Quantity = field(default_factory=lambda: Quantity(None, "1", "not recorded"))
+    blocked: Quantity = field(default_factory=lambda: Quantity(None, "1", "not recorded"))
+    context_switches_per_s: Quantity = field(default_factory=lambda: Quantity(None, "1/s", "not recorded"))
+    waiting_per_cpu: Quantity = field(default_factory=lambda: Quantity(None, "1", "not recorded"))
+    throttles: Quantity = field(default_factory=lambda: Quantity(None, "1", "not recorded"))
+    frequency_hz: Quantity = field(default_factory=lambda: Quantity(None, "hz", "not recorded"))
+    power_w: dict[str, Quantity] = field(default_factory=dict)
+    memory: MemoryUse | None = None
+    pressure: dict[str, PressureUse] = field(default_factory=dict)
+    network: list[NetworkUse] = field(default_factory=list)
+    disks: list[DiskUse] = field(default_factory=list)
+    cache: CacheUse | None = None
+    generator: GeneratorUse | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+    """Source -> why it gave nothing."""
+
+    @property
+    def shared_cpus(self) -> tuple[int, ...]:
+        """CPUs that both the server and the load may use."""
+        return tuple(sorted(set(self.server_cpus.cpus) & set(self.load_cpus.cpus)))
+
+
+def observe(
+    recording: Recording | None,
+    begin_ns: int,
+    end_ns: int,
+    *,
+    run: Run,
+    machine: Machine | None = None,
+    load: LoadResult | None = None,
+    cache_stats: Sequence[CacheStats] = (),
+) -> Conditions:
+    """Return what happened between ``begin_ns`` and ``end_ns`` (CLOCK_MONOTONIC)."""
+    cache = observe_cache(cache_stats, begin_ns, end_ns)
+    generator = observe_generator(load)
+    if recording is None:
+        return Conditions(begin_ns, end_ns, cache=cache, generator=generator)
+    reader = _Reader(recording, begin_ns, end_ns)
+    cpus, cpu_missing = _cpus(reader.read("cpu"))
+    scheduler = reader.only("scheduler")
+    waits = reader.read("schedstat")
+    throttle = reader.read("throttle")
+    return Conditions(
+        begin_ns,
+        end_ns,
+        cpus=cpus,
+        all_cpus=_cpu_set("all", frozenset(cpus), cpus, cpu_missing),
+        server_cpus=_cpu_set("server", cpus_in(run.cpus.server) or frozenset(cpus), cpus, cpu_missing),
+        load_cpus=_cpu_set("load", cpus_in(run.cpus.load) or frozenset(cpus), cpus, cpu_missing),
+        runnable=reader.gauge(scheduler, "scheduler", "runnable", "1"),
+        blocked=reader.gauge(scheduler, "scheduler", "blocked", "1"),
+        context_switches_per_s=reader.rate(scheduler, "scheduler", "context_switches", "1/s"),
+        waiting_per_cpu=_waiting(waits),
+        throttles=_throttles(throttle),
+        frequency_hz=_frequency(reader.read("cpufreq")),
+        power_w=_power(reader),
+        memory=_memory(reader),
+        pressure=_pressure(reader),
+        network=_network(reader, machine),
+        disks=_disks(reader),
+        cache=cache,
+        generator=generator,
+        missing=dict(reader.missing),
+    )
+
+
+class _Reader:
+    """Reads sources of one recording over one phase, and keeps why some gave nothing."""
+
+    def __init__(self, recording: Recording, begin_ns: int, end_ns: int) -> None:
+        self._recording = recording
+        self._span = (begin_ns, end_ns)
+        self.missing: dict[str, str] = {}
+
+    def read(self, source: str) -> Rates:
+        rates = self._recording.rates(source, *self._span)
+        if rates.missing is not None:
+            self.missing[source] = rates.missing
+        return rates
+
+    def only(self, source: str) -> EntityRates | None:
+        return self.read(source).only()
+
+    def rate(
+        self, entity: EntityRates | None, source: str, column: str, unit: str, scale: float = 1.0
+    ) -> Quantity:
+        """Return a counter's rate times ``scale``."""
+        if entity is None:
+            return Quantity(None, unit, self.missing.get(source, "not recorded"))
+        rate = entity.rates.get(column)
+        if rate is None or rate.per_s is None:
+            return Quantity.of(None, unit, rate.missing if rate else None)
+        return Quantity(rate.per_s * scale, unit)
+
+    def gauge(
+        self, entity: EntityRates | None, source: str, column: str, unit: str, figure: str = "mean"
+    ) -> Quantity:
+        """Return a figure (mean, low, high, last) of a gauge."""
+        if entity is None:
+            return Quantity(None, unit, self.missing.get(source, "not recorded"))
+        gauge = entity.gauges.get(column)
+        value = getattr(gauge, figure) if gauge else None
+        return Quantity.of(value, unit, gauge.missing if gauge else None)
+
+
+def _cpus(rates: Rates) -> tuple[dict[int, CpuUse], str | None]:
+    found: dict[int, CpuUse] = {}
+    reason = rates.missing
+    for entity in rates.entities:
+        columns = {mode: entity.rates.get(f"{mode}_ns") for mode in MODES}
+        speeds = {mode: rate.per_s for mode, rate in columns.items() if rate and rate.per_s is not None}
+        whole = sum(speeds.values())
+        if whole > 0:
+            found[int(entity.entity["cpu"])] = CpuUse({mode: speed / whole for mode, speed in speeds.items()})
+        else:
+            reason = next((rate.missing for rate in columns.values() if rate and rate.missing), reason)
+    return found, None if found else (reason or "no CPU was read")
+
+
+def _cpu_set(name: str, wanted: frozenset[int], cpus: dict[int, CpuUse], missing: str | None) -> CpuSetUse:
+    members = tuple(sorted(wanted))
+    known = [cpus[cpu] for cpu in members if cpu in cpus]
+    if not known:
+        return CpuSetUse(name, members, None, missing or "none of these CPUs was read")
+    modes = {mode: sum(use.modes.get(mode, 0.0) for use in known) / len(known) for mode in MODES}
+    return CpuSetUse(name, members, CpuUse(modes))
+
+
+def _waiting(rates: Rates) -> Quantity:
+    """Mean number of tasks that were runnable but waited, per CPU: wait time over wall time."""
+    total = rates.total("wait_ns")
+    if total is None:
+        return Quantity.of(None, "1", rates.missing)
+    return Quantity(total / 1e9 / len(rates.entities), "1")
+
+
+def _throttles(rates: Rates) -> Quantity:
+    """Times that a core or its package was slowed for heat during the phase."""
+    gains = [
+        rate.increment
+        for entity in rates.entities
+        for name, rate in entity.rates.items()
+        if name.endswith("throttles") and rate.increment is not None
+    ]
+    return Quantity(float(sum(gains)), "1") if gains else Quantity.of(None, "1", rates.missing)
+
+
+def _frequency(rates: Rates) -> Quantity:
+    means = [
+        entity.gauges["frequency_hz"].mean for entity in rates.entities if "frequency_hz" in entity.gauges
+    ]
+    known = [mean for mean in means if mean is not None]
+    return Quantity(sum(known) / len(known), "hz") if known else Quantity.of(None, "hz", rates.missing)
+
+
+def _power(reader: _Reader) -> dict[str, Quantity]:
+    found = {}
+    for entity in reader.read("power").entities:
+        counted = reader.rate(entity, "power", "energy_uj", "w", 1e-6)
+        read = reader.gauge(entity, "power", "power_uw", "w")
+        gauge = Quantity.of(None if read.value is None else read.value / 1e6, "w", read.missing)
+        found[str(entity.entity["domain"])] = counted if counted.value is not None else gauge
+    return found
+
+
+def _memory(reader: _Reader) -> MemoryUse | None:
+    entity = reader.only("memory")
+    if entity is None:
+        return None
+    total = reader.gauge(entity, "memory", "total_bytes", "bytes", "last")
+    available = reader.gauge(entity, "memory", "available_bytes", "bytes", "low")
+    swap = reader.gauge(entity, "memory", "swap_total_bytes", "bytes", "last")
+    free = reader.gauge(entity, "memory", "swap_free_bytes", "bytes", "low")
+    return MemoryUse(total, available, _less(total, available), _less(swap, free))
+
+
+def _less(whole: Quantity, part: Quantity) -> Quantity:
+    if whole.value is None or part.value is None:
+        return Quantity.of(None, whole.unit, whole.missing or part.missing)
+    return Quantity(whole.value - part.value, whole.unit)
+
+
+def _pressure(reader: _Reader) -> dict[str, PressureUse]:
+    return {
+        str(entity.entity["resource"]): PressureUse(
+            reader.rate(entity, "pressure", "some_ns", "ratio", 1e-9),
+            reader.rate(entity, "pressure", "full_ns", "ratio", 1e-9),
+        )
+        for entity in reader.read("pressure").entities
+    }
+
+
+def _network(reader: _Reader, machine: Machine | None) -> list[NetworkUse]:
+    speeds = {card.name: card.speed_bits_per_s for card in machine.interfaces} if machine else {}
+    found = []
+    for entity in reader.read("network").entities:
+        name = str(entity.entity["interface"])
+
+        def rate(column: str, unit: str, entity: EntityRates = entity) -> Quantity:
+            return reader.rate(entity, "network", column, unit)
+
+        received, sent = rate("received_bytes", "bytes/s"), rate("sent_bytes", "bytes/s")
+        line = _line_rate(name, speeds.get(name))
+        busier = max((value for value in (received.value, sent.value) if value is not None), default=None)
+        lost = [
+            rate(column, "1/s")
+            for column in ("received_drops", "received_errors", "sent_drops", "sent_errors")
+        ]
+        found.append(
+            NetworkUse(
+                name,
+                received,
+                sent,
+                rate("received_packets", "1/s"),
+                rate("sent_packets", "1/s"),
+                _sum(lost, "1/s"),
+                line,
+                _ratio(busier, line),
+            )
+        )
+    return found
+
+
+def _line_rate(name: str, bits_per_s: int | None) -> Quantity:
+    if name == "lo":
+        return Quantity(None, "bytes/s", "loopback has no line rate: its bytes never leave the machine")
+    if bits_per_s is None:
+        return Quantity(None, "bytes/s", "the driver does not tell a line rate")
+    return Quantity(bits_per_s / 8, "bytes/s")
+
+
+def _ratio(value: float | None, whole: Quantity) -> Quantity:
+    if value is None or not whole.value:
+        return Quantity.of(None, "ratio", whole.missing or "no bytes were counted")
+    return Quantity(value / whole.value, "ratio")
+
+
+def _sum(parts: Iterable[Quantity], unit: str) -> Quantity:
+    listed = list(parts)
+    known = [part.value for part in listed if part.value is not None]
+    missing = next((part.missing for part in listed if part.missing), None)
+    return Quantity(sum(known), unit) if known else Quantity.of(None, unit, missing)
+
+
+def _disks(reader: _Reader) -> list[DiskUse]:
+    return [
+        DiskUse(
+            str(entity.entity["device"]),
+            reader.rate(entity, "disk", "read_bytes", "bytes/s"),
+            reader.rate(entity, "disk", "written_bytes", "bytes/s"),
+            reader.rate(entity, "disk", "busy_ns", "ratio", 1e-9),
+        )
+        for entity in reader.read("disk").entities
+    ]

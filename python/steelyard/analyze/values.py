@@ -1,0 +1,32 @@
+"""Small values that the analyses share: a quantity that may be missing, and sets of CPUs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A value in its base unit; None with the reason in ``missing`` when it could not be measured."""
+
+    value: float | None
+    unit: str
+    missing: str | None = None
+
+    @classmethod
+    def of(cls, value: float | None, unit: str, missing: str | None) -> "Quantity":
+        """Return a quantity that keeps its reason only when there is no value."""
+        return cls(value, unit, None if value is not None else (missing or "not recorded"))
+
+
+def cpus_in(notation: str | None) -> frozenset[int]:
+    """Return the CPUs of a list in the kernel's notation; the empty set for None.
+
+    >>> sorted(cpus_in("0-2,5"))
+    [0, 1, 2, 5]
+    """
+    if not notation:
+        return frozenset()
+    found: set[int] = set()
+    for part in notation.split(","):
+        first, _, last = part.strip().partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)

@@ -1,0 +1,173 @@
+"""A chart as data: what a page's script draws, with words and a table for those who cannot see it.
+
+In: times and values in base units. Out: compact JSON without colours: traces name a role, and the page's
+style gives each role its colour in light and in dark.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.report.format import quantity
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One line or area. ``low`` and ``high`` are the extremes within each point, where points are thinned."""
+
+    name: str
+    role: str
+    y: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    x: Floats | None = None
+    stack: bool = False
+    dash: str | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart, or, with ``missing``, the reason why there is none.
+
+    ``x`` is in seconds from the report's zero for kind ``time``, and 1/(1-quantile) for ``percentile``;
+    ``window`` is the part of x that the summary is about. A ``heat`` chart has one trace a row.
+    """
+
+    id: str
+    title: str
+    kind: str = "time"
+    unit: str = "1"
+    x: Floats = field(default_factory=lambda: np.array([]))
+    traces: tuple[Trace, ...] = ()
+    log: bool = False
+    y_range: tuple[float, float] | None = None
+    note: str = ""
+    missing: str | None = None
+    window: tuple[float, float] | None = None
+    size: str = "normal"
+    rows: tuple[str, ...] = ()
+    y_title: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The chart in words, over the measure phase."""
+        if self.kind == "heat":
+            values = np.concatenate([trace.y for trace in self.traces]) if self.traces else np.array([])
+            known = values[np.isfinite(values)]
+            if not len(known):
+                return f"{self.title}: nothing was measured."
+            return (
+                f"{self.title} over time, {len(self.traces)} rows: mean {quantity(known.mean(), self.unit)},"
+                f" from {quantity(known.min(), self.unit)} to {quantity(known.max(), self.unit)}."
+            )
+        parts = [f"{name}: {mean} on average, {low} to {high}" for name, mean, low, high in self.table]
+        return f"{self.title}. " + "; ".join(parts[:8]) + "." if parts else f"{self.title}."
+
+    @property
+    def table(self) -> list[tuple[str, str, str, str]]:
+        """Name, mean, lowest and highest of each trace within the window, formatted."""
+        rows = []
+        for trace in self.traces:
+            x = self.x if trace.x is None else trace.x
+            inside = np.ones(len(x), dtype=bool)
+            if self.window is not None:
+                inside = (x >= self.window[0]) & (x <= self.window[1])
+            known = trace.y[inside & np.isfinite(trace.y)]
+            if not len(known):
+                continue
+            low = _finite(trace.low, inside, known).min()
+            high = _finite(trace.high, inside, known).max()
+            rows.append(
+                (
+                    trace.name,
+                    quantity(float(known.mean()), self.unit),
+                    quantity(float(low), self.unit),
+                    quantity(float(high), self.unit),
+                )
+            )
+        return rows
+
+    def spec(self) -> dict[str, Any]:
+        """Return what the page's script draws."""
+        spec: dict[str, Any] = {
+            "id": self.id,
+            "kind": self.kind,
+            "unit": self.unit,
+            "x": numbers(self.x, digits=6),
+            "traces": [_trace(trace, self.unit) for trace in self.traces],
+            "size": self.size,
+        }
+        if self.log:
+            spec["log"] = True
+        if self.y_range is not None:
+            spec["range"] = list(self.y_range)
+        if self.rows:
+            spec["rows"] = list(self.rows)
+        if self.y_title:
+            spec["yTitle"] = self.y_title
+        return spec
+
+
+def absent(chart_id: str, title: str, reason: str | None) -> Chart:
+    """Return the place of a chart that cannot be drawn, with the reason."""
+    return Chart(chart_id, title, missing=reason or "nothing was recorded")
+
+
+def numbers(values: Floats, digits: int = 4) -> list[float | int | None]:
+    """Return ``values`` with ``digits`` significant digits, so that the page stays light; None for NaN.
+
+    >>> numbers(np.array([1234.567, float("nan"), 0.0, 12.0]))
+    [1235, None, 0, 12]
+    """
+    result: list[float | int | None] = []
+    for value in values.tolist():
+        if value is None or not math.isfinite(value):
+            result.append(None)
+            continue
+        short = float(f"{value:.{digits}g}")
+        result.append(int(short) if short.is_integer() else short)
+    return result
+
+
+def _finite(values: Floats | None, inside: NDArray[np.bool_], fallback: Floats) -> Floats:
+    if values is None:
+        return fallback
+    known = values[inside & np.isfinite(values)]
+    return known if len(known) else fallback
+
+
+def _trace(trace: Trace, unit: str) -> dict[str, Any]:
+    # Shares need no more than a tenth of a percent to be drawn, and heat maps have a hundred thousand.
+    digits = 3 if unit == "ratio" else 4
+    spec: dict[str, Any] = {"name": trace.name, "role": trace.role, "y": _shares(trace.y, unit, digits)}
+    if trace.x is not None:
+        spec["x"] = numbers(trace.x, digits=6)
+    if trace.low is not None and trace.high is not None and _differ(trace.low, trace.high):
+        spec["low"] = numbers(trace.low, digits)
+        spec["high"] = numbers(trace.high, digits)
+    if trace.stack:
+        spec["stack"] = True
+    if trace.dash:
+        spec["dash"] = trace.dash
+    return spec
+
+
+def _shares(values: Floats, unit: str, digits: int) -> list[float | int | None]:
+    return numbers(np.round(values, 3) if unit == "ratio" else values, digits)
+
+
+def _differ(low: Floats, high: Floats) -> bool:
+    known = np.isfinite(low) & np.isfinite(high)
+    return bool((np.abs(high[known] - low[known]) > 0.01 * np.abs(high[known])).any())
+
+
+def strip(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return median, smallest and largest of ``values``."""
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    return float(np.median(ordered)), float(ordered[0]), float(ordered[-1])

@@ -1,0 +1,158 @@
+"""Numbers for people: three significant digits, units that fit the size.
+
+In: base units. Out: text. Invariant: never more digits than three significant ones, except counts below
+10,000, which are exact; the raw value goes into a ``title`` beside it (`raw`).
+"""
+
+import math
+from datetime import UTC, datetime
+
+MISSING = "–"
+_NARROW = "\u202f"
+_SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_BINARY = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_DURATIONS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return ``value`` with ``digits`` significant digits, without an exponent.
+
+    >>> significant(1234.5), significant(0.012345), significant(99.95), significant(0)
+    ('1,230', '0.0123', '100', '0')
+    """
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, decimals)
+    # Rounding may have carried into another digit: 99.95 becomes 100, not 100.0.
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, decimals)}f}"
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...], below: str) -> str:
+    for size, prefix in steps:
+        # 999.6 k would be written as 1,000 k: the step is taken where the rounded figure reaches it.
+        if abs(value) >= size * 0.9995:
+            return f"{significant(value / size)}{_NARROW}{prefix}"
+    return f"{significant(value)}{_NARROW}{below}".rstrip(_NARROW)
+
+
+def plain(text: str) -> str:
+    """Return ``text`` with ordinary spaces, for terminals and comparisons."""
+    return text.replace(_NARROW, " ")
+
+
+def quantity(value: float | None, unit: str | None) -> str:
+    """Return a value in the unit of a record as people write it; a dash for None.
+
+    >>> plain(quantity(1234567, "bytes/s")), plain(quantity(0.9034, "ratio"))
+    ('1.23 MB/s', '90.3 %')
+    >>> plain(quantity(2_345_678, "ns")), quantity(None, "ns")
+    ('2.35 ms', '–')
+    """
+    if value is None:
+        return MISSING
+    unit = unit or "1"
+    if unit in ("ratio", "%"):
+        return _percent(value if unit == "ratio" else value / 100)
+    if unit in ("ns", "us", "ms", "s", "seconds"):
+        scale = {"ns": 1.0, "us": 1e3, "ms": 1e6}.get(unit, 1e9)
+        return duration(value * scale)
+    if unit in ("bytes", "B"):
+        return _scaled(value, _BINARY, "B")
+    if unit in ("1", "count"):
+        return count(value)
+    names = {
+        "bytes/s": "B/s",
+        "hz": "Hz",
+        "w": "W",
+        "joule": "J",
+        "bits/s": "bit/s",
+        "1/s": "/s",
+        "celsius": "°C",
+    }
+    return _with_unit(value, names.get(unit.lower(), unit))
+
+
+def _with_unit(value: float, unit: str) -> str:
+    figure = _scaled(value, _SI, "")
+    if unit.startswith("/"):
+        return f"{figure}{unit}"
+    # A prefix stands directly before a unit symbol (MB/s), but apart from a word (M requests/s).
+    symbol = unit in ("B/s", "Hz", "W", "J", "bit/s", "V", "A")
+    if symbol and figure[-1].isalpha():
+        return f"{figure}{unit}"
+    return f"{figure}{_NARROW}{unit}"
+
+
+def count(value: float) -> str:
+    """Return a count: exact below 10,000 when it is whole, else three digits.
+
+    >>> count(9999), count(0.25), plain(count(1234567))
+    ('9,999', '0.250', '1.23 M')
+    """
+    if float(value).is_integer() and abs(value) < 10_000:
+        return f"{int(value):,}"
+    return _scaled(value, _SI, "")
+
+
+def _percent(ratio: float) -> str:
+    """Three digits of a share, but no more than two decimals: 99.97 %, not 100 %.
+
+    >>> plain(_percent(0.99973)), plain(_percent(0.0123))
+    ('99.97 %', '1.23 %')
+    """
+    percent = ratio * 100
+    if 99.95 <= percent < 100:
+        return f"{math.floor(percent * 100) / 100:.2f}{_NARROW}%"
+    if 0 < abs(percent) < 0.01:
+        return f"<{_NARROW}0.01{_NARROW}%"
+    return f"{significant(round(percent, 2))}{_NARROW}%"
+
+
+def duration(ns: float) -> str:
+    """Return a time span given in ns.
+
+    >>> [plain(duration(x)) for x in (850, 12_345, 10_000_000_000, 754e9)]
+    ['850 ns', '12.3 µs', '10.0 s', '12 min 34 s']
+    """
+    if abs(ns) >= 120e9:
+        minutes, seconds = divmod(round(ns / 1e9), 60)
+        hours, minutes = divmod(minutes, 60)
+        parts = (f"{hours}{_NARROW}h" if hours else "", f"{minutes}{_NARROW}min", f"{seconds}{_NARROW}s")
+        return " ".join(part for part in parts if part)
+    return _scaled(ns, _DURATIONS, "ns")
+
+
+def raw(value: float | None, unit: str | None) -> str:
+    """Return the value as it stands in the record, for a title.
+
+    >>> raw(123456.0, "ns"), raw(None, "1")
+    ('123456 ns', 'not measured')
+    """
+    if value is None:
+        return "not measured"
+    figure = str(int(value)) if float(value).is_integer() else repr(float(value))
+    return figure if unit in (None, "1") else f"{figure} {unit}"
+
+
+def moment(realtime_ns: int) -> str:
+    """Return a time of day in UTC.
+
+    >>> moment(1_763_700_000_000_000_000)
+    '2025-11-21 04:40:00 UTC'
+    """
+    return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def words(name: str) -> str:
+    """Return a field's name as words, without the unit that its value carries.
+
+    >>> words("response_p99_ns"), words("hit_ratio"), words("requests_per_s")
+    ('response p99', 'hit ratio', 'requests')
+    """
+    for ending in ("_per_s", "_bytes", "_ns", "_hz"):
+        if name.endswith(ending) and name != ending[1:]:
+            name = name[: -len(ending)]
+            break
+    return name.replace("_", " ").replace("p999", "p99.9").replace("p9999", "p99.99")

@@ -1,0 +1,109 @@
+"""The report page of a run: ``report.html`` and, beside it, Plotly's script.
+
+In: a run directory. Out: the page's path. The page needs nothing but these two files: no network, no fonts,
+and a content security policy that refuses every connection. Names from outside are escaped by the template
+and, inside the data, as JSON whose ``<`` cannot end a script.
+
+Not here: what the page says (``page``) and draws (``chart``, ``workload_charts``, ``machine_charts``).
+"""
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from steelyard import __version__
+from steelyard._base import WorkloadFailedError
+from steelyard.report import page
+from steelyard.report.model import Score, gather
+
+PAGE = "report.html"
+SCRIPT = "plotly.min.js"
+
+
+def write(run_dir: Path, *, score: Score | None = None, headline: Sequence[str] = ()) -> Path:
+    """Write the page of the run in ``run_dir`` and return its path.
+
+    ``headline`` names the metrics to show first, the benchmark's own choice by default. Raises RecordError
+    when the run has no readable manifest, WorkloadFailedError when the page cannot be written.
+    """
+    data = gather(run_dir, score=score, headline=headline)
+    try:
+        text = render(page.build(data))
+    finally:
+        if data.recording is not None:
+            data.recording.close()
+    target = run_dir / PAGE
+    partial = run_dir / f"{PAGE}.{os.getpid()}.partial"
+    try:
+        place_script(run_dir)
+        partial.write_text(text, encoding="utf-8")
+        partial.rename(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise WorkloadFailedError(f"{target}: cannot be written: {error.strerror}") from error
+    return target
+
+
+def render(content: dict[str, Any]) -> str:
+    """Return the page's text."""
+    environment = Environment(
+        loader=PackageLoader("steelyard.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+    def verbatim(name: str) -> Markup:
+        # Our own files, not material from outside.
+        source, _, _ = environment.loader.get_source(environment, name)  # type: ignore[union-attr]
+        return Markup(source)  # noqa: S704
+
+    template = environment.get_template("report.html.j2")
+    return template.render(
+        **content,
+        version=__version__,
+        nonce=secrets.token_urlsafe(16),
+        style=verbatim("report.css"),
+        script=verbatim("report.js"),
+        script_name=SCRIPT,
+        data=embed(content["drawn"]),
+    )
+
+
+def embed(value: Any) -> Markup:
+    r"""Return ``value`` as JSON that is inert inside a script element.
+
+    >>> embed("</script>")
+    Markup('"\\u003c/script\\u003e"')
+    """
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for character, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        text = text.replace(character, escape)
+    return Markup(text)  # noqa: S704 - nothing that HTML reads is left in it
+
+
+def place_script(folder: Path) -> None:
+    """Put Plotly's script into ``folder`` unless it is there: linked where possible, for it has 5 MB."""
+    target = folder / SCRIPT
+    source = Path(plotly.__file__).parent / "package_data" / SCRIPT
+    try:
+        if target.stat().st_size == source.stat().st_size:
+            return
+    except FileNotFoundError:
+        pass
+    partial = folder / f"{SCRIPT}.{os.getpid()}.partial"
+    partial.unlink(missing_ok=True)
+    try:
+        partial.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, partial)
+    partial.replace(target)

@@ -1,0 +1,315 @@
+"""Everything a report draws, read from one run directory.
+
+In: a run directory, possibly copied from another machine. Out: `ReportData`. What cannot be read is named in
+``lacking`` with the reason, so that the report of a broken run is a report of how it broke.
+
+Not here: text and drawing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from steelyard import telemetry
+from steelyard._base import SteelyardError
+from steelyard.analyze import Conditions, Finding, explain, observe
+from steelyard.records import (
+    CacheStats,
+    LoadResult,
+    Machine,
+    Metric,
+    Phase,
+    Record,
+    Run,
+    RunStatus,
+    Telemetry,
+    read,
+    read_lines,
+)
+from steelyard.telemetry import Rates, Recording
+
+# A folder may hold thousands of runs; the report looks for its siblings among the nearest ones only.
+_SIBLINGS_AT_MOST = 200
+_MANIFEST = "run.json"
+
+R = TypeVar("R", bound=Record)
+
+
+class Score(Protocol):
+    """A result over that of a named baseline machine."""
+
+    @property
+    def ratio(self) -> float:
+        """Result over baseline; more is better."""
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric that was compared."""
+
+    @property
+    def baseline(self) -> str:
+        """Name of the baseline machine."""
+
+    @property
+    def provenance(self) -> str:
+        """Where the baseline's figure comes from."""
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Something that is not in the report, and why."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """Another run of the same series."""
+
+    run: Run
+    folder: Path
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """One run, read. Times are CLOCK_MONOTONIC of the machine that ran it."""
+
+    folder: Path
+    run: Run
+    machine: Machine | None
+    loads: tuple[LoadResult, ...]
+    cache_stats: tuple[tuple[CacheStats, ...], ...]
+    metadata: Telemetry | None
+    recording: Recording | None
+    measure: Phase | None
+    conditions: Conditions
+    findings: tuple[Finding, ...]
+    siblings: tuple[Sibling, ...]
+    score: Score | None
+    headline: tuple[str, ...]
+    lacking: tuple[Lack, ...]
+    processes: Rates | None = None
+    logs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run ended with a result."""
+        return self.run.status is RunStatus.COMPLETE
+
+    @property
+    def begin_ns(self) -> int:
+        """When drawing begins: with the first phase that has load, else the first there is."""
+        phases = self.run.phases
+        drawn = [phase for phase in phases if phase.name in ("warmup", "measure")] or phases
+        return min((phase.begin_ns for phase in drawn), default=self.run.clock.monotonic_ns)
+
+    @property
+    def end_ns(self) -> int:
+        """When drawing ends: with the last phase, or the last thing that an unfinished run left."""
+        ends = [phase.end_ns for phase in self.run.phases if phase.end_ns is not None]
+        ends += [line.monotonic_ns for lines in self.cache_stats for line in lines[-1:]]
+        ends += [row.end_ns for load in self.loads for row in load.series[-1:]]
+        if self.metadata is not None and self.metadata.end_ns is not None and not self.complete:
+            ends.append(self.metadata.end_ns)
+        return max([*ends, self.begin_ns + 1])
+
+    @property
+    def zero_ns(self) -> int:
+        """Time 0 of every chart: the beginning of the measure phase, else of the drawing."""
+        return self.measure.begin_ns if self.measure else self.begin_ns
+
+
+def read_run(folder: Path) -> Run:
+    """Return the manifest of a run, told truthfully when its orchestrator is gone."""
+    try:
+        from steelyard.bench import runs
+    except ImportError:
+        return read(Run, folder / _MANIFEST)
+    return runs.load(folder)
+
+
+def gather(folder: Path, *, score: Score | None = None, headline: Sequence[str] = ()) -> ReportData:
+    """Read the run in ``folder``. Close ``recording`` when done.
+
+    Raises RecordError when there is no readable manifest; everything else may be lacking.
+    """
+    run = read_run(folder)
+    lacking: list[Lack] = []
+    machine = _read(Machine, folder, _paths(run, "machine", "machine.json")[0], lacking, "machine inventory")
+    loads = tuple(
+        load
+        for name in _paths(run, "load", "load.json")
+        if name.endswith(".json") and (load := _read(LoadResult, folder, name, lacking, "load result"))
+    )
+    stats = _cache_stats(run, folder, lacking)
+    recording = _open(folder, lacking)
+    measure = next((phase for phase in run.phases if phase.name == "measure"), None)
+    try:
+        conditions = _observe(run, machine, loads, stats, recording, measure)
+        processes = _processes(recording, measure)
+    except SteelyardError as error:
+        lacking.append(Lack("telemetry", error.message))
+        conditions, processes, recording = Conditions(0, 1), None, None
+    if recording is not None:
+        lacking += [
+            Lack(f"{source.name} telemetry", source.reason or "this machine does not offer it")
+            for source in recording.metadata.sources
+            if not source.available
+        ]
+    if machine is not None:
+        lacking += [Lack(f"machine: {name}", reason) for name, reason in sorted(machine.missing.items())]
+    lacking += [
+        Lack(f"metric {name}", metric.missing or "no reason was given")
+        for name, metric in run.metrics.items()
+        if metric.value is None
+    ]
+    return ReportData(
+        folder=folder,
+        run=run,
+        machine=machine,
+        loads=loads,
+        cache_stats=stats,
+        metadata=recording.metadata if recording else None,
+        recording=recording,
+        measure=measure,
+        conditions=conditions,
+        findings=tuple(explain(conditions)) if measure is not None else (),
+        siblings=siblings_of(folder, run),
+        score=score,
+        headline=tuple(headline) or headline_of(run),
+        lacking=tuple(lacking),
+        processes=processes,
+        logs=_logs(run, folder),
+    )
+
+
+def headline_of(run: Run) -> tuple[str, ...]:
+    """Return the metrics to show first: the benchmark's own choice, else the first ones of the record."""
+    try:
+        from steelyard.bench import registry
+    except ImportError:
+        chosen: tuple[str, ...] = ()
+    else:
+        chosen = registry.headline(run.benchmark)
+    known = tuple(name for name in chosen if name in run.metrics)
+    return known or _first_better(run.metrics)
+
+
+def _first_better(metrics: dict[str, Metric]) -> tuple[str, ...]:
+    """Return the first metric of which more is better, then the others in their order."""
+    first = next((name for name, metric in metrics.items() if metric.better == "higher"), None)
+    rest = tuple(name for name in metrics if name != first)
+    return (first, *rest) if first is not None else rest
+
+
+def siblings_of(folder: Path, run: Run) -> tuple[Sibling, ...]:
+    """Return the runs of the same series beside ``folder``, this one included, in order of their number."""
+    found = [Sibling(run, folder)]
+    try:
+        others = sorted(path for path in folder.resolve().parent.iterdir() if (path / _MANIFEST).is_file())
+    except OSError:
+        others = []
+    others.sort(key=lambda path: abs(len(path.name) - len(folder.name)))
+    for path in others[:_SIBLINGS_AT_MOST]:
+        if path == folder.resolve():
+            continue
+        try:
+            other = read_run(path)
+        except SteelyardError:
+            continue
+        if other.series.id == run.series.id and other.run_id != run.run_id:
+            found.append(Sibling(other, path))
+    return tuple(sorted(found, key=lambda sibling: (sibling.run.series.index, sibling.run.run_id)))
+
+
+def _paths(run: Run, role: str, default: str) -> list[str]:
+    """Return the files that the run names for ``role`` (``role``, ``role_2`` ...), inside its folder only."""
+    named = [
+        path
+        for name, path in run.artifacts.items()
+        if name.rstrip("0123456789").rstrip("_-.") == role and _inside(path)
+    ]
+    return named or [default]
+
+
+def _inside(path: str) -> bool:
+    parts = Path(path)
+    return not parts.is_absolute() and ".." not in parts.parts
+
+
+def _read(model: type[R], folder: Path, name: str, lacking: list[Lack], what: str) -> R | None:
+    try:
+        return read(model, folder / name)
+    except SteelyardError as error:
+        lacking.append(Lack(what, error.message.replace(f"{folder}/", "")))
+        return None
+
+
+def _cache_stats(run: Run, folder: Path, lacking: list[Lack]) -> tuple[tuple[CacheStats, ...], ...]:
+    found = []
+    for name in _paths(run, "cache_stats", "cache-stats.jsonl"):
+        try:
+            found.append(tuple(read_lines(CacheStats, folder / name)))
+        except SteelyardError as error:
+            lacking.append(Lack("server statistics", error.message.replace(f"{folder}/", "")))
+    return tuple(lines for lines in found if lines)
+
+
+def _open(folder: Path, lacking: list[Lack]) -> Recording | None:
+    try:
+        recording = telemetry.open(folder)
+    except SteelyardError as error:
+        lacking.append(Lack("telemetry", error.message.replace(f"{folder}: ", "")))
+        return None
+    if not recording.metadata.complete:
+        lacking.append(
+            Lack(
+                "end of the telemetry",
+                "the recorder was stopped before it finished; what it flushed is shown",
+            )
+        )
+    return recording
+
+
+def _observe(
+    run: Run,
+    machine: Machine | None,
+    loads: Sequence[LoadResult],
+    stats: Sequence[Sequence[CacheStats]],
+    recording: Recording | None,
+    measure: Phase | None,
+) -> Conditions:
+    begin = measure.begin_ns if measure else run.clock.monotonic_ns
+    end = measure.end_ns if measure and measure.end_ns else begin + 1
+    return observe(
+        recording,
+        begin,
+        end,
+        run=run,
+        machine=machine,
+        load=loads[0] if loads else None,
+        cache_stats=stats[0] if stats else (),
+    )
+
+
+def _processes(recording: Recording | None, measure: Phase | None) -> Rates | None:
+    if recording is None or measure is None or measure.end_ns is None:
+        return None
+    return recording.rates("process", measure.begin_ns, measure.end_ns)
+
+
+def _logs(run: Run, folder: Path, last_bytes: int = 4000) -> dict[str, str]:
+    """Return the end of the log of each process that did not end well, by the process's name."""
+    found = {}
+    for process in run.processes:
+        if process.exit_code == 0 or process.log is None or not _inside(process.log):
+            continue
+        try:
+            text = (folder / process.log).read_bytes()[-last_bytes:].decode("utf-8", errors="replace").strip()
+        except OSError:
+            continue
+        if text:
+            found[process.name] = text
+    return found

@@ -1,0 +1,501 @@
+"""The words and tables of a report page, ready for its template.
+
+In: `ReportData`. Out: a mapping of plain values. Every text from outside stays text: the template escapes it.
+"""
+
+import json
+import math
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from steelyard.records import Check, Level, Metric, Run, RunStatus
+from steelyard.report import format as fmt
+from steelyard.report.chart import Chart
+from steelyard.report.machine_charts import cpu_charts, machine_charts
+from steelyard.report.model import ReportData, Score
+from steelyard.report.workload_charts import percentile_chart, workload_charts
+from steelyard.stats.intervals import median_interval
+
+_TILES_AT_MOST = 8
+_PROCESSES_AT_MOST = 12
+_LEVEL_WORDS = {Level.VALID: "Valid", Level.SUSPECT: "Suspect", Level.INVALID: "Invalid"}
+_SOURCE_WORDS = {
+    "default": "default",
+    "machine": "chosen from the machine",
+    "set": "set by the command",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number as text, with its name and its raw value."""
+
+    name: str
+    text: str
+    raw: str
+    note: str = ""
+
+
+def build(data: ReportData) -> dict[str, Any]:
+    """Return everything the template shows."""
+    run = data.run
+    sets, panels = cpu_charts(data)
+    sections = [
+        _section("time", "Over time", "The shaded span is the measure phase.", workload_charts(data)),
+        _section("percentiles", "Latency", "", [percentile_chart(data)]),
+        _section("cpu", "CPU", _cpu_intro(data), sets),
+        _section("machine", "Memory, network, scheduler", "", machine_charts(data)),
+    ]
+    charts = [chart for section in sections for chart in section["charts"]] + panels
+    return {
+        "title": f"{run.benchmark} · {run.run_id}",
+        "run": run,
+        "when": fmt.moment(run.clock.realtime_ns),
+        "state": state(run),
+        "verdict": _verdict(run),
+        "headline": _headline(data),
+        "tiles": _tiles(data),
+        "metrics": [_metric(name, metric) for name, metric in run.metrics.items()],
+        "score": _score(data.score),
+        "findings": [_finding(finding) for finding in data.findings],
+        "sections": sections,
+        "panels": panels,
+        "latency_table": _latency_table(data),
+        "machine_line": _machine_line(data),
+        "machine": _machine(data),
+        "parameters": _parameters(run),
+        "phases": _phases(run),
+        "processes": _processes(run),
+        "top": _top(data),
+        "logs": data.logs,
+        "hooks": [(name, _tree(value)) for name, value in sorted(run.hooks.items())],
+        "lacking": data.lacking,
+        "cost": _cost(data),
+        "command": shlex.join(run.command),
+        "repeats": _repeats(data),
+        "files": sorted(run.artifacts.items()),
+        "drawn": {
+            "zero": "the start of the measure phase" if data.measure else "the start of the run",
+            "phases": _phase_spans(data),
+            "charts": [chart.spec() for chart in charts if chart.missing is None],
+        },
+    }
+
+
+def _section(anchor: str, title: str, intro: str, charts: list[Chart]) -> dict[str, Any]:
+    drawn = [chart for chart in charts if chart.missing is None]
+    return {
+        "anchor": anchor,
+        "title": title,
+        "intro": intro,
+        "charts": drawn,
+        "absent": [chart for chart in charts if chart.missing is not None],
+    }
+
+
+def state(run: Run) -> dict[str, str] | None:
+    """Return the banner of a run without a result, None for a complete one."""
+    if run.status is RunStatus.COMPLETE:
+        return None
+    if run.status is RunStatus.RUNNING:
+        title, fallback = "This run is under way", "The report shows what has been recorded so far."
+    else:
+        title = "This run is incomplete: it has no result"
+        fallback = "The record does not say why."
+    reason = run.status_reason or fallback
+    return {"title": title, "reason": reason[:1].upper() + reason[1:]}
+
+
+def _verdict(run: Run) -> dict[str, Any]:
+    if run.verdict is None:
+        word = "Running" if run.status is RunStatus.RUNNING else "Incomplete"
+        return {"level": "incomplete", "word": word, "reasons": [], "checks": []}
+    return {
+        "level": run.verdict.level.value,
+        "word": _LEVEL_WORDS[run.verdict.level],
+        "reasons": run.verdict.reasons,
+        "checks": [_check(check) for check in run.verdict.checks],
+    }
+
+
+def _check(check: Check) -> dict[str, str]:
+    return {
+        "id": check.id,
+        "level": check.level.value,
+        "word": {"valid": "passed"}.get(check.level.value, check.level.value),
+        "claim": check.claim,
+        "value": fmt.quantity(check.value, check.unit),
+        "value_raw": fmt.raw(check.value, check.unit),
+        "bound": fmt.quantity(check.bound, check.unit),
+    }
+
+
+def metric_text(name: str, metric: Metric) -> str:
+    """Return a metric's value for people; names tell ratios from counts, both of which have unit 1.
+
+    >>> metric_text("hit_ratio", Metric(value=0.5, unit="1"))[:2]
+    '50'
+    """
+    return fmt.quantity(metric.value, _unit(name, metric))
+
+
+def _unit(name: str, metric: Metric) -> str:
+    return "ratio" if metric.unit == "1" and name.endswith("_ratio") else metric.unit
+
+
+def _metric(name: str, metric: Metric) -> Figure:
+    note = metric.missing or {"higher": "more is better", "lower": "less is better"}.get(metric.better or "", "")
+    return Figure(fmt.words(name), metric_text(name, metric), f"{name} = {fmt.raw(metric.value, metric.unit)}", note)
+
+
+def _headline(data: ReportData) -> Figure | None:
+    name = data.headline[0] if data.headline else None
+    return _metric(name, data.run.metrics[name]) if name in data.run.metrics and name else None
+
+
+def _tiles(data: ReportData) -> list[Figure]:
+    names = [name for name in data.headline[1:] if name in data.run.metrics]
+    measured = [name for name in names if data.run.metrics[name].value is not None]
+    return [_metric(name, data.run.metrics[name]) for name in measured[:_TILES_AT_MOST]]
+
+
+def _score(score: Score | None) -> dict[str, str] | None:
+    if score is None:
+        return None
+    return {
+        "text": f"{fmt.significant(score.ratio)}×",
+        "raw": repr(score.ratio),
+        "baseline": score.baseline,
+        "metric": fmt.words(score.metric),
+        "provenance": score.provenance,
+    }
+
+
+def _finding(finding: Any) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "claim": finding.claim,
+        "next": finding.next_step,
+        "evidence": [
+            {
+                "metric": item.metric,
+                "value": fmt.quantity(item.value, item.unit),
+                "raw": fmt.raw(item.value, item.unit),
+                "bound": None if item.bound is None else fmt.quantity(item.bound, item.unit),
+            }
+            for item in finding.evidence
+        ],
+    }
+
+
+def _latency_table(data: ReportData) -> dict[str, Any] | None:
+    if not data.loads:
+        return None
+    latency = data.loads[0].latency
+    columns = ("p50", "p90", "p95", "p99", "p999", "p9999", "max")
+    rows = []
+    for name, what in (
+        ("response", "from the intended time"),
+        ("service", "from the send"),
+        ("lag", "how late the generator sent"),
+    ):
+        summary = getattr(latency, name)
+        cells = [getattr(summary, f"{column}_ns") for column in columns]
+        rows.append(
+            {
+                "name": name,
+                "what": what,
+                "count": fmt.count(summary.count),
+                "cells": [
+                    (fmt.quantity(cell, "ns"), fmt.raw(None if cell is None else float(cell), "ns")) for cell in cells
+                ],
+            }
+        )
+    note = "" if len(data.loads) == 1 else f"Of the first of {len(data.loads)} generators."
+    return {"columns": ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"], "rows": rows, "note": note}
+
+
+def _cpu_intro(data: ReportData) -> str:
+    parts = []
+    for each in (data.conditions.server_cpus, data.conditions.load_cpus):
+        if each.use is not None and not data.conditions.shared_cpus:
+            kernel = each.use.kernel_ratio
+            tail = f", {fmt.quantity(kernel, 'ratio')} of it in the kernel" if kernel is not None else ""
+            parts.append(f"{each.name}: {fmt.quantity(each.use.busy_ratio, 'ratio')} busy{tail}")
+    use = data.conditions.all_cpus.use
+    if not parts and use is not None:
+        parts.append(f"all CPUs: {fmt.quantity(use.busy_ratio, 'ratio')} busy")
+    return "In the measure phase: " + "; ".join(parts) + "." if parts else ""
+
+
+def _machine_line(data: ReportData) -> str:
+    machine = data.machine
+    if machine is None:
+        return ""
+    parts = [
+        machine.cpu.model or "unknown processor",
+        f"{machine.cpu.logical_cpus} CPUs",
+        fmt.quantity(machine.memory.total_bytes, "bytes"),
+        f"Linux {machine.kernel.release}" if machine.kernel.release else "",
+        machine.hypervisor or "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _machine(data: ReportData) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return groups of rows (name, value); what the machine did not tell is left to "what is missing"."""
+    machine = data.machine
+    if machine is None:
+        return []
+    cpu, memory, kernel = machine.cpu, machine.memory, machine.kernel
+
+    def size(value: float | None) -> str | None:
+        return None if value is None else fmt.quantity(value, "bytes")
+
+    def speed(value: float | None) -> str | None:
+        return None if value is None else fmt.quantity(value, "hz")
+
+    caches = ", ".join(
+        f"L{cache.level} {cache.type} {size(cache.size_bytes)}"
+        + (f" × {cache.instances}" if cache.instances else "")
+        for cache in cpu.caches
+    )
+    groups: list[tuple[str, list[tuple[str, str | None]]]] = [
+        (
+            "Processor",
+            [
+                ("model", cpu.model),
+                ("architecture", cpu.architecture),
+                ("sockets, cores, CPUs", _join([cpu.sockets, cpu.cores, cpu.logical_cpus])),
+                ("usable CPUs", str(cpu.usable_cpus)),
+                ("CPU quota", None if cpu.quota_cpus is None else f"{fmt.significant(cpu.quota_cpus)} CPUs"),
+                ("threads per core", None if cpu.threads_per_core is None else str(cpu.threads_per_core)),
+                ("frequency", _span(speed(cpu.frequency_min_hz), speed(cpu.frequency_max_hz))),
+                ("governor", cpu.governor),
+                ("boost", None if cpu.boost is None else ("on" if cpu.boost else "off")),
+                ("microcode", cpu.microcode),
+                ("caches", caches or None),
+            ],
+        ),
+        (
+            "Memory",
+            [
+                ("total", size(memory.total_bytes)),
+                ("limit", size(memory.limit_bytes)),
+                ("swap", size(memory.swap_bytes)),
+                ("transparent huge pages", memory.transparent_huge_pages),
+                ("huge pages", None if memory.huge_pages is None else fmt.count(memory.huge_pages)),
+            ],
+        ),
+        ("NUMA", [(f"node {node.id}", f"CPUs {node.cpus}, {size(node.memory_bytes) or 'memory unknown'}, distances"
+                   f" {' '.join(map(str, node.distances))}") for node in machine.numa_nodes]),
+        ("Disks", [(disk.name, _join([disk.model, size(disk.size_bytes),
+                    {True: "rotating", False: "solid state"}.get(disk.rotational)  # type: ignore[arg-type]
+                    , disk.scheduler])) for disk in machine.disks]),
+        ("Network", [(card.name, _join([card.driver, None if card.speed_bits_per_s is None
+                      else fmt.quantity(card.speed_bits_per_s, "bits/s"),
+                      None if card.mtu_bytes is None else f"MTU {card.mtu_bytes}"]) or "no details")
+                     for card in machine.interfaces]),
+        (
+            "System",
+            [
+                ("host", machine.hostname),
+                ("distribution", machine.distribution),
+                ("kernel", kernel.release),
+                ("boot command line", kernel.command_line),
+                ("clock source", kernel.clocksource),
+                ("hypervisor", machine.hypervisor),
+                ("container", machine.container),
+                *sorted(kernel.sysctl.items()),
+            ],
+        ),
+        ("Mitigations", sorted(cpu.mitigations.items())),
+    ]  # fmt: skip
+    kept = [(title, [(name, value) for name, value in rows if value]) for title, rows in groups]
+    return [(title, rows) for title, rows in kept if rows]
+
+
+def _join(parts: list[Any]) -> str:
+    return ", ".join(str(part) for part in parts if part is not None)
+
+
+def _span(low: str | None, high: str | None) -> str | None:
+    return f"{low} to {high}" if low and high else (low or high)
+
+
+def _parameters(run: Run) -> list[dict[str, str]]:
+    return [
+        {
+            "name": name,
+            "value": _parameter(parameter.value, parameter.unit),
+            "raw": f"{json.dumps(parameter.value)}{' ' + parameter.unit if parameter.unit else ''}",
+            "source": _SOURCE_WORDS.get(parameter.source, parameter.source),
+            "chosen": parameter.source,
+        }
+        for name, parameter in run.parameters.items()
+    ]
+
+
+def _parameter(value: JsonValue, unit: str | None) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float) and math.isfinite(value):
+        # A setting is exact: it is rounded only where its unit is scaled, and the raw value is in the title.
+        return fmt.quantity(value, unit) if unit and unit != "1" else f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _phases(run: Run) -> list[dict[str, str]]:
+    first = run.phases[0].begin_ns if run.phases else 0
+    return [
+        {
+            "name": phase.name,
+            "begin": fmt.duration(phase.begin_ns - first) if phase.begin_ns > first else "0",
+            "length": "not ended" if phase.end_ns is None else fmt.duration(phase.end_ns - phase.begin_ns),
+        }
+        for phase in run.phases
+    ]
+
+
+def _phase_spans(data: ReportData) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": phase.name,
+            "begin": (phase.begin_ns - data.zero_ns) / 1e9,
+            "end": ((phase.end_ns or data.end_ns) - data.zero_ns) / 1e9,
+        }
+        for phase in data.run.phases
+        if phase.begin_ns >= data.begin_ns
+    ]
+
+
+def _processes(run: Run) -> list[dict[str, str]]:
+    rows = []
+    for process in run.processes:
+        if process.signal is not None:
+            ended, good = f"signal {process.signal}", False
+        elif process.exit_code is None:
+            ended, good = "not ended", False
+        else:
+            ended, good = f"exit code {process.exit_code}", process.exit_code == 0
+        rows.append(
+            {
+                "name": process.name,
+                "pid": str(process.pid),
+                "ended": ended,
+                "good": "yes" if good else "",
+                "command": shlex.join(process.command),
+                "log": process.log or "",
+            }
+        )
+    return rows
+
+
+def _top(data: ReportData) -> list[dict[str, str]]:
+    """Return the processes that used most CPU in the measure phase."""
+    if data.processes is None:
+        return []
+    rows = []
+    for entity in data.processes.entities:
+        user, system = (entity.rates.get(name) for name in ("user_ns", "system_ns"))
+        if user is None or system is None or user.per_s is None or system.per_s is None:
+            continue
+        resident = entity.gauges.get("rss_bytes")
+        busy = (user.per_s + system.per_s) / 1e9
+        rows.append(
+            (
+                busy,
+                {
+                    "command": str(entity.entity.get("command", "")),
+                    "pid": str(entity.entity.get("pid", "")),
+                    "cpu": fmt.quantity(busy, "ratio"),
+                    "user": fmt.quantity(user.per_s / 1e9, "ratio"),
+                    "system": fmt.quantity(system.per_s / 1e9, "ratio"),
+                    "rss": fmt.quantity(resident.high if resident else None, "bytes"),
+                },
+            )
+        )
+    return [row for busy, row in sorted(rows, key=lambda row: -row[0])[:_PROCESSES_AT_MOST] if busy >= 0.001]
+
+
+def _tree(value: JsonValue, depth: int = 0) -> Any:
+    """Return a hook's output as nested (name, value) lists, lists of texts, or text."""
+    if isinstance(value, dict) and depth < 6:
+        return [(str(name), _tree(part, depth + 1)) for name, part in value.items()]
+    if isinstance(value, float):
+        return fmt.significant(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _cost(data: ReportData) -> list[tuple[str, str]]:
+    metadata = data.metadata
+    if metadata is None:
+        return []
+    rows = [
+        ("interval", fmt.duration(metadata.interval_ns) if metadata.interval_ns else "back to back"),
+        ("ticks", fmt.count(metadata.ticks)),
+        ("missed ticks", fmt.count(metadata.missed_ticks)),
+        ("ended by", metadata.end_reason or "nothing: the recorder was stopped"),
+    ]
+    if metadata.cost is not None:
+        cost = metadata.cost
+        rows.append(("CPU time", fmt.duration((cost.cpu_user_s + cost.cpu_system_s) * 1e9)))
+        rows.append(("CPU time per tick", fmt.duration(cost.cpu_per_tick_ns)))
+        if metadata.end_ns is not None and metadata.end_ns > metadata.begin_ns:
+            wall = (metadata.end_ns - metadata.begin_ns) / 1e9
+            rows.append(("share of one CPU", fmt.quantity((cost.cpu_user_s + cost.cpu_system_s) / wall, "ratio")))
+        rows.append(("largest resident size", fmt.quantity(cost.rss_max_bytes, "bytes")))
+    failed = [(source.name, source.failed_reads) for source in metadata.sources if source.failed_reads]
+    rows += [(f"failed reads of {name}", fmt.count(count)) for name, count in failed]
+    return rows
+
+
+def _repeats(data: ReportData) -> dict[str, Any] | None:
+    if len(data.siblings) < 2 and data.run.series.count < 2:
+        return None
+    name = data.headline[0] if data.headline else None
+    rows, values = [], []
+    for sibling in data.siblings:
+        metric = sibling.run.metrics.get(name) if name else None
+        verdict = sibling.run.verdict
+        if metric is not None and metric.value is not None:
+            values.append(metric.value)
+        rows.append(
+            {
+                "index": sibling.run.series.index,
+                "run_id": sibling.run.run_id,
+                "text": metric_text(name, metric) if name and metric else fmt.MISSING,
+                "raw": fmt.raw(metric.value, metric.unit) if metric else "no result",
+                "value": metric.value if metric else None,
+                "level": verdict.level.value if verdict else "incomplete",
+                "word": _LEVEL_WORDS[verdict.level] if verdict else "Incomplete",
+                "here": sibling.run.run_id == data.run.run_id,
+                "link": f"../{sibling.folder.name}/report.html",
+            }
+        )
+    most = max((value for value in values), default=0.0)
+    for row in rows:
+        row["width"] = 0 if not most or row["value"] is None else max(0.0, 100 * float(row["value"]) / most)
+    return {
+        "rows": rows,
+        "count": data.run.series.count,
+        "metric": fmt.words(name) if name else "",
+        "summary": _repeats_summary(data.run, name, values),
+    }
+
+
+def _repeats_summary(run: Run, name: str | None, values: list[float]) -> str:
+    if name is None or len(values) < 2:
+        return "Fewer than two repeats have a result: nothing can be said about the spread."
+    unit = _unit(name, run.metrics[name]) if name in run.metrics else None
+    found = median_interval(values)
+    text = f"Median {fmt.quantity(found.median, unit)}"
+    if found.low is not None and found.high is not None:
+        return (
+            f"{text}, {fmt.quantity(found.confidence, 'ratio')} interval"
+            f" {fmt.quantity(found.low, unit)} to {fmt.quantity(found.high, unit)}"
+        )
+    return f"{text}, runs from {fmt.quantity(found.lowest, unit)} to {fmt.quantity(found.highest, unit)} ({found.reason})"

@@ -1,0 +1,190 @@
+"use strict";
+// Draws the charts that the page's data describes. Colours come from the style sheet, so that one set of
+// traces serves light, dark and paper; nothing here reads anything outside this page.
+(() => {
+  const drawn = JSON.parse(document.getElementById("drawn").textContent);
+  const root = document.documentElement;
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const coarse = window.matchMedia("(pointer: coarse)").matches;
+  const stored = { get: () => { try { return localStorage.getItem("steelyard-theme"); } catch { return null; } },
+                   set: (v) => { try { localStorage.setItem("steelyard-theme", v); } catch { /* a file page may not store */ } } };
+  const ROLES = {
+    total: "--s-blue", fast: "--s-green", slow: "--s-red", bound: "--s-ink", p50: "--s-blue", p99: "--s-red", p999: "--s-purple",
+    service: "--s-ink", user: "--s-blue", nice: "--s-sky", system: "--s-red", irq: "--s-purple", softirq: "--s-orange",
+    steal: "--s-ink", iowait: "--s-green", line0: "--s-blue", line1: "--s-red", line2: "--s-green", line3: "--s-purple",
+    line4: "--s-orange", line5: "--s-sky", line6: "--s-ink", line7: "--s-yellow",
+  };
+  const UNITS = { "1/s": ["~s", "/s", 1], "bytes/s": ["~s", "B/s", 1], ns: ["~s", "s", 1e-9], ratio: [".0%", "", 1], hz: ["~s", "Hz", 1], w: ["~s", "W", 1], celsius: ["~f", " °C", 1], 1: ["~s", "", 1] };
+
+  function palette() {
+    const style = getComputedStyle(root);
+    return (name) => style.getPropertyValue(name).trim();
+  }
+  // Plotly reads a few tags in names; a name from outside must stay a name.
+  const text = (name) => String(name).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const faint = (colour, share) => {
+    const parts = /^#(..)(..)(..)$/.exec(colour);
+    return parts ? `rgba(${parts.slice(1).map((part) => parseInt(part, 16)).join(",")},${share})` : colour;
+  };
+
+  function unit(chart) {
+    if (chart.unit === "bytes") {
+      const most = Math.max(...chart.traces.flatMap((trace) => trace.y.filter((y) => y !== null)), chart.range ? chart.range[1] : 0);
+      return most >= 2 ** 30 ? ["~r", " GiB", 2 ** -30] : ["~r", " MiB", 2 ** -20];
+    }
+    return UNITS[chart.unit] || ["~s", " " + chart.unit, 1];
+  }
+
+  function lines(chart, colour) {
+    const [, , scale] = unit(chart);
+    const scaled = (values) => scale === 1 ? values : values.map((y) => y === null ? null : y * scale);
+    const traces = [];
+    for (const trace of chart.traces) {
+      const shade = colour(ROLES[trace.role] || "--s-blue");
+      const x = trace.x || chart.x;
+      const name = text(trace.name);
+      if (trace.low) {
+        const band = { x, type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: name, connectgaps: false };
+        traces.push({ ...band, y: scaled(trace.low) }, { ...band, y: scaled(trace.high), fill: "tonexty", fillcolor: faint(shade, 0.16) });
+      }
+      const hover = chart.unit === "ratio" ? "%{y:.1%}" : `%{y:.3s}${unit(chart)[1]}`;
+      traces.push({
+        x, y: scaled(trace.y), name, type: "scatter", mode: "lines", legendgroup: name, connectgaps: false,
+        line: { color: shade, width: trace.stack ? 0.6 : 2, dash: trace.dash || "solid" },
+        ...(trace.stack ? { stackgroup: "all", fillcolor: faint(shade, 0.82) } : {}),
+        hovertemplate: chart.kind === "percentile" ? `%{text} %{y:.3s}s` : hover,
+        ...(chart.kind === "percentile" ? { text: x.map((value) => `${percent(value)}`) } : {}),
+      });
+    }
+    return traces;
+  }
+
+  // 1/(1-q) back to the quantile it stands for, with as many nines as it needs.
+  function percent(value) {
+    const share = 100 * (1 - 1 / value);
+    return `${share < 99 ? share.toFixed(0) : share.toFixed(Math.max(0, Math.ceil(Math.log10(value)) - 2 + 1))} %`;
+  }
+
+  function heat(chart, colour) {
+    return [{
+      type: "heatmap", x: chart.x, y: chart.rows, z: chart.traces.map((trace) => trace.y), zmin: 0, zmax: 1, hoverongaps: false,
+      colorscale: [0, 1, 2, 3].map((step) => [step / 3, colour(`--heat-${step}`)]),
+      colorbar: { tickformat: ".0%", thickness: 10, outlinewidth: 0, len: 0.9, tickfont: { color: colour("--muted"), size: 11 } },
+      hovertemplate: "CPU %{y}, %{x:.1f} s: %{z:.0%}<extra></extra>",
+    }];
+  }
+
+  function axes(chart, colour) {
+    const [format, suffix] = unit(chart);
+    const axis = { gridcolor: colour("--grid"), zeroline: false, linecolor: colour("--line"), tickfont: { color: colour("--muted"), size: 11.5 }, automargin: true, fixedrange: coarse };
+    const x = { ...axis, showgrid: false, ticks: "outside", ticklen: 4, tickcolor: colour("--line"), hoverformat: ".1f", nticks: chart.size === "panel" ? 4 : 8, ticksuffix: " s", showticksuffix: "last" };
+    const y = { ...axis, tickformat: format, ticksuffix: suffix, nticks: chart.size === "panel" ? 4 : 6, fixedrange: true };
+    if (chart.kind === "percentile") {
+      const last = Math.max(...chart.traces.map((trace) => Math.max(...(trace.x || chart.x))));
+      const ticks = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= last * 1.001);
+      Object.assign(x, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick)), showgrid: true, ticksuffix: "", hoverformat: "" });
+    }
+    if (chart.log) Object.assign(y, { type: "log", dtick: root.clientWidth < 500 ? 1 : "D2", nticks: undefined, tickmode: undefined });
+    if (chart.log) y.dtick = 1, y.minor = { dtick: "D1", showgrid: true, gridcolor: faint(colour("--grid"), 0.6) };
+    if (chart.range) y.range = chart.unit === "bytes" ? chart.range.map((value) => value * unit(chart)[2]) : chart.range;
+    else if (!chart.log && chart.kind === "time") y.rangemode = "tozero";
+    if (chart.kind === "heat") Object.assign(y, { type: "category", tickformat: "", ticksuffix: "", range: undefined, title: { text: chart.yTitle, font: { size: 12, color: colour("--muted") } }, nticks: 12, showgrid: false, autorange: "reversed" });
+    return { xaxis: x, yaxis: y };
+  }
+
+  function phases(chart, colour) {
+    if (chart.kind === "percentile") return {};
+    const small = chart.size === "panel" || chart.kind === "heat";
+    const shapes = [], annotations = [];
+    for (const phase of drawn.phases) {
+      const measured = phase.name === "measure";
+      if (measured && chart.kind === "time") shapes.push({ type: "rect", xref: "x", yref: "paper", x0: phase.begin, x1: phase.end, y0: 0, y1: 1, line: { width: 0 }, fillcolor: colour("--phase"), layer: "below" });
+      if (chart.kind === "heat" && measured) for (const at of [phase.begin, phase.end]) shapes.push({ type: "line", xref: "x", yref: "paper", x0: at, x1: at, y0: 0, y1: 1, line: { width: 1, color: colour("--muted"), dash: "dot" } });
+      if (!small && phase.end - phase.begin > 0.03 * span()) annotations.push({ x: phase.begin, xref: "x", y: 1, yref: "paper", yanchor: "bottom", xanchor: "left", text: text(phase.name), showarrow: false, font: { size: 11, color: measured ? colour("--accent") : colour("--muted") } });
+    }
+    return { shapes, annotations };
+  }
+  const span = () => Math.max(...drawn.phases.map((phase) => phase.end)) - Math.min(...drawn.phases.map((phase) => phase.begin));
+
+  function layout(chart, colour) {
+    const small = chart.size === "panel";
+    const shown = chart.kind === "heat" ? 0 : chart.traces.length;
+    const box = { ...axes(chart, colour), ...phases(chart, colour) };
+    if (chart.kind !== "percentile" && drawn.phases.length) box.xaxis.range = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
+    return {
+      ...box,
+      margin: { l: 8, r: 10, t: small ? 6 : 20, b: 8 }, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
+      showlegend: !small && shown > 1, legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
+      hovermode: chart.kind === "heat" ? "closest" : chart.kind === "percentile" ? "closest" : "x unified", dragmode: coarse ? false : "zoom",
+      hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
+    };
+  }
+
+  const plots = new Map();
+  function draw(chart) {
+    const place = document.getElementById("chart-" + chart.id);
+    if (!place) return;
+    const colour = palette();
+    const traces = chart.kind === "heat" ? heat(chart, colour) : lines(chart, colour);
+    window.Plotly.react(place, traces, layout(chart, colour), { responsive: true, displayModeBar: false, displaylogo: false });
+    if (!plots.has(chart.id)) {
+      plots.set(chart.id, place);
+      if (chart.kind !== "percentile") place.on("plotly_relayout", (change) => follow(place, change));
+    }
+  }
+  // A zoom into one chart over time zooms all of them.
+  let following = false;
+  function follow(source, change) {
+    if (following || !("xaxis.range[0]" in change || "xaxis.autorange" in change)) return;
+    following = true;
+    const range = "xaxis.autorange" in change ? null : [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+    const whole = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
+    const others = drawn.charts.filter((chart) => chart.kind !== "percentile" && plots.has(chart.id));
+    Promise.all(others.map((chart) => window.Plotly.relayout(plots.get(chart.id), { "xaxis.range": range || whole }))).finally(() => { following = false; });
+  }
+  function drawAll(done) {
+    const waiting = [...drawn.charts];
+    const some = () => {
+      const until = performance.now() + 40;
+      while (waiting.length && performance.now() < until) draw(waiting.shift());
+      if (waiting.length) setTimeout(some, 0); else if (done) done();
+    };
+    some();
+  }
+
+  const button = document.getElementById("theme");
+  const WORDS = { auto: "Auto", light: "Light", dark: "Dark" };
+  const SPOKEN = { auto: "as the system", light: "light", dark: "dark" };
+  function apply(theme) {
+    if (theme === "auto") delete root.dataset.theme; else root.dataset.theme = theme;
+    button.textContent = WORDS[theme];
+    button.setAttribute("aria-label", "Colours: " + SPOKEN[theme]);
+    if (plots.size) drawAll();
+  }
+  let theme = WORDS[stored.get()] ? stored.get() : "auto";
+  button.hidden = false;
+  button.addEventListener("click", () => { theme = { auto: "light", light: "dark", dark: "auto" }[theme]; stored.set(theme); apply(theme); });
+  dark.addEventListener("change", () => { if (theme === "auto") drawAll(); });
+  apply(theme);
+
+  const copy = document.getElementById("copy");
+  copy.hidden = false;
+  copy.addEventListener("click", async () => {
+    const command = document.getElementById("command");
+    try { await navigator.clipboard.writeText(command.textContent); } catch {
+      const range = document.createRange(); range.selectNodeContents(command);
+      const selection = getSelection(); selection.removeAllRanges(); selection.addRange(range);
+      document.execCommand("copy");
+    }
+    copy.textContent = "Copied";
+    setTimeout(() => { copy.textContent = "Copy"; }, 1600);
+  });
+
+  if (!window.Plotly) { document.getElementById("script-missing").hidden = false; return; }
+  // Paper is white whatever the screen is, and shows every table that is closed on the screen.
+  let before = null;
+  window.addEventListener("beforeprint", () => { before = { theme: root.dataset.theme, closed: [...document.querySelectorAll("#details > details:not([open])")] }; root.dataset.theme = "light"; before.closed.forEach((part) => { part.open = true; }); drawn.charts.forEach(draw); });
+  window.addEventListener("afterprint", () => { if (!before) return; if (before.theme) root.dataset.theme = before.theme; else delete root.dataset.theme; before.closed.forEach((part) => { part.open = false; }); before = null; drawAll(); });
+  drawAll(() => { root.dataset.drawn = "yes"; });
+})();
