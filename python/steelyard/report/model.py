@@ -123,11 +123,7 @@ class ReportData:
 
 def read_run(folder: Path) -> Run:
     """Return the manifest of a run, told truthfully when its orchestrator is gone."""
-    try:
-        from steelyard.bench import runs
-    except ImportError:
-        return read(Run, folder / _MANIFEST)
-    return runs.load(folder)
+    return read(Run, folder / _MANIFEST)
 
 
 def gather(folder: Path, *, score: Score | None = None, headline: Sequence[str] = ()) -> ReportData:
@@ -187,14 +183,7 @@ def gather(folder: Path, *, score: Score | None = None, headline: Sequence[str] 
 
 def headline_of(run: Run) -> tuple[str, ...]:
     """Return the metrics to show first: the benchmark's own choice, else the first ones of the record."""
-    try:
-        from steelyard.bench import registry
-    except ImportError:
-        chosen: tuple[str, ...] = ()
-    else:
-        chosen = registry.headline(run.benchmark)
-    known = tuple(name for name in chosen if name in run.metrics)
-    return known or _first_better(run.metrics)
+    return _first_better(run.metrics)
 
 
 def _first_better(metrics: dict[str, Metric]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
 from steelyard.report.chart import Chart
 from steelyard.report.machine_charts import cpu_charts, machine_charts
+from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.model import ReportData, Score
 from steelyard.report.workload_charts import percentile_chart, workload_charts
 from steelyard.stats.intervals import median_interval
@@ -64,8 +65,8 @@ def build(data: ReportData) -> dict[str, Any]:
         "sections": sections,
         "panels": panels,
         "latency_table": _latency_table(data),
-        "machine_line": _machine_line(data),
-        "machine": _machine(data),
+        "machine_line": machine_line(data.machine),
+        "machine": machine_groups(data.machine),
         "parameters": _parameters(run),
         "phases": _phases(run),
         "processes": _processes(run),
@@ -147,8 +148,12 @@ def _unit(name: str, metric: Metric) -> str:
 
 
 def _metric(name: str, metric: Metric) -> Figure:
-    note = metric.missing or {"higher": "more is better", "lower": "less is better"}.get(metric.better or "", "")
-    return Figure(fmt.words(name), metric_text(name, metric), f"{name} = {fmt.raw(metric.value, metric.unit)}", note)
+    note = metric.missing or {"higher": "more is better", "lower": "less is better"}.get(
+        metric.better or "", ""
+    )
+    return Figure(
+        fmt.words(name), metric_text(name, metric), f"{name} = {fmt.raw(metric.value, metric.unit)}", note
+    )
 
 
 def _headline(data: ReportData) -> Figure | None:
@@ -210,7 +215,8 @@ def _latency_table(data: ReportData) -> dict[str, Any] | None:
                 "what": what,
                 "count": fmt.count(summary.count),
                 "cells": [
-                    (fmt.quantity(cell, "ns"), fmt.raw(None if cell is None else float(cell), "ns")) for cell in cells
+                    (fmt.quantity(cell, "ns"), fmt.raw(None if cell is None else float(cell), "ns"))
+                    for cell in cells
                 ],
             }
         )
@@ -229,101 +235,6 @@ def _cpu_intro(data: ReportData) -> str:
     if not parts and use is not None:
         parts.append(f"all CPUs: {fmt.quantity(use.busy_ratio, 'ratio')} busy")
     return "In the measure phase: " + "; ".join(parts) + "." if parts else ""
-
-
-def _machine_line(data: ReportData) -> str:
-    machine = data.machine
-    if machine is None:
-        return ""
-    parts = [
-        machine.cpu.model or "unknown processor",
-        f"{machine.cpu.logical_cpus} CPUs",
-        fmt.quantity(machine.memory.total_bytes, "bytes"),
-        f"Linux {machine.kernel.release}" if machine.kernel.release else "",
-        machine.hypervisor or "",
-    ]
-    return " · ".join(part for part in parts if part)
-
-
-def _machine(data: ReportData) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return groups of rows (name, value); what the machine did not tell is left to "what is missing"."""
-    machine = data.machine
-    if machine is None:
-        return []
-    cpu, memory, kernel = machine.cpu, machine.memory, machine.kernel
-
-    def size(value: float | None) -> str | None:
-        return None if value is None else fmt.quantity(value, "bytes")
-
-    def speed(value: float | None) -> str | None:
-        return None if value is None else fmt.quantity(value, "hz")
-
-    caches = ", ".join(
-        f"L{cache.level} {cache.type} {size(cache.size_bytes)}"
-        + (f" × {cache.instances}" if cache.instances else "")
-        for cache in cpu.caches
-    )
-    groups: list[tuple[str, list[tuple[str, str | None]]]] = [
-        (
-            "Processor",
-            [
-                ("model", cpu.model),
-                ("architecture", cpu.architecture),
-                ("sockets, cores, CPUs", _join([cpu.sockets, cpu.cores, cpu.logical_cpus])),
-                ("usable CPUs", str(cpu.usable_cpus)),
-                ("CPU quota", None if cpu.quota_cpus is None else f"{fmt.significant(cpu.quota_cpus)} CPUs"),
-                ("threads per core", None if cpu.threads_per_core is None else str(cpu.threads_per_core)),
-                ("frequency", _span(speed(cpu.frequency_min_hz), speed(cpu.frequency_max_hz))),
-                ("governor", cpu.governor),
-                ("boost", None if cpu.boost is None else ("on" if cpu.boost else "off")),
-                ("microcode", cpu.microcode),
-                ("caches", caches or None),
-            ],
-        ),
-        (
-            "Memory",
-            [
-                ("total", size(memory.total_bytes)),
-                ("limit", size(memory.limit_bytes)),
-                ("swap", size(memory.swap_bytes)),
-                ("transparent huge pages", memory.transparent_huge_pages),
-                ("huge pages", None if memory.huge_pages is None else fmt.count(memory.huge_pages)),
-            ],
-        ),
-        ("NUMA", [(f"node {node.id}", f"CPUs {node.cpus}, {size(node.memory_bytes) or 'memory unknown'}, distances"
-                   f" {' '.join(map(str, node.distances))}") for node in machine.numa_nodes]),
-        ("Disks", [(disk.name, _join([disk.model, size(disk.size_bytes),
-                    {True: "rotating", False: "solid state"}.get(disk.rotational)  # type: ignore[arg-type]
-                    , disk.scheduler])) for disk in machine.disks]),
-        ("Network", [(card.name, _join([card.driver, None if card.speed_bits_per_s is None
-                      else fmt.quantity(card.speed_bits_per_s, "bits/s"),
-                      None if card.mtu_bytes is None else f"MTU {card.mtu_bytes}"]) or "no details")
-                     for card in machine.interfaces]),
-        (
-            "System",
-            [
-                ("host", machine.hostname),
-                ("distribution", machine.distribution),
-                ("kernel", kernel.release),
-                ("boot command line", kernel.command_line),
-                ("clock source", kernel.clocksource),
-                ("hypervisor", machine.hypervisor),
-                ("container", machine.container),
-                *sorted(kernel.sysctl.items()),
-            ],
-        ),
-        ("Mitigations", sorted(cpu.mitigations.items())),
-    ]  # fmt: skip
-    kept = [(title, [(name, value) for name, value in rows if value]) for title, rows in groups]
-    return [(title, rows) for title, rows in kept if rows]
-
-
-def _join(parts: list[Any]) -> str:
-    return ", ".join(str(part) for part in parts if part is not None)
-
-
-def _span(low: str | None, high: str | None) -> str | None:
-    return f"{low} to {high}" if low and high else (low or high)
 
 
 def _parameters(run: Run) -> list[dict[str, str]]:
@@ -446,7 +357,9 @@ def _cost(data: ReportData) -> list[tuple[str, str]]:
         rows.append(("CPU time per tick", fmt.duration(cost.cpu_per_tick_ns)))
         if metadata.end_ns is not None and metadata.end_ns > metadata.begin_ns:
             wall = (metadata.end_ns - metadata.begin_ns) / 1e9
-            rows.append(("share of one CPU", fmt.quantity((cost.cpu_user_s + cost.cpu_system_s) / wall, "ratio")))
+            rows.append(
+                ("share of one CPU", fmt.quantity((cost.cpu_user_s + cost.cpu_system_s) / wall, "ratio"))
+            )
         rows.append(("largest resident size", fmt.quantity(cost.rss_max_bytes, "bytes")))
     failed = [(source.name, source.failed_reads) for source in metadata.sources if source.failed_reads]
     rows += [(f"failed reads of {name}", fmt.count(count)) for name, count in failed]
@@ -457,7 +370,8 @@ def _repeats(data: ReportData) -> dict[str, Any] | None:
     if len(data.siblings) < 2 and data.run.series.count < 2:
         return None
     name = data.headline[0] if data.headline else None
-    rows, values = [], []
+    rows: list[dict[str, Any]] = []
+    values: list[float] = []
     for sibling in data.siblings:
         metric = sibling.run.metrics.get(name) if name else None
         verdict = sibling.run.verdict
@@ -498,4 +412,5 @@ def _repeats_summary(run: Run, name: str | None, values: list[float]) -> str:
             f"{text}, {fmt.quantity(found.confidence, 'ratio')} interval"
             f" {fmt.quantity(found.low, unit)} to {fmt.quantity(found.high, unit)}"
         )
-    return f"{text}, runs from {fmt.quantity(found.lowest, unit)} to {fmt.quantity(found.highest, unit)} ({found.reason})"
+    extremes = f"{fmt.quantity(found.lowest, unit)} to {fmt.quantity(found.highest, unit)}"
+    return f"{text}, runs from {extremes} ({found.reason})"
