@@ -21,8 +21,11 @@ mod source;
 mod sources;
 mod stream;
 mod table;
+#[cfg(test)]
+mod testing;
 mod tree;
 
+pub mod describe;
 pub mod scan;
 
 pub use error::ProbeError;

@@ -161,24 +161,6 @@ pub fn key_value(line: &[u8]) -> Option<(&[u8], Words<'_>)> {
     Some((key.strip_suffix(b":").unwrap_or(key), words))
 }
 
-/// A list in the kernel's notation, such as `0-3,8`; wrong parts are passed over.
-pub fn cpu_list(text: &[u8]) -> Vec<u32> {
-    let mut list = Vec::new();
-    for part in trim(text).split(|&byte| byte == b',') {
-        let mut ends = part.splitn(2, |&byte| byte == b'-');
-        let first = ends.next().and_then(number);
-        let last = ends.next().map_or(first, number);
-        // The kernel's own limit is 8192; a recorded tree with a typing error must not fill memory.
-        if let (Some(first), Some(last)) = (first, last)
-            && first <= last
-            && last < 65_536
-        {
-            list.extend((first..=last).map(|cpu| cpu as u32));
-        }
-    }
-    list
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -213,13 +195,6 @@ mod tests {
         assert_eq!(signed_number(b"-"), None);
     }
 
-    #[test]
-    fn lists_of_cpus() {
-        assert_eq!(cpu_list(b"0-2,8\n"), [0, 1, 2, 8]);
-        assert_eq!(cpu_list(b"\n"), []);
-        assert_eq!(cpu_list(b"0-4294967295,x,7-3,1"), [1]);
-    }
-
     proptest! {
         #[test]
         fn numbers_come_back(value: u64, tail in "[ \t]?") {
@@ -246,7 +221,6 @@ mod tests {
                 }
                 prop_assert!(steps <= words_seen, "each number consumes a word");
                 let _ = key_value(line);
-                let _ = cpu_list(line);
                 let _ = signed_number(line);
                 let _ = decimal(line);
             }

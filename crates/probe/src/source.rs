@@ -64,6 +64,15 @@ impl Unavailable {
         self
     }
 
+    /// The same with a remedy if there is none yet.
+    #[must_use]
+    pub fn or_enable(self, how: &str) -> Self {
+        match self.enable {
+            Some(_) => self,
+            None => self.enable(how),
+        }
+    }
+
     /// The reason that `error` on `path` gives.
     pub fn cannot_read(path: &std::path::Path, error: &io::Error) -> Self {
         let unavailable = Self::new(match error.kind() {
@@ -123,7 +132,9 @@ pub struct Availability {
     /// The source.
     pub definition: &'static Definition,
     /// Its columns here.
-    pub columns: Vec<RecordColumn>,
+    pub columns: Vec<Column>,
+    /// Columns that are all null here, each with the reason.
+    pub missing: Vec<(String, String)>,
     /// Why it cannot be read; None when it can.
     pub unavailable: Option<Unavailable>,
 }
@@ -135,12 +146,14 @@ pub fn survey(tree: &Tree) -> Vec<Availability> {
         .map(|definition| match (definition.open)(tree) {
             Ok(source) => Availability {
                 definition,
-                columns: record_columns(&source.columns(), &source.missing()),
+                columns: source.columns(),
+                missing: source.missing(),
                 unavailable: None,
             },
             Err(unavailable) => Availability {
                 definition,
-                columns: record_columns(definition.columns, &[]),
+                columns: definition.columns.to_vec(),
+                missing: Vec::new(),
                 unavailable: Some(unavailable),
             },
         })

@@ -91,6 +91,12 @@ impl Column {
         self
     }
 
+    /// The same column, where its numbers tell the rows of one tick apart.
+    pub const fn label_too(mut self) -> Self {
+        self.unit = None;
+        self.of_kind(ColumnKind::Label)
+    }
+
     const fn of_kind(mut self, kind: ColumnKind) -> Self {
         self.kind = kind;
         self
@@ -258,10 +264,18 @@ impl Row<'_> {
         self
     }
 
+    /// The next cells, each a [`Type::U64`].
+    pub fn values(&mut self, values: &[Option<u64>]) -> &mut Self {
+        for value in values {
+            self.value(*value);
+        }
+        self
+    }
+
     /// The next cell, a [`Type::I32`].
-    pub fn index(&mut self, value: i32) -> &mut Self {
+    pub fn index(&mut self, value: Option<i32>) -> &mut Self {
         match self.next() {
-            Cells::I32(cells) => cells.append_value(value),
+            Cells::I32(cells) => cells.append_option(value),
             other => unreachable!("an i32 for {other:?}"),
         }
         self

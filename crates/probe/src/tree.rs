@@ -89,6 +89,17 @@ impl Tree {
         names
     }
 
+    /// The names of the directories in a directory; links are not followed.
+    pub fn directories(&self, name: impl AsRef<Path>) -> Vec<String> {
+        fs::read_dir(self.path(name))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect()
+    }
+
     /// Directories below `name` called `prefix` and a number, in the order of their numbers.
     pub fn numbered(&self, name: impl AsRef<Path>, prefix: &str) -> Vec<(u32, PathBuf)> {
         let name = name.as_ref();
@@ -196,6 +207,14 @@ impl TextFile {
             file,
             buffer: Vec::new(),
             long_records: false,
+        }
+    }
+
+    /// A file whose records may be longer than 1 KiB.
+    pub fn with_long_records(file: TreeFile) -> Self {
+        Self {
+            long_records: true,
+            ..Self::new(file)
         }
     }
 

@@ -76,7 +76,7 @@ impl Source for CpuSource {
     }
 }
 
-fn parse(text: &[u8], time_ns: u64, ns_per_tick: u64, table: &mut Table) {
+pub fn parse(text: &[u8], time_ns: u64, ns_per_tick: u64, table: &mut Table) {
     for line in lines(text) {
         // The lines of the CPUs stand first; what follows them is long.
         let Some(rest) = line.strip_prefix(b"cpu") else {
@@ -90,9 +90,38 @@ fn parse(text: &[u8], time_ns: u64, ns_per_tick: u64, table: &mut Table) {
         };
         let mut numbers = words(&rest[used..]);
         let mut row = table.row(time_ns);
-        row.index(cpu);
+        row.index(Some(cpu));
         for _ in 0..10 {
             row.value(clock_ticks(&mut numbers, ns_per_tick));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::rows;
+
+    const NS: u64 = 10_000_000;
+
+    #[test]
+    fn one_row_a_core_and_none_for_the_total() {
+        let text = b"cpu  4 0 0 0 0 0 0 0 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n\
+            cpu7 1 1 1 1 1 1 1 1 1 1\nintr 5\ncpu9 1\n";
+        let rows = rows(COLUMNS, |table| parse(text, 3, NS, table));
+        assert_eq!(
+            rows,
+            [
+                "3 0 10000000 20000000 30000000 40000000 50000000 60000000 70000000 80000000 90000000 100000000",
+                "3 7 10000000 10000000 10000000 10000000 10000000 10000000 10000000 10000000 10000000 10000000",
+            ]
+        );
+    }
+
+    #[test]
+    fn modes_that_an_old_kernel_lacks_and_times_that_do_not_fit_are_null() {
+        let text = b"cpu0 1 18446744073709551615 3 4\ncpu99999999999 1\n";
+        let rows = rows(COLUMNS, |table| parse(text, 3, NS, table));
+        assert_eq!(rows, ["3 0 10000000 - 30000000 40000000 - - - - - -"]);
     }
 }

@@ -76,7 +76,7 @@ impl Source for DiskSource {
     }
 }
 
-fn parse(text: &[u8], time_ns: u64, table: &mut Table) {
+pub fn parse(text: &[u8], time_ns: u64, table: &mut Table) {
     for line in lines(text) {
         let mut fields = words(line);
         fields.pass(2);
@@ -98,11 +98,42 @@ fn parse(text: &[u8], time_ns: u64, table: &mut Table) {
         row.value(number(1))
             .value(number(MS_NS))
             .value(number(MS_NS));
-        // discards, merged (not kept), sectors, ms (not kept), flushes.
+        // Discards, their merges (not kept), sectors, ms (not kept), flushes.
         row.value(number(1));
         number(1);
         row.value(number(SECTOR_BYTES));
         number(1);
         row.value(number(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::rows;
+
+    #[test]
+    fn used_devices_with_their_units() {
+        let text = b"   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n \
+            254       0 vda 99053 28353 6522410 26151 16690 67607 6114168 13736 2 8852 40279 4685 21 591720 357 1165 34\n";
+        let rows = rows(COLUMNS, |table| parse(text, 1, table));
+        assert_eq!(
+            rows,
+            [
+                "1 vda 99053 28353 3339473920 26151000000 16690 67607 3130454016 13736000000 2 \
+              8852000000 40279000000 4685 302960640 1165"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kernel_without_discards_and_flushes_leaves_them_null() {
+        let rows = rows(COLUMNS, |table| {
+            parse(b"8 0 sda 1 1 1 1 1 1 1 1 1 1 1\n", 1, table);
+        });
+        assert_eq!(
+            rows,
+            ["1 sda 1 1 512 1000000 1 1 512 1000000 1 1000000 1000000 - - -"]
+        );
     }
 }

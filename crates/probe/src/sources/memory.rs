@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::scan::{key_value, lines};
+use super::keyed::Places;
+use crate::scan::Words;
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
 use crate::tree::{TextFile, Tree};
@@ -82,9 +83,7 @@ const KEYS: [&[u8]; 17] = [
 
 struct MemorySource {
     meminfo: TextFile,
-    /// Which column each line of the file goes to: the kernel's order never changes while it runs, so that
-    /// the search for a key is needed once. The key is still compared at each read.
-    places: Vec<Option<usize>>,
+    places: Places,
 }
 
 fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
@@ -93,7 +92,7 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
         .map_err(|error| Unavailable::cannot_read(&tree.path("proc/meminfo"), &error))?;
     Ok(Box::new(MemorySource {
         meminfo: TextFile::new(meminfo),
-        places: Vec::new(),
+        places: Places::default(),
     }))
 }
 
@@ -104,47 +103,38 @@ impl Source for MemorySource {
 
     fn read(&mut self, tick: &Tick<'_>, table: &mut Table) -> io::Result<()> {
         let time_ns = tick.now_ns();
-        let text = self.meminfo.read()?;
-        parse(text, time_ns, &mut self.places, table);
+        parse(self.meminfo.read()?, time_ns, &mut self.places, table);
         Ok(())
     }
 }
 
-fn parse(text: &[u8], time_ns: u64, places: &mut Vec<Option<usize>>, table: &mut Table) {
+pub fn parse(text: &[u8], time_ns: u64, places: &mut Places, table: &mut Table) {
     let mut values = [None; KEYS.len()];
-    for (number, line) in lines(text).enumerate() {
-        if number == places.len() {
-            let key = key_value(line).map(|(key, _)| key);
-            places.push(KEYS.iter().position(|known| Some(*known) == key));
-        }
-        let Some(place) = places[number] else {
-            continue;
-        };
-        let Some((key, mut words)) = key_value(line) else {
-            continue;
-        };
-        if key != KEYS[place] {
-            // Another order than last time: look again from here on.
-            places.truncate(number);
-            places.push(KEYS.iter().position(|known| *known == key));
-            let Some(place) = places[number] else {
-                continue;
-            };
-            values[place] = value(&mut words);
-            continue;
-        }
-        values[place] = value(&mut words);
-    }
-    let mut row = table.row(time_ns);
-    for value in values {
-        row.value(value);
-    }
+    places.read(text, &KEYS, &mut values, bytes);
+    table.row(time_ns).values(&values);
 }
 
-fn value(words: &mut crate::scan::Words<'_>) -> Option<u64> {
+/// A size in bytes: the kernel writes `kB` and means KiB.
+pub fn bytes(words: &mut Words<'_>) -> Option<u64> {
     let number = words.number()?;
     match words.next() {
         Some(b"kB") => number.checked_mul(1024),
         _ => Some(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::rows;
+
+    #[test]
+    fn kilobytes_become_bytes_and_what_is_absent_is_null() {
+        let text = b"MemTotal:       24684092 kB\nMemFree: 5 kB\nMystery: 7 kB\n\
+            HugePages_Total:       3\nDirty: x kB\n";
+        let rows = rows(COLUMNS, |table| {
+            parse(text, 1, &mut Places::default(), table)
+        });
+        assert_eq!(rows, ["1 25276510208 5120 - - - - - - - - - - - - - 3 -"]);
     }
 }

@@ -54,7 +54,7 @@ impl Source for NetworkSource {
     }
 }
 
-fn parse(text: &[u8], time_ns: u64, table: &mut Table) {
+pub fn parse(text: &[u8], time_ns: u64, table: &mut Table) {
     // Two lines of heads, which have no colon.
     for line in lines(text) {
         // A name may hold a colon itself (an alias, as eth0:1); counters never do.
@@ -73,5 +73,23 @@ fn parse(text: &[u8], time_ns: u64, table: &mut Table) {
                 numbers.pass(4);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::rows;
+
+    #[test]
+    fn interfaces_with_and_without_a_blank_after_the_colon() {
+        let text = b"Inter-|   Receive  |  Transmit\n face |bytes    packets|bytes\n    \
+            lo:    3193      29    1    2    3     4          5         6     70      80    90    100    0     0       0          0\n\
+            eth0:1:5 6 7 8 0 0 0 0 1 2 3 4 0 0 0 0\n";
+        let rows = rows(COLUMNS, |table| parse(text, 1, table));
+        assert_eq!(
+            rows,
+            ["1 lo 3193 29 1 2 70 80 90 100", "1 eth0:1 5 6 7 8 1 2 3 4"]
+        );
     }
 }

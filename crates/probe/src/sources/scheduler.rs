@@ -72,7 +72,7 @@ fn loads(text: &[u8]) -> [Option<f64>; 3] {
     [(); 3].map(|()| words.next().and_then(decimal))
 }
 
-fn parse(text: &[u8], time_ns: u64, loads: [Option<f64>; 3], table: &mut Table) {
+pub fn parse(text: &[u8], time_ns: u64, loads: [Option<f64>; 3], table: &mut Table) {
     let mut values = [None; 4];
     for line in lines(text) {
         // The longest lines, told from the others by one byte: `intr` and `cpu`.
@@ -92,10 +92,29 @@ fn parse(text: &[u8], time_ns: u64, loads: [Option<f64>; 3], table: &mut Table) 
         values[place] = numbers.number();
     }
     let mut row = table.row(time_ns);
-    for value in values {
-        row.value(value);
-    }
+    row.values(&values);
     for load in loads {
         row.float(load);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::rows;
+
+    #[test]
+    fn counts_and_loads() {
+        let text = b"cpu  1 2\ncpu0 1 2\nintr 5 0 0\nctxt 538398\nbtime 1\nprocesses 9718\n\
+            procs_running 2\nprocs_blocked 0\nsoftirq 1 2\n";
+        let loads = loads(b"1.87 0.81 0.33 1/91 9718\n");
+        let rows = rows(COLUMNS, |table| parse(text, 1, loads, table));
+        assert_eq!(rows, ["1 538398 9718 2 0 1.87 0.81 0.33"]);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_print_is_null() {
+        let rows = rows(COLUMNS, |table| parse(b"ctxt 1\n", 1, [None; 3], table));
+        assert_eq!(rows, ["1 1 - - - - - -"]);
     }
 }

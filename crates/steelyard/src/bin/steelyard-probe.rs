@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use steelyard::{Exit, Failure, args, run};
-use steelyard_probe::{ProbeError, RecorderSettings, Session, record, recover};
+use steelyard_probe::{
+    ProbeError, RecorderSettings, Session, Tree, describe, record, recover, survey,
+};
 
 /// Samples /proc and /sys into raw telemetry.
 #[derive(Parser)]
@@ -20,6 +22,18 @@ struct Cli {
 enum Verb {
     /// Record until a count, a time, a command or a signal ends it.
     Record(Record),
+    /// Say which sources can be read here, and how to enable the others.
+    Sources {
+        /// As JSON, with columns and units.
+        #[arg(long, conflicts_with = "markdown")]
+        json: bool,
+        /// The reference page of all sources, whatever is here.
+        #[arg(long)]
+        markdown: bool,
+        /// Root of the /proc and /sys to look at.
+        #[arg(long, default_value = "/")]
+        root: PathBuf,
+    },
     /// Make Parquet files from what a killed recording left.
     Recover {
         /// Directory of the recording.
@@ -66,17 +80,37 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 fn main() -> ExitCode {
+    // SAFETY: getppid has no preconditions. It is asked first, so that a parent that ends meanwhile is noticed.
+    let parent = unsafe { libc::getppid() };
     let cli = Cli::parse();
     run("steelyard-probe", || match cli.command {
-        Verb::Record(arguments) => run_record(arguments),
+        Verb::Record(arguments) => run_record(arguments, parent),
+        Verb::Sources {
+            json,
+            markdown,
+            root,
+        } => run_sources(json, markdown, root),
         Verb::Recover { directory } => run_recover(&directory),
     })
 }
 
-fn run_record(arguments: Record) -> Result<Exit, Failure> {
+fn run_sources(json: bool, markdown: bool, root: PathBuf) -> Result<Exit, Failure> {
+    if markdown {
+        print!("{}", describe::markdown());
+        return Ok(Exit::Ok);
+    }
+    let tree = Tree::new(root);
+    let survey = survey(&tree);
+    if json {
+        println!("{}", describe::json(&tree, &survey));
+    } else {
+        print!("{}", describe::text(&survey));
+    }
+    Ok(Exit::Ok)
+}
+
+fn run_record(arguments: Record, parent: i32) -> Result<Exit, Failure> {
     if arguments.die_with_parent {
-        // SAFETY: getppid has no preconditions.
-        let parent = unsafe { libc::getppid() };
         steelyard_launch::die_with_parent(libc::SIGTERM, parent)?;
     }
     let session = Session {

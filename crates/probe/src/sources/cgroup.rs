@@ -1,0 +1,474 @@
+//! CPU, memory and disk use of control groups, versions 1 and 2.
+//!
+//! The groups nearest to the root come first, and at most [`GROUPS`] are recorded, since a machine may have
+//! thousands. Which hierarchy a figure comes from is told by /proc/mounts. On a machine with both versions
+//! the one that has the controllers is read. A group that goes away loses its rows; one that comes is seen
+//! within seconds.
+//!
+//! Sources: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::keyed::{Places, plain};
+use super::watched::{Reader, Watched, readable};
+use crate::scan::{key_value, lines, number, words};
+use crate::source::{Definition, Source, Tick, Unavailable};
+use crate::table::{Column, Table};
+use crate::tree::{Tree, TreeFile};
+
+pub const DEFINITION: Definition = Definition {
+    name: "cgroup",
+    about: "CPU, memory and disk use of at most 128 control groups, those nearest to the root, versions 1 and 2",
+    columns: COLUMNS,
+    open,
+};
+
+const COLUMNS: &[Column] = &[
+    Column::TIME,
+    Column::label("path", "path of the group below its hierarchy's root"),
+    Column::counter("usage_ns", "ns", "CPU time of the group and those below"),
+    Column::counter("user_ns", "ns", "CPU time in user mode"),
+    Column::counter("system_ns", "ns", "CPU time in the kernel"),
+    Column::counter(
+        "throttled_ns",
+        "ns",
+        "time the group's CPU quota held it back",
+    ),
+    Column::counter(
+        "throttled_periods",
+        "1",
+        "periods in which it was held back",
+    ),
+    Column::gauge("memory_bytes", "bytes", "memory charged to the group"),
+    Column::gauge("memory_peak_bytes", "bytes", "most memory ever charged"),
+    Column::counter("io_read_bytes", "bytes", "read from block devices"),
+    Column::counter("io_written_bytes", "bytes", "written to block devices"),
+];
+
+/// Most groups recorded.
+pub const GROUPS: usize = 128;
+
+/// Values in the order of the columns after the path.
+type Values = [Option<u64>; 9];
+
+/// Where the hierarchies are mounted, relative to the tree's root.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Mounts {
+    unified: Option<PathBuf>,
+    cpuacct: Option<PathBuf>,
+    cpu: Option<PathBuf>,
+    memory: Option<PathBuf>,
+    blkio: Option<PathBuf>,
+}
+
+impl Mounts {
+    /// The cgroup file systems in the text of /proc/mounts.
+    pub fn parse(text: &[u8]) -> Self {
+        let mut mounts = Self::default();
+        for line in lines(text) {
+            let mut fields = words(line);
+            fields.pass(1);
+            let (Some(point), Some(kind), Some(options)) =
+                (fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            let Ok(point) = std::str::from_utf8(point) else {
+                continue;
+            };
+            let point = PathBuf::from(point.trim_start_matches('/'));
+            if kind == b"cgroup2" {
+                mounts.unified.get_or_insert(point);
+            } else if kind == b"cgroup" {
+                for option in options.split(|byte| *byte == b',') {
+                    let place = match option {
+                        b"cpuacct" => &mut mounts.cpuacct,
+                        b"cpu" => &mut mounts.cpu,
+                        b"memory" => &mut mounts.memory,
+                        b"blkio" => &mut mounts.blkio,
+                        _ => continue,
+                    };
+                    place.get_or_insert_with(|| point.clone());
+                }
+            }
+        }
+        mounts
+    }
+
+    fn version_1(&self) -> [&Option<PathBuf>; 4] {
+        [&self.cpuacct, &self.cpu, &self.memory, &self.blkio]
+    }
+}
+
+/// One group's files, in either version.
+enum Files {
+    One(Box<VersionOne>),
+    Two(Box<VersionTwo>),
+}
+
+struct Group {
+    path: String,
+    files: Files,
+}
+
+struct CgroupSource {
+    groups: Watched<Group>,
+    reader: Reader,
+}
+
+fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
+    let groups = Watched::new(tree, find);
+    if groups.is_empty() {
+        return Err(Unavailable::new(
+            "no cgroup hierarchy with a CPU, memory or blkio controller is mounted",
+        )
+        .enable("mount -t cgroup2 none /sys/fs/cgroup"));
+    }
+    Ok(Box::new(CgroupSource {
+        groups,
+        reader: Reader::default(),
+    }))
+}
+
+fn find(tree: &Tree) -> Vec<Group> {
+    let mounts = Mounts::parse(&tree.text("proc/mounts").unwrap_or_default());
+    if mounts.version_1().iter().any(|point| point.is_some()) {
+        return group_paths(tree, mounts.version_1().into_iter().flatten())
+            .into_iter()
+            .filter_map(|path| {
+                let files = VersionOne::open(tree, &mounts, &path)?;
+                Some(Group {
+                    files: Files::One(Box::new(files)),
+                    path,
+                })
+            })
+            .collect();
+    }
+    let Some(unified) = &mounts.unified else {
+        return Vec::new();
+    };
+    group_paths(tree, std::iter::once(unified))
+        .into_iter()
+        .filter_map(|path| {
+            let files = VersionTwo::open(tree, &below(unified, &path))?;
+            Some(Group {
+                files: Files::Two(Box::new(files)),
+                path,
+            })
+        })
+        .collect()
+}
+
+fn below(point: &Path, path: &str) -> PathBuf {
+    point.join(path.trim_start_matches('/'))
+}
+
+/// Paths of groups that are in any of the hierarchies, breadth first, at most [`GROUPS`].
+fn group_paths<'p>(tree: &Tree, points: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
+    let mut points: Vec<&PathBuf> = points.collect();
+    points.sort();
+    points.dedup();
+    let mut paths: Vec<String> = Vec::new();
+    let mut waiting = VecDeque::from(["/".to_owned()]);
+    while let Some(path) = waiting.pop_front() {
+        if paths.len() == GROUPS {
+            tracing::warn!("only the {GROUPS} control groups nearest to the root are recorded");
+            break;
+        }
+        let mut children: Vec<String> = points
+            .iter()
+            .flat_map(|point| tree.directories(below(point, &path)))
+            .collect();
+        children.sort();
+        children.dedup();
+        let parent = path.trim_end_matches('/');
+        waiting.extend(children.iter().map(|child| format!("{parent}/{child}")));
+        paths.push(path);
+    }
+    paths
+}
+
+/// A group's files in the hierarchies of version 1.
+struct VersionOne {
+    usage: Option<TreeFile>,
+    user: Option<TreeFile>,
+    system: Option<TreeFile>,
+    throttling: Option<TreeFile>,
+    memory: Option<TreeFile>,
+    memory_peak: Option<TreeFile>,
+    io: Option<TreeFile>,
+    places: Places,
+}
+
+impl VersionOne {
+    fn open(tree: &Tree, mounts: &Mounts, path: &str) -> Option<Self> {
+        let file = |point: &Option<PathBuf>, name: &str| {
+            readable(tree, &below(point.as_ref()?, path).join(name)).ok()
+        };
+        let files = Self {
+            usage: file(&mounts.cpuacct, "cpuacct.usage"),
+            user: file(&mounts.cpuacct, "cpuacct.usage_user"),
+            system: file(&mounts.cpuacct, "cpuacct.usage_sys"),
+            throttling: file(&mounts.cpu, "cpu.stat"),
+            memory: file(&mounts.memory, "memory.usage_in_bytes"),
+            memory_peak: file(&mounts.memory, "memory.max_usage_in_bytes"),
+            io: file(&mounts.blkio, "blkio.throttle.io_service_bytes_recursive")
+                .or_else(|| file(&mounts.blkio, "blkio.throttle.io_service_bytes")),
+            places: Places::default(),
+        };
+        let any = files.usage.is_some()
+            || files.throttling.is_some()
+            || files.memory.is_some()
+            || files.io.is_some();
+        any.then_some(files)
+    }
+
+    fn read(&mut self, reader: &mut Reader) -> Values {
+        const THROTTLING: [&str; 2] = ["throttled_time", "nr_throttled"];
+        let mut throttling = [None; 2];
+        if let Some(text) = reader.text(&mut self.throttling) {
+            self.places.read(text, &THROTTLING, &mut throttling, plain);
+        }
+        let [read, written] = reader
+            .text(&mut self.io)
+            .map(blkio_bytes)
+            .unwrap_or_default();
+        [
+            reader.number(&mut self.usage),
+            reader.number(&mut self.user),
+            reader.number(&mut self.system),
+            throttling[0],
+            throttling[1],
+            reader.number(&mut self.memory),
+            reader.number(&mut self.memory_peak),
+            read,
+            written,
+        ]
+    }
+}
+
+/// Bytes read and written over all devices, from lines such as `254:0 Read 4096`.
+pub fn blkio_bytes(text: &[u8]) -> [Option<u64>; 2] {
+    let mut sums = [Some(0u64); 2];
+    for line in lines(text) {
+        let mut fields = words(line);
+        fields.pass(1);
+        let place = match fields.next() {
+            Some(b"Read") => 0,
+            Some(b"Write") => 1,
+            _ => continue,
+        };
+        sums[place] = add(sums[place], fields.number());
+    }
+    sums
+}
+
+fn add(sum: Option<u64>, value: Option<u64>) -> Option<u64> {
+    sum?.checked_add(value?)
+}
+
+/// A group's files in the one hierarchy of version 2.
+struct VersionTwo {
+    cpu: Option<TreeFile>,
+    memory: Option<TreeFile>,
+    memory_peak: Option<TreeFile>,
+    io: Option<TreeFile>,
+    places: Places,
+}
+
+impl VersionTwo {
+    fn open(tree: &Tree, directory: &Path) -> Option<Self> {
+        let file = |name: &str| readable(tree, &directory.join(name)).ok();
+        let files = Self {
+            cpu: file("cpu.stat"),
+            memory: file("memory.current"),
+            memory_peak: file("memory.peak"),
+            io: file("io.stat"),
+            places: Places::default(),
+        };
+        (files.cpu.is_some() || files.memory.is_some() || files.io.is_some()).then_some(files)
+    }
+
+    fn read(&mut self, reader: &mut Reader) -> Values {
+        const CPU: [&str; 5] = [
+            "usage_usec",
+            "user_usec",
+            "system_usec",
+            "throttled_usec",
+            "nr_throttled",
+        ];
+        let mut cpu = [None; 5];
+        if let Some(text) = reader.text(&mut self.cpu) {
+            self.places.read(text, &CPU, &mut cpu, plain);
+        }
+        let ns = |us: Option<u64>| us.and_then(|us| us.checked_mul(1000));
+        let [read, written] = reader.text(&mut self.io).map(io_bytes).unwrap_or_default();
+        [
+            ns(cpu[0]),
+            ns(cpu[1]),
+            ns(cpu[2]),
+            ns(cpu[3]),
+            cpu[4],
+            reader.number(&mut self.memory),
+            reader.number(&mut self.memory_peak),
+            read,
+            written,
+        ]
+    }
+}
+
+/// Bytes read and written over all devices, from lines such as `254:0 rbytes=1 wbytes=2 rios=3`.
+pub fn io_bytes(text: &[u8]) -> [Option<u64>; 2] {
+    let mut sums = [Some(0u64); 2];
+    for (_, fields) in lines(text).filter_map(key_value) {
+        for field in fields {
+            if let Some(bytes) = field.strip_prefix(b"rbytes=") {
+                sums[0] = add(sums[0], number(bytes));
+            } else if let Some(bytes) = field.strip_prefix(b"wbytes=") {
+                sums[1] = add(sums[1], number(bytes));
+            }
+        }
+    }
+    sums
+}
+
+impl Source for CgroupSource {
+    fn columns(&self) -> Vec<Column> {
+        COLUMNS.to_vec()
+    }
+
+    fn read(&mut self, tick: &Tick<'_>, table: &mut Table) -> io::Result<()> {
+        self.groups.for_each(tick.now_ns(), |group| {
+            let time_ns = tick.now_ns();
+            let values = match &mut group.files {
+                Files::One(files) => files.read(&mut self.reader),
+                Files::Two(files) => files.read(&mut self.reader),
+            };
+            if values.iter().all(Option::is_none) {
+                return false;
+            }
+            table
+                .row(time_ns)
+                .text(group.path.as_bytes())
+                .values(&values);
+            true
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::Bench;
+
+    #[test]
+    fn version_2() {
+        let mut bench = Bench::new(&[
+            ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
+            (
+                "sys/fs/cgroup/cpu.stat",
+                "usage_usec 10\nuser_usec 6\nsystem_usec 4\n",
+            ),
+            (
+                "sys/fs/cgroup/web.slice/cpu.stat",
+                "usage_usec 5\nuser_usec 3\nsystem_usec 2\nnr_periods 9\nnr_throttled 7\nthrottled_usec 8\n",
+            ),
+            ("sys/fs/cgroup/web.slice/memory.current", "4096\n"),
+            ("sys/fs/cgroup/web.slice/memory.peak", "8192\n"),
+            (
+                "sys/fs/cgroup/web.slice/io.stat",
+                "254:0 rbytes=1 wbytes=2 rios=3\n253:0 rbytes=10 wbytes=20\n",
+            ),
+        ]);
+        bench.open(&DEFINITION).expect("there are groups");
+        assert_eq!(
+            bench.tick(),
+            [
+                "/ 10000 6000 4000 - - - - - -",
+                "/web.slice 5000 3000 2000 8000 7 4096 8192 11 22"
+            ]
+        );
+        bench.remove("sys/fs/cgroup/web.slice");
+        bench.write("sys/fs/cgroup/db.slice/memory.current", "1\n");
+        assert_eq!(bench.tick().len(), 1);
+        assert_eq!(
+            bench.tick(),
+            [
+                "/ 10000 6000 4000 - - - - - -",
+                "/db.slice - - - - - 1 - - -"
+            ]
+        );
+    }
+
+    #[test]
+    fn version_1_joins_its_hierarchies_by_path() {
+        let mut bench = Bench::new(&[
+            (
+                "proc/mounts",
+                "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
+                 cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
+                 cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n\
+                 cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n",
+            ),
+            ("sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage", "5\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage_user", "3\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage_sys", "2\n"),
+            (
+                "sys/fs/cgroup/cpu,cpuacct/a/cpu.stat",
+                "nr_periods 1\nnr_throttled 2\nthrottled_time 3\n",
+            ),
+            ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "7\n"),
+            ("sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "8\n"),
+            (
+                "sys/fs/cgroup/blkio/a/blkio.throttle.io_service_bytes",
+                "254:0 Read 1\n254:0 Write 2\n254:0 Total 3\nTotal 3\n",
+            ),
+        ]);
+        bench.open(&DEFINITION).expect("there are groups");
+        assert_eq!(
+            bench.tick(),
+            ["/a 5 3 2 3 2 7 - 1 2", "/a/b - - - - - 8 - - -"]
+        );
+    }
+
+    #[test]
+    fn a_machine_with_too_many_groups_is_bounded_and_the_nearest_are_kept() {
+        let mut bench = Bench::new(&[("proc/mounts", "none /c cgroup2 rw 0 0\n")]);
+        for group in 0..200 {
+            bench.write(&format!("c/group{group}/cpu.stat"), "usage_usec 1\n");
+            bench.write(&format!("c/group{group}/deep/cpu.stat"), "usage_usec 1\n");
+        }
+        bench.open(&DEFINITION).expect("there are groups");
+        let rows = bench.tick();
+        assert_eq!(
+            rows.len(),
+            GROUPS - 1,
+            "all but the root, which has no files"
+        );
+        assert!(rows.iter().all(|row| !row.contains("deep")));
+    }
+
+    #[test]
+    fn no_hierarchy_is_told() {
+        assert!(
+            Bench::new(&[("proc/mounts", "proc /proc proc rw 0 0\n")])
+                .refusal(&DEFINITION)
+                .starts_with("no cgroup hierarchy")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_do_no_harm(text: Vec<u8>, lines in "([a-z]+ /[a-z] cgroup2? [a-z,]+\n){0,3}") {
+            Mounts::parse(&text);
+            Mounts::parse(lines.as_bytes());
+            blkio_bytes(&text);
+            io_bytes(&text);
+        }
+    }
+}
