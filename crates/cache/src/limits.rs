@@ -1,0 +1,120 @@
+//! Whether the cgroup leaves room for the cache: a server that would be killed half full is refused at its start.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::CacheError;
+
+/// Limits at least this large mean "unlimited" in cgroup v1.
+const UNLIMITED_BYTES: u64 = 1 << 60;
+
+/// Refuses a cache that is larger than what the cgroup of this process allows.
+pub fn check_cgroup(memory_bytes: u64) -> Result<(), CacheError> {
+    match least_limit(Path::new("/")) {
+        Some((allowed_bytes, source_path)) if memory_bytes > allowed_bytes => {
+            Err(CacheError::CgroupTooSmall {
+                memory_bytes,
+                allowed_bytes,
+                source_path,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The least memory limit of this process's cgroups and their parents, v1 or v2, below `root`.
+fn least_limit(root: &Path) -> Option<(u64, PathBuf)> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let mut least = None;
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let (bases, file): (&[&str], _) = match controllers {
+            "" => (&["sys/fs/cgroup", "sys/fs/cgroup/unified"], "memory.max"),
+            names if names.split(',').any(|name| name == "memory") => {
+                (&["sys/fs/cgroup/memory"], "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        for base in bases {
+            let base = root.join(base);
+            let folder = base.join(group.trim_start_matches('/'));
+            // In a container the path may be the host's while the mount shows only our own group.
+            let folder = if folder.is_dir() {
+                folder
+            } else {
+                base.clone()
+            };
+            for folder in folder
+                .ancestors()
+                .take_while(|folder| folder.starts_with(&base))
+            {
+                let path = folder.join(file);
+                let limit = fs::read_to_string(&path)
+                    .ok()
+                    .and_then(|text| text.trim().parse::<u64>().ok());
+                if let Some(limit) = limit.filter(|&limit| limit < UNLIMITED_BYTES)
+                    && least.as_ref().is_none_or(|(other, _)| limit < *other)
+                {
+                    least = Some((limit, path));
+                }
+            }
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    fn limit(files: &[(&str, &str)]) -> Option<u64> {
+        least_limit(tree(files).path()).map(|(limit, _)| limit)
+    }
+
+    #[test]
+    fn version_2_takes_the_least_of_the_ancestors() {
+        let files = [
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+            ("sys/fs/cgroup/a/memory.max", "1000\n"),
+        ];
+        assert_eq!(limit(&files), Some(1000));
+    }
+
+    #[test]
+    fn version_1_has_its_own_mount_and_its_own_unlimited() {
+        let files = [
+            ("proc/self/cgroup", "5:cpu:/x\n4:memory:/c\n0::/\n"),
+            (
+                "sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            ("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "2000\n"),
+        ];
+        assert_eq!(limit(&files), Some(2000));
+        assert_eq!(limit(&files[..2]), None);
+    }
+
+    #[test]
+    fn a_container_sees_its_own_group_at_the_top() {
+        let files = [
+            ("proc/self/cgroup", "0::/host/path\n"),
+            ("sys/fs/cgroup/memory.max", "3000\n"),
+        ];
+        assert_eq!(limit(&files), Some(3000));
+        assert_eq!(limit(&[]), None);
+    }
+}

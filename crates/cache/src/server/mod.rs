@@ -1,0 +1,377 @@
+//! The server: a listener that hands connections to fast threads in turn, the fast threads, the slow threads,
+//! and the statistics file.
+//!
+//! Invariants: at most `max_connections` are open; SIGINT or SIGTERM ends every thread and writes the last
+//! line of statistics before `run` returns.
+
+mod epoll;
+mod table;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use steelyard_record::monotonic_ns;
+
+use crate::CacheError;
+use crate::clock;
+use crate::counters::Counters;
+use crate::delay::Delay;
+use crate::mailbox::Mailbox;
+use crate::object::Objects;
+use crate::protocol;
+use crate::report::{Reporter, Shown};
+use crate::slow::{SlowQueue, SlowThread};
+use crate::store::{Store, least_memory_bytes};
+
+/// Misses that may wait for each slow thread.
+const WAITING_PER_SLOW_THREAD: usize = 64;
+
+/// The read-through half of a server.
+#[derive(Debug)]
+pub struct ReadThrough {
+    /// Slow threads.
+    pub slow_threads: usize,
+    /// What the backend holds.
+    pub objects: Objects,
+    /// How long it takes.
+    pub delay: Delay,
+    /// Seed of the delays.
+    pub seed: u64,
+}
+
+/// A file of statistics.
+#[derive(Debug)]
+pub struct StatsFile {
+    /// Where.
+    pub path: PathBuf,
+    /// How often a line is added.
+    pub interval: Duration,
+}
+
+/// What a server is to do.
+#[derive(Debug)]
+pub struct Settings {
+    /// Address and port, 0 for a free one.
+    pub listen: String,
+    /// Threads that own connections.
+    pub fast_threads: usize,
+    /// Bound on stored bytes.
+    pub memory_bytes: u64,
+    /// Longest value.
+    pub max_value_bytes: usize,
+    /// Most open connections.
+    pub max_connections: usize,
+    /// Fill misses; None: look-aside.
+    pub read_through: Option<ReadThrough>,
+    /// Where statistics go.
+    pub stats_file: Option<StatsFile>,
+}
+
+/// What one fast thread works with.
+#[derive(Debug)]
+pub(crate) struct FastThread {
+    number: usize,
+    store: Arc<Store>,
+    counters: Arc<Counters>,
+    mailbox: Arc<Mailbox>,
+    slow: Option<Arc<SlowQueue>>,
+    reporter: Arc<Reporter>,
+    stop: Arc<AtomicBool>,
+}
+
+/// A server that listens and has its memory reserved, but serves nobody yet.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    listener: TcpListener,
+    signals: OwnedFd,
+    store: Arc<Store>,
+    stats: Option<File>,
+}
+
+impl Server {
+    /// Checks the settings against the machine, listens, and opens the statistics file.
+    ///
+    /// From here on SIGINT and SIGTERM are blocked in this thread and those it starts: `run` reads them.
+    pub fn new(settings: Settings) -> Result<Self, CacheError> {
+        let least_bytes = least_memory_bytes(settings.max_value_bytes);
+        if settings.memory_bytes < least_bytes {
+            return Err(CacheError::MemoryTooSmall {
+                memory_bytes: settings.memory_bytes,
+                least_bytes,
+                max_value_bytes: settings.max_value_bytes,
+            });
+        }
+        crate::limits::check_cgroup(settings.memory_bytes)?;
+        let listener =
+            TcpListener::bind(&settings.listen).map_err(|source| CacheError::Listen {
+                address: settings.listen.clone(),
+                source,
+            })?;
+        listener
+            .set_nonblocking(true)
+            .map_err(CacheError::system("fcntl"))?;
+        let stats = match &settings.stats_file {
+            Some(file) => {
+                Some(
+                    File::create(&file.path).map_err(|source| CacheError::StatsFile {
+                        path: file.path.clone(),
+                        source,
+                    })?,
+                )
+            }
+            None => None,
+        };
+        let threads =
+            settings.fast_threads + settings.read_through.as_ref().map_or(0, |r| r.slow_threads);
+        let store = Store::new(settings.memory_bytes, settings.max_value_bytes, threads)
+            .map_err(CacheError::system("reserving memory"))?;
+        Ok(Self {
+            listener,
+            signals: block_signals().map_err(CacheError::system("signalfd"))?,
+            store: Arc::new(store),
+            stats,
+            settings,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Result<SocketAddr, CacheError> {
+        self.listener
+            .local_addr()
+            .map_err(CacheError::system("getsockname"))
+    }
+
+    /// Serves until SIGINT or SIGTERM.
+    pub fn run(self) -> Result<(), CacheError> {
+        let mailboxes = (0..self.settings.fast_threads)
+            .map(|_| Mailbox::new().map(Arc::new))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(CacheError::system("eventfd"))?;
+        let counters: Vec<Arc<Counters>> = mailboxes.iter().map(|_| Arc::default()).collect();
+        let read_through = self.settings.read_through.as_ref();
+        let slow_threads = read_through.map_or(0, |read_through| read_through.slow_threads);
+        let slow = read_through.map(|_| {
+            let capacity = slow_threads * WAITING_PER_SLOW_THREAD;
+            Arc::new(SlowQueue::new(capacity, slow_threads, mailboxes.clone()))
+        });
+        let shown = Shown {
+            port: self.address()?.port(),
+            max_connections: self.settings.max_connections,
+            fast_threads: self.settings.fast_threads,
+            slow_threads,
+            mode: if slow.is_some() {
+                "read-through"
+            } else {
+                "look-aside"
+            },
+            io: "epoll",
+        };
+        let reporter = Arc::new(Reporter::new(counters.clone(), shown));
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+        for (number, (mailbox, counters)) in mailboxes.iter().zip(counters).enumerate() {
+            let thread = FastThread {
+                number,
+                store: self.store.clone(),
+                counters,
+                mailbox: mailbox.clone(),
+                slow: slow.clone(),
+                reporter: reporter.clone(),
+                stop: stop.clone(),
+            };
+            threads.push(start(&reporter, "fast", number, move || {
+                if let Err(error) = epoll::run(&thread) {
+                    tracing::error!("fast thread {}: {error}", thread.number);
+                }
+            })?);
+        }
+        if let (Some(read_through), Some(queue)) = (read_through, &slow) {
+            for number in 0..slow_threads {
+                let thread = SlowThread {
+                    queue: queue.clone(),
+                    store: self.store.clone(),
+                    objects: read_through.objects.clone(),
+                    delay: read_through.delay,
+                    seed: read_through.seed,
+                    number,
+                    now_s: clock::now_s,
+                };
+                threads.push(start(&reporter, "slow", number, move || thread.run())?);
+            }
+        }
+        let result = self.accept(&mailboxes, &reporter, slow.as_deref());
+        stop.store(true, Relaxed);
+        for mailbox in &mailboxes {
+            mailbox.wake();
+        }
+        if let Some(slow) = &slow {
+            slow.stop();
+        }
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the server has panicked");
+            }
+        }
+        result.and_then(|()| self.write_stats(&reporter, slow.as_deref()))
+    }
+
+    /// Accepts connections and writes statistics until a signal comes.
+    fn accept(
+        &self,
+        mailboxes: &[Arc<Mailbox>],
+        reporter: &Reporter,
+        slow: Option<&SlowQueue>,
+    ) -> Result<(), CacheError> {
+        let interval_ns = match &self.settings.stats_file {
+            Some(file) => file.interval.as_nanos().max(1) as u64,
+            None => u64::MAX,
+        };
+        let mut due_ns = monotonic_ns().saturating_add(interval_ns);
+        let mut turn = 0;
+        loop {
+            let wait_ms = due_ns
+                .saturating_sub(monotonic_ns())
+                .div_ceil(1_000_000)
+                .min(3_600_000);
+            let (listening, signalled) = self.poll(wait_ms as i32)?;
+            if signalled {
+                return Ok(());
+            }
+            if listening {
+                self.accept_all(mailboxes, reporter, &mut turn);
+            }
+            let now_ns = monotonic_ns();
+            if now_ns >= due_ns {
+                self.write_stats(reporter, slow)?;
+                // Lines stay on the grid of the interval; a line that is late does not move the rest.
+                due_ns += (now_ns - due_ns) / interval_ns * interval_ns + interval_ns;
+            }
+        }
+    }
+
+    fn poll(&self, wait_ms: i32) -> Result<(bool, bool), CacheError> {
+        let entry = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut entries = [
+            entry(self.listener.as_raw_fd()),
+            entry(self.signals.as_raw_fd()),
+        ];
+        // SAFETY: the pointer and the length describe `entries`.
+        let status = unsafe { libc::poll(entries.as_mut_ptr(), 2, wait_ms) };
+        if status < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(CacheError::system("poll")(error));
+            }
+        }
+        Ok((entries[0].revents != 0, entries[1].revents != 0))
+    }
+
+    fn accept_all(&self, mailboxes: &[Arc<Mailbox>], reporter: &Reporter, turn: &mut usize) {
+        loop {
+            match self.listener.accept() {
+                Ok((socket, _)) => self.admit(socket, mailboxes, reporter, turn),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => {}
+                Err(error) => {
+                    // Out of descriptors: the backlog waits until some connection closes.
+                    tracing::warn!("accept: {error}");
+                    thread::sleep(Duration::from_millis(10));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        mut socket: TcpStream,
+        mailboxes: &[Arc<Mailbox>],
+        reporter: &Reporter,
+        turn: &mut usize,
+    ) {
+        reporter.connections_total.fetch_add(1, Relaxed);
+        if reporter.connections.load(Relaxed) >= self.settings.max_connections as u64 {
+            reporter.connections_refused.fetch_add(1, Relaxed);
+            // A client that is already gone need not be told.
+            let _ = socket.write_all(protocol::TOO_MANY_CONNECTIONS);
+            return;
+        }
+        if socket
+            .set_nonblocking(true)
+            .and_then(|()| socket.set_nodelay(true))
+            .is_err()
+        {
+            return;
+        }
+        reporter.connections.fetch_add(1, Relaxed);
+        mailboxes[*turn % mailboxes.len()].post_socket(socket.into());
+        *turn += 1;
+    }
+
+    fn write_stats(&self, reporter: &Reporter, slow: Option<&SlowQueue>) -> Result<(), CacheError> {
+        let (Some(mut file), Some(settings)) = (self.stats.as_ref(), &self.settings.stats_file)
+        else {
+            return Ok(());
+        };
+        let mut line = serde_json::to_vec(&reporter.record(&self.store, slow))
+            .expect("a record of numbers and strings is JSON");
+        line.push(b'\n');
+        // One write for a line, so that a reader never sees half of one.
+        file.write_all(&line)
+            .map_err(|source| CacheError::StatsFile {
+                path: settings.path.clone(),
+                source,
+            })
+    }
+}
+
+fn start(
+    reporter: &Arc<Reporter>,
+    kind: &'static str,
+    number: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<thread::JoinHandle<()>, CacheError> {
+    let name = format!("{kind}-{number}");
+    let reporter = reporter.clone();
+    thread::Builder::new()
+        .name(name.clone())
+        .stack_size(256 * 1024)
+        .spawn(move || {
+            reporter.enter(name, kind);
+            body();
+        })
+        .map_err(CacheError::system("starting a thread"))
+}
+
+/// Blocks SIGINT and SIGTERM and returns a descriptor that becomes readable when one comes.
+fn block_signals() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by sigemptyset before it is used, and outlives the calls.
+    let raw = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGINT);
+        libc::sigaddset(&mut set, libc::SIGTERM);
+        let status = libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        if status != 0 {
+            return Err(io::Error::from_raw_os_error(status));
+        }
+        libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+    };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}

@@ -1,0 +1,178 @@
+//! `steelyard-cache`: TaoBench's read-through cache, behind the memcached text protocol.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use steelyard::{Exit, Failure, args};
+use steelyard_cache::{
+    CacheError, Delay, Objects, ReadThrough, Server, Settings, Sizes, StatsFile,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// A miss is filled from the simulated backend, as TaoBench does.
+    ReadThrough,
+    /// A miss is a miss, exactly as memcached.
+    LookAside,
+}
+
+/// A cache server that speaks memcached's text protocol.
+#[derive(Debug, Parser)]
+#[command(name = "steelyard-cache", version)]
+struct Arguments {
+    /// Address and port to listen on; port 0 picks a free one
+    #[arg(long, default_value = "127.0.0.1:11211")]
+    listen: String,
+    /// Threads that own connections and answer hits
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    fast_threads: u16,
+    /// Threads that fill misses in read-through mode [default: 3 for each fast thread]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    slow_threads: Option<u16>,
+    /// Bound on stored bytes: keys, values and all that is kept with them
+    #[arg(long, default_value = "64MiB", value_parser = args::bytes)]
+    memory: u64,
+    /// What a miss is
+    #[arg(long, value_enum, default_value_t = Mode::LookAside)]
+    mode: Mode,
+    /// Open connections at most; more are refused with memcached's line
+    #[arg(long, default_value_t = 16_384)]
+    max_connections: usize,
+    /// Longest value
+    #[arg(long, default_value = "1MiB", value_parser = args::bytes)]
+    max_value_size: u64,
+    /// Seed of objects and delays
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Delay of the simulated backend: none, constant:50us, exponential:MEAN or lognormal:MEDIAN:SIGMA
+    #[arg(long, default_value = "none")]
+    backend_delay: Delay,
+    /// File with the distribution of object sizes [default: 326 bytes each]
+    #[arg(long)]
+    object_sizes: Option<PathBuf>,
+    /// Size of an object after compression over its size before, above 0 and at most 1
+    #[arg(long, default_value_t = 0.5, value_parser = ratio)]
+    compressibility: f64,
+    // `Vec` by its path, because clap takes a bare one for an option that is given several times.
+    /// CPUs to run on, such as 0-3,8
+    #[arg(long, value_parser = args::cpu_list)]
+    cpus: Option<std::vec::Vec<usize>>,
+    /// File that gets a line of statistics each interval and one at the end
+    #[arg(long)]
+    stats_out: Option<PathBuf>,
+    /// Time between lines of statistics
+    #[arg(long, default_value = "1s", value_parser = args::duration)]
+    stats_interval: Duration,
+    /// End when the parent process ends
+    #[arg(long, hide = true)]
+    die_with_parent: bool,
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
+        _ => Err(format!("{text:?} is not above 0 and at most 1")),
+    }
+}
+
+/// The mean of TaoBench's objects.
+const OBJECT_BYTES: usize = 326;
+
+fn failure(error: CacheError) -> Failure {
+    let (exit, hint) = match &error {
+        CacheError::Listen { .. } => (
+            Exit::Environment,
+            "stop what listens there, or pass --listen 127.0.0.1:0 for a free port",
+        ),
+        CacheError::MemoryTooSmall { .. } => {
+            (Exit::Usage, "raise --memory or lower --max-value-size")
+        }
+        CacheError::CgroupTooSmall { .. } => {
+            (Exit::Environment, "lower --memory or raise that limit")
+        }
+        CacheError::ObjectSizes { .. } => (
+            Exit::Usage,
+            "pass a file such as data/tao/object-sizes.json",
+        ),
+        CacheError::System { .. } => (Exit::Environment, "see ulimit -a and the kernel's settings"),
+        CacheError::StatsFile { .. } => (Exit::Failed, "see --stats-out"),
+    };
+    Failure::new(exit, error).hint(hint)
+}
+
+fn settings(arguments: Arguments) -> Result<Settings, Failure> {
+    let read_through = match arguments.mode {
+        Mode::LookAside => None,
+        Mode::ReadThrough => {
+            let sizes = match &arguments.object_sizes {
+                Some(path) => Sizes::read(path).map_err(failure)?,
+                None => Sizes::constant(OBJECT_BYTES),
+            };
+            let objects = Objects::new(sizes, arguments.compressibility, arguments.seed);
+            if objects.largest_bytes() as u64 > arguments.max_value_size {
+                let error = anyhow::anyhow!(
+                    "objects of up to {} bytes do not fit into values of {} bytes",
+                    objects.largest_bytes(),
+                    arguments.max_value_size
+                );
+                return Err(Failure::new(Exit::Usage, error).hint("raise --max-value-size"));
+            }
+            let slow_threads = arguments.slow_threads.unwrap_or(3 * arguments.fast_threads);
+            Some(ReadThrough {
+                slow_threads: usize::from(slow_threads),
+                objects,
+                delay: arguments.backend_delay,
+                seed: arguments.seed,
+            })
+        }
+    };
+    Ok(Settings {
+        listen: arguments.listen,
+        fast_threads: usize::from(arguments.fast_threads),
+        memory_bytes: arguments.memory,
+        max_value_bytes: arguments.max_value_size as usize,
+        max_connections: arguments.max_connections,
+        read_through,
+        stats_file: arguments.stats_out.map(|path| StatsFile {
+            path,
+            interval: arguments.stats_interval,
+        }),
+    })
+}
+
+fn body(arguments: Arguments) -> Result<Exit, Failure> {
+    if arguments.die_with_parent {
+        // SAFETY: getppid has no preconditions.
+        let parent = unsafe { libc::getppid() };
+        steelyard_launch::die_with_parent(libc::SIGKILL, parent)?;
+    }
+    if let Some(cpus) = &arguments.cpus {
+        steelyard_launch::pin_to_cpus(cpus).map_err(|error| {
+            Failure::new(
+                Exit::Environment,
+                anyhow::anyhow!("cannot run on CPUs {cpus:?}: {error}"),
+            )
+            .hint("see which are online in /sys/devices/system/cpu/online")
+        })?;
+    }
+    let server = Server::new(settings(arguments)?).map_err(failure)?;
+    let ready = serde_json::json!({
+        "event": "ready",
+        "listen": server.address().map_err(failure)?.to_string(),
+        "pid": std::process::id(),
+        "monotonic_ns": steelyard_record::monotonic_ns(),
+    });
+    let mut stdout = std::io::stdout();
+    // Nobody may be reading: the server serves all the same.
+    let _ = writeln!(stdout, "{ready}").and_then(|()| stdout.flush());
+    server.run().map_err(failure)?;
+    Ok(Exit::Ok)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    steelyard::run("steelyard-cache", || body(arguments))
+}
