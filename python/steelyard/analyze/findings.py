@@ -78,6 +78,16 @@ def _percent(ratio: float) -> str:
     return f"{ratio * 100:.1f} %" if ratio < 0.1 else f"{ratio * 100:.0f} %"
 
 
+def _time(ns: float) -> str:
+    """Write a time span.
+
+    >>> _time(95_000), _time(3.1e6)
+    ('95 µs', '3.1 ms')
+    """
+    size, unit = next((pair for pair in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")) if ns >= pair[0]), (1.0, "ns"))
+    return f"{ns / size:.3g} {unit}"
+
+
 def _above(quantity: Quantity | None, bound: float) -> bool:
     return quantity is not None and quantity.value is not None and quantity.value >= bound
 
@@ -186,7 +196,7 @@ def _slow_queue(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         "slow-queue",
-        f"A miss waits {wait / 1e6:.3g} ms for a slow thread that needs {service / 1e6:.3g} ms for it:"
+        f"A miss waits {_time(wait)} for a slow thread that needs {_time(service)} for it:"
         " the slow pool is the tail of the latency.",
         (
             Evidence("mean wait for a slow thread", wait, "ns", service),

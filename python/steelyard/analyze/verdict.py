@@ -227,9 +227,7 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
         "foreign-load",
         found.foreign_ratio,
         FOREIGN_RATIO,
-        lambda value: (
-            f"processes outside the run used {value:.1%} of the used CPUs' time{names}"
-        ),
+        lambda value: f"processes outside the run used {value:.1%} of the used CPUs' time{names}",
         found.reasons.get("foreign") or found.reasons.get("cpu"),
     )
     yield from _throttling(evidence, found)

@@ -143,16 +143,3 @@ def moment(realtime_ns: int) -> str:
     '2025-11-21 04:40:00 UTC'
     """
     return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def words(name: str) -> str:
-    """Return a field's name as words, without the unit that its value carries.
-
-    >>> words("response_p99_ns"), words("hit_ratio"), words("requests_per_s")
-    ('response p99', 'hit ratio', 'requests')
-    """
-    for ending in ("_per_s", "_bytes", "_ns", "_hz"):
-        if name.endswith(ending) and name != ending[1:]:
-            name = name[: -len(ending)]
-            break
-    return name.replace("_", " ").replace("p999", "p99.9").replace("p9999", "p99.99")

@@ -133,13 +133,9 @@ def gather(folder: Path, *, score: Score | None = None, headline: Sequence[str] 
     """
     run = read_run(folder)
     lacking: list[Lack] = []
-    machine = _read(Machine, folder, _paths(run, "machine", "machine.json")[0], lacking, "machine inventory")
-    loads = tuple(
-        load
-        for name in _paths(run, "load", "load.json")
-        if name.endswith(".json") and (load := _read(LoadResult, folder, name, lacking, "load result"))
-    )
-    stats = _cache_stats(run, folder, lacking)
+    machine = _read(Machine, folder, "machine.json", lacking, "machine inventory")
+    loads = _loads(folder, lacking)
+    stats = _cache_stats(folder, lacking)
     recording = _open(folder, lacking)
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     try:
@@ -213,17 +209,8 @@ def siblings_of(folder: Path, run: Run) -> tuple[Sibling, ...]:
     return tuple(sorted(found, key=lambda sibling: (sibling.run.series.index, sibling.run.run_id)))
 
 
-def _paths(run: Run, role: str, default: str) -> list[str]:
-    """Return the files that the run names for ``role`` (``role``, ``role_2`` ...), inside its folder only."""
-    named = [
-        path
-        for name, path in run.artifacts.items()
-        if name.rstrip("0123456789").rstrip("_-.") == role and _inside(path)
-    ]
-    return named or [default]
-
-
 def _inside(path: str) -> bool:
+    """Return whether a path named by a record stays within the run's folder."""
     parts = Path(path)
     return not parts.is_absolute() and ".." not in parts.parts
 
@@ -236,9 +223,18 @@ def _read(model: type[R], folder: Path, name: str, lacking: list[Lack], what: st
         return None
 
 
-def _cache_stats(run: Run, folder: Path, lacking: list[Lack]) -> tuple[tuple[CacheStats, ...], ...]:
+def _loads(folder: Path, lacking: list[Lack]) -> tuple[LoadResult, ...]:
+    """Return the whole result where there is one, else those of the single generators."""
+    # Several generators leave load-0.json and so on; the benchmark merges them into load.json at its end.
+    parts = sorted(path.name for path in folder.glob("load-*.json"))
+    names = ["load.json"] if (folder / "load.json").exists() or not parts else parts
+    found = (_read(LoadResult, folder, name, lacking, "load result") for name in names)
+    return tuple(load for load in found if load is not None)
+
+
+def _cache_stats(folder: Path, lacking: list[Lack]) -> tuple[tuple[CacheStats, ...], ...]:
     found = []
-    for name in _paths(run, "cache_stats", "cache-stats.jsonl"):
+    for name in sorted(path.name for path in folder.glob("cache-stats*.jsonl")) or ["cache-stats.jsonl"]:
         try:
             found.append(tuple(read_lines(CacheStats, folder / name)))
         except SteelyardError as error:

@@ -16,6 +16,7 @@ from steelyard.report import format as fmt
 from steelyard.report.chart import Chart
 from steelyard.report.machine_charts import cpu_charts, machine_charts
 from steelyard.report.machine_table import machine_groups, machine_line
+from steelyard.report.metrics import metric_name, metric_text, metric_unit
 from steelyard.report.model import ReportData, Score
 from steelyard.report.workload_charts import percentile_chart, workload_charts
 from steelyard.stats.intervals import median_interval
@@ -134,31 +135,25 @@ def _check(check: Check) -> dict[str, str]:
     }
 
 
-def metric_text(name: str, metric: Metric) -> str:
-    """Return a metric's value for people; names tell ratios from counts, both of which have unit 1.
-
-    >>> metric_text("hit_ratio", Metric(value=0.5, unit="1"))[:2]
-    '50'
-    """
-    return fmt.quantity(metric.value, _unit(name, metric))
-
-
-def _unit(name: str, metric: Metric) -> str:
-    return "ratio" if metric.unit == "1" and name.endswith("_ratio") else metric.unit
-
-
 def _metric(name: str, metric: Metric) -> Figure:
     note = metric.missing or {"higher": "more is better", "lower": "less is better"}.get(
         metric.better or "", ""
     )
     return Figure(
-        fmt.words(name), metric_text(name, metric), f"{name} = {fmt.raw(metric.value, metric.unit)}", note
+        metric_name(name), metric_text(name, metric), f"{name} = {fmt.raw(metric.value, metric.unit)}", note
     )
 
 
 def _headline(data: ReportData) -> Figure | None:
+    """Return the first metric with its figure and its noun apart, so that the figure can stand out."""
     name = data.headline[0] if data.headline else None
-    return _metric(name, data.run.metrics[name]) if name in data.run.metrics and name else None
+    if name is None or name not in data.run.metrics:
+        return None
+    metric = data.run.metrics[name]
+    text, raw = metric_text(name, metric), _metric(name, metric).raw
+    if metric.unit == "1/s" and text.endswith("/s"):
+        return Figure(f"{metric_name(name)}/s", text.removesuffix("/s"), raw)
+    return Figure(metric_name(name), text, raw)
 
 
 def _tiles(data: ReportData) -> list[Figure]:
@@ -174,7 +169,7 @@ def _score(score: Score | None) -> dict[str, str] | None:
         "text": f"{fmt.significant(score.ratio)}×",
         "raw": repr(score.ratio),
         "baseline": score.baseline,
-        "metric": fmt.words(score.metric),
+        "metric": metric_name(score.metric),
         "provenance": score.provenance,
     }
 
@@ -396,7 +391,7 @@ def _repeats(data: ReportData) -> dict[str, Any] | None:
     return {
         "rows": rows,
         "count": data.run.series.count,
-        "metric": fmt.words(name) if name else "",
+        "metric": metric_name(name) if name else "",
         "summary": _repeats_summary(data.run, name, values),
     }
 
@@ -404,7 +399,7 @@ def _repeats(data: ReportData) -> dict[str, Any] | None:
 def _repeats_summary(run: Run, name: str | None, values: list[float]) -> str:
     if name is None or len(values) < 2:
         return "Fewer than two repeats have a result: nothing can be said about the spread."
-    unit = _unit(name, run.metrics[name]) if name in run.metrics else None
+    unit = metric_unit(name, run.metrics[name]) if name in run.metrics else None
     found = median_interval(values)
     text = f"Median {fmt.quantity(found.median, unit)}"
     if found.low is not None and found.high is not None:

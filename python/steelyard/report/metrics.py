@@ -1,0 +1,59 @@
+"""Names and values of metrics for people.
+
+In: a metric's name and record. Out: text. The name's ending tells what the unit alone does not: both counts
+and ratios have unit ``1``.
+"""
+
+from steelyard.records import Metric
+from steelyard.report import format as fmt
+
+_ABBREVIATIONS = {"cpu": "CPU", "rss": "resident", "p999": "p99.9", "p9999": "p99.99", "psi": "PSI"}
+_UNIT_ENDINGS = ("_per_s", "_bytes", "_ns", "_hz", "_s", "_w")
+
+
+def metric_name(name: str) -> str:
+    """Return a metric's name as words, without the unit that its value carries.
+
+    >>> metric_name("response_p999_ns"), metric_name("hit_ratio"), metric_name("server_cpu_user_ratio")
+    ('response p99.9', 'hit ratio', 'server CPU user')
+    >>> metric_name("requests_per_s"), metric_name("requests_per_server_cpu_s")
+    ('requests', 'requests per server CPU-second')
+    >>> metric_name("network_sent_bytes_per_s")
+    'network sent'
+    """
+    if name.endswith("_cpu_s"):
+        return f"{metric_name(name.removesuffix('_cpu_s'))} CPU-second"
+    stem = name
+    while ending := next((end for end in _UNIT_ENDINGS if stem.endswith(end)), None):
+        stem = stem.removesuffix(ending)
+    if "_cpu_" in stem:
+        stem = stem.removesuffix("_ratio")
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in (stem or name).split("_"))
+
+
+def metric_unit(name: str, metric: Metric) -> str:
+    """Return the unit to format with."""
+    return "ratio" if metric.unit == "1" and name.endswith("_ratio") else metric.unit
+
+
+def metric_text(name: str, metric: Metric) -> str:
+    """Return a metric's value.
+
+    >>> fmt.plain(metric_text("hit_ratio", Metric(value=0.5, unit="1")))
+    '50.0 %'
+    """
+    return fmt.quantity(metric.value, metric_unit(name, metric))
+
+
+def headline_text(name: str, metric: Metric) -> str:
+    """Return a metric's value with its noun, for a line or a heading of its own.
+
+    >>> fmt.plain(headline_text("requests_per_s", Metric(value=120345, unit="1/s")))
+    '120 k requests/s'
+    >>> fmt.plain(headline_text("response_p99_ns", Metric(value=464000, unit="ns")))
+    'response p99 464 µs'
+    """
+    text = metric_text(name, metric)
+    if metric.unit == "1/s" and text.endswith("/s"):
+        return f"{text.removesuffix('/s')} {metric_name(name)}/s"
+    return f"{metric_name(name)} {text}"

@@ -1,0 +1,196 @@
+"""A run, or several repeats of one, in the terminal.
+
+In: records and what was derived from them. Out: renderables for a `rich` console, which minds the width, a
+pipe and ``NO_COLOR``. Every text from outside is a `Text`, never markup, and loses its control characters.
+
+Not here: printing.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.analyze import Finding
+from steelyard.records import Check, Level, Run, RunStatus
+from steelyard.report import format as fmt
+from steelyard.report.metrics import headline_text, metric_name, metric_text, metric_unit
+from steelyard.report.model import Score, headline_of
+from steelyard.stats.intervals import median_interval
+
+_METRICS_AT_MOST = 14
+_FINDINGS_AT_MOST = 4
+_STYLES = {Level.VALID: "bold green", Level.SUSPECT: "bold yellow", Level.INVALID: "bold red"}
+
+
+def run_summary(
+    run: Run,
+    *,
+    score: Score | None = None,
+    findings: Sequence[Finding] = (),
+    report_path: Path | None = None,
+    headline: Sequence[str] = (),
+) -> RenderableType:
+    """Return one run: headline, verdict with reasons, score, metrics, findings, and where the report is.
+
+    ``headline`` names the metrics to show first; by default the first of which more is better leads.
+    """
+    names = tuple(name for name in headline if name in run.metrics) or headline_of(run)
+    parts: list[RenderableType] = [_title(run)]
+    parts += _state(run) if run.status is not RunStatus.COMPLETE else [_result(run, names, score)]
+    if run.verdict is not None:
+        parts += [_reason(check) for check in run.verdict.reasons]
+    if run.metrics:
+        parts += [Text(), _metrics(run, names)]
+    if findings:
+        parts.append(Text("\nWhy this number", style="bold"))
+        parts += [_finding(finding) for finding in findings[:_FINDINGS_AT_MOST]]
+    if report_path is not None:
+        parts += [Text(), _report(report_path)]
+    return Group(*parts)
+
+
+def repeats_summary(
+    runs: Sequence[Run], *, headline: Sequence[str] = (), score: Score | None = None
+) -> RenderableType:
+    """Return several repeats: each one's value and verdict, and the median with what is known about it.
+
+    ``score`` is that of the median.
+    """
+    first = next((run for run in runs if run.metrics), runs[0])
+    names = tuple(name for name in headline if name in first.metrics) or headline_of(first)
+    name = names[0] if names else None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("repeat", justify="right")
+    table.add_column(Text(metric_name(name) if name else "result"), justify="right")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("why", overflow="fold", ratio=1)
+    values = []
+    for run in runs:
+        metric = run.metrics.get(name) if name else None
+        if metric is not None and metric.value is not None:
+            values.append(metric.value)
+        text = fmt.plain(metric_text(name, metric)) if name and metric else fmt.MISSING
+        table.add_row(str(run.series.index), text, _verdict(run), _safe(_why(run)))
+    unit = metric_unit(name, first.metrics[name]) if name else None
+    title = _safe(f"{first.benchmark} · {first.tier} · {len(runs)} repeats")
+    title.stylize("dim")
+    parts: list[RenderableType] = [title, Text(), table, _median(values, unit, name)]
+    if score is not None:
+        parts.append(_score(score))
+    return Group(*parts)
+
+
+def _safe(text: str) -> Text:
+    """Return ``text`` without characters that a terminal would obey."""
+    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
+
+
+def _title(run: Run) -> Text:
+    repeat = f" · repeat {run.series.index} of {run.series.count}" if run.series.count > 1 else ""
+    text = _safe(f"{run.benchmark} · {run.tier}{repeat} · {run.run_id}")
+    text.stylize("dim")
+    return text
+
+
+def _state(run: Run) -> list[RenderableType]:
+    word = "under way" if run.status is RunStatus.RUNNING else "incomplete: no result"
+    text = Text(word, style="bold red" if run.status is RunStatus.INCOMPLETE else "bold")
+    return [text, _safe(run.status_reason or "the record does not say why")]
+
+
+def _verdict(run: Run) -> Text:
+    if run.verdict is None:
+        return Text("… incomplete" if run.status is not RunStatus.RUNNING else "… running", style="bold")
+    marks = {Level.VALID: "✓", Level.SUSPECT: "!", Level.INVALID: "✗"}
+    level = run.verdict.level
+    return Text(f"{marks[level]} {level.value}", style=_STYLES[level])
+
+
+def _result(run: Run, names: Sequence[str], score: Score | None) -> Text:
+    line = Text()
+    if names:
+        line.append(_safe(fmt.plain(headline_text(names[0], run.metrics[names[0]]))).plain, style="bold")
+        line.append("   ")
+    line.append_text(_verdict(run))
+    if score is not None:
+        line.append("   ")
+        line.append_text(_score(score))
+    return line
+
+
+def _score(score: Score) -> Text:
+    text = Text(f"{fmt.significant(score.ratio)}×", style="bold")
+    return text.append(_safe(f" the {metric_name(score.metric)} of {score.baseline}").plain, style="not bold")
+
+
+def _reason(check: Check) -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    name = _safe(check.id)
+    name.stylize(_STYLES[check.level])
+    row.add_row(name, _safe(check.claim))
+    return row
+
+
+def _why(run: Run) -> str:
+    if run.verdict is None:
+        return run.status_reason or ""
+    return ", ".join(check.id for check in run.verdict.reasons)
+
+
+def _metrics(run: Run, names: Sequence[str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold", style="dim")
+    order = [*names, *(name for name in run.metrics if name not in names)]
+    shown = order[1 if names else 0 :][:_METRICS_AT_MOST]
+    for name in shown:
+        metric = run.metrics[name]
+        note = metric.missing or "" if metric.value is None else ""
+        table.add_row(_safe(metric_name(name)), fmt.plain(metric_text(name, metric)), _safe(note))
+    hidden = len(order) - len(shown) - (1 if names else 0)
+    if hidden > 0:
+        table.add_row(Text(f"and {hidden} more in the report", style="dim"), "", "")
+    return table
+
+
+def _finding(finding: Finding) -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row("•", _safe(finding.claim))
+    next_step = _safe(finding.next_step)
+    next_step.stylize("dim")
+    row.add_row("", next_step)
+    return row
+
+
+def _report(path: Path) -> Text:
+    text = Text("report  ", style="dim")
+    # Folded, not cut: a path that lost its end cannot be opened.
+    text.append(_safe(str(path)).plain, style="not dim bold")
+    text.overflow = "fold"
+    return text
+
+
+def _median(values: Sequence[float], unit: str | None, name: str | None) -> Text:
+    if len(values) < 2:
+        return Text("fewer than two repeats have a result: nothing can be said about the spread", style="dim")
+    found = median_interval(values)
+
+    def text(value: float) -> str:
+        return fmt.plain(fmt.quantity(value, unit))
+
+    line = Text("median ").append(text(found.median), style="bold")
+    if found.low is not None and found.high is not None:
+        share = fmt.plain(fmt.quantity(found.confidence, "ratio"))
+        return line.append(f" [{text(found.low)}, {text(found.high)}], an interval of {share}")
+    return line.append(f" [{text(found.lowest)}, {text(found.highest)}]").append(
+        f"\n{found.reason}", style="dim"
+    )
