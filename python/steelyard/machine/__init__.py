@@ -9,6 +9,7 @@ that the caller's root does not hold is asked of this machine.
 Not here: sampling while something runs (``steelyard-probe``), drawing (``report``).
 """
 
+from steelyard.machine.doctor import Attempts, Capability, Status, diagnose
 from steelyard.machine.snapshot import snapshot
 
-__all__ = ["snapshot"]
+__all__ = ["Attempts", "Capability", "Status", "diagnose", "snapshot"]

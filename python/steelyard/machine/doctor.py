@@ -1,0 +1,360 @@
+"""What this host can and cannot measure, why, and how to enable it.
+
+In: the machine below a root, what ``steelyard-probe sources --json`` says, and attempts at what only trying
+tells. Out: a list of ``Capability``, in the order in which a report shows them. Nothing is changed.
+
+Three questions, one area each beyond the probe's telemetry: which instruments there are (``counters``),
+whether a benchmark can be run as it should (``running``), and whether the host is quiet and fixed enough now
+for its result to mean something (``conditions``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from steelyard.machine import attempts, cgroups
+from steelyard.machine.attempts import Refusal
+from steelyard.machine.snapshot import snapshot
+from steelyard.machine.tree import Tree
+from steelyard.records import Machine
+
+WATCH_S = 0.5
+"""How long the host's own load is watched."""
+
+BUSY_RATIO, STEAL_RATIO = 0.05, 0.01
+"""Shares of CPU time above which other work, or the hypervisor, would show in a result."""
+
+FEWEST_FILES = 4096
+"""Open files below which a run with many connections meets the limit."""
+
+FREE_DISK_BYTES, FREE_MEMORY_BYTES = 2 << 30, 2 << 30
+"""Room that a quick suite takes at most, with as much again to spare."""
+
+
+class Status(StrEnum):
+    """Whether the host has it."""
+
+    YES = "yes"
+    PARTLY = "partly"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing that a host can or cannot do for a measurement."""
+
+    area: str
+    """``telemetry``, ``counters``, ``running`` or ``conditions``."""
+    name: str
+    status: Status
+    finding: str
+    """What was found, one sentence."""
+    enable: str | None = None
+    """How to get it, ``None`` where there is nothing to do or nothing can be done."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields for ``--json``."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What only trying tells; tests put answers here."""
+
+    io_uring: Callable[[], Refusal | None] = attempts.io_uring
+    hardware_counter: Callable[[], Refusal | None] = attempts.hardware_counter
+    software_counter: Callable[[], Refusal | None] = attempts.software_counter
+    affinity: Callable[[], Refusal | None] = attempts.affinity
+    parent_death_signal: Callable[[], Refusal | None] = attempts.parent_death_signal
+    wait: Callable[[float], None] = time.sleep
+
+
+def diagnose(
+    *,
+    root: Path | str = "/",
+    sources: Sequence[Mapping[str, Any]] | None = None,
+    runs: Path | None = None,
+    trying: Attempts | None = None,
+) -> list[Capability]:
+    """Return what the host below ``root`` can do.
+
+    ``sources`` is the list ``sources`` of ``steelyard-probe sources --json``, ``None`` where the probe cannot
+    be asked; ``runs`` is the folder that runs are written to. For a recorded root, what must be tried is left
+    out unless ``trying`` gives the answers.
+    """
+    tree = Tree(root)
+    machine = snapshot(root)
+    if trying is None and tree.is_live:
+        trying = Attempts()
+    found = telemetry(sources)
+    if trying is not None:
+        found += _counters(tree, trying)
+        found += _instruments_of_running(trying)
+    found += _placement(machine)
+    found += _limits(tree)
+    if trying is not None:
+        found += _activity(tree, trying.wait)
+    found += _settings(machine)
+    found += _room(tree, machine, runs)
+    return found
+
+
+def telemetry(sources: Sequence[Mapping[str, Any]] | None) -> list[Capability]:
+    """Return one capability for each source of the probe."""
+    if sources is None:
+        return [Capability("telemetry", "probe", Status.NO, "steelyard-probe cannot be asked", "make build")]
+    found = []
+    for source in sources:
+        name, enable = str(source.get("name")), source.get("enable")
+        columns = source.get("columns") or []
+        absent = [column for column in columns if column.get("missing")]
+        if not source.get("available"):
+            found.append(
+                Capability("telemetry", name, Status.NO, source.get("reason") or "not available", enable)
+            )
+        elif absent:
+            reasons = dict.fromkeys(str(column["missing"]) for column in absent)
+            names = ", ".join(str(column["name"]) for column in absent)
+            finding = f"without {names}: {'; '.join(reasons)}"
+            found.append(Capability("telemetry", name, Status.PARTLY, finding, enable))
+        else:
+            finding = source.get("reason") or source.get("about") or f"{len(columns)} columns"
+            found.append(Capability("telemetry", name, Status.YES, finding))
+    return found
+
+
+def _counters(tree: Tree, trying: Attempts) -> list[Capability]:
+    paranoid = tree.number("proc/sys/kernel/perf_event_paranoid")
+    level = f"kernel.perf_event_paranoid is {paranoid}"
+    allow = "sysctl kernel.perf_event_paranoid=1, or run with CAP_PERFMON"
+    found = []
+    for name, attempt, what in (
+        ("hardware counters", trying.hardware_counter, "cycles and instructions"),
+        ("profile clock", trying.software_counter, "profiles by cpu-clock"),
+    ):
+        refusal = attempt()
+        if refusal is None:
+            status = Status.YES if paranoid is None or paranoid < 2 or os.geteuid() == 0 else Status.PARTLY
+            scope = f"{what} can be taken" + (
+                "" if status is Status.YES else f" of own processes only: {level}"
+            )
+            found.append(Capability("counters", name, status, scope, None if status is Status.YES else allow))
+        elif refusal.number in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
+            finding = (
+                "the kernel has no such event here; in a virtual machine, the host does not pass its PMU on"
+            )
+            enable = "a bare machine, or an instance type that exposes the PMU"
+            found.append(Capability("counters", name, Status.NO, finding, enable))
+        else:
+            finding = f"perf_event_open says: {refusal.text} ({level})"
+            found.append(Capability("counters", name, Status.NO, finding, allow))
+    return found
+
+
+def _instruments_of_running(trying: Attempts) -> list[Capability]:
+    ring = trying.io_uring()
+    found = [
+        Capability("running", "io_uring", Status.YES, "the load generator can use it")
+        if ring is None
+        else Capability(
+            "running",
+            "io_uring",
+            Status.PARTLY,
+            f"refused ({ring.text}): the load generator falls back to epoll and needs more CPU time",
+            "sysctl kernel.io_uring_disabled=0, a seccomp profile that allows it, Linux 5.19 or newer",
+        )
+    ]
+    for name, refusal, works, without in (
+        ("CPU pinning", trying.affinity(), "works", "server and load cannot be kept apart"),
+        (
+            "orphan protection",
+            trying.parent_death_signal(),
+            "works",
+            "a killed run may leave processes behind",
+        ),
+    ):
+        finding = works if refusal is None else f"refused ({refusal.text}): {without}"
+        enable = None if refusal is None else "a seccomp profile that allows it"
+        found.append(
+            Capability("running", name, Status.YES if refusal is None else Status.NO, finding, enable)
+        )
+    files, ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = files >= FEWEST_FILES or files == resource.RLIM_INFINITY
+    raised = "" if enough or ceiling < FEWEST_FILES else f", up to {ceiling} can be asked for"
+    found.append(
+        Capability(
+            "running",
+            "open files",
+            Status.YES if enough else Status.PARTLY,
+            f"{files} at once{raised}",
+            None if enough else f"ulimit -n {FEWEST_FILES}, or LimitNOFILE= of the service",
+        )
+    )
+    return found
+
+
+def _placement(machine: Machine) -> list[Capability]:
+    cpu = machine.cpu
+    found = []
+    if cpu.usable_cpus >= 2:
+        finding = f"{cpu.usable_cpus} CPUs: server and load get their own"
+        if cpu.usable_cpus < 4:
+            finding += ", though the load may need more than its share to saturate the server"
+        status = Status.YES if cpu.usable_cpus >= 4 else Status.PARTLY
+        enable = None if status is Status.YES else "4 CPUs or more, or load from another machine"
+        found.append(Capability("running", "separate CPUs", status, finding, enable))
+    else:
+        finding = "one CPU: server and load take turns, so that neither is measured alone"
+        enable = "2 CPUs or more, or a wider affinity mask"
+        found.append(Capability("running", "separate CPUs", Status.NO, finding, enable))
+    if cpu.quota_cpus is not None and cpu.quota_cpus < cpu.usable_cpus:
+        finding = (
+            f"{cpu.quota_cpus:g} of {cpu.usable_cpus} CPUs by control group: throttling shows in the tail"
+        )
+        found.append(
+            Capability("conditions", "CPU quota", Status.PARTLY, finding, "no quota, and a CPU set instead")
+        )
+    nodes = len(machine.numa_nodes)
+    finding = f"{nodes} node{'' if nodes == 1 else 's'}" + (": no placement to compare" if nodes < 2 else "")
+    found.append(Capability("running", "NUMA", Status.YES if nodes > 1 else Status.NO, finding))
+    return found
+
+
+def _limits(tree: Tree) -> list[Capability]:
+    found = []
+    for controller, purpose in (("cpu", "CPU limit of a run"), ("memory", "memory limit of a run")):
+        homes = [group for group in cgroups.hierarchies(tree) if controller in group.controllers]
+        if not homes:
+            finding, enable = f"no control group with the {controller} controller", "mount cgroup2 with it"
+            found.append(Capability("running", purpose, Status.NO, finding, enable))
+            continue
+        home = homes[0]
+        path = tree.path(home.groups[0])
+        if os.access(path, os.W_OK):
+            finding = f"groups can be made below /{home.groups[0]} (version {home.version})"
+            found.append(Capability("running", purpose, Status.YES, finding))
+        else:
+            finding = f"/{home.groups[0]} may not be written"
+            enable = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes"
+            found.append(Capability("running", purpose, Status.NO, finding, enable))
+    return found
+
+
+def _cpu_times(tree: Tree) -> tuple[int, int, int] | None:
+    """Return busy, stolen and all ticks since boot."""
+    line = (tree.text("proc/stat") or "").partition("\n")[0].split()
+    if len(line) < 9 or line[0] != "cpu":
+        return None
+    user, nice, system, idle, iowait, irq, softirq, steal = map(int, line[1:9])
+    busy = user + nice + system + irq + softirq
+    return busy, steal, busy + steal + idle + iowait
+
+
+def _activity(tree: Tree, wait: Callable[[float], None]) -> list[Capability]:
+    before = _cpu_times(tree)
+    wait(WATCH_S)
+    after = _cpu_times(tree)
+    if before is None or after is None or after[2] <= before[2]:
+        return [Capability("conditions", "other load", Status.PARTLY, "proc/stat does not tell it")]
+    passed = after[2] - before[2]
+    busy, steal = (after[0] - before[0]) / passed, (after[1] - before[1]) / passed
+    return [
+        Capability(
+            "conditions",
+            "other load",
+            Status.YES if busy <= BUSY_RATIO else Status.PARTLY,
+            f"{busy * 100:.0f} % of CPU time went to other work in {WATCH_S:g} s",
+            None if busy <= BUSY_RATIO else "stop other work: `top` names it",
+        ),
+        Capability(
+            "conditions",
+            "steal time",
+            Status.YES if steal <= STEAL_RATIO else Status.PARTLY,
+            f"the hypervisor withheld {steal * 100:.1f} % of CPU time in {WATCH_S:g} s",
+            None if steal <= STEAL_RATIO else "a dedicated host, or another hour",
+        ),
+    ]
+
+
+def _settings(machine: Machine) -> list[Capability]:
+    cpu, memory, kernel = machine.cpu, machine.memory, machine.kernel
+    found = []
+
+    def add(name: str, good: bool, finding: str, enable: str) -> None:
+        status = Status.YES if good else Status.PARTLY
+        found.append(Capability("conditions", name, status, finding, None if good else enable))
+
+    if cpu.governor is None:
+        add("frequency", False, "not visible here, so that a change of it cannot be told", "a bare machine")
+    else:
+        fixed = cpu.governor == "performance"
+        add("frequency", fixed, f"governor {cpu.governor}", "cpupower frequency-set -g performance")
+    if cpu.boost is not None:
+        finding = (
+            "on: the frequency depends on temperature and on how many cores work" if cpu.boost else "off"
+        )
+        add("turbo", not cpu.boost, finding, "switch it off to compare code; leave it on to compare machines")
+    if memory.swap_bytes:
+        add("swap", False, f"{memory.swap_bytes >> 20} MiB: memory may leave for the disk", "swapoff -a")
+    else:
+        add("swap", True, "none", "")
+    clock = kernel.clocksource
+    if clock is not None:
+        fast = clock in ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
+        add("clock", fast, f"clock source {clock}", "clocksource=tsc on the kernel's command line")
+    choice = memory.transparent_huge_pages
+    if choice is not None:
+        finding = f"transparent: {choice}, static: {memory.huge_pages or 0}"
+        add("huge pages", choice != "never" or bool(memory.huge_pages), finding, "sysctl vm.nr_hugepages=N")
+    return found
+
+
+def _room(tree: Tree, machine: Machine, runs: Path | None) -> list[Capability]:
+    found = []
+    available = _available_bytes(tree)
+    limit = machine.memory.limit_bytes
+    if limit is not None and (available is None or limit < available):
+        available = limit
+    if available is not None:
+        enough = available >= FREE_MEMORY_BYTES
+        finding = f"{available / (1 << 30):.1f} GiB can be used"
+        status = Status.YES if enough else Status.PARTLY
+        enable = None if enough else "--set memory=SIZE makes the cache smaller"
+        found.append(Capability("running", "memory", status, finding, enable))
+    if runs is not None:
+        found.append(_disk(runs))
+    return found
+
+
+def _available_bytes(tree: Tree) -> int | None:
+    for line in (tree.text("proc/meminfo") or "").splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) << 10
+    return None
+
+
+def _disk(runs: Path) -> Capability:
+    folder = runs.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK):
+        return Capability("running", "runs folder", Status.NO, f"{folder} may not be written", "--out FOLDER")
+    enough = free >= FREE_DISK_BYTES
+    return Capability(
+        "running",
+        "runs folder",
+        Status.YES if enough else Status.PARTLY,
+        f"{free / (1 << 30):.1f} GiB free in {folder}",
+        None if enough else "--out FOLDER on another disk",
+    )
