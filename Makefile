@@ -41,6 +41,7 @@ bench: build
 # Writes the JSON Schemas again from the Python models.
 schemas: build
 	$(BIN)/python -m steelyard.records.schemas
+	$(BIN)/python -m steelyard.decide.schema
 
 # Resolves the Python dependencies anew: hashes, no hosts.
 lock:

@@ -1,0 +1,228 @@
+"""Baseline machines: results that others are put in proportion to, with where they come from.
+
+In: files ``data/baselines/*.json``. Out: ``Baseline`` records. ``build`` makes one from runs, so that no
+figure is ever typed by hand.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from steelyard import records
+from steelyard._base import SteelyardError, UsageError, data_dir
+from steelyard.records import Level, Machine, Parameter, Run, RunStatus
+from steelyard.records.values import Count, Value
+from steelyard.stats.intervals import median_interval
+
+DEFAULT = "default"
+"""Name of the baseline that is used unless told otherwise, when there are several."""
+
+NOT_COMPARED = ("port", "seed")
+"""Parameters that move no result: a run may differ from its baseline in them."""
+
+
+class MachineSummary(Value):
+    """What a reader must know of a baseline's machine; nothing that names its owner."""
+
+    cpu_model: str | None = Field(default=None, description="Model name of the processor")
+    architecture: str | None = Field(default=None, description="Instruction set")
+    sockets: Count | None = Field(default=None, description="Sockets")
+    cores: Count | None = Field(default=None, description="Physical cores")
+    logical_cpus: Count = Field(description="Logical CPUs online")
+    usable_cpus: Count = Field(description="Logical CPUs that the run could use")
+    memory_bytes: Count = Field(description="Memory")
+    numa_nodes: Count = Field(description="NUMA nodes")
+    hypervisor: str | None = Field(default=None, description="Hypervisor, null on bare metal")
+    kernel: str | None = Field(default=None, description="Major and minor version of the kernel")
+    distribution: str | None = Field(default=None, description="Distribution")
+
+
+class BaselineResult(Value):
+    """What one benchmark gave on the machine."""
+
+    benchmark: str = Field(description="Which benchmark")
+    tier: str = Field(description="In which tier")
+    metric: str = Field(description="Which metric is compared")
+    unit: str = Field(description="Its unit")
+    better: str = Field(description="`higher` or `lower`", pattern="^(higher|lower)$")
+    value: float = Field(description="Median over the repeats", gt=0)
+    low: float | None = Field(default=None, description="Lower end of the interval for the median")
+    high: float | None = Field(default=None, description="Upper end of the interval for the median")
+    coverage: float = Field(description="Coverage of low to high; where they are null, of the whole range")
+    spread_ratio: float = Field(description="Largest minus smallest, over the median", ge=0)
+    values: list[float] = Field(description="Every repeat, in order", min_length=1)
+    verdicts: list[Level] = Field(description="Verdict of every repeat, in order")
+    parameters: dict[str, Parameter] = Field(description="Settings by name")
+
+
+class Baseline(records.Record):
+    """A machine that results are put in proportion to."""
+
+    KIND: ClassVar[str] = "baseline"
+
+    name: str = Field(description="How users name it", pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    title: str = Field(description="How a report names it")
+    provenance: str = Field(description="How the figures were made")
+    date: dt.date = Field(description="When")
+    steelyard_version: str = Field(description="By which Steelyard")
+    machine: MachineSummary
+    results: list[BaselineResult]
+
+    def result(self, benchmark: str, tier: str) -> BaselineResult | None:
+        """Return the result of ``benchmark`` in ``tier``, ``None`` where there is none."""
+        matching = (one for one in self.results if (one.benchmark, one.tier) == (benchmark, tier))
+        return next(matching, None)
+
+
+def load_baselines(folder: Path | None = None) -> dict[str, Baseline]:
+    """Return the baselines in ``folder`` (``data/baselines`` unless given) by name; none is no error.
+
+    Raises RecordError for a file that is no baseline, and UsageError where two have one name.
+    """
+    folder = folder or data_dir() / "baselines"
+    found: dict[str, Baseline] = {}
+    for path in sorted(folder.glob("*.json")):
+        baseline = records.read(Baseline, path)
+        if baseline.name in found:
+            raise UsageError(f"{path}: there are two baselines called {baseline.name!r}")
+        found[baseline.name] = baseline
+    return found
+
+
+def find_baseline(name: str | None = None, folder: Path | None = None) -> Baseline | None:
+    """Return the baseline called ``name``; without a name, ``default`` or else the first, or ``None``.
+
+    Raises UsageError, which lists the valid names, for a name that none has.
+    """
+    known = load_baselines(folder)
+    if name is None:
+        return known.get(DEFAULT) or next(iter(known.values()), None)
+    if name not in known:
+        hint = f"baselines: {', '.join(known)}" if known else "none is shipped in data/baselines"
+        raise UsageError(f"there is no baseline {name!r}", hint=hint)
+    return known[name]
+
+
+def summarise(machine: Machine) -> MachineSummary:
+    """Return what of ``machine`` goes into a baseline."""
+    release = machine.kernel.release
+    return MachineSummary(
+        cpu_model=machine.cpu.model,
+        architecture=machine.cpu.architecture,
+        sockets=machine.cpu.sockets,
+        cores=machine.cpu.cores,
+        logical_cpus=machine.cpu.logical_cpus,
+        usable_cpus=machine.cpu.usable_cpus,
+        memory_bytes=machine.memory.total_bytes,
+        numa_nodes=len(machine.numa_nodes),
+        hypervisor=machine.hypervisor,
+        kernel=".".join(release.split("-")[0].split(".")[:2]) if release else None,
+        distribution=machine.distribution,
+    )
+
+
+def build(
+    runs: Sequence[tuple[Run, Machine]],
+    *,
+    name: str,
+    title: str,
+    provenance: str,
+    metrics: Mapping[str, str],
+    allow_suspect: bool = False,
+) -> Baseline:
+    """Return the baseline that ``runs``, all on one machine, make.
+
+    ``metrics`` names the metric of each benchmark.
+
+    Raises SteelyardError where a run is not fit: incomplete, invalid, suspect unless ``allow_suspect``, or
+    unlike the others in machine, version or parameters.
+    """
+    if not runs:
+        raise UsageError("a baseline needs at least one run")
+    summaries = [summarise(machine) for _, machine in runs]
+    if any(one != summaries[0] for one in summaries):
+        raise SteelyardError(
+            "the runs are of different machines", hint="use runs of one machine and one boot"
+        )
+    versions = sorted({run.steelyard_version for run, _ in runs})
+    if len(versions) > 1:
+        raise SteelyardError(f"the runs are by different versions of Steelyard: {', '.join(versions)}")
+    for run, _ in runs:
+        _check_fit(run, allow_suspect)
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run, _ in runs:
+        groups.setdefault((run.benchmark, run.tier), []).append(run)
+    last_ns = max(run.clock.realtime_ns for run, _ in runs)
+    return Baseline(
+        name=name,
+        title=title,
+        provenance=provenance,
+        date=dt.datetime.fromtimestamp(last_ns / 1e9, tz=dt.UTC).date(),
+        steelyard_version=versions[0],
+        machine=summaries[0],
+        results=[_result(members, metrics[benchmark]) for (benchmark, _), members in groups.items()],
+    )
+
+
+def difference(ours: Mapping[str, Parameter], theirs: Mapping[str, Parameter]) -> str | None:
+    """Return in which parameter two runs differ so that they must not be compared, ``None`` for none.
+
+    A parameter may differ where the machine's own size decided it on both sides: that is the machine being
+    weighed.
+    """
+    for name in sorted((ours.keys() | theirs.keys()) - set(NOT_COMPARED)):
+        here, there = ours.get(name), theirs.get(name)
+        if here is None or there is None:
+            return f"only one of the two has the parameter {name}"
+        if here.value != there.value and not here.source == there.source == "machine":
+            return f"parameter {name} is {here.value} ({here.source}) and {there.value} ({there.source})"
+    return None
+
+
+def _check_fit(run: Run, allow_suspect: bool) -> None:
+    if run.status is not RunStatus.COMPLETE or run.verdict is None:
+        reason = run.status_reason or "no reason given"
+        raise SteelyardError(f"{run.run_id}: the run is {run.status}: {reason}", hint="run it again")
+    reasons = "; ".join(check.claim for check in run.verdict.reasons) or "no check says why"
+    if run.verdict.level is Level.INVALID:
+        raise SteelyardError(f"{run.run_id}: the result is invalid: {reasons}", hint="run it again")
+    if run.verdict.level is Level.SUSPECT and not allow_suspect:
+        raise SteelyardError(
+            f"{run.run_id}: the result is suspect: {reasons}",
+            hint="run it on a quiet machine, or allow it: the baseline will say so",
+        )
+
+
+def _result(runs: Sequence[Run], metric: str) -> BaselineResult:
+    first = runs[0]
+    values = []
+    for run in runs:
+        different = difference(run.parameters, first.parameters)
+        if different:
+            raise SteelyardError(f"{run.run_id} and {first.run_id} differ: {different}")
+        found = run.metrics.get(metric)
+        if found is None or found.value is None:
+            why = found.missing if found else "there is no such metric"
+            raise SteelyardError(f"{run.run_id}: {metric}: {why}")
+        values.append(found.value)
+    interval = median_interval(values)
+    return BaselineResult(
+        benchmark=first.benchmark,
+        tier=first.tier,
+        metric=metric,
+        unit=first.metrics[metric].unit,
+        better=first.metrics[metric].better or "higher",
+        value=interval.median,
+        low=interval.low,
+        high=interval.high,
+        coverage=interval.coverage,
+        spread_ratio=(interval.highest - interval.lowest) / interval.median,
+        values=values,
+        verdicts=[run.verdict.level for run in runs if run.verdict],
+        parameters=first.parameters,
+    )

@@ -1,0 +1,196 @@
+"""Scores: a result over that of a baseline machine, and their geometric mean over benchmarks.
+
+In: complete runs (repeats of one benchmark) and a baseline. Out: ``Score``, or ``Refusal`` with the reason
+why there can be none. As in DCPerf, a score of 2 means twice the baseline machine; unlike there, what is
+not alike is not compared, and the mean is not taken over the benchmarks that happened to work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from steelyard.decide.baseline import Baseline, BaselineResult, difference
+from steelyard.records import Level, Run, RunStatus
+from steelyard.stats.intervals import geometric_mean, median_interval
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A result over that of a baseline machine. A ratio above 1 is better than the baseline."""
+
+    benchmark: str
+    tier: str
+    metric: str
+    unit: str
+    value: float
+    """Median over the runs, in ``unit``."""
+    baseline_value: float
+    """The baseline's median, in ``unit``."""
+    ratio: float
+    """Result over baseline; where less is better, baseline over result."""
+    ratio_low: float | None
+    """Lower end of the 95 % interval for the runs' median, over the baseline; ``None`` with too few runs."""
+    ratio_high: float | None
+    """Upper end of it."""
+    runs: int
+    """Repeats that went in."""
+    baseline: str
+    """Title of the baseline machine."""
+    provenance: str
+    """Where the baseline's figure comes from."""
+    reservations: tuple[str, ...]
+    """Why the score is to be taken with care; empty where nothing objects."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields for ``--json``."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why there is no score."""
+
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields for ``--json``."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """Geometric mean of the scores of a suite, ``None`` with the reason when one is missing."""
+
+    value: float | None
+    reason: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields for ``--json``."""
+        return asdict(self)
+
+
+def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
+    """Return the score of ``runs``, repeats of one benchmark, against ``baseline``.
+
+    Raises:
+        ValueError: if there are no runs, or they are of different benchmarks or tiers.
+    """
+    if len({(run.benchmark, run.tier) for run in runs}) != 1:
+        raise ValueError("score takes repeats of one benchmark in one tier")
+    if baseline is None:
+        return Refusal("no baseline: none is shipped in data/baselines, and none was named")
+    benchmark, tier = runs[0].benchmark, runs[0].tier
+    reference = baseline.result(benchmark, tier)
+    if reference is None:
+        tiers = [one.tier for one in baseline.results if one.benchmark == benchmark]
+        has = f"only in tier {', '.join(tiers)}" if tiers else "in no tier"
+        return Refusal(f"baseline {baseline.name} has {benchmark} {has}, not in {tier}")
+    for run in runs:
+        reason = _unfit(run) or _unlike(run, baseline, reference)
+        if reason:
+            return Refusal(f"{run.run_id}: {reason}")
+    values = [run.metrics[reference.metric].value for run in runs]
+    return _score(runs, [value for value in values if value is not None], baseline, reference)
+
+
+def overall(scores: Mapping[str, Score | Refusal | None]) -> Overall:
+    """Return the geometric mean of a suite's scores by benchmark; ``None`` is one that did not run."""
+    lacking = []
+    ratios: list[float | None] = []
+    for benchmark, one in scores.items():
+        ratios.append(one.ratio if isinstance(one, Score) else None)
+        if isinstance(one, Refusal):
+            lacking.append(f"{benchmark} ({one.reason})")
+        elif one is None:
+            lacking.append(f"{benchmark} (not run)")
+    if not scores:
+        return Overall(None, "withheld: there are no scores")
+    if lacking:
+        return Overall(None, f"withheld: no score for {'; '.join(lacking)}")
+    return Overall(geometric_mean(ratios), None)
+
+
+def _unfit(run: Run) -> str | None:
+    """Return why the run's result cannot be scored, whatever the baseline."""
+    if run.status is not RunStatus.COMPLETE:
+        return f"the run is {run.status}: {run.status_reason or 'no reason given'}"
+    if run.verdict is None:
+        return "the run has no verdict"
+    if run.verdict.level is Level.INVALID:
+        reasons = [check.claim for check in run.verdict.reasons if check.level is Level.INVALID]
+        return f"the result is invalid: {'; '.join(reasons) or 'no check says why'}"
+    return None
+
+
+def _unlike(run: Run, baseline: Baseline, reference: BaselineResult) -> str | None:
+    """Return in what the run differs from the baseline's so that the two must not be compared."""
+    ours, theirs = _series(run.steelyard_version), _series(baseline.steelyard_version)
+    if ours != theirs:
+        return f"made by Steelyard {run.steelyard_version}, the baseline by {baseline.steelyard_version}"
+    different = difference(run.parameters, reference.parameters)
+    if different:
+        return f"run and baseline are not alike: {different}"
+    metric = run.metrics.get(reference.metric)
+    if metric is None or metric.value is None or metric.value <= 0:
+        missing = metric.missing if metric and metric.missing else "it has no positive value"
+        return f"{reference.metric}: {missing}"
+    if metric.unit != reference.unit:
+        return f"{reference.metric} is in {metric.unit}, the baseline's in {reference.unit}"
+    return None
+
+
+def _series(version: str) -> tuple[str, ...]:
+    """Return what of a version must agree: major and minor, within which results are comparable."""
+    return tuple(version.split(".")[:2])
+
+
+def _score(
+    runs: Sequence[Run], values: Sequence[float], baseline: Baseline, reference: BaselineResult
+) -> Score:
+    interval = median_interval(values)
+    higher = reference.better == "higher"
+
+    def ratio(value: float) -> float:
+        return value / reference.value if higher else reference.value / value
+
+    ends = None
+    if interval.low is not None and interval.high is not None:
+        ends = sorted((ratio(interval.low), ratio(interval.high)))
+    return Score(
+        benchmark=reference.benchmark,
+        tier=reference.tier,
+        metric=reference.metric,
+        unit=reference.unit,
+        value=interval.median,
+        baseline_value=reference.value,
+        ratio=ratio(interval.median),
+        ratio_low=ends[0] if ends else None,
+        ratio_high=ends[1] if ends else None,
+        runs=len(runs),
+        baseline=baseline.title,
+        provenance=_provenance(baseline, reference),
+        reservations=tuple(_reservations(runs, reference)),
+    )
+
+
+def _provenance(baseline: Baseline, reference: BaselineResult) -> str:
+    repeats = len(reference.values)
+    spread = f", spread {reference.spread_ratio * 100:.1f} %" if repeats > 1 else ""
+    return (
+        f"{baseline.provenance}; median of {repeats} run{'' if repeats == 1 else 's'}{spread}, "
+        f"{baseline.date.isoformat()}, Steelyard {baseline.steelyard_version}"
+    )
+
+
+def _reservations(runs: Sequence[Run], reference: BaselineResult) -> list[str]:
+    found = []
+    for run in runs:
+        if run.verdict is not None and run.verdict.level is Level.SUSPECT:
+            claims = "; ".join(check.claim for check in run.verdict.reasons)
+            found.append(f"{run.run_id} is suspect: {claims}")
+    suspect = sum(level is Level.SUSPECT for level in reference.verdicts)
+    if suspect:
+        found.append(f"{suspect} of the baseline's {len(reference.verdicts)} runs are suspect")
+    return found

@@ -1,0 +1,236 @@
+"""Baselines made from runs, and scores against them: what is refused, and why."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard import records
+from steelyard._base import RecordError, SteelyardError, UsageError, data_dir, schemas_dir
+from steelyard.decide import Baseline, Overall, Refusal, Score, find_baseline, load_baselines, overall, score
+from steelyard.decide.baseline import build
+from steelyard.records import Check, Level, Machine, Metric, Parameter, Run, RunStatus, Verdict
+from steelyard.records.schemas import schema_text
+
+GOLDEN = schemas_dir() / "golden"
+MACHINE = records.read(Machine, GOLDEN / "machine.json")
+PARAMETERS = {
+    "depth": Parameter(value=1, unit=None, source="default"),
+    "memory": Parameter(value=1 << 30, unit="bytes", source="machine"),
+    "seed": Parameter(value=7, unit=None, source="machine"),
+}
+
+
+def verdict(level: Level) -> Verdict:
+    return Verdict.of([Check(id="steady", level=level, claim=f"it is {level}")])
+
+
+def run(value: float | None = 1000.0, level: Level = Level.VALID, **changes: object) -> Run:
+    """A complete run of the golden kind with one metric."""
+    base = records.read(Run, GOLDEN / "run.json")
+    metric = Metric(
+        value=value, unit="1/s", better="higher", missing=None if value else "nothing was answered"
+    )
+    fields = {
+        "benchmark": "tao",
+        "tier": "quick",
+        "status": RunStatus.COMPLETE,
+        "parameters": PARAMETERS,
+        "metrics": {"requests_per_s": metric},
+        "verdict": verdict(level),
+        **changes,
+    }
+    return base.model_copy(update=fields)
+
+
+def baseline(*runs: Run, **options: object) -> Baseline:
+    return build(
+        [(one, MACHINE) for one in runs or (run(),)],
+        name="test-machine",
+        title="test machine",
+        provenance="made in a test",
+        metrics={"tao": "requests_per_s"},
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def refusal(one: Run, reference: Baseline | None) -> str:
+    answer = score([one], reference)
+    assert isinstance(answer, Refusal)
+    return answer.reason
+
+
+def test_a_score_is_the_result_over_the_baseline() -> None:
+    answer = score([run(2500.0)], baseline(run(900.0), run(1000.0), run(1100.0)))
+    assert isinstance(answer, Score)
+    assert (answer.ratio, answer.value, answer.baseline_value, answer.runs) == (2.5, 2500.0, 1000.0, 1)
+    assert (answer.ratio_low, answer.reservations) == (None, ())
+    assert "median of 3 runs, spread 20.0 %" in answer.provenance
+    assert json.loads(json.dumps(answer.as_json()))["baseline"] == "test machine"
+
+
+def test_repeats_give_an_interval() -> None:
+    answer = score([run(value) for value in (1900.0, 2000.0, 2100.0, 1950.0, 2050.0, 2010.0)], baseline())
+    assert isinstance(answer, Score)
+    assert (answer.ratio_low, answer.ratio_high) == (1.9, 2.1)
+    assert answer.ratio == pytest.approx(2.005)
+
+
+def test_where_less_is_better_the_ratio_is_turned_round() -> None:
+    def with_latency(value: float) -> Run:
+        return run(metrics={"requests_per_s": Metric(value=value, unit="ns", better="lower")})
+
+    answer = score([with_latency(value) for value in (50, 40, 60, 45, 55, 52)], baseline(with_latency(100)))
+    assert isinstance(answer, Score)
+    assert answer.ratio == pytest.approx(100 / 51)
+    assert (answer.ratio_low, answer.ratio_high) == (pytest.approx(100 / 60), pytest.approx(100 / 40))
+
+
+@given(st.floats(min_value=1e-3, max_value=1e9), st.floats(min_value=1e-3, max_value=1e9))
+def test_scores_of_two_machines_against_each_other_are_inverse(one: float, other: float) -> None:
+    forth, back = score([run(one)], baseline(run(other))), score([run(other)], baseline(run(one)))
+    assert isinstance(forth, Score)
+    assert isinstance(back, Score)
+    assert forth.ratio * back.ratio == pytest.approx(1)
+
+
+def parameters(**changes: Parameter) -> dict[str, Parameter]:
+    return {**PARAMETERS, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"status": RunStatus.INCOMPLETE, "status_reason": "killed"}, "the run is incomplete: killed"),
+        ({"verdict": None}, "has no verdict"),
+        ({"level": Level.INVALID}, "the result is invalid: it is invalid"),
+        ({"steelyard_version": "99.0.0"}, "made by Steelyard 99.0.0"),
+        ({"tier": "standard"}, "only in tier quick, not in standard"),
+        ({"benchmark": "other"}, "has other in no tier"),
+        ({"value": None}, "requests_per_s: nothing was answered"),
+        ({"metrics": {}}, "requests_per_s: it has no positive value"),
+        ({"metrics": {"requests_per_s": Metric(value=1.0, unit="1/h")}}, "is in 1/h, the baseline's in 1/s"),
+        (
+            {"parameters": parameters(depth=Parameter(value=16, unit=None, source="set"))},
+            "depth is 16 (set) and 1 (default)",
+        ),
+        (
+            {"parameters": parameters(memory=Parameter(value=1 << 20, unit="bytes", source="set"))},
+            "memory is 1048576 (set)",
+        ),
+        ({"parameters": {}}, "only one of the two has the parameter depth"),
+    ],
+)
+def test_what_is_not_alike_is_refused_with_the_reason(changes: dict[str, object], words: str) -> None:
+    one = run(**changes)  # type: ignore[arg-type]
+    assert words in refusal(one, baseline())
+
+
+def test_what_the_machine_decides_and_what_moves_nothing_may_differ() -> None:
+    changed = parameters(
+        memory=Parameter(value=8 << 30, unit="bytes", source="machine"),
+        seed=Parameter(value=8, unit=None, source="set"),
+    )
+    assert isinstance(score([run(parameters=changed)], baseline()), Score)
+    version = f"{baseline().steelyard_version.rsplit('.', 1)[0]}.99"
+    assert isinstance(score([run(steelyard_version=version)], baseline()), Score)
+
+
+def test_suspect_results_are_scored_with_a_reservation() -> None:
+    reference = baseline(run(level=Level.SUSPECT), run(), allow_suspect=True)
+    answer = score([run(level=Level.SUSPECT)], reference)
+    assert isinstance(answer, Score)
+    assert len(answer.reservations) == 2
+    assert "is suspect: it is suspect" in answer.reservations[0]
+    assert answer.reservations[1] == "1 of the baseline's 2 runs are suspect"
+
+
+def test_without_a_baseline_there_is_a_reason() -> None:
+    assert refusal(run(), None).startswith("no baseline")
+
+
+def test_the_mean_is_withheld_when_a_member_is_missing() -> None:
+    two, eight = score([run(2000.0)], baseline()), score([run(8000.0)], baseline())
+    assert overall({"a": two, "b": eight}) == Overall(pytest.approx(4.0), None)
+    withheld = overall({"a": two, "b": Refusal("the result is invalid"), "c": None})
+    assert withheld.value is None
+    assert withheld.reason == "withheld: no score for b (the result is invalid); c (not run)"
+    assert overall({}).value is None
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ([run(status=RunStatus.INCOMPLETE, status_reason="killed")], "the run is incomplete: killed"),
+        ([run(level=Level.INVALID)], "the result is invalid"),
+        ([run(level=Level.SUSPECT)], "the result is suspect"),
+        ([run(value=None)], "nothing was answered"),
+        ([run(), run(steelyard_version="9.9.9")], "different versions"),
+        ([run(), run(parameters={})], "only one of the two has the parameter"),
+    ],
+)
+def test_a_baseline_is_made_of_fit_runs_only(runs: list[Run], words: str) -> None:
+    with pytest.raises(SteelyardError, match=words):
+        baseline(*runs)
+
+
+def test_a_baseline_is_made_of_one_machine() -> None:
+    other = MACHINE.model_copy(update={"cpu": MACHINE.cpu.model_copy(update={"model": "another"})})
+    with pytest.raises(SteelyardError, match="different machines"):
+        build([(run(), MACHINE), (run(), other)], name="x", title="x", provenance="x", metrics={})
+    with pytest.raises(UsageError, match="at least one run"):
+        build([], name="x", title="x", provenance="x", metrics={})
+
+
+def test_a_baseline_holds_nothing_that_names_its_owner() -> None:
+    text = baseline().model_dump_json()
+    for name in (MACHINE.hostname, MACHINE.kernel.command_line, MACHINE.kernel.boot_id):
+        assert name is None or name not in text
+
+
+def test_a_baseline_fits_its_schema_and_comes_back_whole(tmp_path: Path) -> None:
+    reference = baseline(run(900.0), run(1000.0))
+    path = tmp_path / "test-machine.json"
+    records.write(reference, path)
+    schema = json.loads((schemas_dir() / "baseline.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), schema)
+    assert load_baselines(tmp_path) == {"test-machine": reference}
+    assert find_baseline(None, tmp_path) == find_baseline("test-machine", tmp_path) == reference
+    assert math.isclose(reference.results[0].spread_ratio, 100 / 950)
+
+
+def test_the_schema_file_is_what_the_model_gives() -> None:
+    assert (schemas_dir() / "baseline.schema.json").read_text(encoding="utf-8") == schema_text(Baseline)
+
+
+def test_a_folder_without_baselines_is_no_error_but_a_wrong_name_is(tmp_path: Path) -> None:
+    assert load_baselines(tmp_path) == {}
+    assert find_baseline(None, tmp_path) is None
+    with pytest.raises(UsageError, match="there is no baseline 'x'") as caught:
+        find_baseline("x", tmp_path)
+    assert caught.value.hint == "none is shipped in data/baselines"
+    records.write(baseline(), tmp_path / "a.json")
+    with pytest.raises(UsageError) as caught:
+        find_baseline("x", tmp_path)
+    assert caught.value.hint == "baselines: test-machine"
+    records.write(baseline(), tmp_path / "b.json")
+    with pytest.raises(UsageError, match="two baselines"):
+        load_baselines(tmp_path)
+    (tmp_path / "b.json").write_text(baseline().model_dump_json().replace('"1.0"', '"2.0"'), encoding="utf-8")
+    with pytest.raises(RecordError, match=r"schema version 2\.0 of baseline"):
+        load_baselines(tmp_path)
+
+
+def test_every_shipped_baseline_can_be_scored_against() -> None:
+    for name, shipped in load_baselines().items():
+        assert (data_dir() / "baselines" / f"{name}.json").is_file()
+        for result in shipped.results:
+            assert Level.INVALID not in result.verdicts
+            assert len(result.values) == len(result.verdicts)
+            assert result.value > 0

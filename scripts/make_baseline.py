@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Makes a baseline file from complete runs on one machine, so that no figure in it is typed by hand.
+
+In: run directories. Out: a file for data/baselines/. Refuses runs that are incomplete, invalid, or unlike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from steelyard import records
+from steelyard._base import SteelyardError, data_dir
+from steelyard.bench import tiers
+from steelyard.decide.baseline import build
+from steelyard.records import Machine, Run
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_DIR", help="directory of a run")
+    parser.add_argument("--name", default="default", help="how users name the baseline")
+    parser.add_argument("--title", required=True, help="how a report names the machine")
+    parser.add_argument("--provenance", required=True, help="how the figures were made, one sentence")
+    parser.add_argument("--allow-suspect", action="store_true", help="take suspect runs; the file says so")
+    parser.add_argument("--out", type=Path, help="file to write; data/baselines/NAME.json unless given")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Write the baseline; an expected error takes one line."""
+    asked = arguments()
+    try:
+        runs = [
+            (records.read(Run, folder / "run.json"), records.read(Machine, folder / "machine.json"))
+            for folder in asked.runs
+        ]
+        baseline = build(
+            runs,
+            name=asked.name,
+            title=asked.title,
+            provenance=asked.provenance,
+            metrics={run.benchmark: tiers.benchmark(run.benchmark).headline[0] for run, _ in runs},
+            allow_suspect=asked.allow_suspect,
+        )
+        path = asked.out or data_dir() / "baselines" / f"{asked.name}.json"
+        records.write(baseline, path)
+    except SteelyardError as error:
+        print(f"make_baseline: {error.message}" + (f": {error.hint}" if error.hint else ""), file=sys.stderr)
+        return int(error.exit_code)
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
