@@ -71,12 +71,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 /// Runs a program's body and turns its end into an exit code, with one line on standard error for a failure.
 pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    start_logging();
     match body() {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -89,4 +84,24 @@ pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode
             failure.exit.into()
         }
     }
+}
+
+/// Logs go to standard error, warnings only unless `RUST_LOG` names more (`debug`, or `steelyard_load=trace`).
+fn start_logging() {
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
+
+    // `Targets` reads what people write in RUST_LOG without the regular expressions of `EnvFilter`, which
+    // take longer to compile than all of Steelyard's own code.
+    let targets = std::env::var("RUST_LOG")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| {
+            tracing_subscriber::filter::Targets::new()
+                .with_default(tracing_subscriber::filter::LevelFilter::WARN)
+        });
+    tracing_subscriber::registry()
+        .with(targets)
+        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr))
+        .init();
 }

@@ -1,0 +1,52 @@
+"""What prose says of the repository is compared with the repository."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import steelyard
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_architecture_maps_every_crate_and_package() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    mapped = re.search(r"## The map\n(.*?)\n## ", text, re.DOTALL)
+    assert mapped is not None
+    crates = {path.parent.name for path in ROOT.glob("crates/*/Cargo.toml")}
+    packages = {path.parent.name for path in ROOT.glob("python/steelyard/*/__init__.py")}
+    assert set(re.findall(r"^    crates/(\w+)", mapped[1], re.MULTILINE)) == crates
+    assert set(re.findall(r"^      (\w+) ", mapped[1], re.MULTILINE)) == packages
+
+
+def test_one_version_everywhere() -> None:
+    root = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    member = tomllib.loads((ROOT / "crates/steelyard/pyproject.toml").read_text())["project"]["version"]
+    rust = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert {root, member, rust} == {steelyard.__version__}
+
+
+def test_requirements_are_exact_hashed_and_name_no_host() -> None:
+    text = (ROOT / "requirements.lock").read_text()
+    assert "://" not in text
+    entries = re.split(r"\n(?=\S)", text.strip())
+    assert len(entries) > 20
+    for entry in entries:
+        assert re.match(r"[\w.\-]+==\S+", entry), entry.splitlines()[0]
+        assert "--hash=sha256:" in entry, entry.splitlines()[0]
+
+
+def test_scripts_are_executable_and_parse() -> None:
+    for script in (ROOT / "scripts").iterdir():
+        if script.is_file() and script.read_bytes().startswith(b"#!/usr/bin/env bash"):
+            assert script.stat().st_mode & 0o111, script.name
+            subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_links_between_documents_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / name).read_text()):
+        assert (ROOT / target).exists(), f"{name} points to {target}"
