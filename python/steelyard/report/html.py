@@ -22,7 +22,7 @@ from markupsafe import Markup
 from steelyard import __version__
 from steelyard._base import WorkloadFailedError
 from steelyard.report import page
-from steelyard.report.model import Score, gather
+from steelyard.report.model import ReportData, Score, gather
 
 PAGE = "report.html"
 SCRIPT = "plotly.min.js"
@@ -36,14 +36,20 @@ def write(run_dir: Path, *, score: Score | None = None, headline: Sequence[str] 
     """
     data = gather(run_dir, score=score, headline=headline)
     try:
-        text = render(page.build(data))
+        return write_data(data)
     finally:
-        if data.recording is not None:
-            data.recording.close()
-    target = run_dir / PAGE
-    partial = run_dir / f"{PAGE}.{os.getpid()}.partial"
+        data.close()
+
+
+def write_data(data: ReportData, folder: Path | None = None) -> Path:
+    """Write the page of a run that was read already, into ``folder`` (by default the run's own)."""
+    folder = data.folder if folder is None else folder
+    target = folder / PAGE
+    text = render(page.build(data))
+    partial = folder / f"{PAGE}.{os.getpid()}.partial"
     try:
-        place_script(run_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        place_script(folder)
         partial.write_text(text, encoding="utf-8")
         partial.rename(target)
     except OSError as error:

@@ -10,6 +10,7 @@ import numpy as np
 
 from steelyard.analyze.conditions import MODES, CpuSetUse
 from steelyard.report.chart import Chart, Floats, Trace, absent
+from steelyard.report.format import quantity
 from steelyard.report.model import ReportData
 from steelyard.report.workload_charts import seconds, window_of
 from steelyard.telemetry import EntitySeries, Series
@@ -45,6 +46,9 @@ def cpu_charts(data: ReportData) -> tuple[list[Chart], list[Chart]]:
     cpus = [int(entity.entity["cpu"]) for entity in series.entities]
     sets = _sets(data)
     charts = [_cpu_set(data, f"cpu-{each.name}", _set_title(each), x, shares, cpus, each) for each in sets]
+    if len(cpus) == 1 or (len(cpus) == len(sets) and all(len(each.cpus) == 1 for each in sets)):
+        # The charts of the sets are those of the CPUs.
+        return charts, []
     if len(cpus) <= PANELS_AT_MOST:
         panels = [
             _stacked(
@@ -198,7 +202,7 @@ def _memory(data: ReportData) -> Chart:
         return absent("memory", title, series.missing)
     entity = series.entities[0]
     used = entity.bands["total_bytes"].mean - entity.bands["available_bytes"].mean
-    total = float(np.nanmax(entity.bands["total_bytes"].mean))
+    total = quantity(float(np.nanmax(entity.bands["total_bytes"].mean)), "bytes")
     traces = [
         Trace("used (total less available)", "total", used),
         Trace("page cache", "service", entity.bands["cached_bytes"].mean, dash="dot"),
@@ -210,7 +214,7 @@ def _memory(data: ReportData) -> Chart:
         traces.append(Trace(name, "fast", np.array(resident), x=times))
     return Chart(
         "memory", title, unit="bytes", x=seconds(data, entity.time_ns.tolist()), traces=tuple(traces),
-        window=window_of(data), y_range=(0.0, total), note="The axis ends at the machine's memory.",
+        window=window_of(data), note=f"Of {total}.",
     )  # fmt: skip
 
 
@@ -244,13 +248,16 @@ def _pairs(
         return absent(chart_id, title, f"nothing was moved on {len(series.entities)} of them")
     traces = []
     for index, entity in enumerate(shown):
-        for column, word, dash in sides:
+        # What loopback sends it receives: the second line would hide the first.
+        alike = source == "network" and entity.entity[label] == "lo"
+        for column, word, dash in sides[:1] if alike else sides:
             role = f"line{index * len(sides) + (0 if dash == '' else 1)}"
             band = entity.bands[column]
-            name = f"{entity.entity[label]} {word}"
+            name = "lo (sent = received)" if alike else f"{entity.entity[label]} {word}"
             x = seconds(data, entity.time_ns.tolist())
             traces.append(Trace(name, role, band.mean, band.low, band.high, x=x, dash=dash or None))
-    note = f"{hidden} others moved less than a hundredth of the busiest." if hidden else ""
+    note = f"{hidden} more moved less than a hundredth of the busiest, or are beyond {_LINES_AT_MOST}."
+    note = note if hidden else ""
     return Chart(
         chart_id, title, unit="bytes/s", x=seconds(data, shown[0].time_ns.tolist()), traces=tuple(traces),
         window=window_of(data), note=note,
@@ -279,7 +286,7 @@ def _switches(data: ReportData) -> Chart:
 
 
 def _pressure(data: ReportData) -> Chart:
-    title = "Pressure (share of time in which some task waited)"
+    title = "Pressure (PSI, some)"
     series = _series(data, "pressure", ["some_ns"])
     if series.missing is not None or not series.entities:
         return absent("pressure", title, series.missing)
@@ -295,7 +302,7 @@ def _pressure(data: ReportData) -> Chart:
     )
     return Chart(
         "pressure", title, unit="ratio", x=seconds(data, series.entities[0].time_ns.tolist()), traces=traces,
-        window=window_of(data), y_range=(0.0, 1.0),
+        window=window_of(data), y_range=(0.0, 1.0), note="Share of time in which some task waited for it.",
     )  # fmt: skip
 
 

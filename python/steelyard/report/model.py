@@ -93,6 +93,11 @@ class ReportData:
     processes: Rates | None = None
     logs: dict[str, str] = field(default_factory=dict)
 
+    def close(self) -> None:
+        """Free the recording's engine."""
+        if self.recording is not None:
+            self.recording.close()
+
     @property
     def complete(self) -> bool:
         """Whether the run ended with a result."""

@@ -94,8 +94,17 @@ def _section(anchor: str, title: str, intro: str, charts: list[Chart]) -> dict[s
         "title": title,
         "intro": intro,
         "charts": drawn,
+        "wide": _wide(anchor, [chart.id for chart in drawn]),
         "absent": [chart for chart in charts if chart.missing is not None],
     }
+
+
+def _wide(anchor: str, charts: list[str]) -> set[str]:
+    """Return the charts that take a row of their own: the first over time, and one that would stand alone."""
+    if len(charts) < 2:
+        return set()
+    wide = {charts[0]} if anchor == "time" else set()
+    return wide | {charts[-1]} if (len(charts) - len(wide)) % 2 else wide
 
 
 def state(run: Run) -> dict[str, str] | None:

@@ -62,7 +62,21 @@
   // 1/(1-q) back to the quantile it stands for, with as many nines as it needs.
   function percent(value) {
     const share = 100 * (1 - 1 / value);
-    return `${share < 99 ? share.toFixed(0) : share.toFixed(Math.max(0, Math.ceil(Math.log10(value)) - 2 + 1))} %`;
+    const nines = Math.log10(value);
+    // Ticks stand on whole decades; between them one more digit tells neighbours apart.
+    const digits = Math.abs(nines - Math.round(nines)) < 1e-6 ? Math.round(nines) - 2 : Math.ceil(nines) - 1;
+    return `${share.toFixed(Math.max(0, Math.min(8, digits)))}\u202f%`;
+  }
+
+  // Labels on a logarithmic axis: every decade, and 2 and 5 between them where there are few decades.
+  function decades(chart) {
+    const values = chart.traces.flatMap((trace) => trace.y.filter((y) => y > 0)).map((y) => y * unit(chart)[2]);
+    if (!values.length) return [1];
+    const first = Math.floor(Math.log10(Math.min(...values))), last = Math.ceil(Math.log10(Math.max(...values)));
+    const steps = last - first > 3 ? [1] : [1, 2, 5];
+    const ticks = [];
+    for (let power = first; power <= last; power++) for (const step of steps) ticks.push(Number(`${step}e${power}`));
+    return ticks;
   }
 
   function heat(chart, colour) {
@@ -84,8 +98,7 @@
       const ticks = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= last * 1.001);
       Object.assign(x, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick)), showgrid: true, ticksuffix: "", hoverformat: "" });
     }
-    if (chart.log) Object.assign(y, { type: "log", dtick: root.clientWidth < 500 ? 1 : "D2", nticks: undefined, tickmode: undefined });
-    if (chart.log) y.dtick = 1, y.minor = { dtick: "D1", showgrid: true, gridcolor: faint(colour("--grid"), 0.6) };
+    if (chart.log) Object.assign(y, { type: "log", tickvals: decades(chart) });
     if (chart.range) y.range = chart.unit === "bytes" ? chart.range.map((value) => value * unit(chart)[2]) : chart.range;
     else if (!chart.log && chart.kind === "time") y.rangemode = "tozero";
     if (chart.kind === "heat") Object.assign(y, { type: "category", tickformat: "", ticksuffix: "", range: undefined, title: { text: chart.yTitle, font: { size: 12, color: colour("--muted") } }, nticks: 12, showgrid: false, autorange: "reversed" });
