@@ -103,6 +103,8 @@ PRESSURE_RATIO = 0.10
 MEMORY_LOW_RATIO = 0.05
 STEAL_RATIO = 0.02
 TAIL_FACTOR = 10.0
+SLOW_WAIT_RATIO = 0.5
+LITTLE_TOLERANCE_RATIO = 0.25
 
 
 @rule("server-cpus-saturated", "Do the server's CPUs bound the throughput?")
@@ -186,24 +188,52 @@ def _generator(conditions: Conditions) -> Finding | None:
     )
 
 
+@rule("closed-loop-queue", "Is the latency only the queue that a closed loop builds?")
+def _closed_loop(conditions: Conditions) -> Finding | None:
+    """Little's law: requests in flight = throughput x time in the system (J. D. C. Little, 1961)."""
+    generator = conditions.generator
+    if generator is None or generator.loop != "closed" or not generator.response_p50_ns.value:
+        return None
+    flying, median = generator.connections * generator.depth, generator.response_p50_ns.value
+    if generator.throughput_per_s <= 0 or flying < 2:
+        return None
+    expected = flying * 1e9 / generator.throughput_per_s
+    if abs(median / expected - 1) > LITTLE_TOLERANCE_RATIO:
+        return None
+    return Finding(
+        "closed-loop-queue",
+        f"With {flying} requests always in flight, a request takes {_time(expected)} at this throughput"
+        f" whatever the server does: the latency (median {_time(median)}) is the queue.",
+        (
+            Evidence("requests in flight", float(flying), "1"),
+            Evidence("in flight / throughput", expected, "ns", median),
+        ),
+        "For the latency at a load below the peak, offer a rate: --set rate=...",
+        0.5,
+    )
+
+
 @rule("slow-queue", "Do misses wait for slow threads?")
 def _slow_queue(conditions: Conditions) -> Finding | None:
     cache = conditions.cache
     if cache is None or cache.slow_wait_ns.value is None or not cache.slow_service_ns.value:
         return None
     wait, service = cache.slow_wait_ns.value, cache.slow_service_ns.value
-    if wait <= service:
+    median = conditions.generator.response_p50_ns.value if conditions.generator else None
+    # Against a median in which every request waits longer than that, the queue is no story.
+    share = wait / median if median else 1.0
+    if wait <= service or share < SLOW_WAIT_RATIO:
         return None
     return Finding(
         "slow-queue",
         f"A miss waits {_time(wait)} for a slow thread that needs {_time(service)} for it:"
-        " the slow pool is the tail of the latency.",
+        " misses make the tail of the latency.",
         (
             Evidence("mean wait for a slow thread", wait, "ns", service),
             Evidence("longest queue seen", cache.slow_queue_depth_high.value or 0.0, "1"),
         ),
         "More slow threads, if CPUs are idle: --set slow_threads=...; a larger cache has fewer misses.",
-        min(1.0, 0.5 + (1 - (cache.hit_ratio.value or 0.0))),
+        min(0.95, share),
     )
 
 

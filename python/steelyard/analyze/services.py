@@ -38,6 +38,7 @@ class GeneratorUse:
     """The load generator over the measure phase."""
 
     busy_max_ratio: Quantity
+    throughput_per_s: float
     response_p50_ns: Quantity
     response_p99_ns: Quantity
     lag_p99_ns: Quantity
@@ -127,6 +128,7 @@ def observe_generator(load: LoadResult | None) -> GeneratorUse | None:
     busiest = max((thread.busy_ratio for thread in load.threads), default=None)
     return GeneratorUse(
         busy_max_ratio=Quantity.of(busiest, "ratio", "no threads"),
+        throughput_per_s=load.throughput_per_s,
         response_p50_ns=latency(load.latency.response.p50_ns),
         response_p99_ns=latency(load.latency.response.p99_ns),
         lag_p99_ns=latency(load.latency.lag.p99_ns),

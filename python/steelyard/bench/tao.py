@@ -118,6 +118,11 @@ class TaoBench(Benchmark):
         "hit_ratio",
         "response_p50_ns",
         "response_p99_ns",
+        "response_p999_ns",
+        "server_cpu_user_ratio",
+        "server_cpu_system_ratio",
+        "requests_per_server_cpu_s",
+        "network_sent_bytes_per_s",
     )
     load_ratio = 1 / 3
 

@@ -9,6 +9,7 @@ Not here: what the page says (``page``) and draws (``chart``, ``workload_charts`
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from typing import Any
 
 import plotly
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from steelyard import __version__
 from steelyard._base import WorkloadFailedError
@@ -73,6 +74,7 @@ def render(content: dict[str, Any]) -> str:
         source, _, _ = environment.loader.get_source(environment, name)  # type: ignore[union-attr]
         return Markup(source)  # noqa: S704
 
+    environment.filters["flags"] = _flags
     template = environment.get_template("report.html.j2")
     return template.render(
         **content,
@@ -83,6 +85,19 @@ def render(content: dict[str, Any]) -> str:
         script_name=SCRIPT,
         data=embed(content["drawn"]),
     )
+
+
+def _flags(text: str) -> Markup:
+    """Return ``text`` with command-line flags as code, which does not break at its hyphens.
+
+    >>> _flags("try --set a=1 <b>")
+    Markup('try <code>--set</code> a=1 &lt;b&gt;')
+    """
+    parts = re.split(r"(?<!\S)(--[a-z][\w-]*)", text)
+    wrapped = [
+        Markup("<code>{}</code>").format(part) if part.startswith("--") else escape(part) for part in parts
+    ]
+    return Markup("").join(wrapped)
 
 
 def embed(value: Any) -> Markup:

@@ -17,6 +17,7 @@ from steelyard.telemetry import EntitySeries, Series
 
 PANELS_AT_MOST = 16
 _LINES_AT_MOST = 4
+_MODE_WORDS = {"iowait": "idle, waiting for I/O"}
 _DRAWN_MODES = tuple(mode for mode in MODES if mode != "idle")
 
 
@@ -31,9 +32,9 @@ def _series(data: ReportData, source: str, columns: Sequence[str] | None = None,
 
 def cpu_charts(data: ReportData) -> tuple[list[Chart], list[Chart]]:
     """Return the charts of CPU sets, and the panels (or heat maps) of single CPUs."""
-    # Many CPUs need fewer points each: what is drawn is a pixel wide.
-    count = len(data.conditions.cpus)
-    series = _series(data, "cpu", [f"{mode}_ns" for mode in MODES], 240 if count <= PANELS_AT_MOST else 200)
+    # The kernel counts modes in ticks of 10 ms or less: over a second they are shares in steps of 1 %.
+    points = int(min(200, max(10, (data.end_ns - data.begin_ns) / 1e9)))
+    series = _series(data, "cpu", [f"{mode}_ns" for mode in MODES], points)
     if series.missing is not None or not series.entities:
         return [absent("cpu-all", "CPU", series.missing)], []
     by_mode = {mode: series.grid(f"{mode}_ns")[1] for mode in MODES}
@@ -135,7 +136,7 @@ def _stacked(
         title,
         unit="ratio",
         x=x,
-        traces=tuple(Trace(mode, mode, shares[mode], stack=True) for mode in drawn),
+        traces=tuple(Trace(_MODE_WORDS.get(mode, mode), mode, shares[mode], stack=True) for mode in drawn),
         y_range=(0.0, 1.0),
         window=window_of(data),
         size=size,
@@ -214,7 +215,7 @@ def _memory(data: ReportData) -> Chart:
         traces.append(Trace(name, "fast", np.array(resident), x=times))
     return Chart(
         "memory", title, unit="bytes", x=seconds(data, entity.time_ns.tolist()), traces=tuple(traces),
-        window=window_of(data), note=f"Of {total}.",
+        window=window_of(data), note=f"The machine has {total}.",
     )  # fmt: skip
 
 
@@ -256,7 +257,7 @@ def _pairs(
             name = "lo (sent = received)" if alike else f"{entity.entity[label]} {word}"
             x = seconds(data, entity.time_ns.tolist())
             traces.append(Trace(name, role, band.mean, band.low, band.high, x=x, dash=dash or None))
-    note = f"{hidden} more moved less than a hundredth of the busiest, or are beyond {_LINES_AT_MOST}."
+    note = f"Not shown: {hidden} that moved less."
     note = note if hidden else ""
     return Chart(
         chart_id, title, unit="bytes/s", x=seconds(data, shown[0].time_ns.tolist()), traces=tuple(traces),

@@ -35,7 +35,8 @@ def machine_groups(machine: Machine | None) -> list[tuple[str, list[tuple[str, s
         ("Disks", [_disk(disk) for disk in machine.disks]),
         ("Network", [_interface(card) for card in machine.interfaces]),
         ("System", _system(machine, machine.kernel)),
-        ("Mitigations", [*sorted(machine.cpu.mitigations.items())]),
+        ("Kernel settings", [*sorted(machine.kernel.sysctl.items())]),
+        ("Mitigations", _mitigations(machine.cpu.mitigations)),
     ]
     kept = [(title, [(name, value) for name, value in rows if value]) for title, rows in groups]
     return [(title, rows) for title, rows in kept if rows]
@@ -81,6 +82,12 @@ def _cpu(cpu: Cpu) -> Rows:
     ]
 
 
+def _mitigations(mitigations: dict[str, str]) -> Rows:
+    affected = [(name, state) for name, state in sorted(mitigations.items()) if state != "Not affected"]
+    others = sorted(name for name in mitigations if mitigations[name] == "Not affected")
+    return [*affected, ("not affected by", ", ".join(others))]
+
+
 def _memory(memory: Memory) -> Rows:
     return [
         ("total", _size(memory.total_bytes)),
@@ -116,5 +123,4 @@ def _system(machine: Machine, kernel: Kernel) -> Rows:
         ("clock source", kernel.clocksource),
         ("hypervisor", machine.hypervisor),
         ("container", machine.container),
-        *sorted(kernel.sysctl.items()),
     ]

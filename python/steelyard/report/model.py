@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from steelyard import telemetry
 from steelyard._base import SteelyardError
 from steelyard.analyze import Conditions, Finding, explain, observe
+from steelyard.bench import runs, tiers
 from steelyard.records import (
     CacheStats,
     LoadResult,
@@ -128,7 +129,7 @@ class ReportData:
 
 def read_run(folder: Path) -> Run:
     """Return the manifest of a run, told truthfully when its orchestrator is gone."""
-    return read(Run, folder / _MANIFEST)
+    return runs.load(folder)
 
 
 def gather(folder: Path, *, score: Score | None = None, headline: Sequence[str] = ()) -> ReportData:
@@ -184,7 +185,13 @@ def gather(folder: Path, *, score: Score | None = None, headline: Sequence[str] 
 
 def headline_of(run: Run) -> tuple[str, ...]:
     """Return the metrics to show first: the benchmark's own choice, else the first ones of the record."""
-    return _first_better(run.metrics)
+    try:
+        chosen = tiers.benchmark(run.benchmark).headline
+    except SteelyardError:
+        # The run may be of a benchmark that is not installed where it is looked at.
+        chosen = ()
+    known = tuple(name for name in chosen if name in run.metrics)
+    return (*known, *(name for name in _first_better(run.metrics) if name not in known))
 
 
 def _first_better(metrics: dict[str, Metric]) -> tuple[str, ...]:

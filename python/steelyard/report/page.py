@@ -51,6 +51,9 @@ def build(data: ReportData) -> dict[str, Any]:
         _section("cpu", "CPU", _cpu_intro(data), sets),
         _section("machine", "Memory, network, scheduler", "", machine_charts(data)),
     ]
+    if not data.complete:
+        # Of a run that broke, only what there is: the list of what is missing has the rest.
+        sections = [section for section in sections if section["charts"]]
     charts = [chart for section in sections for chart in section["charts"]] + panels
     return {
         "title": f"{run.benchmark} · {run.run_id}",
@@ -133,14 +136,17 @@ def _verdict(run: Run) -> dict[str, Any]:
 
 
 def _check(check: Check) -> dict[str, str]:
+    # Records give shares the unit 1, as counts have; a bound between 0 and 1 can only be a share's.
+    share = check.unit == "1" and check.bound is not None and 0 < check.bound < 1
+    unit = "ratio" if share else check.unit
     return {
         "id": check.id,
         "level": check.level.value,
         "word": {"valid": "passed"}.get(check.level.value, check.level.value),
         "claim": check.claim,
-        "value": fmt.quantity(check.value, check.unit),
+        "value": fmt.quantity(check.value, unit),
         "value_raw": fmt.raw(check.value, check.unit),
-        "bound": fmt.quantity(check.bound, check.unit),
+        "bound": fmt.quantity(check.bound, unit),
     }
 
 

@@ -50,8 +50,9 @@
       const hover = chart.unit === "ratio" ? "%{y:.1%}" : `%{y:.3s}${unit(chart)[1]}`;
       traces.push({
         x, y: scaled(trace.y), name, type: "scatter", mode: "lines", legendgroup: name, connectgaps: false,
-        line: { color: shade, width: trace.stack ? 0.6 : 2, dash: trace.dash || "solid" },
-        ...(trace.stack ? { stackgroup: "all", fillcolor: faint(shade, 0.82) } : {}),
+        line: { color: shade, width: trace.stack ? 0 : 2, dash: trace.dash || "solid" },
+        // Waiting for I/O is idle time with a reason: it must not look like work.
+        ...(trace.stack ? { stackgroup: "all", fillcolor: faint(shade, trace.role === "iowait" ? 0.22 : 0.82) } : {}),
         hovertemplate: chart.kind === "percentile" ? `%{text} %{y:.3s}s` : hover,
         ...(chart.kind === "percentile" ? { text: x.map((value) => `${percent(value)}`) } : {}),
       });
@@ -66,6 +67,13 @@
     // Ticks stand on whole decades; between them one more digit tells neighbours apart.
     const digits = Math.abs(nines - Math.round(nines)) < 1e-6 ? Math.round(nines) - 2 : Math.ceil(nines) - 1;
     return `${share.toFixed(Math.max(0, Math.min(8, digits)))}\u202f%`;
+  }
+
+  // A round number with its SI prefix.
+  function short(value) {
+    const prefixes = ["n", "µ", "m", "", "k", "M", "G", "T"];
+    const step = Math.max(-3, Math.min(4, Math.floor(Math.log10(value) / 3 + 1e-9)));
+    return `${Number((value / 10 ** (3 * step)).toPrecision(3))}\u202f${prefixes[step + 3]}`;
   }
 
   // Labels on a logarithmic axis: every decade, and 2 and 5 between them where there are few decades.
@@ -98,7 +106,10 @@
       const ticks = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= last * 1.001);
       Object.assign(x, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick)), showgrid: true, ticksuffix: "", hoverformat: "" });
     }
-    if (chart.log) Object.assign(y, { type: "log", tickvals: decades(chart) });
+    if (chart.log) {
+      const ticks = decades(chart);
+      Object.assign(y, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => short(tick) + suffix) });
+    }
     if (chart.range) y.range = chart.unit === "bytes" ? chart.range.map((value) => value * unit(chart)[2]) : chart.range;
     else if (!chart.log && chart.kind === "time") y.rangemode = "tozero";
     if (chart.kind === "heat") Object.assign(y, { type: "category", tickformat: "", ticksuffix: "", range: undefined, title: { text: chart.yTitle, font: { size: 12, color: colour("--muted") } }, nticks: 12, showgrid: false, autorange: "reversed" });
