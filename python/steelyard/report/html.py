@@ -107,8 +107,8 @@ def embed(value: Any) -> Markup:
     Markup('"\\u003c/script\\u003e"')
     """
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for character, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        text = text.replace(character, escape)
+    for character, entity in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        text = text.replace(character, entity)
     return Markup(text)  # noqa: S704 - nothing that HTML reads is left in it
 
 
