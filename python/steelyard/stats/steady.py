@@ -109,7 +109,8 @@ def check(
     Unsteady means: a straight line through them changes by more than ``tolerance_ratio`` of their median
     and that slope is significant, or their level shifts by more than ``tolerance_ratio`` at some moment and
     the shift is significant (CUSUM test, Ploberger and Kraemer 1992, against Kolmogorov's distribution).
-    Both allow for first-order autocorrelation. Each test errs with probability ``significance``.
+    Both allow for first-order autocorrelation. Each test errs with probability ``significance``. A drift that
+    is large but may be chance leaves the question open: ``steady`` is ``None``.
 
     >>> check([100.0, 101.0, 99.0, 100.5] * 5).steady
     True
@@ -144,6 +145,12 @@ def check(
     if drifts:
         reason = f"the level drifts by {drift_ratio * 100:+.1f} % over {len(series)} intervals"
         return Steadiness(False, reason, drift_ratio, None, None)
+    if abs(drift_ratio) > tolerance_ratio:
+        reason = (
+            f"a drift of {drift_ratio * 100:+.1f} % over {len(series)} intervals may be chance: "
+            "too few or too noisy to tell"
+        )
+        return Steadiness(None, reason, drift_ratio, None, None)
     reason = (
         f"drift {drift_ratio * 100:+.1f} % over {len(series)} intervals, no level shift; "
         f"a change above {tolerance_ratio * 100:g} % that is no chance would count"

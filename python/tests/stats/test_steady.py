@@ -182,6 +182,20 @@ def test_too_few_values_are_neither_steady_nor_unsteady() -> None:
     assert steady.check([0.0] * 12).steady is True
 
 
+def test_a_large_drift_that_may_be_chance_leaves_the_question_open() -> None:
+    random = np.random.default_rng(8)
+    answers = [steady.check((100 + noise(random, 8, 0.0, 15.0)).tolist()) for _ in range(200)]
+    for answer in answers:
+        assert answer.drift_ratio is not None
+        assert answer.steady is not True or abs(answer.drift_ratio) <= 0.05
+    left_open = [answer for answer in answers if answer.steady is None]
+    assert len(left_open) > 100
+    assert all("may be chance" in answer.reason for answer in left_open)
+    # A minute of ordinary noise leaves nothing open.
+    minutes = [steady.check((100 + noise(random, 60, 0.0, 5.0)).tolist()) for _ in range(200)]
+    assert sum(answer.steady is True for answer in minutes) >= 180
+
+
 @settings(max_examples=60)
 @given(
     st.lists(st.floats(min_value=1, max_value=1e6), min_size=8, max_size=60),
