@@ -1,9 +1,15 @@
-"""``steelyard doctor``: what this machine can and cannot measure, why, and how to enable it."""
+"""``steelyard doctor``: what this machine can and cannot measure, why, and how to enable it.
+
+In: the probe's account of its sources, and the diagnosis of ``machine``. Out: tables, or one JSON document.
+Not here: finding out (``machine.doctor``), drawing (``report.doctor``).
+"""
 
 import json
 import subprocess
-import sys
+from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from steelyard._base import EnvironmentLacksError, ExitCode, WorkloadFailedError, executable
 from steelyard.cli.output import print_json
@@ -22,23 +28,41 @@ def _executables() -> list[dict[str, Any]]:
     return found
 
 
-def _sources() -> Any:
-    """Return what the probe says about its sources."""
-    command = [str(executable("steelyard-probe")), "sources", "--json"]
+def _sources() -> list[dict[str, Any]] | None:
+    """Return what the probe says about its sources, ``None`` where there is no probe."""
+    try:
+        command = [str(executable("steelyard-probe")), "sources", "--json"]
+    except EnvironmentLacksError:
+        return None
     try:
         done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=True)
-        return json.loads(done.stdout)
-    except (subprocess.SubprocessError, OSError, ValueError) as error:
+        sources: list[dict[str, Any]] = json.loads(done.stdout)["sources"]
+    except (subprocess.SubprocessError, OSError, ValueError, KeyError, TypeError) as error:
         raise WorkloadFailedError(f"{' '.join(command)}: {error}") from error
+    return sources
 
 
-def show_doctor(*, as_json: bool) -> int:
-    """Print the diagnosis; 0 when benchmarks can run here, 3 otherwise."""
-    executables = _executables()
-    complete = all(one["path"] for one in executables)
-    document = {"executables": executables, "sources": _sources() if complete else None}
+def show_doctor(*, as_json: bool, runs: Path = Path("runs")) -> int:
+    """Print the diagnosis; 0 when benchmarks can run here, 3 where an executable is missing."""
+    from steelyard.machine import diagnose
+
+    executables, sources = _executables(), _sources()
+    capabilities = diagnose(sources=sources, runs=runs)
     if as_json:
-        print_json(document)
+        print_json(
+            {
+                "executables": executables,
+                "capabilities": [one.as_json() for one in capabilities],
+                "sources": sources,
+            }
+        )
     else:
-        print(json.dumps(document, indent=1), file=sys.stdout)
+        from steelyard.report.doctor import render
+
+        console = Console()
+        console.print(render(capabilities))
+        for one in executables:
+            if one["path"] is None:
+                console.print(f"{one['name']} is missing: {one['hint']}", markup=False, highlight=False)
+    complete = all(one["path"] for one in executables)
     return int(ExitCode.OK if complete else ExitCode.ENVIRONMENT)
