@@ -18,6 +18,8 @@ _MARKS = {
     Status.NO: Text("no", style="red"),
 }
 
+_NAME_WIDTH = 21
+
 _TITLES = {
     "telemetry": "Telemetry: what the probe can record",
     "counters": "Counters and profiles",
@@ -33,10 +35,11 @@ def render(capabilities: Sequence[Capability]) -> RenderableType:
     parts: list[RenderableType] = []
     for area, members in groupby(known, key=lambda one: one.area):
         table = Table(title=_TITLES.get(area, area), title_justify="left", expand=True, box=None)
-        table.add_column("", ratio=2, no_wrap=True)
+        # The longest name fits, so that a narrow terminal cuts none of them.
+        table.add_column("", width=_NAME_WIDTH, no_wrap=True)
         table.add_column("", width=6)
-        table.add_column("found", ratio=6)
-        table.add_column("how to enable", ratio=4)
+        table.add_column("found", ratio=6, overflow="fold")
+        table.add_column("how to enable", ratio=4, overflow="fold")
         for one in members:
             # Names and reasons come from the kernel and from files: none of it is markup.
             table.add_row(escape(one.name), _MARKS[one.status], escape(one.finding), escape(one.enable or ""))

@@ -227,3 +227,11 @@ def test_the_table_shows_everything_and_takes_no_markup_from_outside() -> None:
     text = output.getvalue()
     for part in ("[red]x[/red]", "[link=evil]why[/link]", "[bold]how", "no RAPL", "2 no", "1 yes, 1 partly"):
         assert part in text
+
+
+def test_a_narrow_terminal_cuts_no_name() -> None:
+    capabilities = diagnose(sources=SOURCES, trying=Attempts(wait=lambda _: None))
+    output = io.StringIO()
+    Console(file=output, width=80, color_system=None).print(render(capabilities))
+    for one in capabilities:
+        assert one.name in output.getvalue()
