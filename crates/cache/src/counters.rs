@@ -9,7 +9,13 @@ macro_rules! counters {
         /// What a fast thread counts.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Counter { $($(#[$doc])* $variant,)* }
-        const COUNT: usize = [$(Counter::$variant),*].len();
+        /// How many kinds are counted.
+        pub const COUNT: usize = [$(Counter::$variant),*].len();
+
+        impl Counter {
+            /// All kinds, in order.
+            pub const ALL: [Self; COUNT] = [$(Self::$variant),*];
+        }
     };
 }
 

@@ -31,5 +31,5 @@ mod store;
 pub use delay::Delay;
 pub use error::CacheError;
 pub use object::{Objects, unpack};
-pub use server::{ReadThrough, Server, Settings, StatsFile};
+pub use server::{Io, ReadThrough, Server, Settings, StatsFile};
 pub use sizes::Sizes;

@@ -17,6 +17,7 @@ pub struct Output {
     parts: VecDeque<Part>,
     /// Ticket of the first part.
     first: u64,
+    /// Bytes of all parts but the last.
     held_bytes: usize,
     owed: usize,
 }
@@ -39,6 +40,7 @@ impl Output {
 
     /// Leaves a gap, to be filled by `fill` with the ticket returned.
     pub fn owe(&mut self) -> u64 {
+        self.held_bytes += self.last_bytes();
         self.parts.push_back(Part::Owed);
         self.owed += 1;
         self.first + self.parts.len() as u64 - 1
@@ -49,23 +51,32 @@ impl Output {
         let part = self.parts.pop_back();
         debug_assert!(matches!(part, Some(Part::Owed)));
         self.owed -= 1;
+        self.held_bytes -= self.last_bytes();
     }
 
     /// Fills a gap.
     pub fn fill(&mut self, ticket: u64, bytes: Vec<u8>) {
         let at = (ticket - self.first) as usize;
         debug_assert!(matches!(self.parts[at], Part::Owed));
-        self.held_bytes += bytes.len();
+        if at + 1 < self.parts.len() {
+            self.held_bytes += bytes.len();
+        }
         self.owed -= 1;
         self.parts[at] = Part::Bytes(bytes);
         while let Some(Part::Bytes(_)) = self.parts.front() {
+            let last = self.parts.len() == 1;
             if let Some(Part::Bytes(bytes)) = self.parts.pop_front() {
+                self.held_bytes -= if last { 0 } else { bytes.len() };
                 self.ready.extend_from_slice(&bytes);
             }
             self.first += 1;
         }
-        if self.parts.is_empty() {
-            self.held_bytes = 0;
+    }
+
+    fn last_bytes(&self) -> usize {
+        match self.parts.back() {
+            Some(Part::Bytes(bytes)) => bytes.len(),
+            _ => 0,
         }
     }
 
@@ -75,14 +86,10 @@ impl Output {
         &mut self.ready
     }
 
-    /// Bytes kept, about: what lies behind gaps is counted until the last gap is filled.
+    /// Bytes kept.
     #[inline]
     pub fn kept_bytes(&self) -> usize {
-        let behind = match self.parts.back() {
-            Some(Part::Bytes(bytes)) => bytes.len(),
-            _ => 0,
-        };
-        self.ready.len() + self.held_bytes + behind
+        self.ready.len() + self.held_bytes + self.last_bytes()
     }
 
     /// Answers owed by slow threads.
@@ -116,6 +123,8 @@ mod tests {
             let mut seed = seed | 1;
             while !owed.is_empty() {
                 prop_assert_eq!(output.owed(), owed.len());
+                let owed_bytes: usize = owed.iter().map(|(_, text)| text.len()).sum();
+                prop_assert_eq!(output.kept_bytes(), expected.len() - owed_bytes);
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let (ticket, text) = owed.swap_remove((seed >> 33) as usize % owed.len());
                 output.fill(ticket, text);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use steelyard_record::{CacheStats, CacheThread, Kind, monotonic_ns};
 
 use crate::clock;
-use crate::counters::{Counter, Counters};
+use crate::counters::{COUNT, Counter, Counters};
 use crate::protocol;
 use crate::slow::{SlowCounts, SlowQueue};
 use crate::store::Store;
@@ -23,6 +23,8 @@ pub struct ThreadRow {
     pub kind: &'static str,
     /// The kernel's number of it.
     pub tid: i32,
+    /// User and system time when it ended, ns.
+    pub ended_cpu_ns: Option<(u64, u64)>,
 }
 
 /// Settings that the stats command repeats.
@@ -48,6 +50,8 @@ pub struct Reporter {
     fast: Vec<Arc<Counters>>,
     threads: Mutex<Vec<ThreadRow>>,
     shown: Shown,
+    /// The counts at the last `stats reset`. Only the stats command starts over: records never run backwards.
+    reset: Mutex<[u64; COUNT]>,
     /// Open connections.
     pub connections: AtomicU64,
     /// Connections ever accepted.
@@ -66,6 +70,7 @@ impl Reporter {
         Self {
             fast,
             threads: Mutex::default(),
+            reset: Mutex::new([0; COUNT]),
             shown,
             connections: AtomicU64::new(0),
             connections_total: AtomicU64::new(0),
@@ -80,11 +85,32 @@ impl Reporter {
         self.threads
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(ThreadRow { name, kind, tid });
+            .push(ThreadRow {
+                name,
+                kind,
+                tid,
+                ended_cpu_ns: None,
+            });
+    }
+
+    /// Keeps the CPU time of a thread that ends, since the kernel forgets it; called by the thread itself.
+    pub fn leave(&self) {
+        // SAFETY: gettid has no preconditions.
+        let tid = unsafe { libc::gettid() };
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.iter_mut().filter(|thread| thread.tid == tid) {
+            thread.ended_cpu_ns = Some(cpu_ns(libc::RUSAGE_THREAD));
+        }
     }
 
     fn sum(&self, counter: Counter) -> u64 {
         self.fast.iter().map(|counters| counters.get(counter)).sum()
+    }
+
+    /// The count since the last `stats reset`.
+    fn since_reset(&self, counter: Counter) -> u64 {
+        let reset = self.reset.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sum(counter).saturating_sub(reset[counter as usize])
     }
 
     /// The answer to `stats` with the arguments `what`.
@@ -113,8 +139,11 @@ impl Reporter {
                 );
             }
             b"sizes" => text(&mut out, "sizes_status", "disabled"),
-            // The counters feed the records, which must never run backwards: nothing is reset.
-            b"reset" => return b"RESET\r\n".to_vec(),
+            b"reset" => {
+                let counts = Counter::ALL.map(|counter| self.sum(counter));
+                *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+                return b"RESET\r\n".to_vec();
+            }
             _ => return protocol::ERROR.to_vec(),
         }
         out.extend_from_slice(b"END\r\n");
@@ -122,7 +151,7 @@ impl Reporter {
     }
 
     fn general(&self, out: &mut Vec<u8>, store: &Store, slow: Option<&SlowQueue>) {
-        let (user_ns, system_ns) = process_cpu_ns();
+        let (user_ns, system_ns) = cpu_ns(libc::RUSAGE_SELF);
         let micros = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000);
         text(out, "pid", std::process::id());
         text(out, "uptime", u64::from(clock::now_s()).saturating_sub(2));
@@ -165,7 +194,7 @@ impl Reporter {
             ("bytes_read", Counter::BytesRead),
             ("bytes_written", Counter::BytesWritten),
         ] {
-            text(out, name, self.sum(counter));
+            text(out, name, self.since_reset(counter));
         }
         let counts = store.counts();
         text(out, "limit_maxbytes", store.limit_bytes());
@@ -177,10 +206,18 @@ impl Reporter {
         text(out, "reclaimed", counts.reclaimed);
         let slow = slow.map(SlowQueue::counts).unwrap_or_default();
         text(out, "mode", self.shown.mode);
-        text(out, "requests", self.sum(Counter::Requests));
-        text(out, "errors", self.sum(Counter::Errors));
-        text(out, "fast_requests", self.sum(Counter::FastRequests));
-        text(out, "slow_requests", self.sum(Counter::SlowRequests));
+        text(out, "requests", self.since_reset(Counter::Requests));
+        text(out, "errors", self.since_reset(Counter::Errors));
+        text(
+            out,
+            "fast_requests",
+            self.since_reset(Counter::FastRequests),
+        );
+        text(
+            out,
+            "slow_requests",
+            self.since_reset(Counter::SlowRequests),
+        );
         text(out, "slow_threads", self.shown.slow_threads);
         text(out, "slow_queue_depth", slow.depth);
         text(out, "slow_queue_depth_max", slow.depth_max);
@@ -214,7 +251,7 @@ impl Reporter {
     pub fn record(&self, store: &Store, slow: Option<&SlowQueue>) -> CacheStats {
         let counts = store.counts();
         let slow_counts: SlowCounts = slow.map(SlowQueue::counts).unwrap_or_default();
-        let (cpu_user_ns, cpu_system_ns) = process_cpu_ns();
+        let (cpu_user_ns, cpu_system_ns) = cpu_ns(libc::RUSAGE_SELF);
         CacheStats {
             kind: Kind::of::<CacheStats>(),
             monotonic_ns: monotonic_ns(),
@@ -265,7 +302,7 @@ impl Reporter {
                     (_, Some(number), Some(slow)) => slow.served(number),
                     _ => 0,
                 };
-                let cpu = thread_cpu_ns(thread.tid);
+                let cpu = thread.ended_cpu_ns.or_else(|| thread_cpu_ns(thread.tid));
                 CacheThread {
                     name: thread.name,
                     kind: thread.kind.to_owned(),
@@ -278,12 +315,12 @@ impl Reporter {
     }
 }
 
-/// User and system time of the process, ns.
-fn process_cpu_ns() -> (u64, u64) {
+/// User and system time of the process or of the calling thread, ns.
+fn cpu_ns(who: libc::c_int) -> (u64, u64) {
     // SAFETY: rusage is plain data for which zeroes are valid, and the call fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        libc::getrusage(who, &mut usage);
         usage
     };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;

@@ -525,3 +525,6 @@ fn count_stored(mode: StoreMode, stored: Stored, worker: &Worker) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

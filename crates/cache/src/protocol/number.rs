@@ -107,8 +107,9 @@ mod tests {
         #[test]
         fn digits_read_back(value: u64) {
             let mut digits = Digits::new();
-            prop_assert_eq!(digits.of(value), value.to_string().as_bytes());
-            prop_assert_eq!(unsigned_64(value.to_string().as_bytes()), Some(value));
+            let text = value.to_string();
+            prop_assert_eq!(digits.of(value), text.as_bytes());
+            prop_assert_eq!(unsigned_64(text.as_bytes()), Some(value));
         }
 
         #[test]

@@ -173,7 +173,7 @@ impl Loop<'_> {
             match connection.socket.read(buffer) {
                 Ok(0) => return self.close(number),
                 Ok(count) => {
-                    let worker = worker(self.thread, self.now_s, self.epoch_s, number);
+                    let worker = self.thread.worker(self.now_s, self.epoch_s, number);
                     connection.session.receive(&buffer[..count], &worker);
                 }
                 Err(error) if is_temporary(&error) => {}
@@ -190,7 +190,7 @@ impl Loop<'_> {
         let Some(connection) = self.table.get(number) else {
             return;
         };
-        let worker = worker(self.thread, self.now_s, self.epoch_s, number);
+        let worker = self.thread.worker(self.now_s, self.epoch_s, number);
         let blocked = loop {
             match send(connection, &worker) {
                 Err(_) => return self.close(number),
@@ -238,19 +238,6 @@ impl Loop<'_> {
         if self.table.remove(number).is_some() {
             self.thread.reporter.connections.fetch_sub(1, Relaxed);
         }
-    }
-}
-
-fn worker(thread: &FastThread, now_s: u32, epoch_s: i64, connection: u64) -> Worker<'_> {
-    Worker {
-        store: &thread.store,
-        counters: &thread.counters,
-        now_s,
-        epoch_s,
-        slow: thread.slow.as_deref(),
-        thread: thread.number,
-        connection,
-        reporter: &thread.reporter,
     }
 }
 

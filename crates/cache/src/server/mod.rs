@@ -6,6 +6,7 @@
 
 mod epoll;
 mod table;
+mod uring;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -27,6 +28,7 @@ use crate::mailbox::Mailbox;
 use crate::object::Objects;
 use crate::protocol;
 use crate::report::{Reporter, Shown};
+use crate::session::Worker;
 use crate::slow::{SlowQueue, SlowThread};
 use crate::store::{Store, least_memory_bytes};
 
@@ -70,6 +72,8 @@ pub struct Settings {
     pub max_connections: usize,
     /// Fill misses; None: look-aside.
     pub read_through: Option<ReadThrough>,
+    /// How bytes are moved.
+    pub io: Io,
     /// Where statistics go.
     pub stats_file: Option<StatsFile>,
 }
@@ -86,6 +90,33 @@ pub(crate) struct FastThread {
     stop: Arc<AtomicBool>,
 }
 
+impl FastThread {
+    #[inline]
+    fn worker(&self, now_s: u32, epoch_s: i64, connection: u64) -> Worker<'_> {
+        Worker {
+            store: &self.store,
+            counters: &self.counters,
+            now_s,
+            epoch_s,
+            slow: self.slow.as_deref(),
+            thread: self.number,
+            connection,
+            reporter: &self.reporter,
+        }
+    }
+}
+
+/// How bytes are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Io {
+    /// io_uring where the kernel permits it, else epoll.
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
 /// A server that listens and has its memory reserved, but serves nobody yet.
 #[derive(Debug)]
 pub struct Server {
@@ -94,6 +125,7 @@ pub struct Server {
     signals: OwnedFd,
     store: Arc<Store>,
     stats: Option<File>,
+    uring: bool,
 }
 
 impl Server {
@@ -101,6 +133,7 @@ impl Server {
     ///
     /// From here on SIGINT and SIGTERM are blocked in this thread and those it starts: `run` reads them.
     pub fn new(settings: Settings) -> Result<Self, CacheError> {
+        let uring = choose_io(settings.io)?;
         let least_bytes = least_memory_bytes(settings.max_value_bytes);
         if settings.memory_bytes < least_bytes {
             return Err(CacheError::MemoryTooSmall {
@@ -138,6 +171,7 @@ impl Server {
             signals: block_signals().map_err(CacheError::system("signalfd"))?,
             store: Arc::new(store),
             stats,
+            uring,
             settings,
         })
     }
@@ -172,7 +206,7 @@ impl Server {
             } else {
                 "look-aside"
             },
-            io: "epoll",
+            io: if self.uring { "uring" } else { "epoll" },
         };
         let reporter = Arc::new(Reporter::new(counters.clone(), shown));
         let stop = Arc::new(AtomicBool::new(false));
@@ -187,8 +221,9 @@ impl Server {
                 reporter: reporter.clone(),
                 stop: stop.clone(),
             };
+            let serve = if self.uring { uring::run } else { epoll::run };
             threads.push(start(&reporter, "fast", number, move || {
-                if let Err(error) = epoll::run(&thread) {
+                if let Err(error) = serve(&thread) {
                     tracing::error!("fast thread {}: {error}", thread.number);
                 }
             })?);
@@ -337,6 +372,19 @@ impl Server {
     }
 }
 
+/// Whether to use io_uring.
+fn choose_io(io: Io) -> Result<bool, CacheError> {
+    match (io, uring::available()) {
+        (Io::Epoll, _) => Ok(false),
+        (_, Ok(())) => Ok(true),
+        (Io::Uring, Err(error)) => Err(CacheError::system("io_uring is not permitted here")(error)),
+        (Io::Auto, Err(error)) => {
+            tracing::info!("io_uring is not permitted here ({error}): using epoll");
+            Ok(false)
+        }
+    }
+}
+
 fn start(
     reporter: &Arc<Reporter>,
     kind: &'static str,
@@ -351,6 +399,7 @@ fn start(
         .spawn(move || {
             reporter.enter(name, kind);
             body();
+            reporter.leave();
         })
         .map_err(CacheError::system("starting a thread"))
 }

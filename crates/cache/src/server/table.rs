@@ -51,8 +51,8 @@ impl<T> Table<T> {
     pub fn remove(&mut self, number: u64) -> Option<T> {
         self.get(number)?;
         let place = &mut self.places[number as u32 as usize];
-        // 31 bits, so that numbers leave room for a caller's mark in the top bit.
-        place.generation = (place.generation + 1) & 0x7fff_ffff;
+        // 28 bits, so that numbers leave room for a caller's mark in the top four.
+        place.generation = (place.generation + 1) & 0x0fff_ffff;
         self.free.push(number as u32);
         place.entry.take()
     }

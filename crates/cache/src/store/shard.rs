@@ -16,7 +16,7 @@ use super::item::Header;
 use super::region::Region;
 
 /// Bytes of used items that one allocation may save from eviction, so that its time is bounded.
-const RESCUE_BYTES: usize = 16 * 1024;
+const RESCUE_BYTES: usize = 64 * 1024;
 
 /// What a shard counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use steelyard::{Exit, Failure, args};
 use steelyard_cache::{
-    CacheError, Delay, Objects, ReadThrough, Server, Settings, Sizes, StatsFile,
+    CacheError, Delay, Io, Objects, ReadThrough, Server, Settings, Sizes, StatsFile,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -17,6 +17,16 @@ enum Mode {
     ReadThrough,
     /// A miss is a miss, exactly as memcached.
     LookAside,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum IoModel {
+    /// io_uring where the kernel permits it, else epoll.
+    Auto,
+    /// io_uring.
+    Uring,
+    /// epoll.
+    Epoll,
 }
 
 /// A cache server that speaks memcached's text protocol.
@@ -60,6 +70,9 @@ struct Arguments {
     /// CPUs to run on, such as 0-3,8
     #[arg(long, value_parser = args::cpu_list)]
     cpus: Option<std::vec::Vec<usize>>,
+    /// How bytes are moved
+    #[arg(long, value_enum, default_value_t = IoModel::Auto)]
+    io: IoModel,
     /// File that gets a line of statistics each interval and one at the end
     #[arg(long)]
     stats_out: Option<PathBuf>,
@@ -136,6 +149,11 @@ fn settings(arguments: Arguments) -> Result<Settings, Failure> {
         max_value_bytes: arguments.max_value_size as usize,
         max_connections: arguments.max_connections,
         read_through,
+        io: match arguments.io {
+            IoModel::Auto => Io::Auto,
+            IoModel::Uring => Io::Uring,
+            IoModel::Epoll => Io::Epoll,
+        },
         stats_file: arguments.stats_out.map(|path| StatsFile {
             path,
             interval: arguments.stats_interval,
