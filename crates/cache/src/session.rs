@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::protocol::{self, Command, next_word, number};
 use crate::report::Reporter;
 use crate::slow::{Job, SlowQueue};
-use crate::store::{Attributes, Counted, Key, Store, StoreMode, Stored};
+use crate::store::{Attributes, Counted, Key, Store, StoreAnswer, StoreMode};
 
 /// Answers kept for one connection before its next command waits.
 const ANSWER_BYTES: usize = 256 * 1024;
@@ -62,6 +62,8 @@ impl Worker<'_> {
     }
 }
 
+// A box would be an allocation for every value stored; a connection has one state.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug)]
 enum State {
     Line,
@@ -500,27 +502,27 @@ fn long_line_is_allowed(line: &[u8]) -> bool {
         && (rest.starts_with(b"get ") || rest.starts_with(b"gets "))
 }
 
-fn stored_answer(stored: Stored) -> &'static [u8] {
+fn stored_answer(stored: StoreAnswer) -> &'static [u8] {
     match stored {
-        Stored::Stored => b"STORED\r\n",
-        Stored::NotStored => b"NOT_STORED\r\n",
-        Stored::Exists => b"EXISTS\r\n",
-        Stored::NotFound => b"NOT_FOUND\r\n",
-        Stored::TooLarge => protocol::TOO_LARGE,
-        Stored::OutOfMemory => protocol::OUT_OF_MEMORY,
+        StoreAnswer::Stored => b"STORED\r\n",
+        StoreAnswer::NotStored => b"NOT_STORED\r\n",
+        StoreAnswer::Exists => b"EXISTS\r\n",
+        StoreAnswer::NotFound => b"NOT_FOUND\r\n",
+        StoreAnswer::TooLarge => protocol::TOO_LARGE,
+        StoreAnswer::OutOfMemory => protocol::OUT_OF_MEMORY,
     }
 }
 
-fn count_stored(mode: StoreMode, stored: Stored, worker: &Worker) {
+fn count_stored(mode: StoreMode, stored: StoreAnswer, worker: &Worker) {
     match stored {
-        Stored::TooLarge | Stored::OutOfMemory => worker.count(Counter::Errors),
+        StoreAnswer::TooLarge | StoreAnswer::OutOfMemory => worker.count(Counter::Errors),
         _ => {}
     }
     if matches!(mode, StoreMode::Cas(_)) {
         match stored {
-            Stored::Stored => worker.count(Counter::CasHits),
-            Stored::NotFound => worker.count(Counter::CasMisses),
-            Stored::Exists => worker.count(Counter::CasBadValues),
+            StoreAnswer::Stored => worker.count(Counter::CasHits),
+            StoreAnswer::NotFound => worker.count(Counter::CasMisses),
+            StoreAnswer::Exists => worker.count(Counter::CasBadValues),
             _ => {}
         }
     }

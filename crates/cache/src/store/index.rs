@@ -160,12 +160,69 @@ impl Index {
         self.write(slot, entry(hash, offset));
     }
 
-    /// Removes an entry.
+    /// Removes an entry. Slots found before may then hold other entries.
     pub fn remove(&mut self, slot: Slot) {
+        let hash = (self.read(slot) >> 32) as u32;
         self.write(slot, 0);
         self.entries -= 1;
-        // An overflow bucket that became empty stays in its chain until the chain is split: chains are short,
-        // and a table that has shrunk is about to be filled again.
+        // The chain gives its last entry to the hole: otherwise every chain would come to keep, empty, the
+        // longest it ever was.
+        let mut link = Slot {
+            overflow: false,
+            word: self.bucket_of(hash) * WORDS + LINK,
+        };
+        let mut last = None;
+        loop {
+            match self.read(link) {
+                0 => break,
+                next => {
+                    let bucket = next as usize - 1;
+                    last = Some((link, bucket));
+                    link = Slot {
+                        overflow: true,
+                        word: bucket * WORDS + LINK,
+                    };
+                }
+            }
+        }
+        if let Some((link, bucket)) = last {
+            self.shorten(link, bucket, slot);
+        }
+    }
+
+    /// Moves an entry of the last bucket of a chain to `hole`, and drops the bucket when that empties it.
+    fn shorten(&mut self, link: Slot, bucket: usize, hole: Slot) {
+        let base = bucket * WORDS;
+        let in_bucket = |at: usize| Slot {
+            overflow: true,
+            word: base + at,
+        };
+        let used = |index: &Self| {
+            (0..LINK)
+                .rev()
+                .map(in_bucket)
+                .find(|&slot| index.read(slot) != 0)
+        };
+        let hole_is_here = hole.overflow && (base..base + LINK).contains(&hole.word);
+        if let (Some(moved), false) = (used(self), hole_is_here) {
+            let value = self.read(moved);
+            self.write(hole, value);
+            self.write(moved, 0);
+        }
+        if used(self).is_none() {
+            self.write(link, 0);
+            self.free_overflow(bucket);
+        }
+    }
+
+    fn free_overflow(&mut self, bucket: usize) {
+        set_word(
+            &mut self.overflow,
+            bucket * WORDS + LINK,
+            u64::from(self.overflow_free),
+        );
+        self.overflow_free = bucket as u32 + 1;
+        self.overflow_used -= 1;
     }
 
     /// Adds an entry and grows the table by a bucket when it is time.
@@ -233,13 +290,7 @@ impl Index {
         while link != 0 {
             let bucket = link - 1;
             link = self.empty_bucket(true, bucket, &mut entries);
-            set_word(
-                &mut self.overflow,
-                bucket * WORDS + LINK,
-                u64::from(self.overflow_free),
-            );
-            self.overflow_free = bucket as u32 + 1;
-            self.overflow_used -= 1;
+            self.free_overflow(bucket);
         }
         self.count += 1;
         if self.count & self.mask == 0 {
@@ -302,6 +353,18 @@ mod tests {
                 }
                 prop_assert_eq!(index.entries(), model.len() as u64);
             }
+            let least = model.len().div_ceil(LINK) * BUCKET_BYTES;
+            prop_assert!(index.bytes() >= least);
+            let chains = (0..index.count as usize).map(|bucket| {
+                let mut link = word(&index.buckets, bucket * WORDS + LINK);
+                let mut length = 0;
+                while link != 0 {
+                    length += 1;
+                    link = word(&index.overflow, (link as usize - 1) * WORDS + LINK);
+                }
+                length
+            });
+            prop_assert_eq!(chains.sum::<u32>(), index.overflow_used);
             for (key, offset) in model {
                 let hash = key.wrapping_mul(0x9e37_79b1);
                 prop_assert_eq!(index.find(hash, |_| true).map(|(_, offset)| offset), Some(offset));

@@ -65,8 +65,8 @@ impl Header {
     #[inline]
     pub fn write(&self, bytes: &mut [u8]) {
         let sizes = u64::from(self.value_bytes) | u64::from(self.expiry_s) << 32;
-        let low = u64::from(self.live) * LIVE
-            | u64::from(self.flags != 0) * FLAGGED
+        let low = (u64::from(self.live) * LIVE)
+            | (u64::from(self.flags != 0) * FLAGGED)
             | (u64::from(self.uses) & USES_MASK) << USES_SHIFT;
         let state = self.cas & CAS_MASK | (u64::from(self.key_bytes) | low << 8) << CAS_BITS;
         bytes[..8].copy_from_slice(&sizes.to_ne_bytes());

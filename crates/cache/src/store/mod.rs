@@ -56,7 +56,7 @@ pub enum StoreMode {
 
 /// What a storage command answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoreAnswer {
     /// `STORED`
     Stored,
     /// `NOT_STORED`
@@ -235,7 +235,7 @@ impl Store {
         attributes: Attributes,
         value: &[u8],
         now_s: u32,
-    ) -> Stored {
+    ) -> StoreAnswer {
         let moment = self.moment(now_s);
         let mut shard = self.shard(key.hash);
         let old = shard.find(key.hash, key.bytes, moment);
@@ -243,13 +243,15 @@ impl Store {
             (StoreMode::Add, Some(found)) => {
                 // memcached counts a refused add as a use.
                 shard.touch(found);
-                return Stored::NotStored;
+                return StoreAnswer::NotStored;
             }
             (StoreMode::Replace | StoreMode::Append | StoreMode::Prepend, None) => {
-                return Stored::NotStored;
+                return StoreAnswer::NotStored;
             }
-            (StoreMode::Cas(_), None) => return Stored::NotFound,
-            (StoreMode::Cas(cas), Some(found)) if found.header.cas != cas => return Stored::Exists,
+            (StoreMode::Cas(_), None) => return StoreAnswer::NotFound,
+            (StoreMode::Cas(cas), Some(found)) if found.header.cas != cas => {
+                return StoreAnswer::Exists;
+            }
             _ => {}
         }
         let mut joined = Vec::new();
@@ -257,7 +259,7 @@ impl Store {
             (StoreMode::Append | StoreMode::Prepend, Some(found)) => {
                 let before = shard.value(found);
                 if before.len() + value.len() > self.max_value_bytes {
-                    return Stored::TooLarge;
+                    return StoreAnswer::TooLarge;
                 }
                 let parts = if mode == StoreMode::Append {
                     [before, value]
@@ -275,9 +277,9 @@ impl Store {
             _ => (value, attributes),
         };
         if self.put(&mut shard, key, attributes, value, old, moment) {
-            Stored::Stored
+            StoreAnswer::Stored
         } else {
-            Stored::OutOfMemory
+            StoreAnswer::OutOfMemory
         }
     }
 

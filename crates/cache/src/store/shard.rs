@@ -212,8 +212,9 @@ impl Shard {
         self.counts.live_bytes += size as u64;
         self.counts.payload_bytes += payload(&header);
         self.index.insert(hash as u32, offset);
+        let mut rescue = RESCUE_BYTES;
         while self.occupied + self.index.bytes() > self.budget {
-            self.advance_tail(moment, &mut 0);
+            self.advance_tail(moment, &mut rescue);
         }
         true
     }
