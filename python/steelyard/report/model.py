@@ -56,6 +56,10 @@ class Score(Protocol):
     def provenance(self) -> str:
         """Where the baseline's figure comes from."""
 
+    @property
+    def reservations(self) -> tuple[str, ...]:
+        """Why the score is to be taken with care."""
+
 
 @dataclass(frozen=True)
 class Lack:
@@ -187,7 +191,7 @@ def headline_of(run: Run) -> tuple[str, ...]:
     """Return the metrics to show first: the benchmark's own choice, else the first ones of the record."""
     try:
         chosen = tiers.benchmark(run.benchmark).headline
-    except SteelyardError:
+    except (SteelyardError, KeyError):
         # The run may be of a benchmark that is not installed where it is looked at.
         chosen = ()
     known = tuple(name for name in chosen if name in run.metrics)

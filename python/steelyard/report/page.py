@@ -177,7 +177,7 @@ def _tiles(data: ReportData) -> list[Figure]:
     return [_metric(name, data.run.metrics[name]) for name in measured[:_TILES_AT_MOST]]
 
 
-def _score(score: Score | None) -> dict[str, str] | None:
+def _score(score: Score | None) -> dict[str, Any] | None:
     if score is None:
         return None
     return {
@@ -186,6 +186,7 @@ def _score(score: Score | None) -> dict[str, str] | None:
         "baseline": score.baseline,
         "metric": metric_name(score.metric),
         "provenance": score.provenance,
+        "reservations": score.reservations,
     }
 
 
