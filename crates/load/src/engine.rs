@@ -248,6 +248,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
     pub fn run(mut self, start_ns: u64, schedule: Option<Schedule>) -> Result<(), LoadError> {
         let state = &mut self.state;
         state.depth = state.task.depth;
+        state.measure = state.task.control.measure();
         state.interval.restart(start_ns);
         state.interval_end_ns = state.task.control.interval_end(start_ns);
         *state.measured = Measured::default();
@@ -292,6 +293,8 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             while now_ns >= state.interval_end_ns {
                 state.cut_interval(state.interval_end_ns);
             }
+            // Before the end is looked at: what fell due before it belongs to the load however late it is seen.
+            let due_ns = state.make_due(now_ns);
             let end_ns = state.measure.1;
             if now_ns >= end_ns {
                 let drained = state.outstanding == 0 && state.waiting() == 0;
@@ -300,7 +303,6 @@ impl<C: Codec, T: Transport> Engine<C, T> {
                     return Ok(());
                 }
             }
-            let due_ns = state.make_due(now_ns);
             let retry_ns = state.next_retry();
             let wait = match due_ns.into_iter().chain(retry_ns).min() {
                 Some(at_ns) => self.pacer.wait(now_ns, at_ns),

@@ -1,0 +1,326 @@
+//! Times and rates against theory: coordinated omission, a known delay, the offered rate.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use steelyard_load::random::{Purpose, Random};
+use steelyard_load::schedule::{Arrival, Schedule};
+
+use crate::support::{Server, check_level, now_ns, result, sleep_until};
+
+const STALL_NS: u64 = 100_000_000;
+const PERIOD_NS: u64 = 500_000_000;
+const SEED: u64 = 7;
+const RATE: f64 = 1_777.0;
+
+/// Stalls that happened: from when nothing was answered, until when.
+type Stalls = Arc<Mutex<Vec<(u64, u64)>>>;
+
+/// Answers whatever has come in one write, except for the first 100 ms of every 500, by its own clock.
+fn stalling(stalls: Stalls) -> Server {
+    let origin_ns = now_ns();
+    Server::start(move |mut stream: TcpStream| {
+        let mut buffer = vec![0; 1 << 20];
+        let mut held = Vec::new();
+        loop {
+            let Ok(n @ 1..) = stream.read(&mut buffer) else {
+                return;
+            };
+            held.extend_from_slice(&buffer[..n]);
+            let begin_ns = now_ns() - (now_ns() - origin_ns) % PERIOD_NS;
+            let stalled = now_ns() < begin_ns + STALL_NS;
+            if stalled {
+                sleep_until(begin_ns + STALL_NS);
+                // What came during the stall is answered together with the request that met it.
+                stream.set_nonblocking(true).unwrap();
+                while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                    held.extend_from_slice(&buffer[..n]);
+                }
+                stream.set_nonblocking(false).unwrap();
+            }
+            let Some(end) = held.iter().rposition(|&byte| byte == b'\n') else {
+                continue;
+            };
+            let requests = held[..=end].iter().filter(|&&byte| byte == b'\n').count();
+            held.drain(..=end);
+            if stream.write_all(&b"END\r\n".repeat(requests)).is_err() {
+                return;
+            }
+            if stalled {
+                stalls.lock().unwrap().push((begin_ns, now_ns()));
+            }
+        }
+    })
+}
+
+/// Responses that theory gives to requests intended at these times: the rest of the stall they fall in.
+fn theory(intended: &[u64], stalls: &[(u64, u64)]) -> Vec<u64> {
+    let mut responses: Vec<u64> = intended
+        .iter()
+        .map(|&at| {
+            stalls
+                .iter()
+                .find(|s| s.0 <= at && at < s.1)
+                .map_or(0, |s| s.1 - at)
+        })
+        .collect();
+    responses.sort_unstable();
+    responses
+}
+
+/// The intended times of the measure phase, from the schedule that the seed gives.
+fn intended(result: &Value, arrival: Arrival) -> Vec<u64> {
+    let start = result["series"][0]["begin_ns"].as_u64().unwrap();
+    let (begin, end) = (
+        result["begin_ns"].as_u64().unwrap(),
+        result["end_ns"].as_u64().unwrap(),
+    );
+    let mut schedule = Schedule::new(
+        arrival,
+        RATE,
+        0,
+        1,
+        start,
+        Random::stream(SEED, Purpose::Arrivals, 0),
+    );
+    let mut times = Vec::new();
+    while schedule.peek() < end {
+        if schedule.peek() >= begin {
+            times.push(schedule.peek());
+        }
+        schedule.advance();
+    }
+    times
+}
+
+/// One run against the stalling server; an error says where it departs from theory.
+fn omission_run(arrival: Arrival, io: &str) -> Result<(), String> {
+    let stalls = Stalls::default();
+    let server = stalling(Arc::clone(&stalls));
+    let name = if arrival == Arrival::Constant {
+        "constant"
+    } else {
+        "poisson"
+    };
+    let (rate, seed) = (RATE.to_string(), SEED.to_string());
+    let result = result(
+        server.address,
+        &[
+            "--rate",
+            &rate,
+            "--seed",
+            &seed,
+            "--arrival",
+            name,
+            "--connections",
+            "1",
+            "--depth",
+            "1000",
+            "--warmup",
+            "200ms",
+            "--duration",
+            "4s",
+            "--io",
+            io,
+            "--key-sizes",
+            "16",
+        ],
+    );
+    let intended = intended(&result, arrival);
+    // This much is exact on any machine: what was intended, and that nothing was left out.
+    assert_eq!(
+        result["requests"]["intended"].as_u64().unwrap(),
+        intended.len() as u64
+    );
+    assert_eq!(
+        result["requests"]["completed"].as_u64().unwrap(),
+        intended.len() as u64
+    );
+
+    let stalls = stalls.lock().unwrap();
+    let expected = theory(&intended, &stalls);
+    let stalled = expected.iter().filter(|&&ns| ns > 0).count() as f64 / expected.len() as f64;
+    assert!(
+        (0.15..0.3).contains(&stalled),
+        "{stalled} of the requests fell into stalls"
+    );
+    let curve = result["latency"]["response"]["curve"].as_array().unwrap();
+    let mut compared = 0;
+    for point in curve {
+        let (q, found) = (
+            point["quantile"].as_f64().unwrap(),
+            point["value_ns"].as_f64().unwrap(),
+        );
+        if q < 1.0 - 0.9 * stalled || q > 0.9995 {
+            continue;
+        }
+        compared += 1;
+        let rank = ((q * expected.len() as f64).round() as usize).clamp(1, expected.len());
+        let exact = expected[rank - 1] as f64;
+        // And the closed form: the waits of requests that fall into a stall are uniform over its length.
+        let uniform = STALL_NS as f64 * (1.0 - (1.0 - q) / stalled);
+        if (found / exact - 1.0).abs() > 0.01 {
+            return Err(format!(
+                "{name} quantile {q}: {found} ns measured, {exact} ns by the server's stalls"
+            ));
+        }
+        if arrival == Arrival::Constant && (found / uniform - 1.0).abs() > 0.015 {
+            return Err(format!(
+                "{name} quantile {q}: {found} ns measured, {uniform} ns by the uniform law"
+            ));
+        }
+    }
+    assert!(compared >= 10, "{curve:?}");
+    Ok(())
+}
+
+/// A busy machine delays the server or the client by more than the tolerance now and then, and only adds to
+/// what is measured; a generator that omits shows far less, and does so in every attempt.
+fn until_quiet(attempt: impl Fn() -> Result<(), String>) {
+    let mut reasons = Vec::new();
+    for _ in 0..6 {
+        match attempt() {
+            Ok(()) => return,
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    panic!("{reasons:#?}");
+}
+
+#[test]
+fn a_stall_shows_in_the_response_tail_as_theory_says_at_a_constant_rate() {
+    until_quiet(|| omission_run(Arrival::Constant, "auto"));
+}
+
+#[test]
+fn a_stall_shows_in_the_response_tail_as_theory_says_under_poisson_arrivals() {
+    until_quiet(|| omission_run(Arrival::Poisson, "epoll"));
+}
+
+#[test]
+fn service_time_alone_hides_a_stall_when_one_request_is_in_flight() {
+    let server = stalling(Stalls::default());
+    let result = result(
+        server.address,
+        &[
+            "--rate",
+            "1000",
+            "--arrival",
+            "constant",
+            "--connections",
+            "1",
+            "--depth",
+            "1",
+            "--warmup",
+            "0s",
+            "--duration",
+            "3s",
+        ],
+    );
+    // About a fifth of the requests fall into a stall; only the one in flight is timed through it.
+    let at = |kind: &str, name: &str| result["latency"][kind][name].as_u64().unwrap();
+    assert!(
+        at("response", "p95_ns") > 60_000_000,
+        "{}",
+        result["latency"]["response"]
+    );
+    assert!(
+        at("service", "p95_ns") < 20_000_000,
+        "{}",
+        result["latency"]["service"]
+    );
+    assert!(
+        at("lag", "p95_ns") > 60_000_000,
+        "{}",
+        result["latency"]["lag"]
+    );
+}
+
+#[test]
+fn a_known_delay_is_measured() {
+    let delays = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&delays);
+    let server = Server::answering(move |_| {
+        let begin = now_ns();
+        thread::sleep(Duration::from_millis(20));
+        seen.lock().unwrap().push(now_ns() - begin);
+    });
+    let result = result(
+        server.address,
+        &["--connections", "4", "--warmup", "0s", "--duration", "2s"],
+    );
+    let mut delays = delays.lock().unwrap().clone();
+    delays.sort_unstable();
+    let truth = delays[delays.len() / 2] as f64;
+    let p50 = result["latency"]["service"]["p50_ns"].as_f64().unwrap();
+    assert!(
+        (0.995..1.1).contains(&(p50 / truth)),
+        "{p50} ns measured, {truth} ns true"
+    );
+    // In a closed loop, connections over latency is the rate (Little's law).
+    let mean = result["latency"]["response"]["mean_ns"].as_f64().unwrap();
+    let rate = result["throughput_per_s"].as_f64().unwrap();
+    assert!(
+        (rate * mean / 1e9 / 4.0 - 1.0).abs() < 0.05,
+        "{rate} per s at {mean} ns"
+    );
+}
+
+#[test]
+fn the_offered_rate_is_exact_over_threads() {
+    let server = Server::answering(|_| ());
+    let result = result(
+        server.address,
+        &[
+            "--rate",
+            "3000",
+            "--arrival",
+            "constant",
+            "--threads",
+            "2",
+            "--connections",
+            "8",
+            "--warmup",
+            "500ms",
+            "--duration",
+            "2s",
+        ],
+    );
+    let intended = result["requests"]["intended"].as_u64().unwrap();
+    assert!(intended.abs_diff(6000) <= 1, "{intended}");
+    assert!((result["offered_per_s"].as_f64().unwrap() / 3000.0 - 1.0).abs() < 0.001);
+    let answered: u64 = result["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["completed"].as_u64().unwrap())
+        .sum();
+    assert!(answered.abs_diff(7500) <= 2, "{answered}");
+}
+
+#[test]
+fn a_server_that_is_too_slow_is_not_called_valid() {
+    let server = Server::answering(|_| thread::sleep(Duration::from_millis(5)));
+    let result = result(
+        server.address,
+        &[
+            "--rate",
+            "1000",
+            "--connections",
+            "1",
+            "--warmup",
+            "0s",
+            "--duration",
+            "1s",
+            "--drain",
+            "100ms",
+        ],
+    );
+    assert_eq!(result["verdict"]["level"], "invalid");
+    assert_eq!(check_level(&result, "achieved"), "invalid");
+    assert_eq!(check_level(&result, "unsent"), "invalid");
+}

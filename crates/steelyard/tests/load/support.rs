@@ -1,0 +1,194 @@
+//! A server whose every delay is known, and the program under test.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// What the server does with one connection.
+pub type Behaviour = Arc<dyn Fn(TcpStream) + Send + Sync>;
+
+/// A listener that hands each connection to a thread of its own.
+pub struct Server {
+    pub address: SocketAddr,
+}
+
+impl Server {
+    pub fn start(behaviour: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let behaviour: Behaviour = Arc::new(behaviour);
+        // The threads end with the test process.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let behaviour = Arc::clone(&behaviour);
+                stream.set_nodelay(true).unwrap();
+                thread::spawn(move || behaviour(stream));
+            }
+        });
+        Self { address }
+    }
+
+    /// A server that answers every request with a small value, after `before` has seen its text.
+    pub fn answering(before: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self::start(move |stream| {
+            let mut write = stream.try_clone().unwrap();
+            let mut read = BufReader::new(stream);
+            while let Some(request) = next_request(&mut read) {
+                before(&request);
+                if write.write_all(answer(&request).as_bytes()).is_err() {
+                    break;
+                }
+            }
+        })
+    }
+}
+
+/// Reads one request line, and the value that follows a `set`.
+pub fn next_request(read: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    if read.read_line(&mut line).ok()? == 0 {
+        return None;
+    }
+    if line.starts_with("set ") {
+        let bytes: usize = line.split_whitespace().nth(4)?.parse().ok()?;
+        let mut value = vec![0; bytes + 2];
+        read.read_exact(&mut value).ok()?;
+    }
+    Some(line)
+}
+
+/// The answer that memcached would give.
+pub fn answer(request: &str) -> String {
+    let mut words = request.split_whitespace();
+    match (words.next(), words.next()) {
+        (Some("get"), Some(key)) => format!("VALUE {key} 0 4\r\nabcd\r\nEND\r\n"),
+        (Some("set"), _) => "STORED\r\n".to_owned(),
+        _ => "ERROR\r\n".to_owned(),
+    }
+}
+
+/// The program with its target and quiet defaults.
+pub fn load(target: SocketAddr, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steelyard-load"));
+    command
+        .args([
+            "--target",
+            &target.to_string(),
+            "--json",
+            "--progress",
+            "none",
+        ])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Waits for an end within `limit`; a program that goes on is a failure, not a hanging test.
+pub fn finish(mut child: Child, limit: Duration) -> Output {
+    let begin = Instant::now();
+    let mut stdout = child.stdout.take().unwrap();
+    let reader = thread::spawn(move || {
+        let mut text = Vec::new();
+        stdout.read_to_end(&mut text).unwrap();
+        text
+    });
+    let mut stderr = child.stderr.take();
+    let errors = thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(stderr) = &mut stderr {
+            stderr.read_to_end(&mut text).unwrap();
+        }
+        text
+    });
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begin.elapsed() > limit {
+            child.kill().unwrap();
+            panic!("steelyard-load was still running after {limit:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    Output {
+        status,
+        stdout: reader.join().unwrap(),
+        stderr: errors.join().unwrap(),
+    }
+}
+
+/// Runs the program and returns its result.
+pub fn result(target: SocketAddr, arguments: &[&str]) -> Value {
+    let output = finish(
+        load(target, arguments).spawn().unwrap(),
+        Duration::from_secs(60),
+    );
+    assert!(
+        output.status.success(),
+        "{:?}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    check_counts(&result);
+    result
+}
+
+/// Every intended request ends in exactly one of the counts.
+pub fn check_counts(result: &Value) {
+    let requests = &result["requests"];
+    let n = |name: &str| {
+        requests[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{name} in {requests}"))
+    };
+    assert_eq!(n("intended"), n("sent") + n("unsent"), "{requests}");
+    assert_eq!(
+        n("sent"),
+        n("completed") + n("errors") + n("outstanding_at_end"),
+        "{requests}"
+    );
+    let kinds: u64 = requests["errors_by_kind"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|n| n.as_u64().unwrap())
+        .sum();
+    assert_eq!(kinds, n("errors"), "{requests}");
+    assert_eq!(
+        result["latency"]["response"]["count"].as_u64().unwrap(),
+        n("completed")
+    );
+}
+
+/// The level of one check of the verdict.
+pub fn check_level<'a>(result: &'a Value, id: &str) -> &'a str {
+    let checks = result["verdict"]["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["id"] == id);
+    check.unwrap_or_else(|| panic!("no check {id} in {checks:?}"))["level"]
+        .as_str()
+        .unwrap()
+}
+
+/// CLOCK_MONOTONIC, as the program under test reads it.
+pub fn now_ns() -> u64 {
+    steelyard_record::monotonic_ns()
+}
+
+/// Sleeps until a moment of that clock.
+pub fn sleep_until(at_ns: u64) {
+    loop {
+        let now = now_ns();
+        if now >= at_ns {
+            return;
+        }
+        thread::sleep(Duration::from_nanos(at_ns - now));
+    }
+}
