@@ -45,7 +45,7 @@ def run_summary(
         parts += [_reason(check) for check in run.verdict.reasons]
     if run.metrics:
         parts += [Text(), _metrics(run, names)]
-    if findings:
+    if findings and run.status is RunStatus.COMPLETE:
         parts.append(Text("\nWhy this number", style="bold"))
         parts += [_finding(finding) for finding in findings[:_FINDINGS_AT_MOST]]
     if report_path is not None:

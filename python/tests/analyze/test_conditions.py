@@ -61,12 +61,21 @@ def test_a_set_without_any_read_cpu_is_missing(tmp_path: Path) -> None:
 
 def network_rows() -> list[dict[str, object]]:
     return [
-        {"time_ns": BEGIN + tick * SECOND, "interface": name, "received_bytes": tick * 10**8,
-         "sent_bytes": tick * 5 * 10**7, "received_packets": tick, "sent_packets": tick, "received_drops": tick * 2,
-         "received_errors": 0, "sent_errors": tick, "sent_drops": 0}
+        {
+            "time_ns": BEGIN + tick * SECOND,
+            "interface": name,
+            "received_bytes": tick * 10**8,
+            "sent_bytes": tick * 5 * 10**7,
+            "received_packets": tick,
+            "sent_packets": tick,
+            "received_drops": tick * 2,
+            "received_errors": 0,
+            "sent_errors": tick,
+            "sent_drops": 0,
+        }
         for tick in range(11)
         for name in ("eth0", "lo")
-    ]  # fmt: skip
+    ]
 
 
 def test_network_is_held_against_the_line_rate_and_loopback_has_none(tmp_path: Path) -> None:
@@ -86,21 +95,33 @@ def test_waits_pressure_and_power_have_their_units(tmp_path: Path) -> None:
         tmp_path,
         {
             "schedstat": [
-                {"time_ns": BEGIN + t * SECOND, "cpu": c, "run_ns": 0, "wait_ns": t * SECOND // 2, "timeslices": t}
+                {
+                    "time_ns": BEGIN + t * SECOND,
+                    "cpu": c,
+                    "run_ns": 0,
+                    "wait_ns": t * SECOND // 2,
+                    "timeslices": t,
+                }
                 for t in ticks
                 for c in range(2)
             ],
             "pressure": [
-                {"time_ns": BEGIN + t * SECOND, "resource": "io", "some_ns": t * SECOND // 4, "full_ns": 0} for t in ticks
+                {"time_ns": BEGIN + t * SECOND, "resource": "io", "some_ns": t * SECOND // 4, "full_ns": 0}
+                for t in ticks
             ],
             "power": [
-                {"time_ns": BEGIN + t * SECOND, "domain": d, "energy_uj": t * 35_000_000 if d == "p0" else None,
-                 "power_uw": None if d == "p0" else 12_000_000, "energy_range_uj": 10**12}
+                {
+                    "time_ns": BEGIN + t * SECOND,
+                    "domain": d,
+                    "energy_uj": t * 35_000_000 if d == "p0" else None,
+                    "power_uw": None if d == "p0" else 12_000_000,
+                    "energy_range_uj": 10**12,
+                }
                 for t in ticks
                 for d in ("p0", "chip")
             ],
         },
-    )  # fmt: skip
+    )
     assert found.waiting_per_cpu.value == pytest.approx(0.5)
     assert found.pressure["io"].some_ratio.value == pytest.approx(0.25)
     assert {name: power.value for name, power in found.power_w.items()} == pytest.approx(

@@ -57,8 +57,21 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(browser: Browser, series: P
             }))""",
         )
     ids = {place["id"].removeprefix("chart-") for place in drawn}
-    assert ids >= {"throughput", "latency", "hit-ratio", "slow-queue", "slow-wait", "percentiles", "cpu-server",
-                   "cpu-load", "memory", "network", "run-queue", "switches", "pressure"}  # fmt: skip
+    assert ids >= {
+        "throughput",
+        "latency",
+        "hit-ratio",
+        "slow-queue",
+        "slow-wait",
+        "percentiles",
+        "cpu-server",
+        "cpu-load",
+        "memory",
+        "network",
+        "run-queue",
+        "switches",
+        "pressure",
+    }
     for place in drawn:
         assert place["lines"] > 0, f"{place['id']} is empty"
         assert len(place["label"]) > 20
@@ -95,10 +108,12 @@ def contrast(page: Page, selector: str) -> float:
                 .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
             const element = document.querySelector(selector);
             let behind = element;
-            while (behind && (channels(getComputedStyle(behind).backgroundColor)[3] ?? 1) < 1) behind = behind.parentElement;
+            const through = (place) => (channels(getComputedStyle(place).backgroundColor)[3] ?? 1) < 1;
+            while (behind && through(behind)) behind = behind.parentElement;
             const style = getComputedStyle(element);
             const ink = channels(element instanceof SVGElement ? style.fill : style.color);
-            const one = luminance(ink), two = luminance(channels(getComputedStyle(behind || document.body).backgroundColor));
+            const ground = getComputedStyle(behind || document.body).backgroundColor;
+            const one = luminance(ink), two = luminance(channels(ground));
             return (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
         }""",
             selector,
@@ -106,8 +121,21 @@ def contrast(page: Page, selector: str) -> float:
     )
 
 
-TEXTS = ("h1", "h1 .what", ".badge.suspect", ".reasons li", ".tile .name", ".claim", ".next", "figcaption p", ".quiet",
-         ".chart .xtick text", ".chart .legendtext", "#details summary", "a")  # fmt: skip
+TEXTS = (
+    "h1",
+    "h1 .what",
+    ".badge.suspect",
+    ".reasons li",
+    ".tile .name",
+    ".claim",
+    ".next",
+    "figcaption p",
+    ".quiet",
+    ".chart .xtick text",
+    ".chart .legendtext",
+    "#details summary",
+    "a",
+)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -188,7 +216,7 @@ def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
     )
     for name in ("run.json", "machine.json", "load.json"):
         path = folder / name
-        # Every place that holds one of these words holds the hostile name instead, parameters' names included.
+        # Every place that holds one of these words, parameters' names included, holds the hostile name.
         text = path.read_text()
         for word in ("key_distribution", "eth0", "AMD EPYC 9B45", "zipf:0.9", "vda"):
             text = text.replace(f'"{word}"', '"' + HOSTILE.replace("\\", "").replace('"', '\\"') + '"')
@@ -211,7 +239,7 @@ def test_four_hundred_cpus_open_quickly_and_lightly(browser: Browser, tmp_path: 
     assert path.stat().st_size < 10_000_000
     before = time.monotonic()
     with opened(browser, path) as (page, said, _):
-        # The bound is for a desk's machine; a laden test machine gets thrice that, a page that is too heavy needs more.
+        # 5 s is the bound for a desk's machine; a laden test machine gets three times that.
         assert time.monotonic() - before < 15
         assert said == []
         assert page.locator(".panel").count() == 0

@@ -33,8 +33,16 @@ def test_the_page_is_whole_and_rebuilt_at_will(tmp_path: Path) -> None:
     again = re.sub(r"nonce[-=]\"?[\w-]+", "", html.write(folder, score=FakeScore()).read_text())
     assert again == first
     assert "one run only" in first
-    for word in ("Busiest processes", "chosen from the machine", "set by the command", "steelyard doctor",
-                 "no /sys/class/powercap here", "CPU time per tick", "exit code 0", "this guest has no cpufreq"):  # fmt: skip
+    for word in (
+        "Busiest processes",
+        "chosen from the machine",
+        "set by the command",
+        "steelyard doctor",
+        "no /sys/class/powercap here",
+        "CPU time per tick",
+        "exit code 0",
+        "this guest has no cpufreq",
+    ):
         assert word in first, word
 
 
