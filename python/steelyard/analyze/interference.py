@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from steelyard.telemetry import EntityRates, Recording
 
 _BUSY = ("user_ns", "nice_ns", "system_ns")
+_INTERRUPTS = ("irq_ns", "softirq_ns")
 _NAMED_FROM_RATIO = 0.01
 """Foreign processes below this share of one CPU are not worth naming."""
 
@@ -37,14 +38,25 @@ def observe(
     cpus: Sequence[int],
     own_cpu_s: float | None,
     own_commands: Sequence[str],
+    interrupts_in_process_time: bool | None = None,
 ) -> Interference:
     """Return what disturbed the run on ``cpus`` between ``begin_ns`` and ``end_ns``.
 
     ``own_cpu_s`` is the CPU time of the run's own processes in the window, s; ``own_commands`` are their
-    names, so that others can be named.
+    names, so that others can be named. ``interrupts_in_process_time`` is how the kernel charges interrupts
+    (``machine.accounting``): where they are part of the run's own CPU time, as for a server most of them are,
+    they must be part of what it is taken from too, or they hide as much foreign load. Where that is not known
+    they are left out, and foreign load may be underestimated by them.
     """
     reasons: dict[str, str] = {}
-    steal, busy = _cpu(recording, begin_ns, end_ns, cpus, reasons)
+    steal, busy = _cpu(
+        recording,
+        begin_ns,
+        end_ns,
+        cpus=cpus,
+        columns=(*_BUSY, *_INTERRUPTS) if interrupts_in_process_time else _BUSY,
+        reasons=reasons,
+    )
     seconds = (end_ns - begin_ns) / 1e9
     foreign = None
     if own_cpu_s is None:
@@ -63,7 +75,13 @@ def observe(
 
 
 def _cpu(
-    recording: Recording, begin_ns: int, end_ns: int, cpus: Sequence[int], reasons: dict[str, str]
+    recording: Recording,
+    begin_ns: int,
+    end_ns: int,
+    *,
+    cpus: Sequence[int],
+    columns: Sequence[str],
+    reasons: dict[str, str],
 ) -> tuple[float | None, float | None]:
     rates = recording.rates("cpu", begin_ns, end_ns)
     wanted = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
@@ -71,7 +89,7 @@ def _cpu(
         reasons["cpu"] = rates.missing or "the recording has none of the used CPUs"
         return None, None
     steal = _sum(wanted, ("steal_ns",))
-    busy = _sum(wanted, _BUSY)
+    busy = _sum(wanted, columns)
     if steal is None or busy is None:
         reasons["cpu"] = "no two readings lie in the measure phase"
     return (

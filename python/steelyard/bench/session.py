@@ -28,6 +28,7 @@ from steelyard.bench.memory_limit import MemoryLimit
 from steelyard.bench.parameters import Setting, Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress
+from steelyard.machine.accounting import interrupts_in_process_time
 from steelyard.records import Machine, Run
 from steelyard.records import Process as ProcessRecord
 
@@ -339,6 +340,7 @@ class Session:
                     cpus=sorted({*self.placement.server, *self.placement.load}),
                     own_cpu_s=None if outcome.own_cpu_s is None else outcome.own_cpu_s + own_cpu_s,
                     own_commands=("steelyard", "steelyard-exec", *self._commands()),
+                    interrupts_in_process_time=interrupts_in_process_time(),
                 )
         except SteelyardError as error:
             return Interference(missing=error.message)

@@ -1,0 +1,38 @@
+"""How the kernel charges CPU time, which decides what of /proc/stat may be set against processes' times.
+
+In: a root. Out: whether time in interrupts is part of the interrupted process's time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+from steelyard.machine.tree import Tree
+
+
+def interrupts_in_process_time(root: Path | str = "/") -> bool | None:
+    """Return whether processes are charged for interrupts that are served while they run.
+
+    They are unless the kernel was built with CONFIG_IRQ_TIME_ACCOUNTING: then irq and softirq of /proc/stat are
+    beside what processes used, and otherwise part of it. ``None`` where the kernel's configuration is neither in
+    proc/config.gz nor in boot/config-RELEASE.
+    """
+    tree = Tree(root)
+    text = _configuration(tree)
+    if text is None:
+        return None
+    return re.search(r"^CONFIG_IRQ_TIME_ACCOUNTING=y$", text, flags=re.MULTILINE) is None
+
+
+def _configuration(tree: Tree) -> str | None:
+    try:
+        return gzip.decompress(tree.path("proc/config.gz").read_bytes()).decode("utf-8", "replace")
+    except (OSError, EOFError):
+        pass
+    release = tree.text("proc/sys/kernel/osrelease")
+    # The release is a file name here: nothing in it may lead elsewhere.
+    if not release or "/" in release:
+        return None
+    return tree.text(f"boot/config-{release}")

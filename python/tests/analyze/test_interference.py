@@ -1,0 +1,71 @@
+"""What disturbed a run, against the shares that the recordings were built from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from steelyard import telemetry
+from steelyard.analyze.interference import Interference, observe
+from tests.telemetry.recordings import SECOND, table_of, write_recording
+
+BEGIN = 1_000 * SECOND
+SPAN = (BEGIN, BEGIN + 10 * SECOND)
+
+
+def cpu(shares: dict[str, float], cpus: int = 2) -> list[dict[str, object]]:
+    modes = ("user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle", "guest", "guest_nice")
+    return [
+        {"time_ns": BEGIN + tick * SECOND, "cpu": number}
+        | {f"{mode}_ns": int(tick * SECOND * shares.get(mode, 0.0)) for mode in modes}
+        for tick in range(11)
+        for number in range(cpus)
+    ]
+
+
+def found_in(folder: Path, tables: dict[str, list[dict[str, object]]], **given: object) -> Interference:
+    write_recording(folder, {name: table_of(name, rows) for name, rows in tables.items()})
+    arguments: dict[str, object] = {
+        "cpus": [0, 1],
+        "own_cpu_s": 12.0,
+        "own_commands": ["steelyard-cache"],
+        **given,
+    }
+    with telemetry.open(folder) as recording:
+        return observe(recording, *SPAN, **arguments)  # type: ignore[arg-type]
+
+
+SHARES = {"user": 0.3, "system": 0.35, "softirq": 0.15, "irq": 0.05, "steal": 0.04, "idle": 0.11}
+
+
+@pytest.mark.parametrize(
+    ("together", "foreign"),
+    # Own work takes 12 s of 20 CPU seconds. Where interrupts are in it, they are in what it is taken from.
+    [(True, 0.85 - 0.6), (False, 0.65 - 0.6), (None, 0.65 - 0.6)],
+)
+def test_foreign_load_is_what_is_busy_beyond_the_runs_own_work(
+    together: bool | None, foreign: float, tmp_path: Path
+) -> None:
+    found = found_in(tmp_path, {"cpu": cpu(SHARES)}, interrupts_in_process_time=together)
+    assert found.foreign_ratio == pytest.approx(foreign)
+    assert found.steal_ratio == pytest.approx(0.04)
+
+
+def test_own_work_beyond_what_was_busy_leaves_no_foreign_load(tmp_path: Path) -> None:
+    assert found_in(tmp_path, {"cpu": cpu(SHARES)}, own_cpu_s=19.0).foreign_ratio == 0.0
+
+
+def test_what_is_not_known_is_none_with_a_reason(tmp_path: Path) -> None:
+    found = found_in(tmp_path / "own", {"cpu": cpu(SHARES)}, own_cpu_s=None)
+    assert (found.foreign_ratio, found.steal_ratio) == (None, pytest.approx(0.04))
+    assert "own processes" in found.reasons["foreign"]
+    found = found_in(tmp_path / "none", {"cpu": cpu(SHARES)}, cpus=[7])
+    assert (found.foreign_ratio, found.steal_ratio) == (None, None)
+    assert found.reasons["cpu"]
+
+
+def test_other_cpus_are_not_counted(tmp_path: Path) -> None:
+    rows = cpu({"user": 1.0}, cpus=4)
+    quiet = [row | {"user_ns": 0} if row["cpu"] in (0, 1) else row for row in rows]
+    assert found_in(tmp_path, {"cpu": quiet}, own_cpu_s=0.0).foreign_ratio == 0.0
