@@ -15,9 +15,9 @@ from steelyard.machine.tree import Tree
 def interrupts_in_process_time(root: Path | str = "/") -> bool | None:
     """Return whether processes are charged for interrupts that are served while they run.
 
-    They are unless the kernel was built with CONFIG_IRQ_TIME_ACCOUNTING: then irq and softirq of /proc/stat are
-    beside what processes used, and otherwise part of it. ``None`` where the kernel's configuration is neither in
-    proc/config.gz nor in boot/config-RELEASE.
+    They are unless the kernel was built with CONFIG_IRQ_TIME_ACCOUNTING: then irq and softirq of /proc/stat
+    are beside what processes used, otherwise part of it. ``None`` where the kernel's configuration is neither
+    in proc/config.gz nor in boot/config-RELEASE.
     """
     tree = Tree(root)
     text = _configuration(tree)
