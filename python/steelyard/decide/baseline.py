@@ -172,14 +172,15 @@ def build(
 def difference(ours: Mapping[str, Parameter], theirs: Mapping[str, Parameter]) -> str | None:
     """Return in which parameter two runs differ so that they must not be compared, ``None`` for none.
 
-    A parameter may differ where the machine's own size decided it on both sides: that is the machine being
-    weighed.
+    A number may differ where the machine's own size decided it on both sides: that is the machine being
+    weighed. A word, such as the popularity of keys, may not.
     """
     for name in sorted((ours.keys() | theirs.keys()) - set(NOT_COMPARED)):
         here, there = ours.get(name), theirs.get(name)
         if here is None or there is None:
             return f"only one of the two has the parameter {name}"
-        if here.value != there.value and not here.source == there.source == "machine":
+        sized = here.source == there.source == "machine" and isinstance(here.value, int | float)
+        if here.value != there.value and not sized:
             return f"parameter {name} is {here.value} ({here.source}) and {there.value} ({there.source})"
     return None
 

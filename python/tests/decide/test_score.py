@@ -23,6 +23,7 @@ MACHINE = records.read(Machine, GOLDEN / "machine.json")
 PARAMETERS = {
     "depth": Parameter(value=1, unit=None, source="default"),
     "memory": Parameter(value=1 << 30, unit="bytes", source="machine"),
+    "keys": Parameter(value="uniform", unit=None, source="machine"),
     "seed": Parameter(value=7, unit=None, source="machine"),
 }
 
@@ -125,6 +126,10 @@ def parameters(**changes: Parameter) -> dict[str, Parameter]:
             "memory is 1048576 (set)",
         ),
         ({"parameters": {}}, "only one of the two has the parameter depth"),
+        (
+            {"parameters": parameters(keys=Parameter(value="zipf:0.99", unit=None, source="machine"))},
+            "parameter keys is zipf:0.99 (machine) and uniform (machine)",
+        ),
     ],
 )
 def test_what_is_not_alike_is_refused_with_the_reason(changes: dict[str, object], words: str) -> None:
