@@ -291,7 +291,9 @@ def test_the_statistics_file_ends_with_the_last_count(io: str, how: signal.Signa
     arguments = ("--stats-out", str(path), "--stats-interval", "20ms", "--fast-threads", "2")
     with servers.steelyard_cache("--io", io, *READ_THROUGH, *arguments) as server:
         for number in range(50):
-            ask(server, b"get key%d\r\nget key%d\r\n" % (number, number))
+            # One after the other: a second get that is sent before the first is answered misses too.
+            ask(server, b"get key%d\r\n" % number)
+            ask(server, b"get key%d\r\n" % number)
         eventually(lambda: path.read_text().count("\n") >= 2)
         server.process.send_signal(how)
         assert server.process.wait(20) == 0
