@@ -91,9 +91,9 @@ def _flags(text: str) -> Markup:
     """Return ``text`` with command-line flags as code, which does not break at its hyphens.
 
     >>> _flags("try --set a=1 <b>")
-    Markup('try <code>--set</code> a=1 &lt;b&gt;')
+    Markup('try <code>--set a=1</code> &lt;b&gt;')
     """
-    parts = re.split(r"(?<!\S)(--[a-z][\w-]*)", text)
+    parts = re.split(r"(?<![^\s(])(--[a-z][\w-]*(?: \w+=[^\s);,]*)?)", text)
     wrapped = [
         Markup("<code>{}</code>").format(part) if part.startswith("--") else escape(part) for part in parts
     ]

@@ -33,6 +33,9 @@ def metric_name(name: str) -> str:
 
 def metric_unit(name: str, metric: Metric) -> str:
     """Return the unit to format with."""
+    if name.endswith("_cpu_s") and metric.unit == "1/s":
+        # The name says already what it is per.
+        return "1"
     return "ratio" if metric.unit == "1" and name.endswith("_ratio") else metric.unit
 
 
