@@ -40,6 +40,7 @@ def test_without_executables_the_answer_is_3_and_says_how_to_get_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STEELYARD_BIN_DIR", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
     assert invoke(["doctor"]) == 3
     output = capsys.readouterr().out
     assert "steelyard-load is missing: build it: make build" in output

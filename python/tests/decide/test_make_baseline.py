@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from steelyard import records
 from steelyard._base import schemas_dir
@@ -30,28 +33,35 @@ def write_run(folder: Path, level: Level) -> Path:
     return folder
 
 
-def make(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, SCRIPT, "--title", "a machine", "--provenance", "measured", *arguments]
-    environment = {"PYTHONPATH": str(SCRIPT.parents[1] / "python")}
-    return subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, env=environment, check=False
-    )
+ARGUMENTS = ["--title", "a machine", "--provenance", "measured"]
 
 
 def test_a_baseline_is_written_and_read_back(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    done = make(write_run(tmp_path / "run", Level.VALID), "--name", "mine", "--out", out / "mine.json")
+    folder = write_run(tmp_path / "run", Level.VALID)
+    command = [sys.executable, SCRIPT, folder, *ARGUMENTS, "--name", "mine", "--out", out / "mine.json"]
+    environment = {"PYTHONPATH": str(SCRIPT.parents[1] / "python")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert load_baselines(out)["mine"].results[0].value == 123.0
 
 
-def test_an_unfit_run_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_unfit_run_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = runpy.run_path(str(SCRIPT))["main"]
+
+    def make(*arguments: object) -> int:
+        monkeypatch.setattr("sys.argv", list(map(str, [SCRIPT, *arguments, *ARGUMENTS])))
+        code: int = main()
+        return code
+
     folder = write_run(tmp_path / "run", Level.SUSPECT)
-    done = make(folder, "--out", tmp_path / "x.json")
-    assert done.returncode == 4
-    assert done.stderr.count("\n") == 1
-    assert "the result is suspect: it drifts" in done.stderr
+    assert make(folder, "--out", tmp_path / "x.json") == 4
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert "the result is suspect: it drifts" in complaint
     assert not (tmp_path / "x.json").exists()
-    assert make(folder, "--allow-suspect", "--out", tmp_path / "x.json").returncode == 0
-    assert make(tmp_path / "nothing").returncode == 2
+    assert make(folder, "--allow-suspect", "--out", tmp_path / "x.json") == 0
+    assert make(tmp_path / "nothing") == 2

@@ -61,11 +61,11 @@ def test_ranks_of_the_textbook(count: int, ranks: tuple[int, int], coverage: flo
     assert result.coverage == pytest.approx(coverage, abs=5e-6)
 
 
-@pytest.mark.parametrize("count", [6, 7, 10, 25])
+@pytest.mark.parametrize("count", [6, 7, 10])
 def test_coverage_is_what_it_says_for_a_skewed_distribution(count: int) -> None:
     random = np.random.default_rng(count)
     true_median = math.log(2)
-    trials = 4000
+    trials = 2000
     held = 0
     for sample in random.exponential(size=(trials, count)):
         result = median_interval(sample.tolist())
