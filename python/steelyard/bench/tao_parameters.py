@@ -57,7 +57,12 @@ PARAMETERS = (
         "popularity of keys: uniform or zipf:EXPONENT",
         derived="data/tao/popularity.json",
     ),
-    Parameter("backend_delay", "text", "of a miss, as steelyard-cache takes it", default="0"),
+    Parameter(
+        "backend_delay",
+        "text",
+        "of a miss: none, constant:50us, exponential:MEAN or lognormal:MEDIAN:SIGMA",
+        default="none",
+    ),
     Parameter("warmup_min", "seconds", "shortest warm-up", derived="per tier", minimum=0.0, maximum=_DAY_S),
     Parameter(
         "warmup_max",

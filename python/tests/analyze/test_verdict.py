@@ -1,0 +1,221 @@
+"""Each check on both sides of its bound, from the golden load result."""
+
+from dataclasses import replace
+
+import pytest
+
+from steelyard._base import schemas_dir
+from steelyard.analyze.interference import Interference
+from steelyard.analyze.verdict import Evidence, WarmUp, judge
+from steelyard.records import Check, Clock, Level, LoadResult, Verdict, read
+from steelyard.stats.steady import Steadiness
+
+STEADY = Steadiness(True, "steady", 0.001, None, None)
+QUIET = Interference(steal_ratio=0.0, foreign_ratio=0.0, quota_throttled_ratio=0.0, thermal_throttles=0.0)
+
+
+@pytest.fixture
+def load():
+    golden = read(LoadResult, schemas_dir() / "golden" / "load_result.json")
+    requests = golden.requests.model_copy(
+        update={
+            "intended": 1_000_000,
+            "completed": 1_000_000,
+            "errors": 0,
+            "errors_by_kind": {},
+            "unsent": 0,
+        }
+    )
+    threads = [thread.model_copy(update={"busy_ratio": 0.5}) for thread in golden.threads]
+    return golden.model_copy(
+        update={
+            "requests": requests,
+            "threads": threads,
+            "interrupted": False,
+            "achieved_ratio": None,
+            "verdict": Verdict(level=Level.VALID, checks=[]),
+        }
+    )
+
+
+@pytest.fixture
+def evidence(load):
+    return Evidence(
+        loads=[load],
+        clock_begin=Clock(monotonic_ns=10**9, realtime_ns=10**18),
+        clock_end=Clock(monotonic_ns=61 * 10**9, realtime_ns=10**18 + 60 * 10**9),
+        warmup=WarmUp(True, 12.0, "the hit ratio settled at 0.9 after 12.0 s"),
+        measure=STEADY,
+        interference=QUIET,
+    )
+
+
+def level(evidence, check_id):
+    levels = [check.level for check in judge(evidence).checks if check.id == check_id]
+    return max(levels, key=lambda one: one.severity)
+
+
+def of_requests(evidence, **counts):
+    load = evidence.loads[0]
+    return replace(
+        evidence, loads=[load.model_copy(update={"requests": load.requests.model_copy(update=counts)})]
+    )
+
+
+def of_load(evidence, **fields):
+    return replace(evidence, loads=[evidence.loads[0].model_copy(update=fields)])
+
+
+def test_a_clean_run_is_valid_and_says_what_was_asked(evidence):
+    verdict = judge(evidence)
+    assert verdict.level is Level.VALID
+    asked = {check.id for check in verdict.checks}
+    assert {"errors", "unsent", "generator-bound", "samples", "warm-up", "steady"} <= asked
+    assert {"telemetry", "steal", "foreign-load", "throttled-quota", "clock", "separate-cpus"} <= asked
+    assert all(check.claim for check in verdict.checks)
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [(0, Level.VALID), (10, Level.VALID), (11, Level.SUSPECT), (1000, Level.SUSPECT), (1001, Level.INVALID)],
+)
+def test_errors(evidence, errors, expected):
+    found = of_requests(evidence, errors=errors, errors_by_kind={"SERVER_ERROR": errors})
+    assert level(found, "errors") is expected
+
+
+def test_errors_are_named_by_kind(evidence):
+    found = of_requests(evidence, errors=5000, errors_by_kind={"garbage": 4000, "reset": 1000})
+    claim = next(check.claim for check in judge(found).checks if check.id == "errors")
+    assert claim == "5000 of 1000000 requests failed (garbage 4000, reset 1000)"
+
+
+def test_no_requests_at_all_are_invalid(evidence):
+    assert judge(of_requests(evidence, intended=0, completed=0)).level is Level.INVALID
+
+
+def test_one_unsent_request_is_invalid(evidence):
+    assert level(of_requests(evidence, unsent=1), "unsent") is Level.INVALID
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.99, Level.VALID), (0.9899, Level.INVALID)])
+def test_achieved_against_offered(evidence, ratio, expected):
+    assert level(of_load(evidence, achieved_ratio=ratio), "achieved") is expected
+
+
+@pytest.mark.parametrize(("busy", "expected"), [(0.90, Level.VALID), (0.91, Level.INVALID)])
+def test_a_generator_that_is_the_bottleneck(evidence, busy, expected):
+    threads = [thread.model_copy(update={"busy_ratio": busy}) for thread in evidence.loads[0].threads]
+    assert level(of_load(evidence, threads=threads), "generator-bound") is expected
+
+
+@pytest.mark.parametrize(
+    ("completed", "expected"),
+    [(10_000, Level.VALID), (9_999, Level.SUSPECT), (1_000, Level.SUSPECT), (999, Level.INVALID)],
+)
+def test_samples(evidence, completed, expected):
+    assert level(of_requests(evidence, completed=completed), "samples") is expected
+
+
+def test_a_load_that_was_stopped(evidence):
+    assert level(of_load(evidence, interrupted=True), "interrupted") is Level.INVALID
+
+
+def test_a_warm_up_that_never_settled(evidence):
+    found = replace(evidence, warmup=WarmUp(False, 120.0, "the hit ratio had not settled after 120.0 s"))
+    assert level(found, "warm-up") is Level.SUSPECT
+
+
+@pytest.mark.parametrize(
+    ("steadiness", "expected"),
+    [
+        (Steadiness(None, "3 intervals cannot tell", None, None, None), Level.SUSPECT),
+        (Steadiness(False, "drifts", -0.08, None, None), Level.SUSPECT),
+        (Steadiness(False, "shifts", 0.01, 30, 0.19), Level.SUSPECT),
+        (Steadiness(False, "shifts", 0.01, 30, -0.25), Level.INVALID),
+        (None, Level.SUSPECT),
+    ],
+)
+def test_a_measure_phase_that_moved(evidence, steadiness, expected):
+    assert level(replace(evidence, measure=steadiness), "steady") is expected
+
+
+@pytest.mark.parametrize(
+    ("field", "check_id", "ok", "suspect", "invalid"),
+    [
+        ("steal_ratio", "steal", 0.01, 0.02, 0.11),
+        ("foreign_ratio", "foreign-load", 0.05, 0.06, 0.26),
+        ("quota_throttled_ratio", "throttled-quota", 0.01, 0.05, 0.2),
+    ],
+)
+def test_shares_of_the_cpus(evidence, field, check_id, ok, suspect, invalid):
+    for value, expected in ((ok, Level.VALID), (suspect, Level.SUSPECT), (invalid, Level.INVALID)):
+        found = replace(evidence, interference=replace(QUIET, **{field: value}))
+        assert level(found, check_id) is expected
+
+
+def test_a_share_that_is_not_known_is_suspect_and_says_why(evidence):
+    found = replace(
+        evidence, interference=Interference(reasons={"cpu": "no two readings lie in the measure phase"})
+    )
+    steal = next(check for check in judge(found).checks if check.id == "steal")
+    assert (steal.level, steal.value) == (Level.SUSPECT, None)
+    assert "no two readings" in steal.claim
+
+
+def test_foreign_processes_are_named(evidence):
+    found = replace(
+        evidence, interference=replace(QUIET, foreign_ratio=0.5, foreign_commands=("cargo", "rustc"))
+    )
+    claim = next(check.claim for check in judge(found).checks if check.id == "foreign-load")
+    assert "cargo, rustc" in claim
+
+
+def test_heat(evidence):
+    found = replace(evidence, interference=replace(QUIET, thermal_throttles=1.0))
+    assert level(found, "throttled-thermal") is Level.SUSPECT
+
+
+def test_a_limit_that_was_asked_for_is_no_reproach(evidence):
+    throttled = replace(evidence, interference=replace(QUIET, quota_throttled_ratio=0.5))
+    assert level(throttled, "throttled-quota") is Level.INVALID
+    assert level(replace(throttled, limited_on_purpose=True), "throttled-quota") is Level.VALID
+
+
+@pytest.mark.parametrize(
+    "interference", [None, Interference(missing="the probe was killed")], ids=["none", "broken"]
+)
+def test_no_telemetry(evidence, interference):
+    assert level(replace(evidence, interference=interference), "telemetry") is Level.SUSPECT
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1 << 30, Level.VALID), ((1 << 30) - 1, Level.INVALID)])
+def test_a_cache_above_its_memory_limit(evidence, limit, expected):
+    found = replace(evidence, memory_needed_bytes=1 << 30, memory_limit_bytes=limit)
+    assert level(found, "memory-limit") is expected
+
+
+@pytest.mark.parametrize(
+    ("step_s", "expected"),
+    [(0.0, Level.VALID), (0.5, Level.VALID), (-0.6, Level.SUSPECT), (3600.0, Level.SUSPECT)],
+)
+def test_a_clock_that_was_set(evidence, step_s, expected):
+    end = Clock(monotonic_ns=61 * 10**9, realtime_ns=10**18 + int((60 + step_s) * 1e9))
+    assert level(replace(evidence, clock_end=end), "clock") is expected
+
+
+def test_slewing_over_a_long_run_is_no_step(evidence):
+    hours = 12 * 3600 * 10**9
+    end = Clock(monotonic_ns=10**9 + hours, realtime_ns=10**18 + int(hours * (1 + 4e-4)))
+    assert level(replace(evidence, clock_end=end), "clock") is Level.VALID
+
+
+def test_circumstances(evidence):
+    assert level(replace(evidence, shared_cpus=True), "separate-cpus") is Level.SUSPECT
+    assert level(replace(evidence, hook_problems=["probe at after_run: no"]), "hook") is Level.SUSPECT
+    assert level(replace(evidence, remarks=["log incomplete"]), "remark") is Level.SUSPECT
+
+
+def test_what_the_generator_objects_to_is_passed_on(evidence):
+    own = Verdict.of([Check(id="lag", level=Level.INVALID, claim="sends were late")])
+    assert level(of_load(evidence, verdict=own), "lag") is Level.INVALID

@@ -1,0 +1,211 @@
+"""What may go wrong under a run, with real processes: nothing is left behind, nothing passes for a result."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import until
+
+from steelyard.bench.memory_limit import MemoryLimit
+from steelyard.records import Level, RunStatus
+
+HERE = Path(__file__).parent
+PHASES = ("start", "warmup", "measure", "drain")
+# Long enough to be hit: the hooks hold the phases that are over in no time.
+HELD = ("--hook", "command:after_start=sleep 0.7,after_measure=sleep 0.7")
+# Answers to misses take so long that the load is still draining when it is killed.
+SLOW = ("backend_delay=constant:1500ms", "target_hit_ratio=0.5")
+
+
+def kill(live, victim, phase):
+    """Kill -9 ``victim`` once the run is in ``phase`` and the victim is there."""
+    if victim == "orchestrator":
+        # In phase start the probe is the last process to come: all of them must go.
+        until(lambda: live.in_phase(phase) and (phase != "start" or live.pid_of("probe")))
+        live.process.send_signal(signal.SIGKILL)
+        return
+    pid = until(lambda: live.in_phase(phase) and live.pid_of(victim))
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("victim", ["orchestrator", "server", "load", "probe"])
+def test_kill_9(runner, victim, phase):
+    if (victim, phase) == ("load", "start"):
+        pytest.skip("the load does not exist before the warm-up")
+    settings = SLOW if (victim, phase) == ("load", "drain") else ()
+    live = runner.start(*HELD, settings=settings)
+    kill(live, victim, phase)
+    code, stdout, _ = live.finish()
+    until(lambda: not live.left())
+    run = live.run()
+    assert run.status is RunStatus.INCOMPLETE
+    assert run.verdict is None
+    assert run.metrics == {}
+    assert victim in (run.status_reason or "")
+    assert "killed" in (run.status_reason or "")
+    assert f"in phase {phase}" in (run.status_reason or "")
+    if victim == "orchestrator":
+        assert code == -signal.SIGKILL
+    else:
+        assert code == 4
+        assert victim in live.complaint()
+        assert json.loads(stdout)["runs"][0]["status"] == "incomplete"
+
+
+def test_a_killed_supervisor_takes_its_server_with_it(runner):
+    live = runner.start()
+    until(lambda: live.in_phase("warmup") and live.pid_of("server"))
+    supervisor = next(one["pid"] for one in live.raw()["processes"] if one["name"] == "server")
+    os.kill(supervisor, signal.SIGKILL)
+    assert live.finish()[0] == 4
+    until(lambda: not live.left())
+    assert "server was killed by SIGKILL in phase warmup" in (live.run().status_reason or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "phase"), [("SIGINT", phase) for phase in PHASES] + [("SIGTERM", "measure"), ("SIGHUP", "warmup")]
+)
+def test_a_signal_stops_the_run_in_order(runner, name, phase):
+    live = runner.start(*HELD)
+    until(lambda: live.in_phase(phase))
+    live.process.send_signal(signal.Signals[name])
+    code, stdout, _ = live.finish()
+    assert code == 4
+    assert live.left() == {}
+    assert live.complaint() == f"steelyard: stopped by {name} in phase {phase}"
+    assert live.run().status is RunStatus.INCOMPLETE
+    assert live.run().status_reason == f"stopped by {name} in phase {phase}"
+    assert json.loads(stdout)["runs"][0]["status_reason"] == f"stopped by {name} in phase {phase}"
+
+
+def test_a_port_that_is_taken(runner):
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        live = runner.start(settings=(f"port={port}",))
+        assert live.finish()[0] == 3
+    assert f"port {port} of 127.0.0.1 cannot be used" in live.complaint()
+    assert live.left() == {}
+
+
+@pytest.mark.parametrize("where", ["file", "proc"])
+def test_a_folder_that_cannot_be_written(runner, tmp_path, where):
+    # Root may write anywhere, so that modes alone would show nothing.
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file")
+    out = blocked if where == "file" else Path("/proc/steelyard")
+    live = runner.start("--out", str(out))
+    assert live.finish()[0] == 3
+    assert f"{out}: runs cannot be written there" in live.complaint()
+    assert "--out" in live.complaint()
+    assert live.left() == {}
+
+
+@contextlib.contextmanager
+def small_disk(folder, size):
+    """A file system of ``size`` at ``folder``; skips where mounting is not allowed."""
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip(f"a small file system cannot be mounted: {done.stderr.decode().strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk(runner, tmp_path):
+    with small_disk(tmp_path / "disk", "600k"):
+        runner.out = tmp_path / "disk" / "runs"
+        live = runner.start(settings=("measure=5", "window=0.1"))
+        # The rest of the disk is eaten once the run is under way.
+        until(lambda: live.in_phase("warmup"))
+        with contextlib.suppress(OSError), (tmp_path / "disk" / "eater").open("wb", buffering=0) as eater:
+            while eater.write(b"x" * 4096):
+                pass
+        code, _, _ = live.finish()
+        assert code == 4
+        until(lambda: not live.left())
+        run = live.run()
+        assert run.status is RunStatus.INCOMPLETE
+        assert "space" in (run.status_reason or "")
+        assert "space" in live.complaint()
+
+
+@contextlib.contextmanager
+def memory_cgroup(limit_bytes):
+    """A memory cgroup below our own with a limit; skips where none can be made."""
+    folders = MemoryLimit.of_this_process()._folders
+    if not folders:
+        pytest.skip("there is no memory cgroup here")
+    parent, version = folders[0]
+    folder = parent / f"steelyard-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / ("memory.limit_in_bytes" if version == 1 else "memory.max")).write_text(str(limit_bytes))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        pytest.skip(f"a memory cgroup cannot be made: {error}")
+    try:
+        yield folder / "cgroup.procs"
+    finally:
+        folder.rmdir()
+
+
+def confined(procs):
+    """A command prefix that enters the cgroup before it becomes the rest of the command."""
+    script = "import os,sys; open(sys.argv[1],'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
+    return (sys.executable, "-c", script, str(procs))
+
+
+def test_a_cache_above_the_memory_limit(runner):
+    with memory_cgroup(1 << 30) as procs:
+        live = runner.start(settings=("memory=2GiB",), prefix=confined(procs))
+        assert live.finish()[0] == 3
+        assert "memory=2048MiB is more than the 1024 MiB" in live.complaint()
+        assert live.left() == {}
+
+
+def test_a_server_that_outgrows_the_memory_limit(runner):
+    glutton = f"{sys.executable} -c 'x = b\"x\" * (2 << 30)'"
+    with memory_cgroup(1 << 30) as procs:
+        live = runner.start(settings=(f"server_command={glutton}",), prefix=confined(procs))
+        assert live.finish()[0] == 4
+        until(lambda: not live.left())
+        assert "server was killed by SIGKILL in phase start: the memory limit" in live.complaint()
+        assert live.run().status is RunStatus.INCOMPLETE
+
+
+def test_a_server_that_answers_garbage(runner):
+    server = f"{sys.executable} {HERE / 'garbage_server.py'} {{port}}"
+    live = runner.start(settings=(f"server_command={server}",))
+    code, stdout, _ = live.finish()
+    assert live.left() == {}
+    run = live.run()
+    if run.status is RunStatus.COMPLETE:
+        assert code == 1
+        assert run.verdict is not None
+        assert run.verdict.level is Level.INVALID
+        assert any(check.id == "errors" for check in run.verdict.reasons)
+    else:
+        assert code == 4
+        assert live.complaint()
+    assert json.loads(stdout)["runs"][0]["run_id"] == run.run_id
+
+
+def test_a_server_that_never_answers_the_door(runner):
+    live = runner.start(settings=(f"server_command={sys.executable} -c 'raise SystemExit(\"no luck\")'",))
+    assert live.finish()[0] == 4
+    assert "server exited with code 1 in phase start: no luck" in live.complaint()
+    assert live.left() == {}
