@@ -8,8 +8,11 @@ Not here: whether that is too much (``verdict``).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from steelyard.telemetry import EntityRates, Recording
+if TYPE_CHECKING:
+    # For types only: reading recordings loads a query engine, which not every run comes to need.
+    from steelyard.telemetry import EntityRates, Recording
 
 _BUSY = ("user_ns", "nice_ns", "system_ns")
 _INTERRUPTS = ("irq_ns", "softirq_ns")
@@ -31,7 +34,7 @@ class Interference:
 
 
 def observe(
-    recording: Recording,
+    recording: "Recording",
     begin_ns: int,
     end_ns: int,
     *,
@@ -75,7 +78,7 @@ def observe(
 
 
 def _cpu(
-    recording: Recording,
+    recording: "Recording",
     begin_ns: int,
     end_ns: int,
     *,
@@ -98,7 +101,7 @@ def _cpu(
     )
 
 
-def _sum(entities: Sequence[EntityRates], columns: Sequence[str]) -> float | None:
+def _sum(entities: "Sequence[EntityRates]", columns: Sequence[str]) -> float | None:
     values = [
         entity.rates[column].per_s for entity in entities for column in columns if column in entity.rates
     ]
@@ -107,7 +110,7 @@ def _sum(entities: Sequence[EntityRates], columns: Sequence[str]) -> float | Non
 
 
 def _foreign_commands(
-    recording: Recording, begin_ns: int, end_ns: int, own_commands: Sequence[str]
+    recording: "Recording", begin_ns: int, end_ns: int, own_commands: Sequence[str]
 ) -> tuple[str, ...]:
     rates = recording.rates("process", begin_ns, end_ns)
     used: dict[str, float] = {}
@@ -121,7 +124,7 @@ def _foreign_commands(
     return tuple(command for command in ranked[:3] if used[command] >= _NAMED_FROM_RATIO)
 
 
-def _quota(recording: Recording, begin_ns: int, end_ns: int) -> float | None:
+def _quota(recording: "Recording", begin_ns: int, end_ns: int) -> float | None:
     """Return the largest share of the window that any cgroup spent throttled, per CPU quota period."""
     rates = recording.rates("cgroup", begin_ns, end_ns)
     shares = [
@@ -132,7 +135,7 @@ def _quota(recording: Recording, begin_ns: int, end_ns: int) -> float | None:
     return min(1.0, max(shares)) if shares else None
 
 
-def _thermal(recording: Recording, begin_ns: int, end_ns: int) -> float | None:
+def _thermal(recording: "Recording", begin_ns: int, end_ns: int) -> float | None:
     rates = recording.rates("throttle", begin_ns, end_ns)
     counts = [
         rate.increment

@@ -11,10 +11,13 @@ Not here: measuring, and deciding what a benchmark's numbers mean.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from steelyard.analyze.interference import Interference
 from steelyard.records import Check, Clock, Level, LoadResult, Machine, Verdict
-from steelyard.stats.steady import Steadiness
+
+if TYPE_CHECKING:
+    from steelyard.stats.steady import Steadiness
 
 # Bounds. Where two stand, the result is suspect above the first and invalid above the second.
 ERROR_RATIO = (1e-5, 1e-3)
@@ -57,7 +60,7 @@ class Evidence:
     clock_end: Clock
     machine: Machine | None = None
     warmup: WarmUp | None = None
-    measure: Steadiness | None = None
+    measure: "Steadiness | None" = None
     interference: Interference | None = None
     memory_needed_bytes: int | None = None
     memory_limit_bytes: int | None = None

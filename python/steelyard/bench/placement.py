@@ -6,7 +6,6 @@ CPUs, one shared list otherwise.
 Not here: pinning, which ``steelyard-exec`` does.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,7 +113,7 @@ def place(
     if len(available) == 1:
         return Placement(tuple(available), tuple(available))
     groups = [tuple(core) for core in by_core] if len(by_core) > 1 else [(cpu,) for cpu in available]
-    wanted = max(1, math.ceil(len(available) * load_ratio))
+    wanted = max(1, round(len(available) * load_ratio))
     chosen: list[int] = []
     while len(groups) > 1 and len(chosen) < wanted:
         chosen.extend(groups.pop())

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard import telemetry
 from steelyard._base import SteelyardError, WorkloadFailedError
 from steelyard.analyze import verdict as verdicts
 from steelyard.analyze.interference import Interference, observe
@@ -322,6 +321,9 @@ class Session:
 
     def _interference(self, outcome: "Outcome") -> Interference:
         """Return what telemetry says about the measure phase."""
+        # Here and not above: it loads a query engine, and a run that fails early is not to wait for it.
+        from steelyard import telemetry
+
         folder = self.manifest.run.artifacts.get("telemetry")
         span = self.manifest.phase_span("measure")
         if folder is None or span is None:

@@ -15,7 +15,6 @@ from steelyard._base import WorkloadFailedError, executable
 from steelyard.analyze.verdict import WarmUp
 from steelyard.bench.counters import StatsTail
 from steelyard.records import CacheStats
-from steelyard.stats import steady
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
@@ -122,6 +121,9 @@ def wait_until_settled(session: "Session", loads: Sequence[LoadWatch], stats: Se
 
     Returns after ``warmup_max`` at the latest, with what was found.
     """
+    # Here and not above: it takes a second to load, which the warm-up has.
+    from steelyard.stats import steady
+
     settings = session.settings
     begin_ns = session.clock.monotonic_ns()
     what = "hit ratio" if stats else "throughput"

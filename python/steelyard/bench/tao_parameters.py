@@ -12,7 +12,7 @@ PARAMETERS = (
         "bytes",
         "memory of all servers together",
         derived="per tier and server CPU, at most 0.75 of what there is",
-        minimum=1 << 20,
+        minimum=8 << 20,
     ),
     Parameter("instances", "count", "servers", derived="server CPUs / 72, up", minimum=1, maximum=1024),
     Parameter("fast_threads", "count", "per server", derived="0.75 x its CPUs, up", minimum=1, maximum=4096),

@@ -10,7 +10,6 @@ from steelyard.cli import reports
 from steelyard.cli.output import complain, print_json
 from steelyard.cli.progress import shown
 from steelyard.records import Level
-from steelyard.stats.intervals import median_interval
 
 
 def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> int:
@@ -44,6 +43,8 @@ def summarise(attempts: list[Attempt]) -> dict[str, Any]:
 
     Invalid and incomplete runs are counted and left out.
     """
+    from steelyard.stats.intervals import median_interval
+
     found: dict[str, Any] = {}
     for name in dict.fromkeys(attempt.run.benchmark for attempt in attempts):
         headline = tiers.benchmark(name).headline

@@ -19,7 +19,7 @@ from steelyard.bench import runs
 from steelyard.records import Run
 
 MARK = "STEELYARD_TEST_MARK"
-SHORT = ("memory=4MiB", "warmup_min=0.5", "warmup_max=1", "window=0.1", "measure=1", "connections=4")
+SHORT = ("memory=8MiB", "warmup_min=0.5", "warmup_max=1", "window=0.1", "measure=1", "connections=4")
 
 
 def marked(mark: str) -> dict[int, str]:
@@ -56,6 +56,7 @@ class Live:
     process: "subprocess.Popen[str]"
     out: Path
     mark: str
+    until = staticmethod(until)
     _said: tuple[str, str] | None = None
 
     @property
@@ -121,7 +122,17 @@ class Runner:
     def start(self, *arguments: str, settings: tuple[str, ...] = (), prefix: tuple[str, ...] = ()) -> Live:
         """Start `steelyard run tao` with the shortest settings, then ``settings``, then ``arguments``."""
         chosen = dict(text.split("=", 1) for text in (*SHORT, *settings))
-        command = [*prefix, sys.executable, "-m", "steelyard.cli.main", "run", "tao", "--tier", "smoke", "--json"]
+        command = [
+            *prefix,
+            sys.executable,
+            "-m",
+            "steelyard.cli.main",
+            "run",
+            "tao",
+            "--tier",
+            "smoke",
+            "--json",
+        ]
         for name, value in chosen.items():
             command += ["--set", f"{name}={value}"]
         if "--out" not in arguments:

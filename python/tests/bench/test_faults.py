@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import until
 
 from steelyard.bench.memory_limit import MemoryLimit
 from steelyard.records import Level, RunStatus
@@ -27,10 +26,10 @@ def kill(live, victim, phase):
     """Kill -9 ``victim`` once the run is in ``phase`` and the victim is there."""
     if victim == "orchestrator":
         # In phase start the probe is the last process to come: all of them must go.
-        until(lambda: live.in_phase(phase) and (phase != "start" or live.pid_of("probe")))
+        live.until(lambda: live.in_phase(phase) and (phase != "start" or live.pid_of("probe")))
         live.process.send_signal(signal.SIGKILL)
         return
-    pid = until(lambda: live.in_phase(phase) and live.pid_of(victim))
+    pid = live.until(lambda: live.in_phase(phase) and live.pid_of(victim))
     os.kill(pid, signal.SIGKILL)
 
 
@@ -43,7 +42,7 @@ def test_kill_9(runner, victim, phase):
     live = runner.start(*HELD, settings=settings)
     kill(live, victim, phase)
     code, stdout, _ = live.finish()
-    until(lambda: not live.left())
+    live.until(lambda: not live.left())
     run = live.run()
     assert run.status is RunStatus.INCOMPLETE
     assert run.verdict is None
@@ -61,20 +60,21 @@ def test_kill_9(runner, victim, phase):
 
 def test_a_killed_supervisor_takes_its_server_with_it(runner):
     live = runner.start()
-    until(lambda: live.in_phase("warmup") and live.pid_of("server"))
+    live.until(lambda: live.in_phase("warmup") and live.pid_of("server"))
     supervisor = next(one["pid"] for one in live.raw()["processes"] if one["name"] == "server")
     os.kill(supervisor, signal.SIGKILL)
     assert live.finish()[0] == 4
-    until(lambda: not live.left())
+    live.until(lambda: not live.left())
     assert "server was killed by SIGKILL in phase warmup" in (live.run().status_reason or "")
 
 
 @pytest.mark.parametrize(
-    ("name", "phase"), [("SIGINT", phase) for phase in PHASES] + [("SIGTERM", "measure"), ("SIGHUP", "warmup")]
+    ("name", "phase"),
+    [("SIGINT", phase) for phase in PHASES] + [("SIGTERM", "measure"), ("SIGHUP", "warmup")],
 )
 def test_a_signal_stops_the_run_in_order(runner, name, phase):
     live = runner.start(*HELD)
-    until(lambda: live.in_phase(phase))
+    live.until(lambda: live.in_phase(phase))
     live.process.send_signal(signal.Signals[name])
     code, stdout, _ = live.finish()
     assert code == 4
@@ -129,13 +129,13 @@ def test_a_full_disk(runner, tmp_path):
         runner.out = tmp_path / "disk" / "runs"
         live = runner.start(settings=("measure=5", "window=0.1"))
         # The rest of the disk is eaten once the run is under way.
-        until(lambda: live.in_phase("warmup"))
+        live.until(lambda: live.in_phase("warmup"))
         with contextlib.suppress(OSError), (tmp_path / "disk" / "eater").open("wb", buffering=0) as eater:
             while eater.write(b"x" * 4096):
                 pass
         code, _, _ = live.finish()
         assert code == 4
-        until(lambda: not live.left())
+        live.until(lambda: not live.left())
         run = live.run()
         assert run.status is RunStatus.INCOMPLETE
         assert "space" in (run.status_reason or "")
@@ -165,7 +165,9 @@ def memory_cgroup(limit_bytes):
 
 def confined(procs):
     """A command prefix that enters the cgroup before it becomes the rest of the command."""
-    script = "import os,sys; open(sys.argv[1],'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
+    script = (
+        "import os,sys; open(sys.argv[1],'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
+    )
     return (sys.executable, "-c", script, str(procs))
 
 
@@ -182,7 +184,7 @@ def test_a_server_that_outgrows_the_memory_limit(runner):
     with memory_cgroup(1 << 30) as procs:
         live = runner.start(settings=(f"server_command={glutton}",), prefix=confined(procs))
         assert live.finish()[0] == 4
-        until(lambda: not live.left())
+        live.until(lambda: not live.left())
         assert "server was killed by SIGKILL in phase start: the memory limit" in live.complaint()
         assert live.run().status is RunStatus.INCOMPLETE
 
