@@ -8,7 +8,23 @@ Invariants: functions of their arguments only; a ratio is 0..1 and named so; wha
 Not here: running anything, deciding between machines, drawing.
 """
 
-from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse, observe
-from steelyard.analyze.findings import Evidence, Finding, explain
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse, observe
+    from steelyard.analyze.findings import Evidence, Finding, explain
 
 __all__ = ["Conditions", "CpuSetUse", "CpuUse", "Evidence", "Finding", "explain", "observe"]
+
+_HOMES = {
+    **dict.fromkeys(("Conditions", "CpuSetUse", "CpuUse", "observe"), "conditions"),
+    **dict.fromkeys(("Evidence", "Finding", "explain"), "findings"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name when it is asked for (PEP 562): conditions need a query engine, a verdict does not."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 TICK_S = 0.02
 """How long the session sleeps between looks at its processes: short beside a second, long beside a look."""
+SETTLE_S = 0.1
+"""How long after the end of one process the ends of others are looked for."""
 STOP_TIMEOUT_S = 10.0
 
 
@@ -44,6 +46,7 @@ class _Watched:
     process: Process
     record: ProcessRecord
     ended: Ending | None = None
+    hook: str | None = None
     may_end: bool = False
     pending: list[tuple[str, str]] = field(default_factory=list)
 
@@ -88,6 +91,7 @@ class Session:
         self._executor = executor
         self._interrupts = interrupts
         self._watched: dict[str, _Watched] = {}
+        self._fatal: WorkloadFailedError | None = None
         self._own_cpu_s = 0.0
         self._memory_limit = MemoryLimit.of_this_process()
 
@@ -118,15 +122,34 @@ class Session:
             self.clock.sleep(TICK_S)
 
     def check(self) -> None:
-        """Raise WorkloadFailedError when a signal asked to stop or a process ended that should not have."""
-        if self._interrupts.received is not None:
-            raise WorkloadFailedError(f"stopped by {self._interrupts.received}{self._in_phase()}")
+        """Raise WorkloadFailedError when a signal asked to stop or a process ended that should not have.
+
+        Once it has raised it raises the same again: a hook cannot swallow the end of the run.
+        """
+        if self._fatal is None and self._interrupts.received is not None:
+            self._fatal = WorkloadFailedError(f"stopped by {self._interrupts.received}{self._in_phase()}")
+        if self._fatal is None and self._ended():
+            # What killed one process may make another fail in the next moment, and be seen later.
+            self.clock.sleep(SETTLE_S)
+            ended = self._ended()
+            killed = [watched for watched in ended if watched.ended and watched.ended.signal is not None]
+            blamed = (killed or ended)[0]
+            self._fatal = self._unexpected(blamed)
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _ended(self) -> list[_Watched]:
+        """Return the processes that have ended and should not have, in the order of their start."""
         for watched in self._watched.values():
             if watched.ended is None and not watched.may_end:
-                ending = watched.process.poll()
-                if ending is not None:
-                    self._note_end(watched, ending)
-                    raise self._unexpected(watched, ending)
+                watched.ended = watched.process.poll()
+                if watched.hook is not None and watched.ended and watched.ended.signal is None:
+                    # It gave up by itself: that is the hook's failure, which the run survives.
+                    watched.may_end = True
+                    error = self._unexpected(watched)
+                    self.hook_problems.append(HookProblem(watched.hook, "its process", error.message))
+                    self.progress.note(f"hook {watched.hook}: {error.message}")
+        return [watched for watched in self._watched.values() if watched.ended and not watched.may_end]
 
     def _in_phase(self) -> str:
         phase = self.manifest.phase
@@ -140,16 +163,16 @@ class Session:
         command: Sequence[str],
         *,
         cpus: Sequence[int] | None,
-        environment: Mapping[str, str] | None = None,
+        hook: str | None = None,
     ) -> Process:
-        """Start a process of the run; its output goes to ``logs/<name>.log``."""
+        """Start a process of the run, or of ``hook``; its output goes to ``logs/<name>.log``."""
         log = self.directory / "logs" / f"{name}.log"
-        environment = {**(environment or {}), "STEELYARD_RUN": self.directory.name}
+        environment = {"STEELYARD_RUN": self.directory.name}
         process = self._executor.start(name, command, log=log, cpus=cpus, environment=environment)
         record = ProcessRecord(
             name=name, command=list(command), pid=process.pid, log=str(log.relative_to(self.directory))
         )
-        self._watched[name] = _Watched(process, record)
+        self._watched[name] = _Watched(process, record, hook=hook)
         self.manifest.put_process(record)
         self.manifest.put_artifacts({f"log_{name.replace('-', '_')}": record.log or ""})
         return process
@@ -162,22 +185,20 @@ class Session:
         """Wait for a process to end by itself; raises WorkloadFailedError unless it exits with code 0."""
         self.expect_end(process)
         self.wait_for(lambda: process.poll() is not None, timeout_s, what=what)
-        ending = process.stop(0.0)
         watched = self._watched[process.name]
-        self._note_end(watched, ending)
-        if ending.exit_code != 0:
-            raise self._unexpected(watched, ending)
+        self._note_end(watched, process.stop(0.0))
+        if process.stop(0.0).exit_code != 0:
+            raise self._unexpected(watched)
 
     def stop_process(self, process: Process, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End a process in order; raises WorkloadFailedError when it was gone already or ends badly."""
         watched = self._watched[process.name]
-        gone = process.poll()
+        self.check()
+        watched.may_end = True
         ending = process.stop(timeout_s)
         self._note_end(watched, ending)
-        if gone is not None and not watched.may_end:
-            raise self._unexpected(watched, gone)
         if ending.exit_code != 0:
-            raise self._unexpected(watched, ending)
+            raise self._unexpected(watched)
 
     def _note_end(self, watched: _Watched, ending: Ending) -> None:
         watched.ended = ending
@@ -188,13 +209,14 @@ class Session:
         if watched.process.log_error is not None:
             self.remarks.append(f"log incomplete: {watched.process.log_error}")
 
-    def _unexpected(self, watched: _Watched, ending: Ending) -> WorkloadFailedError:
-        # Its last words are in its pipe: the supervisor has ended, so they are complete.
-        watched.process.stop(0.0)
+    def _unexpected(self, watched: _Watched) -> WorkloadFailedError:
+        """Write down that a process has ended, and return the error that says how."""
+        # The supervisor has ended, so the last words in its pipe are complete.
+        ending = watched.process.stop(0.0)
+        self._note_end(watched, ending)
         said = watched.process.last_line()
-        oom = self._memory_limit.kills_since_start()
         reason = f"{watched.process.name} {ending}{self._in_phase()}"
-        if oom and ending.signal is not None:
+        if ending.signal is not None and self._memory_limit.kills_since_start():
             reason += f": the memory limit of {self._memory_limit.text} was reached"
             return WorkloadFailedError(
                 reason, hint="make the cache smaller with --set memory=..., or raise the limit"
@@ -239,7 +261,8 @@ class Session:
                 else:
                     message = f"{type(error).__name__}: {first_line}"
                 self.hook_problems.append(HookProblem(name, moment, message))
-                self.progress.note(f"hook {name} failed at {moment}: {message}")
+                if self._fatal is None:
+                    self.progress.note(f"hook {name} failed at {moment}: {message}")
             if self.failure is None:
                 self.check()
 
@@ -403,7 +426,7 @@ class _Context:
         self._session.manifest.put_artifacts({role: str(path.relative_to(self._session.directory))})
 
     def start_process(self, name: str, command: Sequence[str]) -> Process:
-        return self._session.start_process(name, command, cpus=self._session.placement.load)
+        return self._session.start_process(name, command, cpus=self._session.placement.load, hook=self._hook)
 
     def stop_process(self, process: ProcessHandle, timeout_s: float = STOP_TIMEOUT_S) -> None:
         self._session.stop_process(self._session.process(process.name), timeout_s)

@@ -124,8 +124,8 @@ class TaoBench(Benchmark):
         "requests_per_server_cpu_s",
         "network_sent_bytes_per_s",
     )
-    # Measured: 171k requests per CPU-second of the load, 156k of the server (docs/journal); with this share the
-    # load's threads stay at 0.88 of their CPUs while the servers saturate theirs.
+    # Measured: 171k requests per CPU-second of the load, 156k of the server (docs/journal); with this share
+    # the load's threads stay at 0.88 of their CPUs while the servers saturate theirs.
     load_ratio = 0.51
 
     @classmethod

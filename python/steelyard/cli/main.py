@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 import steelyard
@@ -134,7 +133,16 @@ def doctor(as_json: Json = False) -> int:
     return show_doctor(as_json=as_json)
 
 
-def _usage(error: click.ClickException) -> ExitCode:
+_ClickError: type[Exception] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+)
+"""What the command line parser raises: typer brings the parser under a name of its own."""
+
+
+def _complain_of_usage(error: Any) -> ExitCode:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message())
+        return ExitCode.USAGE
     line = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
@@ -149,12 +157,9 @@ def invoke(arguments: list[str]) -> int:
     except SteelyardError as error:
         complain(error)
         return int(error.exit_code)
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-        return int(ExitCode.USAGE)
-    except click.ClickException as error:
-        return int(_usage(error))
-    except (KeyboardInterrupt, click.Abort):
+    except _ClickError as error:
+        return int(_complain_of_usage(error))
+    except (KeyboardInterrupt, typer.Abort):
         print("steelyard: interrupted", file=sys.stderr)
         return int(ExitCode.FAILED)
     except BrokenPipeError:
