@@ -78,9 +78,10 @@ def _sets(data: ReportData) -> list[CpuSetUse]:
 def _set_title(each: CpuSetUse) -> str:
     names = {"server": "Server's CPUs", "load": "Load's CPUs", "all": "All CPUs (server and load share them)"}
     title = names[each.name]
-    if each.name != "all" and each.cpus:
-        title += f" ({_ranges(each.cpus)})"
-    return title
+    if each.name == "all" or not each.cpus:
+        return title
+    listed = _ranges(each.cpus)
+    return f"{title} ({listed if len(listed) <= 24 else len(each.cpus)})"
 
 
 def _ranges(cpus: Sequence[int]) -> str:

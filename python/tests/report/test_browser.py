@@ -243,6 +243,7 @@ def test_four_hundred_cpus_open_quickly_and_lightly(browser: Browser, tmp_path: 
         assert time.monotonic() - before < 15
         assert said == []
         assert page.locator(".panel").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
         assert page.locator("#chart-cpu-heat .heatmaplayer image").count() == 1
         assert page.evaluate("document.getElementById('chart-cpu-heat').data[0].z.length") == 400
 

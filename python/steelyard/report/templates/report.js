@@ -96,15 +96,19 @@
     }];
   }
 
-  function axes(chart, colour) {
+  function axes(chart, colour, width) {
     const [format, suffix] = unit(chart);
     const axis = { gridcolor: colour("--grid"), zeroline: false, linecolor: colour("--line"), tickfont: { color: colour("--muted"), size: 11.5 }, automargin: true, fixedrange: coarse };
     const x = { ...axis, showgrid: false, ticks: "outside", ticklen: 4, tickcolor: colour("--line"), hoverformat: ".1f", nticks: chart.size === "panel" ? 4 : 8, ticksuffix: " s", showticksuffix: "last" };
     const y = { ...axis, tickformat: format, ticksuffix: suffix, nticks: chart.size === "panel" ? 4 : 6, fixedrange: true };
     if (chart.kind === "percentile") {
       const last = Math.max(...chart.traces.map((trace) => Math.max(...(trace.x || chart.x))));
-      const ticks = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= last * 1.001);
-      Object.assign(x, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick)), showgrid: true, ticksuffix: "", hoverformat: "" });
+      let ticks = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= last * 1.001);
+      // A label of five nines is 70 pixels wide; where they would meet, the nearest to the left go first.
+      const room = Math.max(3, Math.floor(width / 80));
+      if (ticks.length > room) ticks = ticks.filter((tick) => tick !== 2);
+      while (ticks.length > room) ticks = ticks.filter((tick, at) => at % 2 === 0 || ticks.length === 2);
+      Object.assign(x, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick)), showgrid: true, ticksuffix: "", hoverformat: "", tickangle: 0 });
     }
     if (chart.log) {
       const ticks = decades(chart);
@@ -130,10 +134,10 @@
   }
   const span = () => Math.max(...drawn.phases.map((phase) => phase.end)) - Math.min(...drawn.phases.map((phase) => phase.begin));
 
-  function layout(chart, colour) {
+  function layout(chart, colour, width) {
     const small = chart.size === "panel";
     const shown = chart.kind === "heat" ? 0 : chart.traces.length;
-    const box = { ...axes(chart, colour), ...phases(chart, colour) };
+    const box = { ...axes(chart, colour, width), ...phases(chart, colour) };
     if (chart.kind !== "percentile" && drawn.phases.length) box.xaxis.range = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
     return {
       ...box,
@@ -151,7 +155,7 @@
     if (!place) return;
     const colour = palette();
     const traces = chart.kind === "heat" ? heat(chart, colour) : lines(chart, colour);
-    window.Plotly.react(place, traces, layout(chart, colour), { responsive: true, displayModeBar: false, displaylogo: false });
+    window.Plotly.react(place, traces, layout(chart, colour, place.clientWidth), { responsive: true, displayModeBar: false, displaylogo: false });
     if (!plots.has(chart.id)) {
       plots.set(chart.id, place);
       if (chart.kind !== "percentile") place.on("plotly_relayout", (change) => follow(place, change));
@@ -206,9 +210,24 @@
   });
 
   if (!window.Plotly) { document.getElementById("script-missing").hidden = false; return; }
-  // Paper is white whatever the screen is, and shows every table that is closed on the screen.
+  // Paper is white whatever the screen is, narrower, and shows every part that is closed on the screen.
   let before = null;
-  window.addEventListener("beforeprint", () => { before = { theme: root.dataset.theme, closed: [...document.querySelectorAll("#details > details:not([open])")] }; root.dataset.theme = "light"; before.closed.forEach((part) => { part.open = true; }); drawn.charts.forEach(draw); });
-  window.addEventListener("afterprint", () => { if (!before) return; if (before.theme) root.dataset.theme = before.theme; else delete root.dataset.theme; before.closed.forEach((part) => { part.open = false; }); before = null; drawAll(); });
+  const fit = () => plots.forEach((place) => window.Plotly.Plots.resize(place));
+  window.addEventListener("beforeprint", () => {
+    before = { theme: root.dataset.theme, closed: [...document.querySelectorAll("#details > details:not([open])")] };
+    before.closed.forEach((part) => { part.open = true; });
+    root.dataset.theme = "light";
+    root.classList.add("paper");
+    drawn.charts.forEach(draw);
+    fit();
+  });
+  window.addEventListener("afterprint", () => {
+    if (!before) return;
+    before.closed.forEach((part) => { part.open = false; });
+    if (before.theme) root.dataset.theme = before.theme; else delete root.dataset.theme;
+    root.classList.remove("paper");
+    before = null;
+    drawAll(fit);
+  });
   drawAll(() => { root.dataset.drawn = "yes"; });
 })();
