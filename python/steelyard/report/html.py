@@ -22,22 +22,29 @@ from markupsafe import Markup, escape
 
 from steelyard import __version__
 from steelyard._base import WorkloadFailedError
+from steelyard.decide.score import Refusal, Score
 from steelyard.report import page
-from steelyard.report.model import ReportData, Score, gather
+from steelyard.report.model import ReportData, gather
 
 PAGE = "report.html"
 SCRIPT = "plotly.min.js"
 
 
-def write(run_dir: Path, *, score: Score | None = None, headline: Sequence[str] = ()) -> Path:
-    """Write the page of the run in ``run_dir`` and return its path.
+def write(
+    run_dir: Path,
+    output: Path | None = None,
+    *,
+    score: Score | Refusal | None = None,
+    headline: Sequence[str] = (),
+) -> Path:
+    """Write the page of the run in ``run_dir`` into ``output`` (by default its own folder).
 
     ``headline`` names the metrics to show first, the benchmark's own choice by default. Raises RecordError
     when the run has no readable manifest, WorkloadFailedError when the page cannot be written.
     """
     data = gather(run_dir, score=score, headline=headline)
     try:
-        return write_data(data)
+        return write_data(data, output)
     finally:
         data.close()
 

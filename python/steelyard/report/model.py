@@ -9,12 +9,13 @@ Not here: text and drawing.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from steelyard import telemetry
 from steelyard._base import SteelyardError
 from steelyard.analyze import Conditions, Finding, explain, observe
 from steelyard.bench import runs, tiers
+from steelyard.decide.score import Refusal, Score
 from steelyard.records import (
     CacheStats,
     LoadResult,
@@ -35,30 +36,6 @@ _SIBLINGS_AT_MOST = 200
 _MANIFEST = "run.json"
 
 R = TypeVar("R", bound=Record)
-
-
-class Score(Protocol):
-    """A result over that of a named baseline machine."""
-
-    @property
-    def ratio(self) -> float:
-        """Result over baseline; more is better."""
-
-    @property
-    def metric(self) -> str:
-        """Name of the metric that was compared."""
-
-    @property
-    def baseline(self) -> str:
-        """Name of the baseline machine."""
-
-    @property
-    def provenance(self) -> str:
-        """Where the baseline's figure comes from."""
-
-    @property
-    def reservations(self) -> tuple[str, ...]:
-        """Why the score is to be taken with care."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +69,7 @@ class ReportData:
     conditions: Conditions
     findings: tuple[Finding, ...]
     siblings: tuple[Sibling, ...]
-    score: Score | None
+    score: Score | Refusal | None
     headline: tuple[str, ...]
     lacking: tuple[Lack, ...]
     processes: Rates | None = None
@@ -136,7 +113,7 @@ def read_run(folder: Path) -> Run:
     return runs.load(folder)
 
 
-def gather(folder: Path, *, score: Score | None = None, headline: Sequence[str] = ()) -> ReportData:
+def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequence[str] = ()) -> ReportData:
     """Read the run in ``folder``. Close ``recording`` when done.
 
     Raises RecordError when there is no readable manifest; everything else may be lacking.

@@ -11,13 +11,14 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
 from steelyard.report.chart import Chart
 from steelyard.report.machine_charts import cpu_charts, machine_charts
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import metric_name, metric_text, metric_unit
-from steelyard.report.model import ReportData, Score
+from steelyard.report.model import ReportData
 from steelyard.report.workload_charts import percentile_chart, workload_charts
 from steelyard.stats.intervals import median_interval
 
@@ -65,6 +66,7 @@ def build(data: ReportData) -> dict[str, Any]:
         "tiles": _tiles(data),
         "metrics": [_metric(name, metric) for name, metric in run.metrics.items()],
         "score": _score(data.score),
+        "no_score": data.score.reason if isinstance(data.score, Refusal) else "",
         "findings": [_finding(finding) for finding in data.findings],
         "sections": sections,
         "panels": panels,
@@ -177,8 +179,8 @@ def _tiles(data: ReportData) -> list[Figure]:
     return [_metric(name, data.run.metrics[name]) for name in measured[:_TILES_AT_MOST]]
 
 
-def _score(score: Score | None) -> dict[str, Any] | None:
-    if score is None:
+def _score(score: Score | Refusal | None) -> dict[str, Any] | None:
+    if score is None or isinstance(score, Refusal):
         return None
     return {
         "text": f"{fmt.significant(score.ratio)}×",

@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.analyze import Finding
+from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Run, RunStatus
 from steelyard.report import format as fmt
 from steelyard.report.metrics import headline_text, metric_name, metric_text, metric_unit
-from steelyard.report.model import Score, headline_of
+from steelyard.report.model import headline_of
 from steelyard.stats.intervals import median_interval
 
 _METRICS_AT_MOST = 14
@@ -29,7 +30,7 @@ _STYLES = {Level.VALID: "bold green", Level.SUSPECT: "bold yellow", Level.INVALI
 def run_summary(
     run: Run,
     *,
-    score: Score | None = None,
+    score: Score | Refusal | None = None,
     findings: Sequence[Finding] = (),
     report_path: Path | None = None,
     headline: Sequence[str] = (),
@@ -45,6 +46,8 @@ def run_summary(
         parts += [_reason(check) for check in run.verdict.reasons]
     if run.metrics:
         parts += [Text(), _metrics(run, names)]
+    if isinstance(score, Refusal):
+        parts += [Text(), _score(score)]
     if findings and run.status is RunStatus.COMPLETE:
         parts.append(Text("\nWhy this number", style="bold"))
         parts += [_finding(finding) for finding in findings[:_FINDINGS_AT_MOST]]
@@ -54,7 +57,7 @@ def run_summary(
 
 
 def repeats_summary(
-    runs: Sequence[Run], *, headline: Sequence[str] = (), score: Score | None = None
+    runs: Sequence[Run], *, headline: Sequence[str] = (), score: Score | Refusal | None = None
 ) -> RenderableType:
     """Return several repeats: each one's value and verdict, and the median with what is known about it.
 
@@ -110,19 +113,21 @@ def _verdict(run: Run) -> Text:
     return Text(f"{marks[level]} {level.value}", style=_STYLES[level])
 
 
-def _result(run: Run, names: Sequence[str], score: Score | None) -> Text:
+def _result(run: Run, names: Sequence[str], score: Score | Refusal | None) -> Text:
     line = Text()
     if names:
         line.append(_safe(fmt.plain(headline_text(names[0], run.metrics[names[0]]))).plain, style="bold")
         line.append("   ")
     line.append_text(_verdict(run))
-    if score is not None:
+    if isinstance(score, Score):
         line.append("   ")
         line.append_text(_score(score))
     return line
 
 
-def _score(score: Score) -> Text:
+def _score(score: Score | Refusal) -> Text:
+    if isinstance(score, Refusal):
+        return Text("no score: ", style="dim").append(_safe(score.reason).plain)
     text = Text(f"{fmt.significant(score.ratio)}×", style="bold")
     return text.append(_safe(f" the {metric_name(score.metric)} of {score.baseline}").plain, style="not bold")
 

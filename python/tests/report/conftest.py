@@ -2,11 +2,12 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from steelyard.decide.score import Score
 
 FLAGS = (
     "--headless",
@@ -20,15 +21,21 @@ FLAGS = (
 )
 
 
-@dataclass(frozen=True)
-class FakeScore:
-    """A score as ``decide`` gives it."""
-
-    ratio: float = 1.284
-    metric: str = "requests_per_s"
-    baseline: str = "Desk machine"
-    provenance: str = "Measured on two CPUs."
-    reservations: tuple[str, ...] = ("one run only",)
+SCORE = Score(
+    benchmark="tao",
+    tier="quick",
+    metric="requests_per_s",
+    unit="1/s",
+    value=118_000.0,
+    baseline_value=91_900.0,
+    ratio=1.284,
+    ratio_low=None,
+    ratio_high=None,
+    runs=1,
+    baseline="Desk machine",
+    provenance="Measured on two CPUs.",
+    reservations=("one run only",),
+)
 
 
 @pytest.fixture(scope="session")

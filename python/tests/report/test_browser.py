@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from steelyard.records import Check, Level, Verdict
 from steelyard.report import html
-from tests.report.conftest import FakeScore
+from tests.report.conftest import SCORE
 from tests.report.runs import write_run
 
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'`${7*7}"
@@ -40,7 +40,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for index in (1, 2, 3):
         write_run(folder / f"tao-{index}", index=index, count=3, scale=1 + index / 50)
-    return html.write(folder / "tao-1", score=FakeScore())
+    return html.write(folder / "tao-1", score=SCORE)
 
 
 def test_every_chart_is_drawn_and_nothing_is_fetched(browser: Browser, series: Path) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import RecordError
+from steelyard.decide.score import Refusal
 from steelyard.records import Run, read
 from steelyard.report import html, model, page
 from steelyard.report.workload_charts import curve
-from tests.report.conftest import FakeScore
+from tests.report.conftest import SCORE
 from tests.report.runs import cache_lines, load_result, write_run
 
 
@@ -25,12 +26,12 @@ def drawn(path: Path) -> dict[str, object]:
 
 def test_the_page_is_whole_and_rebuilt_at_will(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "tao-1")
-    path = html.write(folder, score=FakeScore())
+    path = html.write(folder, score=SCORE)
     first = re.sub(r"nonce[-=]\"?[\w-]+", "", path.read_text())
     assert path == folder / "report.html"
     assert (folder / "plotly.min.js").stat().st_size > 3_000_000
     assert not list(folder.glob("*.partial"))
-    again = re.sub(r"nonce[-=]\"?[\w-]+", "", html.write(folder, score=FakeScore()).read_text())
+    again = re.sub(r"nonce[-=]\"?[\w-]+", "", html.write(folder, score=SCORE).read_text())
     assert again == first
     assert "one run only" in first
     for word in (
@@ -56,6 +57,11 @@ def test_the_script_is_placed_once(tmp_path: Path) -> None:
     placed.write_text("half")
     html.place_script(tmp_path)
     assert placed.stat().st_size > 3_000_000
+
+
+def test_a_refused_score_says_why(tmp_path: Path) -> None:
+    text = html.write(write_run(tmp_path / "tao-1"), score=Refusal("no baseline is shipped")).read_text()
+    assert "No score: no baseline is shipped" in text
 
 
 def test_the_page_may_go_to_another_folder(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from rich.console import Console, RenderableType
 from syrupy.assertion import SnapshotAssertion
 
 from steelyard.analyze import Evidence, Finding
+from steelyard.decide.score import Refusal
 from steelyard.records import Check, Level, Verdict
 from steelyard.report import table
-from tests.report.conftest import FakeScore
+from tests.report.conftest import SCORE
 from tests.report.runs import load_result, run_record
 
 FINDING = Finding(
@@ -31,7 +32,7 @@ def text(renderable: RenderableType, width: int = 80, **options: object) -> str:
 def summary(**changes: object) -> RenderableType:
     run = run_record(load_result(), Path("20261121-tao"), **changes)
     return table.run_summary(
-        run, score=FakeScore(), findings=[FINDING], report_path=Path("/runs/20261121-tao/report.html")
+        run, score=SCORE, findings=[FINDING], report_path=Path("/runs/20261121-tao/report.html")
     )
 
 
@@ -48,7 +49,7 @@ def test_several_repeats(snapshot: SnapshotAssertion) -> None:
     runs[2] = runs[2].model_copy(
         update={"status": "incomplete", "status_reason": "interrupted", "metrics": {}, "verdict": None}
     )
-    assert text(table.repeats_summary(runs, score=FakeScore())) == snapshot
+    assert text(table.repeats_summary(runs, score=SCORE)) == snapshot
 
 
 def test_an_incomplete_run_says_why(snapshot: SnapshotAssertion) -> None:
@@ -78,3 +79,8 @@ def test_names_are_neither_markup_nor_terminal_codes() -> None:
     assert "\x1b]0" not in shown
     assert "\x1b[2J" not in shown
     assert "\x07" not in shown
+
+
+def test_a_refused_score_says_why() -> None:
+    run = run_record(load_result(), Path("r"))
+    assert "no score: no baseline" in text(table.run_summary(run, score=Refusal("no baseline is shipped")))
