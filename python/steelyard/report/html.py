@@ -53,7 +53,12 @@ def write_data(data: ReportData, folder: Path | None = None) -> Path:
     """Write the page of a run that was read already, into ``folder`` (by default the run's own)."""
     folder = data.folder if folder is None else folder
     target = folder / PAGE
-    text = render(page.build(data))
+    content = page.build(data)
+    if folder.resolve() != data.folder.resolve() and content["repeats"] is not None:
+        # The other repeats' pages lie beside the run, not beside this page.
+        for row in content["repeats"]["rows"]:
+            row["link"] = None
+    text = render(content)
     partial = folder / f"{PAGE}.{os.getpid()}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from steelyard.report.metrics import headline_text, metric_name, metric_text, me
 from steelyard.report.model import headline_of
 from steelyard.stats.intervals import median_interval
 
-_METRICS_AT_MOST = 14
+_METRICS_AT_MOST = 8
 _FINDINGS_AT_MOST = 4
 _STYLES = {Level.VALID: "bold green", Level.SUSPECT: "bold yellow", Level.INVALID: "bold red"}
 
