@@ -102,20 +102,20 @@ def describe(rows: Any, columns: dict[str, Column]) -> SourceTable:
     ranges = {
         counter: gauge
         for counter in of(ColumnKind.COUNTER)
-        for gauge in [_range_name(counter)]
+        for gauge in [_wrap_name(counter)]
         if gauge in gauges
     }
     return SourceTable(rows, columns, of(ColumnKind.LABEL), of(ColumnKind.COUNTER), gauges, ranges)
 
 
-def _range_name(counter: str) -> str:
+def _wrap_name(counter: str) -> str:
     """Return the gauge that tells where ``counter`` wraps.
 
-    >>> _range_name("energy_uj")
-    'energy_range_uj'
+    >>> _wrap_name("energy_uj")
+    'energy_max_uj'
     """
     stem, _, unit = counter.rpartition("_")
-    return f"{stem}_range_{unit}"
+    return f"{stem}_max_{unit}"
 
 
 def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_ns: int) -> Any:

@@ -115,7 +115,7 @@ def test_waits_pressure_and_power_have_their_units(tmp_path: Path) -> None:
                     "domain": d,
                     "energy_uj": t * 35_000_000 if d == "p0" else None,
                     "power_uw": None if d == "p0" else 12_000_000,
-                    "energy_range_uj": 10**12,
+                    "energy_max_uj": 10**12,
                 }
                 for t in ticks
                 for d in ("p0", "chip")

@@ -145,7 +145,7 @@ def test_a_counter_with_a_range_wraps_and_others_reset() -> None:
                 "time_ns": i * SECOND,
                 "domain": "package-0",
                 "energy_uj": energy,
-                "energy_range_uj": energy_range,
+                "energy_max_uj": energy_range,
             }
             for i, energy in enumerate([900, 960, 20, 80], start=1)
         ]
