@@ -4,76 +4,117 @@ In: run directories. Out: `RunView`, drawn by ``report`` and scored by ``decide`
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from steelyard._base import ExitCode
-from steelyard.bench import runs
+from steelyard._base import ExitCode, SteelyardError
+from steelyard.bench import runs, tiers
 from steelyard.cli.output import print_json
 from steelyard.records import Level, Run, RunStatus
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from steelyard.decide import Baseline, Refusal, Score
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """One run with what was derived from it."""
+    """One run with what was derived from it. ``error`` is why there is no report."""
 
     directory: Path
     run: Run
-    score: Any | None
+    score: "Score | Refusal | None"
+    summary: "RenderableType | None"
     report: Path | None
+    error: SteelyardError | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the run as ``--json`` shows it."""
+        run = self.run
         return {
-            "run_id": self.run.run_id,
+            "run_id": run.run_id,
             "directory": str(self.directory),
-            "benchmark": self.run.benchmark,
-            "tier": self.run.tier,
-            "status": str(self.run.status),
-            "status_reason": self.run.status_reason,
-            "verdict": self.run.verdict.model_dump(mode="json") if self.run.verdict else None,
-            "metrics": {name: metric.model_dump(mode="json") for name, metric in self.run.metrics.items()},
-            "score": self.score,
+            "benchmark": run.benchmark,
+            "suite": run.suite,
+            "tier": run.tier,
+            "series": run.series.model_dump(mode="json"),
+            "status": str(run.status),
+            "status_reason": run.status_reason,
+            "verdict": run.verdict.model_dump(mode="json") if run.verdict else None,
+            "metrics": {name: metric.model_dump(mode="json") for name, metric in run.metrics.items()},
+            "score": score_document(self.score),
             "report": str(self.report) if self.report else None,
         }
 
 
-def check_baseline(name: str | None) -> None:
-    """Raise UsageError when there is no baseline called ``name``."""
+def score_document(score: "Score | Refusal | None") -> dict[str, Any] | None:
+    """Return a score, or why there is none, as ``--json`` shows it."""
+    return None if score is None else score.as_json()
 
 
-def view(directory: Path, run: Run, baseline: str | None) -> RunView:
-    """Score a run and write its report, where it has a result."""
-    return RunView(directory, run, None, None)
+def headline(run: Run) -> tuple[str, ...]:
+    """Return the metrics to show first."""
+    known = run.benchmark in tiers.benchmark_names()
+    return tiers.benchmark(run.benchmark).headline if known else ()
 
 
-def show_runs(views: list[RunView], *, file: TextIO) -> None:
-    """Print runs as tables."""
-    for one in views:
-        print(f"{one.run.run_id}: {one.run.status} {one.run.status_reason or ''}", file=file)
-        for name, metric in one.run.metrics.items():
-            print(
-                f"  {name:32} {metric.value if metric.value is not None else metric.missing} {metric.unit}",
-                file=file,
+def view(directory: Path, run: Run, baseline: "Baseline | None", *, output: Path | None = None) -> RunView:
+    """Score a run and write its report, into ``output`` or its own directory."""
+    from steelyard.decide import Score, score
+    from steelyard.report import html, table
+    from steelyard.report.model import gather
+
+    found = score([run], baseline) if run.status is RunStatus.COMPLETE else None
+    scored = found if isinstance(found, Score) else None
+    try:
+        data = gather(directory, score=scored, headline=headline(run))
+        try:
+            path = html.write_data(data, output)
+            summary = table.run_summary(
+                run, score=scored, findings=data.findings, report_path=path, headline=headline(run)
             )
-        if one.run.verdict:
-            print(f"verdict: {one.run.verdict.level}", file=file)
-            for check in one.run.verdict.checks:
-                print(f"  {check.level:8} {check.id:18} {check.claim}", file=file)
+        finally:
+            data.close()
+    except SteelyardError as error:
+        summary = table.run_summary(run, score=scored, headline=headline(run))
+        return RunView(directory, run, found, summary, None, error)
+    return RunView(directory, run, found, summary, path)
+
+
+def show_runs(views: Sequence[RunView], *, file: TextIO) -> None:
+    """Print runs as tables, and repeats of one benchmark as one more."""
+    from rich.console import Console
+
+    from steelyard.report import table
+
+    console = Console(file=file)
+    for one in views:
+        console.print(one.summary)
+        console.print()
+    for name in dict.fromkeys(one.run.benchmark for one in views):
+        mine = [one.run for one in views if one.run.benchmark == name]
+        if len(mine) > 1:
+            console.print(table.repeats_summary(mine, headline=headline(mine[0])))
 
 
 def exit_code(run: Run) -> ExitCode:
-    """Return the exit code that a run's state stands for."""
+    """Return the exit code that a run's state stands for: 1 unless it is a result that may be believed."""
     if run.status is not RunStatus.COMPLETE:
         return ExitCode.NO
     return ExitCode.NO if run.verdict and run.verdict.level is Level.INVALID else ExitCode.OK
 
 
 def show_report(name: str, output: Path | None, out: Path, *, baseline: str | None, as_json: bool) -> int:
-    """Show one run again."""
+    """Show one run again and write its report."""
+    from steelyard.decide import find_baseline
+
     directory = runs.find(name, out)
-    one = view(directory, runs.load(directory), baseline)
+    one = view(directory, runs.load(directory), find_baseline(baseline), output=output)
+    if one.error is not None:
+        raise one.error
     if as_json:
         print_json(one.document())
     else:
@@ -82,5 +123,18 @@ def show_report(name: str, output: Path | None, out: Path, *, baseline: str | No
 
 
 def show_score(name: str, out: Path, *, baseline: str | None, as_json: bool) -> int:
-    """Show the score of one run."""
-    return show_report(name, None, out, baseline=baseline, as_json=as_json)
+    """Show the score of one run, or why it has none."""
+    from steelyard.decide import Refusal, find_baseline, score
+
+    run = runs.load(runs.find(name, out))
+    reference = find_baseline(baseline)
+    found = score([run], reference)
+    if as_json:
+        print_json({"run_id": run.run_id, "score": score_document(found)})
+    elif isinstance(found, Refusal):
+        print(f"{run.run_id}: no score: {found.reason}")
+    else:
+        print(f"{run.run_id}: {found.ratio:.3g} x {found.baseline} ({found.metric})")
+        for reservation in found.reservations:
+            print(f"  {reservation}")
+    return int(ExitCode.NO if isinstance(found, Refusal) else ExitCode.OK)

@@ -1,7 +1,7 @@
 """``steelyard run``: makes the runs, then judges the series, and shows both."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import tiers
@@ -11,22 +11,29 @@ from steelyard.cli.output import complain, print_json
 from steelyard.cli.progress import shown
 from steelyard.records import Level
 
+if TYPE_CHECKING:
+    from steelyard.decide import Baseline
+
 
 def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> int:
     """Make the runs of ``request`` and show them; return the exit code."""
-    reports.check_baseline(baseline)
+    from steelyard.decide import find_baseline
+
+    reference = find_baseline(baseline)
     with shown() as progress:
         attempts = execute(request, progress=progress)
-    views = [reports.view(attempt.directory, attempt.run, baseline) for attempt in attempts]
-    for attempt in attempts:
-        if attempt.error is not None:
-            complain(attempt.error)
-    series = summarise(attempts)
+        progress.note("writing reports")
+        views = [reports.view(attempt.directory, attempt.run, reference) for attempt in attempts]
+    for error in [attempt.error for attempt in attempts] + [view.error for view in views]:
+        if error is not None:
+            complain(error)
     if as_json:
+        series = summarise(attempts, reference)
         print_json({"runs": [view.document() for view in views], "series": series})
     else:
         reports.show_runs(views, file=sys.stdout)
-    return int(exit_code(attempts))
+    unreported = [view.error.exit_code for view in views if view.error is not None]
+    return int(max([exit_code(attempts), *unreported]))
 
 
 def exit_code(attempts: list[Attempt]) -> ExitCode:
@@ -38,11 +45,12 @@ def exit_code(attempts: list[Attempt]) -> ExitCode:
     return ExitCode.NO if Level.INVALID in levels else ExitCode.OK
 
 
-def summarise(attempts: list[Attempt]) -> dict[str, Any]:
-    """Return, for each benchmark, the median over its runs with an interval.
+def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str, Any]:
+    """Return, for each benchmark, the median over its runs with an interval, and the score of that.
 
     Invalid and incomplete runs are counted and left out.
     """
+    from steelyard.decide import score
     from steelyard.stats.intervals import median_interval
 
     found: dict[str, Any] = {}
@@ -73,5 +81,6 @@ def summarise(attempts: list[Attempt]) -> dict[str, Any]:
             "runs": len(mine),
             "counted": len(counted),
             "metrics": metrics,
+            "score": reports.score_document(score(counted, baseline)) if counted else None,
         }
     return found
