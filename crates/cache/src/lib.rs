@@ -12,6 +12,8 @@
 //! Not here: command line and process set-up (`steelyard-cache` in crates/steelyard), and load (crates/load).
 
 mod clock;
+#[doc(hidden)]
+pub mod converse;
 mod counters;
 mod delay;
 mod error;

@@ -1,67 +1,17 @@
 //! Conversations without sockets: what is answered does not depend on how the bytes were cut, and no bytes
 //! do harm.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::report::Shown;
+use crate::converse::{Conversations, VALUE_BYTES};
 
-struct Bench {
-    store: Store,
-    counters: Arc<Counters>,
-    reporter: Reporter,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let counters: Arc<Counters> = Arc::default();
-        let shown = Shown {
-            port: 1,
-            max_connections: 1,
-            fast_threads: 1,
-            slow_threads: 0,
-            mode: "look-aside",
-            io: "epoll",
-        };
-        Self {
-            store: Store::new(1 << 20, 4096, 1).unwrap(),
-            reporter: Reporter::new(vec![counters.clone()], shown),
-            counters,
-        }
-    }
-
-    /// Sends `pieces`, taking the answers after each; the answers, and whether the connection was closed.
-    fn talk<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, bool) {
-        let worker = Worker {
-            store: &self.store,
-            counters: &self.counters,
-            now_s: 2,
-            epoch_s: 1_700_000_000,
-            slow: None,
-            thread: 0,
-            connection: 0,
-            reporter: &self.reporter,
-        };
-        let mut session = Session::new();
-        let mut answers = Vec::new();
-        for piece in pieces {
-            session.receive(piece, &worker);
-            loop {
-                answers.append(session.output().ready());
-                if !session.paused() {
-                    break;
-                }
-                session.resume(&worker);
-            }
-        }
-        (answers, session.closing())
-    }
+fn bench() -> Conversations {
+    Conversations::new().unwrap()
 }
 
 fn whole(bytes: &[u8]) -> (Vec<u8>, bool) {
-    Bench::new().talk([bytes])
+    bench().talk([bytes])
 }
 
 /// Lines that are nearly right, and values that nearly fit them.
@@ -129,7 +79,7 @@ proptest! {
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
         let pieces = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
-        let (cut, expected) = (Bench::new().talk(pieces), whole(&bytes));
+        let (cut, expected) = (bench().talk(pieces), whole(&bytes));
         // The answer to stats tells the time that has passed.
         if memchr::memmem::find(&bytes, b"stats").is_none() {
             prop_assert_eq!(cut, expected);
@@ -139,7 +89,7 @@ proptest! {
     #[test]
     fn single_bytes_give_the_same_answers(bytes in client_bytes()) {
         if memchr::memmem::find(&bytes, b"stats").is_none() {
-            prop_assert_eq!(Bench::new().talk(bytes.chunks(1)), whole(&bytes));
+            prop_assert_eq!(bench().talk(bytes.chunks(1)), whole(&bytes));
         }
     }
 
@@ -163,7 +113,7 @@ fn answers_in_order() {
 
 #[test]
 fn a_long_list_of_large_values_pauses_and_goes_on() {
-    let bench = Bench::new();
+    let bench = bench();
     let mut bytes = format!("set a 0 0 4000\r\n{}\r\nget", "x".repeat(4000)).into_bytes();
     for _ in 0..1000 {
         bytes.extend_from_slice(b" a");
@@ -177,17 +127,8 @@ fn a_long_list_of_large_values_pauses_and_goes_on() {
 
 #[test]
 fn answers_wait_where_nobody_reads() {
-    let bench = Bench::new();
-    let worker = Worker {
-        store: &bench.store,
-        counters: &bench.counters,
-        now_s: 2,
-        epoch_s: 1_700_000_000,
-        slow: None,
-        thread: 0,
-        connection: 0,
-        reporter: &bench.reporter,
-    };
+    let bench = bench();
+    let worker = bench.worker();
     let mut session = Session::new();
     let mut bytes = format!("set a 0 0 4000\r\n{}\r\n", "x".repeat(4000)).into_bytes();
     for _ in 0..10_000 {
@@ -212,6 +153,7 @@ fn lines_have_a_limit() {
 
 #[test]
 fn a_value_that_is_too_large_is_swallowed_and_takes_the_old_one_along() {
+    assert_eq!(VALUE_BYTES, 4096);
     let text = format!(
         "set a 0 0 1\r\nx\r\nset a 0 0 4097\r\n{}\r\nget a\r\n",
         "y".repeat(4097)
