@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from steelyard._base import WorkloadFailedError
 from steelyard.bench.clock import Clock
+from steelyard.bench.identity import boot_id, start_ticks
 from steelyard.records import (
     Cpus,
     Metric,
@@ -35,28 +36,6 @@ from steelyard.records import write as write_record
 MANIFEST = "run.json"
 _BALLAST = ".ballast"
 _BALLAST_BYTES = 256 * 1024
-
-
-def start_ticks(pid: int, proc: Path = Path("/proc")) -> int | None:
-    """Return when process ``pid`` started, in clock ticks since boot; None when there is no such process.
-
-    Field 22 of /proc/PID/stat (proc_pid_stat(5)). A zombie counts as ended.
-    """
-    try:
-        text = (proc / str(pid) / "stat").read_text()
-    except OSError:
-        return None
-    # The command, field 2, may hold spaces and brackets: what follows the last bracket starts at field 3.
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in ("Z", "X") else int(fields[19])
-
-
-def boot_id(proc: Path = Path("/proc")) -> str | None:
-    """Return the kernel's id of this boot."""
-    try:
-        return (proc / "sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return None
 
 
 def this_process() -> Orchestrator:

@@ -11,7 +11,8 @@ Not here: writing runs (``manifest``), and drawing them (``report``).
 from pathlib import Path
 
 from steelyard._base import RecordError, UsageError
-from steelyard.bench.manifest import MANIFEST, boot_id, start_ticks
+from steelyard.bench.identity import boot_id, start_ticks
+from steelyard.bench.manifest import MANIFEST
 from steelyard.bench.parameters import nearest
 from steelyard.records import Run, RunStatus
 from steelyard.records import read as read_record

@@ -9,13 +9,15 @@ directory, so that the next run finds it wherever its results go.
 Not here: the changes themselves; each kind brings its own undo function.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
 from steelyard._base import WorkloadFailedError
-from steelyard.bench.manifest import boot_id, start_ticks
+from steelyard.bench.identity import boot_id, start_ticks
 
 Undo = Callable[[Mapping[str, str]], None]
 _kinds: dict[str, Undo] = {}
@@ -47,6 +49,8 @@ class Change:
         path = folder / f"{name}.json"
         entry = {
             "kind": kind,
+            # Who can undo it: the next run need not have loaded that module.
+            "module": _kinds[kind].__module__,
             "details": dict(details),
             "pid": os.getpid(),
             "start_ticks": start_ticks(os.getpid()),
@@ -73,6 +77,13 @@ class Change:
         self._path.unlink(missing_ok=True)
 
 
+def _can_undo(kind: str, module: str) -> bool:
+    if kind not in _kinds:
+        with contextlib.suppress(ImportError):
+            import_module(module)
+    return kind in _kinds
+
+
 def replay() -> list[str]:
     """Undo what killed runs left behind; return one line for each change that was undone or could not be."""
     told: list[str] = []
@@ -89,7 +100,7 @@ def replay() -> list[str]:
         if entry["boot_id"] != boot_id():
             # What we change lives in the kernel: a reboot has undone it.
             path.unlink(missing_ok=True)
-        elif kind not in _kinds:
+        elif not _can_undo(kind, str(entry.get("module"))):
             told.append(f"{path}: nothing here can undo a {kind!r} change")
         else:
             try:

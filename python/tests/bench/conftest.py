@@ -119,7 +119,13 @@ class Runner:
     state: Path
     lives: list[Live] = field(default_factory=list)
 
-    def start(self, *arguments: str, settings: tuple[str, ...] = (), prefix: tuple[str, ...] = ()) -> Live:
+    def start(
+        self,
+        *arguments: str,
+        settings: tuple[str, ...] = (),
+        prefix: tuple[str, ...] = (),
+        python_path: Path | None = None,
+    ) -> Live:
         """Start `steelyard run tao` with the shortest settings, then ``settings``, then ``arguments``."""
         chosen = dict(text.split("=", 1) for text in (*SHORT, *settings))
         command = [
@@ -139,7 +145,8 @@ class Runner:
             command += ["--out", str(self.out)]
         mark = uuid.uuid4().hex
         package = str(Path(runs.__file__).parents[2])
-        environment = {**os.environ, MARK: mark, "PYTHONPATH": package, "XDG_STATE_HOME": str(self.state)}
+        search = os.pathsep.join([package, *([str(python_path)] if python_path else [])])
+        environment = {**os.environ, MARK: mark, "PYTHONPATH": search, "XDG_STATE_HOME": str(self.state)}
         process = subprocess.Popen(
             [*command, *arguments],
             stdout=subprocess.PIPE,
