@@ -141,6 +141,9 @@ _ClickError: type[Exception] = next(
 """What the command line parser raises: typer brings the parser under a name of its own."""
 
 
+_PARSER_INTERRUPTED = 130
+
+
 def _complain_of_usage(error: Any) -> ExitCode:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error.format_message())
@@ -162,15 +165,20 @@ def invoke(arguments: list[str]) -> int:
     except _ClickError as error:
         return int(_complain_of_usage(error))
     except (KeyboardInterrupt, typer.Abort):
-        print("steelyard: interrupted", file=sys.stderr)
-        return int(ExitCode.FAILED)
+        return _interrupted()
     except BrokenPipeError:
         # Whoever read the output has left; a second complaint at exit is avoided by closing it here.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.OK)
     except Exception as error:
         return int(unexpected(error))
-    return int(code or 0)
+    # The parser turns an interrupt into the exit code that shells use for it, and says nothing.
+    return _interrupted() if code == _PARSER_INTERRUPTED else int(code or 0)
+
+
+def _interrupted() -> int:
+    print("steelyard: interrupted", file=sys.stderr)
+    return int(ExitCode.FAILED)
 
 
 def main() -> None:
