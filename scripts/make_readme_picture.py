@@ -3,7 +3,7 @@
 
     .venv/bin/python scripts/make_readme_picture.py runs/RUN [--out docs/images]
 
-In: a run directory. Out: ``report-light.png`` and ``report-dark.png``, about 1400 pixels wide: the headline,
+In: a run directory. Out: ``report-light.png`` and ``report-dark.png``, about 1350 pixels wide: the headline,
 the main metrics and the main charts, as Chromium shows them. Nothing is drawn for the picture: parts of the
 page are left out, the rest is as a reader sees it.
 """
@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 from steelyard._base import SteelyardError
 from steelyard.report import html
 
-WIDTH, SCALE = 1120, 1.25
+WIDTH, SCALE = 1120, 1.2
 BYTES_AT_MOST = 400_000
 SHOWN = ("throughput", "latency", "cpu-server", "cpu-all")
 FLAGS = (

@@ -100,6 +100,7 @@ KERNEL_HEAVY_RATIO = 0.40
 LINK_BUSY_RATIO = 0.70
 DISK_BUSY_RATIO = 0.70
 PRESSURE_RATIO = 0.10
+DISK_STIRRED_RATIO = 0.10
 MEMORY_LOW_RATIO = 0.05
 STEAL_RATIO = 0.02
 TAIL_FACTOR = 10.0
@@ -303,10 +304,13 @@ def _memory(conditions: Conditions) -> Finding | None:
 @rule("pressure", "Do tasks wait for a resource?")
 def _pressure(conditions: Conditions) -> Finding | None:
     # CPU pressure is what a loaded server looks like and has rules of its own.
+    # Waiting in io_uring for the network counts as I/O pressure too (it sets in_iowait): only a disk that
+    # does something makes it a wait for storage.
+    stirred = any(_above(disk.busy_ratio, DISK_STIRRED_RATIO) for disk in conditions.disks)
     waits = {
         resource: use.some_ratio.value
         for resource, use in conditions.pressure.items()
-        if resource in ("memory", "io") and use.some_ratio.value is not None
+        if resource in (("memory", "io") if stirred else ("memory",)) and use.some_ratio.value is not None
     }
     worst = max(waits, key=lambda resource: waits[resource], default=None)
     if worst is None or waits[worst] < PRESSURE_RATIO:

@@ -107,7 +107,9 @@ def _percent(ratio: float) -> str:
         return f"{math.floor(percent * 100) / 100:.2f}{_NARROW}%"
     if 0 < abs(percent) < 0.01:
         return f"<{_NARROW}0.01{_NARROW}%"
-    return f"{significant(round(percent, 2))}{_NARROW}%"
+    if abs(percent) < 1:
+        return f"{percent:.2f}{_NARROW}%" if percent else f"0{_NARROW}%"
+    return f"{significant(percent)}{_NARROW}%"
 
 
 def duration(ns: float) -> str:

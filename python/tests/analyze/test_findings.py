@@ -120,3 +120,12 @@ def test_a_rule_id_is_taken_once() -> None:
 def test_rules_may_be_chosen() -> None:
     chosen = [Rule("quiet", "?", lambda conditions: None)]
     assert explain(TROUBLED["steal"], chosen) == []
+
+
+def test_pressure_on_io_needs_a_disk_that_works() -> None:
+    waiting = replace(
+        CALM, pressure={"io": PressureUse(q(0.5), q(0.0))}, disks=[DiskUse("vda", q(0.0), q(0.0), q(0.01))]
+    )
+    assert explain(waiting) == []
+    working = replace(waiting, disks=[DiskUse("vda", q(0.0), q(0.0), q(0.3))])
+    assert [finding.id for finding in explain(working)] == ["pressure"]

@@ -27,11 +27,13 @@
     return parts ? `rgba(${parts.slice(1).map((part) => parseInt(part, 16)).join(",")},${share})` : colour;
   };
 
+  const most = (chart) => chart.traces.reduce((all, trace) => trace.y.reduce((top, y) => y > top ? y : top, all), 0);
   function unit(chart) {
     if (chart.unit === "bytes") {
-      const most = Math.max(...chart.traces.flatMap((trace) => trace.y.filter((y) => y !== null)), chart.range ? chart.range[1] : 0);
-      return most >= 2 ** 30 ? ["~r", " GiB", 2 ** -30] : ["~r", " MiB", 2 ** -20];
+      return most(chart) >= 2 ** 30 ? ["~r", " GiB", 2 ** -30] : ["~r", " MiB", 2 ** -20];
     }
+    // Half a task is 0.5, not 500 thousandths: prefixes are for numbers that need them.
+    if (String(chart.unit) === "1" && most(chart) < 1000) return [",~r", "", 1];
     return UNITS[chart.unit] || ["~s", " " + chart.unit, 1];
   }
 
@@ -47,7 +49,8 @@
         const band = { x, type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: name, connectgaps: false };
         traces.push({ ...band, y: scaled(trace.low) }, { ...band, y: scaled(trace.high), fill: "tonexty", fillcolor: faint(shade, 0.16) });
       }
-      const hover = chart.unit === "ratio" ? "%{y:.1%}" : `%{y:.3s}${unit(chart)[1]}`;
+      const [format, suffix] = unit(chart);
+      const hover = chart.unit === "ratio" ? "%{y:.1%}" : `%{y:${format === "~s" ? ".3s" : ",.3~r"}}${suffix}`;
       traces.push({
         x, y: scaled(trace.y), name, type: "scatter", mode: "lines", legendgroup: name, connectgaps: false,
         line: { color: shade, width: trace.stack ? 0 : 2, dash: trace.dash || "solid" },
@@ -214,7 +217,7 @@
   let before = null;
   const fit = () => plots.forEach((place) => window.Plotly.Plots.resize(place));
   window.addEventListener("beforeprint", () => {
-    before = { theme: root.dataset.theme, closed: [...document.querySelectorAll("#details > details:not([open])")] };
+    before = { theme: root.dataset.theme, closed: [...document.querySelectorAll("#details details:not([open])")] };
     before.closed.forEach((part) => { part.open = true; });
     root.dataset.theme = "light";
     root.classList.add("paper");
