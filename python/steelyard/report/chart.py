@@ -66,12 +66,18 @@ class Chart:
                 f"{self.title} over time, {len(self.traces)} rows: mean {quantity(known.mean(), self.unit)},"
                 f" from {quantity(known.min(), self.unit)} to {quantity(known.max(), self.unit)}."
             )
+        if self.kind == "percentile":
+            parts = [f"{trace.name}: {self._quantiles(trace)}" for trace in self.traces]
+            return f"{self.title}. " + "; ".join(parts) + "."
         parts = [f"{name}: {mean} on average, {low} to {high}" for name, mean, low, high in self.table]
         return f"{self.title}. " + "; ".join(parts[:8]) + "." if parts else f"{self.title}."
 
     @property
     def table(self) -> list[tuple[str, str, str, str]]:
         """Name, mean, lowest and highest of each trace within the window, formatted."""
+        if self.kind == "percentile":
+            # The mean over an axis of quantiles means nothing; the page has a table of percentiles.
+            return []
         rows = []
         for trace in self.traces:
             x = self.x if trace.x is None else trace.x
@@ -92,6 +98,16 @@ class Chart:
                 )
             )
         return rows
+
+    def _quantiles(self, trace: Trace) -> str:
+        x = self.x if trace.x is None else trace.x
+        told = ((2.0, "median"), (100.0, "99 %"), (1000.0, "99.9 %"))
+        parts = [
+            f"{name} {quantity(float(np.interp(at, x, trace.y)), self.unit)}"
+            for at, name in told
+            if at <= x[-1]
+        ]
+        return ", ".join(parts)
 
     def spec(self) -> dict[str, Any]:
         """Return what the page's script draws."""

@@ -268,7 +268,7 @@ def _parameter(value: JsonValue, unit: str | None) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | float) and math.isfinite(value):
         # A setting is exact: it is rounded only where its unit is scaled, and the raw value is in the title.
-        return fmt.quantity(value, unit) if unit and unit != "1" else f"{value:,}"
+        return fmt.quantity(value, unit) if unit and unit != "1" else f"{value}"
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -349,6 +349,8 @@ def _tree(value: JsonValue, depth: int = 0) -> Any:
     """Return a hook's output as nested (name, value) lists, lists of texts, or text."""
     if isinstance(value, dict) and depth < 6:
         return [(str(name), _tree(part, depth + 1)) for name, part in value.items()]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return fmt.significant(value)
     return value if isinstance(value, str) else json.dumps(value)

@@ -154,6 +154,22 @@ def test_several_servers_and_generators_are_added_up(tmp_path: Path) -> None:
             assert math.isclose(a, b, rel_tol=0.15)
 
 
+def test_the_percentile_chart_is_told_in_percentiles(tmp_path: Path) -> None:
+    data = model.gather(write_run(tmp_path / "tao-1"))
+    chart = next(
+        chart
+        for section in page.build(data)["sections"]
+        for chart in section["charts"]
+        if chart.kind == "percentile"
+    )
+    data.close()
+    assert chart.table == []
+    median = data.run.metrics["response_p50_ns"].value
+    assert median is not None
+    assert re.search(r"response: median 16\d µs, 99 % 4\d\d µs", chart.summary.replace("\u202f", " "))
+    assert 155_000 < median < 170_000
+
+
 def test_the_mixture_of_two_curves_lies_between_them() -> None:
     fast = load_result().latency.response
     slow = fast.model_copy(

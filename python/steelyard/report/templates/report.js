@@ -148,7 +148,7 @@
       font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
       showlegend: !small && shown > 1, legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
       hovermode: chart.kind === "heat" ? "closest" : chart.kind === "percentile" ? "closest" : "x unified", dragmode: coarse ? false : "zoom",
-      hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
+      hoverdistance: chart.kind === "percentile" ? -1 : 20, hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
     };
   }
 
