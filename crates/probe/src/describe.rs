@@ -161,5 +161,5 @@ moment. A value that could not be read is null, never 0. The same kinds and unit
 metadata `kind`, `unit` and `about`.
 
 A thing that goes away (a core that is taken offline, an interface, a process) has no rows while it is away. One
-that comes later is seen at the next tick or, for cores, sensors, nodes and control groups, within five seconds.
+that comes later is seen at the next tick or, for cores, sensors, nodes and control groups, within ten seconds.
 ";

@@ -137,10 +137,11 @@ impl Recorder {
         self.telemetry.missed_ticks += ticks;
     }
 
-    /// Reads every source once and flushes if it is time.
-    pub fn tick(&mut self) -> Result<(), ProbeError> {
+    /// Reads every source once and flushes if it is time. `last` says that no tick will follow.
+    pub fn tick(&mut self, last: bool) -> Result<(), ProbeError> {
         let tick = Tick {
             number: self.telemetry.ticks,
+            last,
             clock: &*self.clock,
         };
         let mut before_ns = tick.now_ns();

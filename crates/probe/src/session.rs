@@ -65,7 +65,16 @@ fn run(
     recorder: &mut Recorder,
     command: Option<&Child>,
 ) -> Result<&'static str, ProbeError> {
-    recorder.tick()?;
+    let counted = |recorder: &Recorder| {
+        session
+            .count
+            .is_some_and(|count| recorder.ticks() + 1 >= count)
+    };
+    let counted_out = counted(recorder);
+    recorder.tick(counted_out)?;
+    if counted_out {
+        return Ok("count");
+    }
     let mut schedule = Schedule::new(
         recorder.begin_ns(),
         session.recorder.interval_ns,
@@ -73,21 +82,21 @@ fn run(
         command,
     )?;
     loop {
-        if session.count.is_some_and(|count| recorder.ticks() >= count) {
-            return Ok("count");
-        }
         let event = schedule.wait()?;
-        if let Event::Tick { missed } = event {
-            recorder.count_missed(missed);
-        }
-        recorder.tick()?;
-        match event {
-            // A tick that was due at the deadline is the last.
-            Event::Tick { .. } if schedule.is_over() => return Ok("duration"),
-            Event::Tick { .. } => {}
-            Event::Signal => return Ok("signal"),
-            Event::CommandEnded => return Ok("command"),
-            Event::Deadline => return Ok("duration"),
+        let reason = match event {
+            Event::Signal => Some("signal"),
+            Event::CommandEnded => Some("command"),
+            Event::Deadline => Some("duration"),
+            Event::Tick { missed } => {
+                recorder.count_missed(missed);
+                // A tick that was due at the deadline is the last.
+                let over = schedule.is_over().then_some("duration");
+                counted(recorder).then_some("count").or(over)
+            }
+        };
+        recorder.tick(reason.is_some())?;
+        if let Some(reason) = reason {
+            return Ok(reason);
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::tree::Tree;
 pub struct Tick<'a> {
     /// Counts from 0.
     pub number: u64,
+    /// Whether it is known to be the last: sources that put something off must not do so any longer.
+    pub last: bool,
     /// Where `now_ns` comes from: injected, so that tests need no sleeping.
     pub clock: &'a dyn Fn() -> u64,
 }

@@ -116,11 +116,21 @@ impl Bench {
 
     /// The same where reading may fail.
     pub fn try_tick(&mut self) -> std::io::Result<Vec<String>> {
+        self.read(false)
+    }
+
+    /// The last tick.
+    pub fn last_tick(&mut self) -> Vec<String> {
+        self.read(true).expect("the source can be read")
+    }
+
+    fn read(&mut self, last: bool) -> std::io::Result<Vec<String>> {
         let (source, table) = self.source.as_mut().expect("the source was opened");
         let now_ns = Rc::clone(&self.now_ns);
         let clock = move || now_ns.get();
         let tick = Tick {
             number: self.ticks,
+            last,
             clock: &clock,
         };
         self.ticks += 1;

@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(bench.tick(), ["0 2400000000", "10 900000000"]);
         bench.write(&path(2), "1\n");
         assert_eq!(bench.tick().len(), 2);
-        bench.pass_seconds(6);
+        bench.pass_seconds(11);
         assert_eq!(bench.tick(), ["0 2400000000", "2 1000", "10 900000000"]);
     }
 

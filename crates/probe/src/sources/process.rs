@@ -2,11 +2,14 @@
 //!
 //! A tick must stay cheap with hundreds of processes, of which few run. So each process's files stay open;
 //! of a process with one thread only `schedstat` is read (a quarter of the cost of `stat`), and `stat` too
-//! only when its CPU time has moved. New processes are looked for when the kernel has handed out new ids,
-//! once a second at most. What starts and ends between two looks is not seen.
+//! only when its CPU time has moved. A process that stands still is visited less and less often, every
+//! [`REST_MOST_NS`] in the end, and every one is visited at the first and the last tick. New processes are
+//! looked for when the kernel has handed out new ids, once a second at most. What starts and ends between two
+//! looks is not seen.
 //!
-//! A row is written for the [`ROWS`] processes that used the most CPU time since the tick before, and at the
-//! first tick for the [`FIRST_ROWS`] that used the most ever. A process that used none has no row.
+//! A row is written for the [`ROWS`] processes that used the most CPU time since they were visited before,
+//! and at the first tick for the [`FIRST_ROWS`] that used the most ever. A process that used none has no row.
+//! Counters being cumulative, a late visit delays a row but loses nothing.
 //!
 //! Bounds: at most [`TRACKED`] processes; files of at most half the descriptors that the probe may have,
 //! the rest being opened for each read, [`VISITS`] of them a tick in turn.
@@ -24,7 +27,7 @@ use crate::tree::{SharedFile, Tree, read_from_start};
 
 pub const DEFINITION: Definition = Definition {
     name: "process",
-    about: "the 32 processes that used the most CPU since the tick before, from /proc/PID/stat; ended ones stay counted in cpu",
+    about: "the processes that used the most CPU since the tick before, at most 32 a tick, from /proc/PID/stat",
     columns: COLUMNS,
     open,
 };
@@ -55,6 +58,12 @@ pub const FIRST_ROWS: usize = 256;
 pub const TRACKED: usize = 32_768;
 /// Most processes visited a tick among those whose files are not kept open.
 pub const VISITS: usize = 128;
+/// Most time without a visit, ns.
+pub const REST_MOST_NS: u64 = 5_000_000_000;
+/// Time without a visit after one that found a process at rest, ns; after n in a row it is n^2 times as long,
+/// so that a process at rest for half a minute is left alone for five seconds, and one that has just stopped
+/// hardly at all.
+const REST_NS: u64 = 10_000_000;
 /// Shortest time between two looks for new processes, ns.
 const LOOK_NS: u64 = 1_000_000_000;
 /// Longest time between two looks, ns.
@@ -125,8 +134,11 @@ struct Process {
     files: Option<Files>,
     /// CPU time when a row was last due, clock ticks; None before the first read.
     cpu_ticks: Option<u64>,
-    /// Time its only thread has run, ns; None when that must not be relied on.
+    /// Time its only thread has run, ns; None when it has several.
     run_ns: Option<u64>,
+    /// Visits in a row that found it at rest, and when the next one is due.
+    rests: u64,
+    next_visit_ns: u64,
     ended: bool,
 }
 
@@ -251,15 +263,28 @@ impl Source for ProcessSource {
         self.look_for_new(tick);
         self.candidates.clear();
         self.texts.clear();
-        let mut visits = VISITS;
-        let from = if self.next_visit < self.processes.len() {
-            self.next_visit
-        } else {
-            0
+        self.visit(tick);
+        self.forget_ended();
+        self.write_rows(table);
+        self.first = false;
+        Ok(())
+    }
+}
+
+impl ProcessSource {
+    /// Reads the processes whose turn it is.
+    fn visit(&mut self, tick: &Tick<'_>) {
+        let now_ns = tick.now_ns();
+        let mut visits = if tick.last { usize::MAX } else { VISITS };
+        let from = match self.next_visit < self.processes.len() {
+            true => self.next_visit,
+            false => 0,
         };
         let (before, after) = self.processes.split_at_mut(from);
-        // Whoever keeps its files open is read at each tick; of the others those whose turn it is.
         for (place, process) in (from..).zip(after).chain((0..).zip(before)) {
+            if process.next_visit_ns > now_ns && !tick.last {
+                continue;
+            }
             if process.files.is_none() {
                 if visits == 0 {
                     continue;
@@ -269,6 +294,7 @@ impl Source for ProcessSource {
             }
             let read = process.read(tick, &self.tree, &mut self.buffer, self.first);
             if let Some((used_ticks, time_ns, text)) = read {
+                process.rests = 0;
                 let start = self.texts.len();
                 self.texts.extend_from_slice(text);
                 self.candidates.push(Candidate {
@@ -277,16 +303,14 @@ impl Source for ProcessSource {
                     text: start..self.texts.len(),
                     pid: process.pid,
                 });
+            } else {
+                process.rests += 1;
+                let rest_ns = process.rests.saturating_pow(2).saturating_mul(REST_NS);
+                process.next_visit_ns = now_ns.saturating_add(rest_ns.min(REST_MOST_NS));
             }
         }
-        self.forget_ended();
-        self.write_rows(table);
-        self.first = false;
-        Ok(())
     }
-}
 
-impl ProcessSource {
     /// Takes up processes that are new, if it is time to look.
     fn look_for_new(&mut self, tick: &Tick<'_>) {
         let now_ns = tick.now_ns();
@@ -395,6 +419,8 @@ impl Process {
             files: None,
             cpu_ticks: None,
             run_ns: None,
+            rests: 0,
+            next_visit_ns: 0,
             ended: false,
         }
     }
@@ -422,8 +448,11 @@ impl Process {
                 }
             },
         };
+        // At the first visit, and while its only thread is known to have run, schedstat tells enough.
         let mut run_ns = None;
-        if let Some(schedstat) = &files.schedstat {
+        if let Some(schedstat) = &files.schedstat
+            && (self.run_ns.is_some() || self.cpu_ticks.is_none())
+        {
             run_ns = read_from_start(schedstat, buffer, true)
                 .ok()
                 .and_then(|text| words(text).number());
@@ -441,7 +470,11 @@ impl Process {
             }
         };
         let stat = Stat::parse(text)?;
-        self.run_ns = run_ns.filter(|_| stat.threads == 1);
+        self.run_ns = match stat.threads {
+            // One that has lost its other threads is told by schedstat from its next visit on.
+            1 => run_ns.or(Some(u64::MAX)),
+            _ => None,
+        };
         // A process that came after the first tick has used all its time since.
         let before = self.cpu_ticks.unwrap_or(0);
         let used_ticks = stat.cpu_ticks().wrapping_sub(before);
@@ -450,5 +483,170 @@ impl Process {
         }
         self.cpu_ticks = Some(stat.cpu_ticks());
         Some((used_ticks, time_ns, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::Bench;
+
+    fn stat(pid: u32, command: &str, user: u64, threads: u64, start: u64) -> String {
+        format!(
+            "{pid} ({command}) S 1 {pid} {pid} 0 -1 4194304 10 0 2 0 {user} 1 0 0 20 0 {threads} 0 {start} 3133440 3 18\n"
+        )
+    }
+
+    /// A tree with a process of each (pid, clock ticks in user mode).
+    fn bench(processes: &[(u32, u64)]) -> Bench {
+        let bench = Bench::new(&[("proc/loadavg", "0 0 0 1/2 100\n"), ("proc/self/stat", "")]);
+        for (pid, user) in processes {
+            set(&bench, *pid, *user);
+        }
+        bench
+    }
+
+    fn set(bench: &Bench, pid: u32, user: u64) {
+        bench.write(&format!("proc/{pid}/stat"), &stat(pid, "sh", user, 1, 7));
+        bench.write(
+            &format!("proc/{pid}/schedstat"),
+            &format!("{} 0 1\n", user * 10_000_000 + 5),
+        );
+    }
+
+    fn row(pid: u32, user: u64) -> String {
+        let rss = 3 * page_bytes();
+        format!("{pid} 7 sh {} 10000000 {rss} 1 10 2", user * 10_000_000)
+    }
+
+    #[test]
+    fn names_with_blanks_and_parentheses() {
+        let text = stat(12, "a) R (b", 4, 2, 9);
+        let stat = Stat::parse(text.as_bytes()).expect("it is a stat file");
+        assert_eq!(stat.command, b"a) R (b");
+        assert_eq!((stat.user_ticks, stat.system_ticks), (4, 1));
+        assert_eq!((stat.threads, stat.start_ticks), (2, 9));
+        assert_eq!(stat.rss_pages, Some(3));
+        assert_eq!(stat.faults, [Some(10), Some(2)]);
+    }
+
+    #[test]
+    fn only_who_ran_gets_a_row_and_who_ran_most_comes_first() {
+        let mut bench = bench(&[(10, 5), (20, 50), (30, 1)]);
+        bench.open(&DEFINITION).expect("there are processes");
+        assert_eq!(bench.tick(), [row(20, 50), row(10, 5), row(30, 1)]);
+        assert_eq!(bench.tick(), [] as [String; 0]);
+        set(&bench, 30, 2);
+        set(&bench, 10, 9);
+        bench.pass_seconds(1);
+        assert_eq!(bench.tick(), [row(10, 9), row(30, 2)]);
+    }
+
+    #[test]
+    fn a_process_that_ends_loses_its_row_and_a_new_one_is_found_when_ids_were_handed_out() {
+        let mut bench = bench(&[(10, 5), (20, 5)]);
+        bench.open(&DEFINITION).expect("there are processes");
+        bench.tick();
+        bench.remove("proc/10");
+        set(&bench, 20, 6);
+        set(&bench, 101, 3);
+        assert_eq!(bench.tick(), [row(20, 6)], "too early for a look");
+        bench.pass_seconds(2);
+        set(&bench, 20, 7);
+        assert_eq!(bench.tick(), [row(20, 7)], "no ids were handed out");
+        bench.write("proc/loadavg", "0 0 0 1/2 101\n");
+        assert_eq!(bench.tick(), [row(101, 3)]);
+        // Even if the last id does not tell, a look is taken some day.
+        set(&bench, 11, 4);
+        bench.pass_seconds(11);
+        assert_eq!(bench.tick(), [row(11, 4)]);
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_is_another_process() {
+        let mut bench = bench(&[(10, 50), (20, 1)]);
+        bench.open(&DEFINITION).expect("there are processes");
+        bench.tick();
+        bench.remove("proc/10");
+        assert_eq!(bench.tick(), [] as [String; 0]);
+        bench.write("proc/10/stat", &stat(10, "new", 2, 1, 99));
+        bench.write("proc/loadavg", "0 0 0 1/2 10\n");
+        bench.pass_seconds(2);
+        let rows = bench.tick();
+        assert_eq!(rows.len(), 1);
+        assert!(rows[0].starts_with("10 99 new 20000000 "), "{rows:?}");
+    }
+
+    #[test]
+    fn a_process_at_rest_is_visited_less_and_less_but_at_the_last_tick() {
+        let mut bench = bench(&[(10, 5)]);
+        bench.open(&DEFINITION).expect("there are processes");
+        bench.tick();
+        for _ in 0..60 {
+            bench.pass_seconds(1);
+            assert_eq!(bench.tick(), [] as [String; 0]);
+        }
+        set(&bench, 10, 6);
+        let visited_after = (1..=10).find(|_| {
+            bench.pass_seconds(1);
+            !bench.tick().is_empty()
+        });
+        assert!(visited_after <= Some(5), "{visited_after:?} seconds");
+        for _ in 0..60 {
+            bench.pass_seconds(1);
+            bench.tick();
+        }
+        bench.tick();
+        set(&bench, 10, 7);
+        assert_eq!(bench.tick(), [] as [String; 0]);
+        assert_eq!(bench.last_tick(), [row(10, 7)]);
+    }
+
+    #[test]
+    fn a_process_whose_only_thread_sleeps_but_whose_others_run_is_not_missed() {
+        let mut bench = bench(&[(10, 5)]);
+        bench.write("proc/10/stat", &stat(10, "sh", 5, 4, 7));
+        bench.open(&DEFINITION).expect("there are processes");
+        bench.tick();
+        // The first thread's time stands still in schedstat.
+        bench.write("proc/10/stat", &stat(10, "sh", 8, 4, 7));
+        assert_eq!(bench.tick().len(), 1);
+    }
+
+    #[test]
+    fn a_tick_has_a_bounded_number_of_rows_and_visits_all_in_turn() {
+        let processes: Vec<(u32, u64)> = (1..=600).map(|pid| (pid, u64::from(pid))).collect();
+        let mut bench = bench(&processes);
+        bench.open(&DEFINITION).expect("there are processes");
+        // In a recorded tree no file stays open, so that a tick visits VISITS processes.
+        let ticks = processes.len().div_ceil(VISITS);
+        let mut seen = 0;
+        for tick in 0..ticks {
+            let rows = bench.tick().len();
+            let most = if tick == 0 { FIRST_ROWS } else { ROWS };
+            assert!(rows <= most.min(VISITS), "{rows} rows");
+            seen += rows;
+        }
+        assert_eq!(seen, VISITS + (ticks - 1) * ROWS);
+        bench.pass_seconds(1);
+        assert_eq!(
+            bench.tick(),
+            [] as [String; 0],
+            "all were visited, none has run"
+        );
+        set(&bench, 600, 700);
+        bench.pass_seconds(1);
+        let later: usize = (0..ticks).map(|_| bench.tick().len()).sum();
+        assert_eq!(later, 1, "whoever runs is seen when its turn comes");
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_do_no_harm(text: Vec<u8>, numbers in "[(][ -~]{0,5}[)]( [0-9]{1,25}){0,25}") {
+            let _ = Stat::parse(&text);
+            let _ = Stat::parse(numbers.as_bytes());
+        }
     }
 }

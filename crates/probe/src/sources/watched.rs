@@ -10,7 +10,7 @@ use crate::scan;
 use crate::tree::{Tree, TreeFile};
 
 /// Longest time until a new device is seen, ns.
-pub const LOOKUP_NS: u64 = 5_000_000_000;
+pub const LOOKUP_NS: u64 = 10_000_000_000;
 
 /// A set of `T`s and how it is looked up.
 pub struct Watched<T> {
