@@ -14,7 +14,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::ProbeError;
-use crate::stream::Batches;
+use crate::stream::{Batches, source_name};
 
 /// Encoded bytes that may wait in memory for the end of their row group.
 const ROW_GROUP_BYTES: usize = 4 << 20;
@@ -37,11 +37,7 @@ pub fn convert(stream: &Path) -> Result<Converted, ProbeError> {
     let path = stream.with_extension("parquet");
     let partial = stream.with_extension("parquet.partial");
     let mut converted = Converted {
-        name: stream
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
+        name: source_name(stream),
         rows: 0,
         last_time_ns: None,
         cut_short: None,

@@ -193,6 +193,15 @@ pub fn recover(directory: &Path) -> Result<Vec<Recovered>, ProbeError> {
     let mut recovered = Vec::new();
     let mut last_ns = None;
     for path in streams {
+        if let Err(error) = Batches::open(&path) {
+            // Killed before the schema was whole: there are no rows, and nothing to make a table of.
+            recovered.push(Recovered {
+                name: source_name(&path),
+                rows: 0,
+                cut_short: Some(error.to_string()),
+            });
+            continue;
+        }
         let converted = parquet_file::convert(&path)?;
         last_ns = last_ns.max(converted.last_time_ns);
         recovered.push(Recovered {
@@ -211,6 +220,14 @@ pub fn recover(directory: &Path) -> Result<Vec<Recovered>, ProbeError> {
     Ok(recovered)
 }
 
+/// The name of the source whose stream is at `path`.
+pub fn source_name(path: &Path) -> String {
+    path.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
 fn mark_recovered(telemetry: &mut Telemetry, recovered: &[Recovered], last_ns: Option<u64>) {
     telemetry.end_ns = telemetry.end_ns.max(last_ns);
     telemetry.complete = true;
@@ -226,7 +243,7 @@ fn mark_recovered(telemetry: &mut Telemetry, recovered: &[Recovered], last_ns: O
             .find(|source| source.name == row.name)
         {
             source.rows = row.rows;
-            source.file = Some(format!("{}.parquet", row.name));
+            source.file = (row.rows > 0).then(|| format!("{}.parquet", row.name));
         }
     }
 }
