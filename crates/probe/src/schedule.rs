@@ -167,6 +167,16 @@ impl Schedule {
         }
     }
 
+    /// Ticks that were due and that nobody waited for, when something else ended the recording. The last
+    /// tick, which is taken then, stands for one of them.
+    pub fn missed_at_the_end(&mut self) -> Result<u64, ProbeError> {
+        let due = self.poll(Some(0))?[2];
+        match &mut self.timer {
+            Some(timer) if due => Ok(expirations(timer)?.saturating_sub(1)),
+            _ => Ok(0),
+        }
+    }
+
     /// Whether the time asked for is over.
     pub fn is_over(&self) -> bool {
         self.deadline_ns

@@ -94,6 +94,9 @@ fn run(
                 counted(recorder).then_some("count").or(over)
             }
         };
+        if !matches!(event, Event::Tick { .. }) {
+            recorder.count_missed(schedule.missed_at_the_end()?);
+        }
         recorder.tick(reason.is_some())?;
         if let Some(reason) = reason {
             return Ok(reason);

@@ -58,7 +58,10 @@ fn what_a_killed_recording_flushed_is_readable_and_can_be_made_parquet() {
     let telemetry = recording.telemetry();
     assert!(telemetry.complete);
     assert_eq!(telemetry.end_reason.as_deref(), Some("killed; recovered"));
-    let memory = telemetry.sources.iter().find(|source| source.name == "memory");
+    let memory = telemetry
+        .sources
+        .iter()
+        .find(|source| source.name == "memory");
     let memory = memory.expect("memory was recorded");
     assert_eq!(memory.rows, stream.rows as u64);
     assert_eq!(memory.file.as_deref(), Some("memory.parquet"));
@@ -79,7 +82,10 @@ fn a_stream_cut_anywhere_keeps_its_whole_batches() {
         fs::write(&path, &whole[..length]).expect("the stream can be cut");
         let answer = recover(&recording);
         let found = recording.parquet("memory").rows;
-        assert!((last..=rows).contains(&found), "{found} rows of {length} bytes: {answer}");
+        assert!(
+            (last..=rows).contains(&found),
+            "{found} rows of {length} bytes: {answer}"
+        );
         last = found;
     }
     // Killed before even the schema was written: nothing to recover, and no reason to fail.
@@ -150,7 +156,9 @@ fn a_full_disk_ends_the_recording_with_an_error() {
         .stderr(std::process::Stdio::null())
         .status();
     if !status.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: a small tmpfs can be mounted by root only; the test of the size limit stands for it");
+        eprintln!(
+            "skipped: a small tmpfs can be mounted by root only; the test of the size limit stands for it"
+        );
         return;
     }
     let mounted = Mounted(point.clone());

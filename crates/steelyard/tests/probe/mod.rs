@@ -120,7 +120,11 @@ impl Rows {
     fn new(schema: SchemaRef) -> Self {
         Self {
             rows: 0,
-            names: schema.fields().iter().map(|field| field.name().clone()).collect(),
+            names: schema
+                .fields()
+                .iter()
+                .map(|field| field.name().clone())
+                .collect(),
             columns: HashMap::new(),
             labels: HashMap::new(),
             schema,
@@ -157,7 +161,10 @@ impl Rows {
 
     /// A field's metadata.
     pub fn field(&self, name: &str, key: &str) -> Option<&str> {
-        let field = self.schema.field_with_name(name).expect("the column is there");
+        let field = self
+            .schema
+            .field_with_name(name)
+            .expect("the column is there");
         field.metadata().get(key).map(String::as_str)
     }
 }
