@@ -94,6 +94,9 @@ struct Coming {
 #[derive(Debug)]
 pub struct Session {
     unread: Vec<u8>,
+    /// How many of the unread bytes are known to hold no line end, so that a line that comes byte by byte is
+    /// not searched again from its start.
+    searched: usize,
     output: Output,
     state: State,
     closing: bool,
@@ -117,6 +120,7 @@ impl Session {
     pub fn new() -> Self {
         Self {
             unread: Vec::new(),
+            searched: 0,
             output: Output::default(),
             state: State::Line,
             closing: false,
@@ -198,7 +202,8 @@ impl Session {
     }
 
     fn line(&mut self, bytes: &[u8], worker: &Worker) -> Step {
-        let end = memchr::memchr(b'\n', bytes);
+        let searched = std::mem::take(&mut self.searched);
+        let end = memchr::memchr(b'\n', &bytes[searched..]).map(|end| searched + end);
         let length = end.unwrap_or(bytes.len());
         if length > protocol::LINE_BYTES && !long_line_is_allowed(&bytes[..length]) {
             // memcached closes without a word; it takes a client that sends this for lost.
@@ -206,7 +211,10 @@ impl Session {
             self.closing = true;
             return Step::Consumed(bytes.len());
         }
-        let Some(end) = end else { return Step::Wait };
+        let Some(end) = end else {
+            self.searched = length;
+            return Step::Wait;
+        };
         let line = &bytes[..end];
         let line = match line {
             [before @ .., b'\r'] if !before.is_empty() => before,
