@@ -176,6 +176,27 @@ def test_colours_follow_the_system_live_and_the_button(browser: Browser, series:
         assert said == []
 
 
+def test_a_zoom_into_one_chart_over_time_zooms_all(browser: Browser, series: Path) -> None:
+    charts = ("throughput", "latency", "cpu-server", "memory")
+    range_of = "document.getElementById('chart-' + id).layout.xaxis.range.map(Math.round).join()"
+    ranges = f"{list(charts)}.map(id => {range_of})"
+    # Without motion the page is where it shall be at once.
+    with opened(browser, series, reduced_motion="reduce") as (page, said, _):
+        page.locator("#chart-throughput").scroll_into_view_if_needed()
+        whole = page.evaluate(ranges)
+        box = page.locator("#chart-throughput .nsewdrag").bounding_box()
+        assert box is not None
+        y = box["y"] + 80
+        page.mouse.move(box["x"] + 200, y)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 500, y, steps=6)
+        page.mouse.up()
+        until(page, f"new Set({ranges}).size === 1 && {ranges}[0] !== '{whole[0]}'")
+        page.mouse.dblclick(box["x"] + 300, y)
+        until(page, f"new Set({ranges}).size === 1 && {ranges}[0] === '{whole[0]}'")
+        assert said == []
+
+
 def test_a_narrow_page_does_not_scroll_sideways(browser: Browser, series: Path) -> None:
     with opened(browser, series, viewport={"width": 400, "height": 800}) as (page, said, _):
         assert page.evaluate("document.documentElement.scrollWidth") <= 400

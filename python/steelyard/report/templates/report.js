@@ -164,15 +164,17 @@
       if (chart.kind !== "percentile") place.on("plotly_relayout", (change) => follow(place, change));
     }
   }
-  // A zoom into one chart over time zooms all of them.
-  let following = false;
+  // A zoom into one chart over time zooms all of them; a chart that is there already is left alone, which
+  // also ends the echo of events.
   function follow(source, change) {
-    if (following || !("xaxis.range[0]" in change || "xaxis.autorange" in change)) return;
-    following = true;
-    const range = "xaxis.autorange" in change ? null : [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-    const whole = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
-    const others = drawn.charts.filter((chart) => chart.kind !== "percentile" && plots.has(chart.id));
-    Promise.all(others.map((chart) => window.Plotly.relayout(plots.get(chart.id), { "xaxis.range": range || whole }))).finally(() => { following = false; });
+    if (!Object.keys(change).some((key) => key.startsWith("xaxis."))) return;
+    const range = [...source.layout.xaxis.range];
+    for (const chart of drawn.charts) {
+      const place = plots.get(chart.id);
+      if (!place || place === source || chart.kind === "percentile") continue;
+      const there = place.layout.xaxis.range;
+      if (there[0] !== range[0] || there[1] !== range[1]) window.Plotly.relayout(place, { "xaxis.range": [...range] });
+    }
   }
   function drawAll(done) {
     const waiting = [...drawn.charts];
