@@ -26,7 +26,7 @@ pub enum CacheError {
     },
     /// The cgroup would kill the server before its cache is full.
     #[error(
-        "a memory limit of {memory_bytes} bytes does not fit into the {allowed_bytes} that {source_path} allows"
+        "a memory limit of {memory_bytes} bytes and a tenth for the process do not fit into the {allowed_bytes} bytes that {source_path} allows"
     )]
     CgroupTooSmall {
         /// What was asked for.

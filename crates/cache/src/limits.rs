@@ -1,4 +1,5 @@
-//! Whether the cgroup leaves room for the cache: a server that would be killed half full is refused at its start.
+//! Whether the machine leaves room for the cache: a server that would be killed half full is refused at its
+//! start, and one that could not hold its connections holds fewer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,18 @@ use crate::CacheError;
 /// Limits at least this large mean "unlimited" in cgroup v1.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
-/// Refuses a cache that is larger than what the cgroup of this process allows.
+/// Descriptors that a server needs besides its connections.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// What a full server may have resident: its memory limit and a tenth for everything else.
+fn resident_bytes(memory_bytes: u64) -> u64 {
+    memory_bytes.saturating_add(memory_bytes / 10)
+}
+
+/// Refuses a cache that does not fit into what the cgroup of this process allows.
 pub fn check_cgroup(memory_bytes: u64) -> Result<(), CacheError> {
     match least_limit(Path::new("/")) {
-        Some((allowed_bytes, source_path)) if memory_bytes > allowed_bytes => {
+        Some((allowed_bytes, source_path)) if resident_bytes(memory_bytes) > allowed_bytes => {
             Err(CacheError::CgroupTooSmall {
                 memory_bytes,
                 allowed_bytes,
@@ -20,6 +29,31 @@ pub fn check_cgroup(memory_bytes: u64) -> Result<(), CacheError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Raises the limit on open files as far as is needed and allowed; the connections that it permits.
+pub fn allow_connections(wanted: usize) -> usize {
+    let needed = wanted as u64 + OTHER_DESCRIPTORS;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is valid for both calls, which keep no pointer to it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 || limit.rlim_cur >= needed {
+            return wanted;
+        }
+        limit.rlim_cur = needed.min(limit.rlim_max);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+    }
+    let allowed = limit.rlim_cur.saturating_sub(OTHER_DESCRIPTORS) as usize;
+    if allowed < wanted {
+        tracing::warn!(
+            "the limit on open files (ulimit -n) permits {allowed} connections, not {wanted}"
+        );
+    }
+    allowed.clamp(1, wanted)
 }
 
 /// The least memory limit of this process's cgroups and their parents, v1 or v2, below `root`.

@@ -122,6 +122,15 @@ def test_a_cgroup_smaller_than_the_cache_is_refused() -> None:
             assert ask(server, b"set a 0 0 1\r\nx\r\nget a\r\n").endswith(b"END\r\n")
 
 
+def test_the_limit_on_open_files_bounds_connections() -> None:
+    few = ("sh", "-c", 'ulimit -n 100; exec "$@"', "sh")
+    with servers.steelyard_cache("--max-connections", "5000", wrapper=few) as server:
+        assert server.stats()["max_connections"] == "36"
+    soft = ("sh", "-c", 'ulimit -S -n 100; exec "$@"', "sh")
+    with servers.steelyard_cache("--max-connections", "500", wrapper=soft) as server:
+        assert server.stats()["max_connections"] == "500"
+
+
 def test_more_connections_than_the_limit_are_refused_as_memcached_does(io: str) -> None:
     with servers.steelyard_cache("--io", io, "--max-connections", "3") as server:
         held = [server.connect() for _ in range(3)]

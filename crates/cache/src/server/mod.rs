@@ -132,7 +132,7 @@ impl Server {
     /// Checks the settings against the machine, listens, and opens the statistics file.
     ///
     /// From here on SIGINT and SIGTERM are blocked in this thread and those it starts: `run` reads them.
-    pub fn new(settings: Settings) -> Result<Self, CacheError> {
+    pub fn new(mut settings: Settings) -> Result<Self, CacheError> {
         let uring = choose_io(settings.io)?;
         let least_bytes = least_memory_bytes(settings.max_value_bytes);
         if settings.memory_bytes < least_bytes {
@@ -143,6 +143,7 @@ impl Server {
             });
         }
         crate::limits::check_cgroup(settings.memory_bytes)?;
+        settings.max_connections = crate::limits::allow_connections(settings.max_connections);
         let listener =
             TcpListener::bind(&settings.listen).map_err(|source| CacheError::Listen {
                 address: settings.listen.clone(),
@@ -224,7 +225,7 @@ impl Server {
             let serve = if self.uring { uring::run } else { epoll::run };
             threads.push(start(&reporter, "fast", number, move || {
                 if let Err(error) = serve(&thread) {
-                    tracing::error!("fast thread {}: {error}", thread.number);
+                    give_up(&format!("fast thread {}: {error}", thread.number));
                 }
             })?);
         }
@@ -251,9 +252,8 @@ impl Server {
             slow.stop();
         }
         for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the server has panicked");
-            }
+            // A panic has ended the process: see `Watch`.
+            let _ = thread.join();
         }
         result.and_then(|()| self.write_stats(&reporter, slow.as_deref()))
     }
@@ -397,11 +397,30 @@ fn start(
         .name(name.clone())
         .stack_size(256 * 1024)
         .spawn(move || {
+            let _watch = Watch;
             reporter.enter(name, kind);
             body();
             reporter.leave();
         })
         .map_err(CacheError::system("starting a thread"))
+}
+
+/// Ends the process when its thread panics: the message is out, and a server that went on without the thread
+/// would leave clients waiting for ever.
+struct Watch;
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            give_up("a thread has panicked");
+        }
+    }
+}
+
+fn give_up(why: &str) -> ! {
+    eprintln!("steelyard-cache: {why}");
+    // 4: the work failed, as for every executable.
+    std::process::exit(4)
 }
 
 /// Blocks SIGINT and SIGTERM and returns a descriptor that becomes readable when one comes.
