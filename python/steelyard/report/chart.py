@@ -55,6 +55,11 @@ class Chart:
     y_title: str = ""
 
     @property
+    def drawable(self) -> bool:
+        """Whether there is anything to draw."""
+        return self.missing is None and any(np.isfinite(trace.y).any() for trace in self.traces)
+
+    @property
     def summary(self) -> str:
         """The chart in words, over the measure phase."""
         if self.kind == "heat":

@@ -144,4 +144,7 @@ def moment(realtime_ns: int) -> str:
     >>> moment(1_763_700_000_000_000_000)
     '2025-11-21 04:40:00 UTC'
     """
-    return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    try:
+        return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return "at a time beyond the calendar"

@@ -8,13 +8,14 @@ import math
 import shlex
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import JsonValue
 
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
-from steelyard.report.chart import Chart
+from steelyard.report.chart import Chart, absent
 from steelyard.report.machine_charts import cpu_charts, machine_charts
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import metric_name, metric_text, metric_unit
@@ -93,6 +94,7 @@ def build(data: ReportData) -> dict[str, Any]:
 
 
 def _section(anchor: str, title: str, intro: str, charts: list[Chart]) -> dict[str, Any]:
+    charts = [chart if chart.drawable else absent(chart.id, chart.title, chart.missing) for chart in charts]
     drawn = [chart for chart in charts if chart.missing is None]
     return {
         "anchor": anchor,
@@ -402,7 +404,7 @@ def _repeats(data: ReportData) -> dict[str, Any] | None:
                 "level": verdict.level.value if verdict else "incomplete",
                 "word": _LEVEL_WORDS[verdict.level] if verdict else "Incomplete",
                 "here": sibling.run.run_id == data.run.run_id,
-                "link": f"../{sibling.folder.name}/report.html",
+                "link": f"../{quote(sibling.folder.name)}/report.html",
             }
         )
     most = max((value for value in values), default=0.0)

@@ -3,7 +3,9 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,6 +154,52 @@ def test_several_servers_and_generators_are_added_up(tmp_path: Path) -> None:
         # Twice the requests reach further; what both cover is alike.
         for a, b in zip(before["y"][:100], after["y"][:100], strict=False):
             assert math.isclose(a, b, rel_tol=0.15)
+
+
+def no_answers(load: dict[str, Any]) -> None:
+    for row in load["series"]:
+        row |= dict.fromkeys((key for key in row if "_p" in key), None) | {
+            "completed": 0,
+            "hits": 0,
+            "misses": 0,
+        }
+    for summary in load["latency"].values():
+        summary |= dict.fromkeys(summary, None) | {"count": 0, "curve": []}
+
+
+DEGENERATE: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
+    "no series": ("load.json", lambda load: load.update(series=[], threads=[])),
+    "one second": ("load.json", lambda load: load.update(series=load["series"][:1])),
+    "no answers": ("load.json", no_answers),
+    "no phases": ("run.json", lambda run: run.update(phases=[])),
+    "no measure phase": ("run.json", lambda run: run.update(phases=run["phases"][:2])),
+    "measure phase not ended": ("run.json", lambda run: run["phases"][2].update(end_ns=None)),
+    "beyond the calendar": ("run.json", lambda run: run["clock"].update(realtime_ns=2**66)),
+    "no parameters, processes, metrics": (
+        "run.json",
+        lambda run: run.update(parameters={}, processes=[], metrics={}, hooks={}, artifacts={}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(DEGENERATE))
+def test_degenerate_records_give_a_page_without_empty_charts(tmp_path: Path, case: str) -> None:
+    name, change = DEGENERATE[case]
+    folder = write_run(tmp_path / "tao-1")
+    record = json.loads((folder / name).read_text())
+    change(record)
+    (folder / name).write_text(json.dumps(record))
+    charts = drawn(html.write(folder))["charts"]
+    for chart in charts:  # type: ignore[attr-defined]
+        assert any(value is not None for trace in chart["traces"] for value in trace["y"]), chart["id"]
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_too_few_statistics_give_a_page(tmp_path: Path, lines: int) -> None:
+    folder = write_run(tmp_path / "tao-1")
+    path = folder / "cache-stats.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+    assert "Throughput" in html.write(folder).read_text()
 
 
 def test_the_percentile_chart_is_told_in_percentiles(tmp_path: Path) -> None:
