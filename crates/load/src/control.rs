@@ -150,8 +150,13 @@ pub struct Interval {
     pub end_ns: u64,
     /// Counts.
     pub counts: Counts,
-    /// Latencies of the answers and sends in the interval.
+    /// Latencies of answers and sends in the interval, of requests that were due in it too; after `fold`,
+    /// of all.
     pub latencies: Latencies,
+    /// Of requests that were due in an earlier interval of the measure phase.
+    pub late: Latencies,
+    /// Of other requests that were due earlier.
+    pub foreign: Latencies,
 }
 
 impl Interval {
@@ -161,9 +166,32 @@ impl Interval {
         self.latencies.add(&other.latencies);
     }
 
+    /// Where a request that was due at `intended_ns` is counted. An interval never spans a phase change, so
+    /// that one histogram serves the interval and its phase, and each value is recorded once.
+    #[inline]
+    pub fn latencies_of(&mut self, intended_ns: u64, measured: bool) -> &mut Latencies {
+        if intended_ns >= self.begin_ns {
+            &mut self.latencies
+        } else if measured {
+            &mut self.late
+        } else {
+            &mut self.foreign
+        }
+    }
+
+    /// Adds up the latencies of requests that were due earlier with the others.
+    pub fn fold(&mut self) {
+        self.latencies.add(&self.late);
+        self.latencies.add(&self.foreign);
+        self.late.clear();
+        self.foreign.clear();
+    }
+
     /// Empties the interval for use from `begin_ns` on.
     pub fn restart(&mut self, begin_ns: u64) {
-        self.latencies.clear();
+        for latencies in [&mut self.latencies, &mut self.late, &mut self.foreign] {
+            latencies.clear();
+        }
         self.counts = Counts::default();
         self.begin_ns = begin_ns;
         self.end_ns = begin_ns;
@@ -202,8 +230,6 @@ pub struct Measured {
     pub gets: OperationCounts,
     /// Stores.
     pub sets: OperationCounts,
-    /// Their latencies.
-    pub latencies: Latencies,
     /// Connections lost over the whole load.
     pub connections_lost: u64,
     /// Attempts to connect again that failed.
@@ -227,7 +253,6 @@ impl Measured {
             to.hits += from.hits;
             to.misses += from.misses;
         }
-        self.latencies.add(&other.latencies);
         self.connections_lost += other.connections_lost;
         self.connects_failed += other.connects_failed;
     }

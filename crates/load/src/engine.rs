@@ -557,10 +557,10 @@ impl<C: Codec> State<C> {
             let sent_ns = begin_ns + (index as f64 * step_ns) as u64;
             self.connections[slot].stamp(sent_ns, |pending| {
                 let lag_ns = sent_ns.saturating_sub(pending.intended_ns);
-                self.interval.latencies.sent(lag_ns);
-                if pending.intended_ns >= measure_begin && pending.intended_ns < measure_end {
-                    self.measured.latencies.sent(lag_ns);
-                }
+                let measured =
+                    pending.intended_ns >= measure_begin && pending.intended_ns < measure_end;
+                let latencies = self.interval.latencies_of(pending.intended_ns, measured);
+                latencies.sent(lag_ns);
             });
         }
         Ok(())
@@ -670,7 +670,8 @@ impl<C: Codec> State<C> {
             counts.misses += miss;
             let response_ns = at_ns.saturating_sub(pending.intended_ns);
             let service_ns = at_ns.saturating_sub(pending.sent_ns);
-            self.interval.latencies.answered(response_ns, service_ns);
+            let latencies = self.interval.latencies_of(pending.intended_ns, measured);
+            latencies.answered(response_ns, service_ns);
             if measured {
                 self.measured.completed += 1;
                 let operation = match pending.operation {
@@ -680,7 +681,6 @@ impl<C: Codec> State<C> {
                 operation.completed += 1;
                 operation.hits += hit;
                 operation.misses += miss;
-                self.measured.latencies.answered(response_ns, service_ns);
             }
         }
         if matches!(self.kind, Loop::Open(_)) {

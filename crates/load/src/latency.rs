@@ -54,6 +54,9 @@ impl Latencies {
             (&mut self.service, &other.service),
             (&mut self.lag, &other.lag),
         ] {
+            if from.is_empty() {
+                continue;
+            }
             to.add(from)
                 .expect("all latency histograms have the same bounds");
         }

@@ -20,6 +20,7 @@ use crate::control::{Control, Counts, Interval, Measured, NOTICE_NS, Phase, thre
 use crate::engine::{Engine, Prefill, Report, Task};
 use crate::io::{Epoll, Uring};
 use crate::keyspace::Keyspace;
+use crate::latency::Latencies;
 use crate::progress::Progress;
 use crate::random::{Purpose, Random};
 use crate::schedule::Schedule;
@@ -185,6 +186,7 @@ impl<'a> Runner<'a> {
             end_ns: 0,
             interrupted: false,
             measured: Measured::default(),
+            latencies: Latencies::default(),
             threads: vec![Counts::default(); settings.threads as usize],
             controller_cpu_ns: (0, 0),
             series: Vec::new(),
@@ -264,10 +266,13 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn add_interval(&mut self, thread: usize, interval: Box<Interval>) {
+    fn add_interval(&mut self, thread: usize, mut interval: Box<Interval>) {
+        self.outcome.latencies.add(&interval.late);
         if self.control.phase(interval.begin_ns) == Phase::Measure {
+            self.outcome.latencies.add(&interval.latencies);
             self.outcome.threads[thread].add(&interval.counts);
         }
+        interval.fold();
         self.reported_ns[thread] = interval.end_ns;
         let Some(sum) = self.partial.get_mut(&interval.begin_ns) else {
             self.partial.insert(interval.begin_ns, interval);
@@ -276,6 +281,7 @@ impl<'a> Runner<'a> {
         sum.end_ns = sum.end_ns.max(interval.end_ns);
         sum.add(&interval);
         // The histograms go back to the thread, so that it need not make new ones while it measures.
+        interval.restart(0);
         let _ = self.spares[thread].send(interval);
     }
 
@@ -344,7 +350,7 @@ impl<'a> Runner<'a> {
             {
                 break;
             }
-            let interval = entry.remove();
+            let mut interval = entry.remove();
             let phase = self.control.phase(interval.begin_ns);
             self.surroundings.progress.interval(&interval, phase);
             self.outcome.series.push(summary::row(&interval, phase));
@@ -352,6 +358,7 @@ impl<'a> Runner<'a> {
                 write_interval(hlog, &interval, self.outcome.clock)
                     .map_err(|source| file_error(path, source))?;
             }
+            interval.restart(0);
             let _ = self.spares[0].send(interval);
         }
         Ok(())

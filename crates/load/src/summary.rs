@@ -8,7 +8,7 @@ use steelyard_record::{
 };
 
 use crate::control::{Counts, Interval, Measured, OperationCounts, Phase};
-use crate::latency::{quantile, summary};
+use crate::latency::{Latencies, quantile, summary};
 use crate::schedule::Arrival;
 use crate::settings::Settings;
 use crate::verdict::{Evidence, SAMPLES_BEYOND, judge};
@@ -28,6 +28,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Counts by intended time.
     pub measured: Measured,
+    /// Latencies by intended time.
+    pub latencies: Latencies,
     /// Counts of each thread over the measure phase, by the time of the event.
     pub threads: Vec<Counts>,
     /// CPU time of the controlling thread over the measure phase, user and system.
@@ -128,9 +130,9 @@ pub fn result(settings: &Settings, command: Vec<String>, outcome: Outcome) -> Lo
         sent_bytes: total.sent_bytes,
         received_bytes: total.received_bytes,
         latency: LoadLatency {
-            response: quotable(summary(&measured.latencies.response)),
-            service: quotable(summary(&measured.latencies.service)),
-            lag: quotable(summary(&measured.latencies.lag)),
+            response: quotable(summary(&outcome.latencies.response)),
+            service: quotable(summary(&outcome.latencies.service)),
+            lag: quotable(summary(&outcome.latencies.lag)),
         },
         series: outcome.series,
         threads,

@@ -59,7 +59,7 @@ impl Codec for MemcachedText {
                 continue;
             }
             let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
-                if self.line.len() + rest.len() > LINE_BYTES_MAX {
+                if self.line.len() + rest.len() > LINE_BYTES_MAX + 1 {
                     return Err(GARBAGE);
                 }
                 self.line.extend_from_slice(rest);

@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use io_uring::types::{BufRingEntry, Fixed, SubmitArgs, TimeoutFlags, Timespec};
+use io_uring::types::{BufRingEntry, Fixed, TimeoutFlags, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use steelyard_record::monotonic_ns;
 
@@ -19,8 +19,54 @@ use super::{Event, TICK_NS, Transport, Wait, closed_kind};
 
 const BUFFER_BYTES: usize = 4096;
 const GROUP: u16 = 0;
-/// IORING_ENTER_GETEVENTS of linux/io_uring.h.
-const GETEVENTS: u32 = 1;
+/// Flags of io_uring_enter and an operation of io_uring_register (linux/io_uring.h).
+const GETEVENTS: u32 = 1 << 0;
+const EXT_ARG: u32 = 1 << 3;
+const REGISTERED_RING: u32 = 1 << 4;
+const REGISTER_RING_FDS: u32 = 20;
+
+/// struct io_uring_getevents_arg.
+#[repr(C)]
+struct WaitArgument {
+    signal_mask: u64,
+    signal_mask_bytes: u32,
+    min_wait_us: u32,
+    time: u64,
+}
+
+/// struct io_uring_rsrc_update.
+#[repr(C)]
+struct RingUpdate {
+    offset: u32,
+    reserved: u32,
+    data: u64,
+}
+
+/// Registers the ring's descriptor with the calling thread, which saves its look-up at every call; returns
+/// what to enter by, the descriptor itself where the kernel knows no such thing.
+fn register_ring(ring: &IoUring) -> (i32, u32) {
+    let fd = ring.as_raw_fd();
+    let mut update = RingUpdate {
+        offset: u32::MAX,
+        reserved: 0,
+        data: fd as u64,
+    };
+    // SAFETY: `update` is one entry of the kind that this operation takes and fills.
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_register,
+            fd,
+            REGISTER_RING_FDS,
+            &raw mut update,
+            1u32,
+        )
+    };
+    if status == 1 {
+        (update.offset as i32, REGISTERED_RING)
+    } else {
+        (fd, 0)
+    }
+}
 
 const CONNECT: u64 = 1;
 const RECEIVE: u64 = 2;
@@ -130,6 +176,8 @@ pub struct Uring {
     under_way: usize,
     tick_armed: bool,
     tick: Box<Timespec>,
+    /// Descriptor, or registered index with its flag, by which the ring is entered.
+    enter_by: (i32, u32),
     /// Slots whose bytes wait for `flush`.
     queued: Vec<usize>,
     completions: Vec<(u64, i32, u32)>,
@@ -160,6 +208,7 @@ impl Uring {
             )?
         };
         Ok(Self {
+            enter_by: register_ring(&ring),
             ring: ManuallyDrop::new(ring),
             buffers: ManuallyDrop::new(buffers),
             slots: (0..slots).map(|_| Slot::default()).collect(),
@@ -176,7 +225,7 @@ impl Uring {
         // SAFETY: every entry's buffers live until its completion: sends' in their slot or parked, receives'
         // in `buffers`, the tick's time in its box.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
-            self.ring.submit()?;
+            self.submit()?;
         }
         Ok(())
     }
@@ -204,6 +253,49 @@ impl Uring {
         self.push(&send)
     }
 
+    fn submit(&mut self) -> io::Result<()> {
+        if self.ring.submission().is_empty() {
+            Ok(())
+        } else {
+            self.enter(0, 0, None)
+        }
+    }
+
+    /// Submits what is queued and waits for `want` completions, at most for `time`.
+    fn enter(&mut self, want: u32, flags: u32, time: Option<&Timespec>) -> io::Result<()> {
+        let queued = self.ring.submission().len() as u32;
+        let argument = WaitArgument {
+            signal_mask: 0,
+            signal_mask_bytes: 0,
+            min_wait_us: 0,
+            time: time.map_or(0, |time| std::ptr::from_ref(time) as u64),
+        };
+        let (fd, registered) = self.enter_by;
+        let flags = flags | registered | if time.is_some() { EXT_ARG } else { 0 };
+        let (pointer, bytes) = match time {
+            Some(_) => (&raw const argument, size_of::<WaitArgument>()),
+            None => (std::ptr::null(), 0),
+        };
+        // SAFETY: the argument and the time in it live through the call, and what the queued entries point to
+        // lives until they complete (see `push`).
+        let status = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                fd,
+                queued,
+                want,
+                flags,
+                pointer,
+                bytes,
+            )
+        };
+        if status < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+
     fn wait(&mut self, wait: Wait) -> io::Result<()> {
         if !self.tick_armed {
             self.tick_armed = true;
@@ -216,28 +308,20 @@ impl Uring {
         let result = match wait {
             Wait::No => {
                 let submission = self.ring.submission();
-                let queued = submission.len() as u32;
-                if queued == 0 && !submission.taskrun() && !submission.cq_overflow() {
+                if submission.is_empty() && !submission.taskrun() && !submission.cq_overflow() {
                     return Ok(());
                 }
                 drop(submission);
                 // To ask for events without waiting for any runs the work that completions need.
-                // SAFETY: no argument is passed.
-                unsafe {
-                    self.ring
-                        .submitter()
-                        .enter::<libc::sigset_t>(queued, 0, GETEVENTS, None)
-                }
+                self.enter(0, GETEVENTS, None)
             }
-            Wait::Tick => self.ring.submit_and_wait(1),
+            Wait::Tick => self.enter(1, GETEVENTS, None),
             Wait::Until(at_ns) => {
                 let left_ns = at_ns.saturating_sub(monotonic_ns());
                 let time = Timespec::new()
                     .sec(left_ns / 1_000_000_000)
                     .nsec((left_ns % 1_000_000_000) as u32);
-                self.ring
-                    .submitter()
-                    .submit_with_args(1, &SubmitArgs::new().timespec(&time))
+                self.enter(1, GETEVENTS, Some(&time))
             }
         };
         match result {
@@ -405,7 +489,7 @@ impl Transport for Uring {
         };
         // Entries that wait for submission name the slot's descriptor by number: they go out before the
         // number may mean another socket. What fails here fails again at the next poll, and is told there.
-        let _ = self.ring.submit();
+        let _ = self.submit();
         shut_down(&socket);
         let _ = self
             .ring
@@ -442,8 +526,7 @@ impl Transport for Uring {
             self.push_send(slot)?;
         }
         self.queued.clear();
-        self.ring.submit()?;
-        Ok(())
+        self.submit()
     }
 
     fn poll(&mut self, wait: Wait, sink: &mut dyn FnMut(usize, Event<'_>)) -> io::Result<()> {
