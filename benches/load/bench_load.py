@@ -56,16 +56,28 @@ def start_server(cpu: int) -> tuple[subprocess.Popen[bytes], int]:
 def timed(command: list[str]) -> tuple[str, float]:
     """Run ``command`` and return its output and its CPU time in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    output = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    output = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
+    ).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return output, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def ours(port: int, cpu: int) -> dict[str, float]:
     """Measure steelyard-load in a closed loop."""
     command = [str(LOAD), "--target", f"127.0.0.1:{port}", "--threads", "1", "--connections", "16"]
     command += ["--depth", "1", "--keys", str(KEYS), "--key-sizes", "16", "--value-sizes", "200", "--prefill"]
-    command += ["--warmup", "0s", "--duration", f"{SECONDS}s", "--cpus", str(cpu), "--progress", "none", "--json"]
+    command += [
+        "--warmup",
+        "0s",
+        "--duration",
+        f"{SECONDS}s",
+        "--cpus",
+        str(cpu),
+        "--progress",
+        "none",
+        "--json",
+    ]
     output, cpu_s = timed(command)
     result = json.loads(output)
     requests = result["requests"]["completed"] + KEYS
@@ -91,7 +103,17 @@ def lag(port: int, cpu: int) -> float:
     """Return the 99.9th percentile of the schedule lag at 50,000 requests a second, ns."""
     command = [str(LOAD), "--target", f"127.0.0.1:{port}", "--threads", "1", "--connections", "16"]
     command += ["--depth", "16", "--keys", str(KEYS), "--rate", "50000", "--arrival", "constant"]
-    command += ["--warmup", "1s", "--duration", f"{SECONDS}s", "--cpus", str(cpu), "--progress", "none", "--json"]
+    command += [
+        "--warmup",
+        "1s",
+        "--duration",
+        f"{SECONDS}s",
+        "--cpus",
+        str(cpu),
+        "--progress",
+        "none",
+        "--json",
+    ]
     return float(json.loads(timed(command)[0])["latency"]["lag"]["p999_ns"])
 
 
