@@ -56,9 +56,7 @@ def start_server(cpu: int) -> tuple[subprocess.Popen[bytes], int]:
 def timed(command: list[str]) -> tuple[str, float]:
     """Run ``command`` and return its output and its CPU time in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    output = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
-    ).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
