@@ -3,7 +3,7 @@
 
     .venv/bin/python scripts/make_readme_picture.py runs/RUN [--out docs/images]
 
-In: a run directory. Out: ``report-light.png`` and ``report-dark.png``, about 1350 pixels wide: the headline,
+In: a run directory. Out: ``report.png`` and ``report-dark.png``, about 1350 pixels wide: the headline,
 the main metrics and the main charts, as Chromium shows them. Nothing is drawn for the picture: parts of the
 page are left out, the rest is as a reader sees it.
 """
@@ -96,7 +96,7 @@ def shoot(report: Path, out: Path) -> list[Path]:
             # Charts whose neighbours went may be wider now.
             page.evaluate("window.dispatchEvent(new Event('resize'))")
             page.wait_for_timeout(600)
-            path = out / f"report-{scheme}.png"
+            path = out / ("report.png" if scheme == "light" else "report-dark.png")
             page.screenshot(path=path, full_page=True)
             written.append(path)
             context.close()

@@ -102,7 +102,7 @@
   function axes(chart, colour, width) {
     const [format, suffix] = unit(chart);
     const axis = { gridcolor: colour("--grid"), zeroline: false, linecolor: colour("--line"), tickfont: { color: colour("--muted"), size: 11.5 }, automargin: true, fixedrange: coarse };
-    const x = { ...axis, showgrid: false, ticks: "outside", ticklen: 4, tickcolor: colour("--line"), hoverformat: ".1f", nticks: chart.size === "panel" ? 4 : 8, ticksuffix: " s", showticksuffix: "last" };
+    const x = { ...axis, showgrid: false, ticks: "outside", ticklen: 4, tickcolor: colour("--line"), hoverformat: ".1f", nticks: chart.size === "panel" ? 4 : 8, ticksuffix: " s", showticksuffix: "last", ticklabeloverflow: "allow" };
     const y = { ...axis, tickformat: format, ticksuffix: suffix, nticks: chart.size === "panel" ? 4 : 6, fixedrange: true };
     if (chart.kind === "percentile") {
       const last = Math.max(...chart.traces.map((trace) => Math.max(...(trace.x || chart.x))));
@@ -144,7 +144,7 @@
     if (chart.kind !== "percentile" && drawn.phases.length) box.xaxis.range = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
     return {
       ...box,
-      margin: { l: 8, r: 10, t: small ? 6 : 20, b: 8 }, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      margin: { l: 8, r: 16, t: small ? 6 : 20, b: 8 }, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
       showlegend: !small && shown > 1, legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
       hovermode: chart.kind === "heat" ? "closest" : chart.kind === "percentile" ? "closest" : "x unified", dragmode: coarse ? false : "zoom",
