@@ -41,12 +41,14 @@ def observe(
     cpus: Sequence[int],
     own_cpu_s: float | None,
     own_commands: Sequence[str],
+    own_cgroups: Sequence[str] = ("/",),
     interrupts_in_process_time: bool | None = None,
 ) -> Interference:
     """Return what disturbed the run on ``cpus`` between ``begin_ns`` and ``end_ns``.
 
     ``own_cpu_s`` is the CPU time of the run's own processes in the window, s; ``own_commands`` are their
-    names, so that others can be named. ``interrupts_in_process_time`` is how the kernel charges interrupts
+    names, so that others can be named; ``own_cgroups`` are the cgroups above them, whose quotas bind them.
+    ``interrupts_in_process_time`` is how the kernel charges interrupts
     (``machine.accounting``): where they are part of the run's own CPU time, as for a server most of them are,
     they must be part of what it is taken from too, or they hide as much foreign load. Where that is not known
     they are left out, and foreign load may be underestimated by them.
@@ -71,7 +73,7 @@ def observe(
         steal_ratio=steal,
         foreign_ratio=foreign,
         foreign_commands=_foreign_commands(recording, begin_ns, end_ns, own_commands),
-        quota_throttled_ratio=_quota(recording, begin_ns, end_ns),
+        quota_throttled_ratio=_quota(recording, begin_ns, end_ns, own_cgroups),
         thermal_throttles=_thermal(recording, begin_ns, end_ns),
         reasons=reasons,
     )
@@ -124,13 +126,15 @@ def _foreign_commands(
     return tuple(command for command in ranked[:3] if used[command] >= _NAMED_FROM_RATIO)
 
 
-def _quota(recording: "Recording", begin_ns: int, end_ns: int) -> float | None:
-    """Return the largest share of the window that any cgroup spent throttled, per CPU quota period."""
-    rates = recording.rates("cgroup", begin_ns, end_ns)
+def _quota(recording: "Recording", begin_ns: int, end_ns: int, own_cgroups: Sequence[str]) -> float | None:
+    """Return the largest share of the window that one of the run's cgroups spent throttled."""
+    rates = recording.rates("cgroup", begin_ns, end_ns, ["throttled_ns"])
     shares = [
         rate.per_s / 1e9
         for entity in rates.entities
-        if (rate := entity.rates.get("throttled_ns")) is not None and rate.per_s is not None
+        if entity.entity.get("path") in own_cgroups
+        and (rate := entity.rates.get("throttled_ns")) is not None
+        and rate.per_s is not None
     ]
     return min(1.0, max(shares)) if shares else None
 

@@ -1,9 +1,9 @@
-"""Which process a number stands for: its start time and the boot it belongs to.
+"""Which process a number stands for, and which groups it belongs to.
 
 Process ids are used again. A process is the same only with the same id, start time and boot.
 """
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 
 def start_ticks(pid: int, proc: Path = Path("/proc")) -> int | None:
@@ -26,3 +26,20 @@ def boot_id(proc: Path = Path("/proc")) -> str | None:
         return (proc / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
+
+
+def cpu_cgroups(child: str, proc: Path = Path("/proc")) -> list[str]:
+    """Return the CPU cgroups whose quotas bind this process, ``child`` of its own one included.
+
+    Paths are below the root of the hierarchy; version 1's cpu controller where it is mounted, else version 2.
+    """
+    try:
+        lines = [line.split(":", 2) for line in (proc / "self/cgroup").read_text().splitlines()]
+    except OSError:
+        return []
+    found: list[str] = []
+    for _, controllers, path in lines:
+        if controllers == "" or "cpu" in controllers.split(","):
+            own = PurePosixPath(path)
+            found += [str(own), *(str(parent) for parent in own.parents), str(own / child)]
+    return sorted(set(found))

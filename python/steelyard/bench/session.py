@@ -21,6 +21,7 @@ from steelyard.analyze.interference import Interference, observe
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import Ending, Executor, Process
 from steelyard.bench.hook import Hook, ProcessHandle
+from steelyard.bench.identity import cpu_cgroups
 from steelyard.bench.interrupts import Interrupts
 from steelyard.bench.manifest import Manifest
 from steelyard.bench.memory_limit import MemoryLimit
@@ -365,10 +366,14 @@ class Session:
                     cpus=sorted({*self.placement.server, *self.placement.load}),
                     own_cpu_s=None if outcome.own_cpu_s is None else outcome.own_cpu_s + own_cpu_s,
                     own_commands=("steelyard", "steelyard-exec", *self._commands()),
+                    own_cgroups=cpu_cgroups(f"steelyard-{self.directory.name}"),
                     interrupts_in_process_time=interrupts_in_process_time(),
                 )
         except SteelyardError as error:
             return Interference(missing=error.message)
+        except Exception as error:
+            # What was measured stands; only what telemetry would say about it is not known.
+            return Interference(missing=f"telemetry cannot be read: {type(error).__name__}: {error}")
 
     def _commands(self) -> list[str]:
         return [Path(watched.process.command[0]).name for watched in self._watched.values()]

@@ -84,6 +84,13 @@ def view(directory: Path, run: Run, baseline: "Baseline | None", *, output: Path
     return RunView(directory, run, found, summary, path)
 
 
+def bare_view(directory: Path, run: Run) -> RunView:
+    """Return a run that came to no result: nothing to score, and a report only when it is asked for."""
+    from steelyard.report import table
+
+    return RunView(directory, run, None, table.run_summary(run, headline=headline(run)), None)
+
+
 def show_runs(views: Sequence[RunView], *, file: TextIO) -> None:
     """Print runs as tables, and repeats of one benchmark as one more."""
     from rich.console import Console

@@ -22,8 +22,12 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
     reference = find_baseline(baseline)
     with shown() as progress:
         attempts = execute(request, progress=progress)
-        progress.note("writing reports")
-        views = [reports.view(attempt.directory, attempt.run, reference) for attempt in attempts]
+        views = [
+            reports.bare_view(attempt.directory, attempt.run)
+            if attempt.error is not None
+            else reports.view(attempt.directory, attempt.run, reference)
+            for attempt in attempts
+        ]
     for error in [attempt.error for attempt in attempts] + [view.error for view in views]:
         if error is not None:
             complain(error)

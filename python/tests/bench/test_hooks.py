@@ -182,8 +182,11 @@ def test_a_cpu_limit_holds_and_is_undone(runner, cpu_cgroup):
     used = run.metrics["server_cpu_user_ratio"].value + run.metrics["server_cpu_system_ratio"].value
     cpus = len(run.cpus.server.split(","))
     assert used * cpus < 0.3
+    throttled = next(check for check in run.verdict.checks if check.id == "throttled-quota")
+    assert throttled.value > 0.01
+    assert throttled.level is Level.VALID
+    assert "as the cpu-limit hook was asked to do" in throttled.claim
     assert not Path(run.hooks["cpu-limit"]["cgroup"]).exists()
-    assert list(cpu_cgroup.glob("steelyard-*")) == []
     assert list(runner.state.glob("steelyard/undo/*")) == []
 
 
@@ -235,3 +238,26 @@ def test_a_change_is_not_made_when_the_journal_cannot_be_written(tmp_path, monke
     with pytest.raises(Exception, match="nothing was changed"):
         undo.Change.begin("mine", "test knob", {})
     assert os.listdir(tmp_path) == ["steelyard"]
+
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "hooks.md"
+
+
+def test_the_guide_lists_the_hooks_their_options_and_the_moments():
+    rows = [line.split("|") for line in GUIDE.read_text().splitlines() if line.startswith("| `")]
+    told = {row[1].strip(" `"): row for row in rows}
+    for name in ("probe", "copymove", "command", "cpu-limit"):
+        options = {part.strip(" `") for part in told[name][3].split(",")}
+        assert options == {one.name for one in hook.find(name).parameters}
+    assert [name for name in told if name in hook.MOMENTS] == list(hook.MOMENTS)
+
+
+def test_the_example_of_the_guide_works():
+    text = GUIDE.read_text()
+    code = text.partition("```python\n")[2].partition("```")[0]
+    space: dict[str, object] = {}
+    exec(code, space)
+    made = space["DropCaches"]
+    assert isinstance(made, type)
+    assert issubclass(made, hook.Hook)
+    assert made.parameters[0].parse("2") == 2
