@@ -21,7 +21,6 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 EXACT_RANKS = 1 << 14
 """The most popular keys, which are summed one by one; the others are summed in bins."""
@@ -173,6 +172,9 @@ def _presence(policy: Policy) -> Callable[[_Floats], _Floats]:
 
 def _characteristic_time(capacity: int, popularity: _Popularity, policy: Policy) -> float:
     """Requests in which a key that is not asked for leaves the cache."""
+    # Here and not above: it takes a second to load, and uniform keys do without.
+    from scipy.optimize import brentq
+
     present = _presence(policy)
 
     def excess(log_time: float) -> float:

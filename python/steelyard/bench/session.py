@@ -40,6 +40,8 @@ TICK_S = 0.02
 SETTLE_S = 0.1
 """How long after the end of one process the ends of others are looked for."""
 STOP_TIMEOUT_S = 10.0
+GIVE_UP_TIMEOUT_S = 1.0
+"""How long processes of a run that has failed get to end in order."""
 
 
 @dataclass(slots=True)
@@ -241,7 +243,7 @@ class Session:
     def _stop_everything(self) -> None:
         for watched in reversed(list(self._watched.values())):
             if watched.ended is None:
-                ending = watched.process.stop(STOP_TIMEOUT_S)
+                ending = watched.process.stop(STOP_TIMEOUT_S if self.failure is None else GIVE_UP_TIMEOUT_S)
                 with contextlib.suppress(SteelyardError):
                     self._note_end(watched, ending)
 

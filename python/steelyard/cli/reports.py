@@ -86,21 +86,22 @@ def view(directory: Path, run: Run, baseline: "Baseline | None", *, output: Path
 
 def bare_view(directory: Path, run: Run) -> RunView:
     """Return a run that came to no result: nothing to score, and a report only when it is asked for."""
-    from steelyard.report import table
-
-    return RunView(directory, run, None, table.run_summary(run, headline=headline(run)), None)
+    text = f"{run.run_id}  {run.status}: {run.status_reason}"
+    return RunView(directory, run, None, "".join(c if c.isprintable() else "?" for c in text), None)
 
 
 def show_runs(views: Sequence[RunView], *, file: TextIO) -> None:
     """Print runs as tables, and repeats of one benchmark as one more."""
     from rich.console import Console
 
-    from steelyard.report import table
-
     console = Console(file=file)
     for one in views:
-        console.print(one.summary)
+        console.print(one.summary, markup=False)
         console.print()
+    if len(views) < 2:
+        return
+    from steelyard.report import table
+
     for name in dict.fromkeys(one.run.benchmark for one in views):
         mine = [one.run for one in views if one.run.benchmark == name]
         if len(mine) > 1:

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> int:
     """Make the runs of ``request`` and show them; return the exit code."""
-    from steelyard.decide import find_baseline
-
-    reference = find_baseline(baseline)
+    if baseline is not None:
+        # A wrong name is told before the runs and not after them. Without a name there is nothing to check,
+        # and scoring loads statistics that a run which fails need not wait for.
+        _reference(baseline)
     with shown() as progress:
         attempts = execute(request, progress=progress)
+        reference = _reference(baseline) if any(attempt.error is None for attempt in attempts) else None
         views = [
             reports.bare_view(attempt.directory, attempt.run)
             if attempt.error is not None
@@ -40,6 +42,12 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
     return int(max([exit_code(attempts), *unreported]))
 
 
+def _reference(name: str | None) -> "Baseline | None":
+    from steelyard.decide import find_baseline
+
+    return find_baseline(name)
+
+
 def exit_code(attempts: list[Attempt]) -> ExitCode:
     """Return what the runs amount to: failed before invalid before done."""
     errors: list[SteelyardError] = [attempt.error for attempt in attempts if attempt.error is not None]
@@ -54,16 +62,19 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
 
     Invalid and incomplete runs are counted and left out.
     """
-    from steelyard.decide import score
-    from steelyard.stats.intervals import median_interval
-
     found: dict[str, Any] = {}
     for name in dict.fromkeys(attempt.run.benchmark for attempt in attempts):
         headline = tiers.benchmark(name).headline
         mine = [attempt.run for attempt in attempts if attempt.run.benchmark == name]
         counted = [run for run in mine if run.verdict is not None and run.verdict.level is not Level.INVALID]
         metrics = {}
-        for metric in headline:
+        scored = None
+        if counted:
+            from steelyard.decide import score
+            from steelyard.stats.intervals import median_interval
+
+            scored = reports.score_document(score(counted, baseline))
+        for metric in headline if counted else ():
             values = [run.metrics[metric].value for run in counted if metric in run.metrics]
             known = [value for value in values if value is not None]
             if known:
@@ -85,6 +96,6 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
             "runs": len(mine),
             "counted": len(counted),
             "metrics": metrics,
-            "score": reports.score_document(score(counted, baseline)) if counted else None,
+            "score": scored,
         }
     return found
