@@ -32,6 +32,8 @@ pub use error::ProbeError;
 pub use recorder::{Recorder, RecorderSettings};
 pub use session::{Session, SessionEnd, record};
 pub use source::{Availability, Definition, Source, Tick, Unavailable, definitions, survey};
+#[doc(hidden)]
+pub use sources::parse_anything;
 pub use stream::recover;
 pub use table::{Column, Table, Type};
 pub use tree::Tree;

@@ -67,7 +67,8 @@ impl Source for SchedulerSource {
     }
 }
 
-fn loads(text: &[u8]) -> [Option<f64>; 3] {
+/// The three averages of /proc/loadavg.
+pub fn loads(text: &[u8]) -> [Option<f64>; 3] {
     let mut words = words(crate::scan::trim(text));
     [(); 3].map(|()| words.next().and_then(decimal))
 }

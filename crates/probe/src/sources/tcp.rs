@@ -198,12 +198,14 @@ impl Heads {
     }
 }
 
-pub fn parse(
-    text: &[u8],
-    wanted: &[(&[u8], &[u8])],
-    heads: &mut Heads,
-    values: &mut [Option<u64>],
-) {
+/// The values that are wanted of /proc/net/snmp.
+pub fn parse_snmp(text: &[u8], heads: &mut Heads) -> [Option<u64>; SNMP.len()] {
+    let mut values = [None; SNMP.len()];
+    parse(text, &SNMP, heads, &mut values);
+    values
+}
+
+fn parse(text: &[u8], wanted: &[(&[u8], &[u8])], heads: &mut Heads, values: &mut [Option<u64>]) {
     let mut lines = lines(text);
     let mut number = 0;
     while let (Some(head), Some(line)) = (lines.next(), lines.next()) {
@@ -237,8 +239,7 @@ mod tests {
     fn values_are_found_by_the_names_above_them() {
         let mut heads = Heads::default();
         for _ in 0..2 {
-            let mut values = [None; SNMP.len()];
-            parse(SNMP_TEXT, &SNMP, &mut heads, &mut values);
+            let values = parse_snmp(SNMP_TEXT, &mut heads);
             let found: Vec<_> = values
                 .iter()
                 .zip(SNMP)

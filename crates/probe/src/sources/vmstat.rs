@@ -41,7 +41,8 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
     }))
 }
 
-fn keys(text: &[u8]) -> Vec<String> {
+/// The keys that have a number, each once.
+pub fn keys(text: &[u8]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for line in lines(text) {
         let Some((key, mut words)) = key_value(line) else {
