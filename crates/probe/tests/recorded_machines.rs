@@ -29,7 +29,7 @@ fn record(archive: &Path) -> Telemetry {
         .arg("-C")
         .arg(scratch.path())
         .args(["*/proc/stat", "*/proc/meminfo", "*/proc/mounts"])
-        .args(["*/node[0-9]*/meminfo", "*/numastat", "*/scaling_cur_freq"])
+        .args(["*/node[0-9]*/meminfo", "*/numastat", "*/cpufreq"])
         .stderr(Stdio::null())
         .status()
         .expect("tar runs");
