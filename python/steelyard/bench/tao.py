@@ -282,11 +282,11 @@ class TaoBench(Benchmark):
                 seed=self.settings.count("seed") + instance.number - 1,
                 fill=self._foreign,
             )
-        self._warmup = wait_until_settled(
-            self.session,
-            self._loads(),
-            [] if self._foreign else [self._stats_path(instance) for instance in self._instances],
-        )
+        self._warmup = wait_until_settled(self.session, self._loads(), self._stats())
+
+    def _stats(self) -> list[Path]:
+        """Return the files in which the servers tell their counters."""
+        return [] if self._foreign else [self._stats_path(instance) for instance in self._instances]
 
     def _loads(self) -> "list[LoadWatch]":
         return [instance.load for instance in self._instances if instance.load is not None]
@@ -298,7 +298,7 @@ class TaoBench(Benchmark):
         """Measure; return when the phase ended."""
         from steelyard.bench.tao_load import measure
 
-        self._span = measure(self.session, self._loads(), self.settings.number("measure"))
+        self._span = measure(self.session, self._loads(), self._stats(), self.settings.number("measure"))
         return self._span[1]
 
     def drain(self) -> None:

@@ -169,21 +169,26 @@ def tell(session: "Session", loads: Sequence[LoadWatch], hit_ratio: float | None
     session.progress.status(figures)
 
 
-def measure(session: "Session", loads: Sequence[LoadWatch], duration_s: float) -> tuple[int, int]:
+def measure(
+    session: "Session", loads: Sequence[LoadWatch], stats: Sequence[Path], duration_s: float
+) -> tuple[int, int]:
     """Have all loads measure; return the interval in which every one of them did."""
+    hits = _Ratios([StatsTail(path) for path in stats])
     for load in loads:
         load.process.write("measure\n")
-    _wait_for_phase(session, loads, "measure", LATE_S)
+    _wait_for_phase(session, loads, hits, "measure", LATE_S)
     begin_ns = max(load.phases["measure"] for load in loads)
     session.begin_phase("measure", begin_ns)
-    _wait_for_phase(session, loads, "drain", duration_s + LATE_S)
+    _wait_for_phase(session, loads, hits, "drain", duration_s + LATE_S)
     end_ns = min(load.phases["drain"] for load in loads)
     if end_ns <= begin_ns:
         raise WorkloadFailedError("the load processes did not measure at the same time")
     return begin_ns, end_ns
 
 
-def _wait_for_phase(session: "Session", loads: Sequence[LoadWatch], name: str, timeout_s: float) -> None:
+def _wait_for_phase(
+    session: "Session", loads: Sequence[LoadWatch], hits: _Ratios, name: str, timeout_s: float
+) -> None:
     begin_ns = session.clock.monotonic_ns()
     told_s = 0.0
     # A load ends by itself soon after its measure phase.
@@ -204,4 +209,5 @@ def _wait_for_phase(session: "Session", loads: Sequence[LoadWatch], name: str, t
             raise WorkloadFailedError(f"phase {name} did not begin within {timeout_s:g} s")
         if elapsed_s - told_s >= 1.0:
             told_s = elapsed_s
-            tell(session, loads, None, elapsed_s)
+            hits.read()
+            tell(session, loads, hits.ratios[-1] if hits.ratios else None, elapsed_s)

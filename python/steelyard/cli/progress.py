@@ -51,7 +51,8 @@ class LiveProgress:
         from rich.status import Status
 
         self._console = Console(file=stream)
-        self._status = Status("starting", console=self._console)
+        # Twice a second: drawing takes CPU time from the load.
+        self._status = Status("starting", console=self._console, refresh_per_second=2)
         self._phase = ""
         self._began_s = 0.0
 

@@ -23,6 +23,7 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
         _reference(baseline)
     with shown() as progress:
         attempts = execute(request, progress=progress)
+        progress.phase("report")
         reference = _reference(baseline) if any(attempt.error is None for attempt in attempts) else None
         views = [
             reports.bare_view(attempt.directory, attempt.run)
