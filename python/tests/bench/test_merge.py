@@ -1,99 +1,122 @@
-"""Several loads as one: percentiles against those of all values together, and sums against sums."""
-
-from __future__ import annotations
+"""Several loads as one, and counters between readings, against plain arithmetic."""
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard import records
 from steelyard._base import schemas_dir
-from steelyard.bench.merge import merged, quantile, summary
-from steelyard.records import LatencySummary, LoadResult, QuantileValue
-
-values = st.lists(st.integers(min_value=1, max_value=10**6), min_size=1, max_size=60)
-EVERY = [index / 100 for index in range(101)]
-FEW = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0]
+from steelyard.bench import counters
+from steelyard.bench.merge import merged, summary
+from steelyard.records import CacheStats, LatencySummary, LoadResult, QuantileValue, read
 
 
-def of(sample: list[int], quantiles: list[float]) -> LatencySummary:
-    """What a generator tells of ``sample``: at each quantile the least value that covers it."""
-    ordered = sorted(sample)
+def at(ordered, quantile):
+    """The least value that covers ``quantile`` of all, as an HDR histogram tells it."""
+    return ordered[max(math.ceil(quantile * len(ordered) - 1e-9), 1) - 1]
 
-    def at(wanted: float) -> int:
-        return ordered[max(math.ceil(wanted * len(ordered) - 1e-9), 1) - 1]
 
-    array = np.array(sample, dtype=np.float64)
+def exact(values):
+    """The summary of a list, with every step of its distribution in the curve."""
+    ordered = sorted(values)
+    count = len(ordered)
+    mean = sum(ordered) / count
     return LatencySummary(
-        count=len(sample),
+        count=count,
         min_ns=ordered[0],
         max_ns=ordered[-1],
-        mean_ns=float(array.mean()),
-        stdev_ns=float(array.std()),
-        p50_ns=at(0.5),
-        p90_ns=at(0.9),
-        p95_ns=at(0.95),
-        p99_ns=at(0.99),
-        p999_ns=at(0.999),
-        p9999_ns=at(0.9999),
-        curve=[QuantileValue(quantile=q, value_ns=at(q)) for q in quantiles],
+        mean_ns=mean,
+        stdev_ns=(sum((value - mean) ** 2 for value in ordered) / count) ** 0.5,
+        p50_ns=at(ordered, 0.5),
+        p90_ns=at(ordered, 0.9),
+        p95_ns=at(ordered, 0.95),
+        p99_ns=at(ordered, 0.99),
+        p999_ns=at(ordered, 0.999),
+        p9999_ns=at(ordered, 0.9999),
+        curve=[
+            QuantileValue(quantile=(index + 1) / count, value_ns=value) for index, value in enumerate(ordered)
+        ],
     )
 
 
-@given(st.lists(values, min_size=1, max_size=4))
-def test_merged_percentiles_are_never_below_those_of_all_values(samples: list[list[int]]) -> None:
-    together = sorted(value for sample in samples for value in sample)
-    for points in (FEW, EVERY):
-        parts = [of(sample, points) for sample in samples]
-        for wanted in (0.5, 0.9, 0.99, 1.0):
-            found = quantile(parts, wanted)
-            true = together[max(math.ceil(wanted * len(together) - 1e-9), 1) - 1]
-            assert found is not None
-            assert true <= found <= together[-1]
+latencies = st.lists(st.integers(min_value=1, max_value=10**9), min_size=1, max_size=60)
 
 
-@given(values, st.integers(min_value=2, max_value=4))
-def test_equal_parts_have_the_percentiles_of_each(sample: list[int], parts: int) -> None:
-    one = of(sample, FEW)
-    whole = summary([one] * parts)
-    assert whole.count == parts * one.count
-    assert (whole.p50_ns, whole.p90_ns, whole.p99_ns) == (one.p50_ns, one.p90_ns, one.p99_ns)
-    assert whole.mean_ns == pytest.approx(one.mean_ns)
-    assert whole.stdev_ns == pytest.approx(one.stdev_ns)
+@given(st.lists(latencies, min_size=2, max_size=4))
+def test_percentiles_of_parts_are_those_of_the_whole(parts):
+    found = summary([exact(part) for part in parts])
+    whole = exact([value for part in parts for value in part])
+    for name in ("count", "min_ns", "max_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "p9999_ns"):
+        assert getattr(found, name) == getattr(whole, name), name
+    assert found.mean_ns == pytest.approx(whole.mean_ns)
+    assert found.stdev_ns == pytest.approx(whole.stdev_ns, rel=1e-6, abs=1e-3)
+    values = [point.value_ns for point in found.curve]
+    assert values == sorted(values)
 
 
-@given(st.lists(values, min_size=2, max_size=4))
-def test_moments_and_extremes_are_those_of_all_values(samples: list[list[int]]) -> None:
-    whole = summary([of(sample, FEW) for sample in samples])
-    together = np.array([value for sample in samples for value in sample], dtype=np.float64)
-    assert whole.count == len(together)
-    assert whole.mean_ns == pytest.approx(float(together.mean()))
-    assert whole.stdev_ns == pytest.approx(float(together.std()), rel=1e-6, abs=1e-3)
-    assert (whole.min_ns, whole.max_ns) == (int(together.min()), int(together.max()))
-    levels = [point.value_ns for point in whole.curve]
-    assert levels == sorted(levels)
+def test_a_part_without_answers_changes_nothing():
+    empty = exact([1]).model_copy(update={"count": 0, "curve": [], "p50_ns": None})
+    one = exact([5, 6, 7])
+    assert summary([empty, one]) == one
+    assert summary([empty, empty]).count == 0
 
 
-def test_an_empty_part_changes_nothing() -> None:
-    empty = LatencySummary(count=0, curve=[])
-    full = of([1, 2, 3], FEW)
-    assert summary([empty, full]) == full
-    assert summary([empty, empty]) == empty
+def test_counts_add_up():
+    one = read(LoadResult, schemas_dir() / "golden" / "load_result.json")
+    two = merged([one, one])
+    assert two.requests.completed == 2 * one.requests.completed
+    assert two.throughput_per_s == 2 * one.throughput_per_s
+    assert two.latency.response.count == 2 * one.latency.response.count
+    assert two.latency.response.p50_ns is not None
+    assert two.cpu.requests_per_cpu_s == pytest.approx(
+        one.requests.completed / (one.cpu.user_s + one.cpu.system_s)
+    )
+    assert [thread.index for thread in two.threads] == list(range(2 * len(one.threads)))
+    measured = [row for row in one.series if row.phase == "measure"]
+    assert sum(row.completed for row in two.series if row.phase == "measure") == 2 * sum(
+        row.completed for row in measured
+    )
 
 
-def test_two_equal_loads_are_twice_one() -> None:
-    one = records.read(LoadResult, schemas_dir() / "golden" / "load_result.json")
-    whole = merged([one, one])
-    assert whole.throughput_per_s == 2 * one.throughput_per_s
-    assert whole.requests.completed == 2 * one.requests.completed
-    assert whole.sent_bytes == 2 * one.sent_bytes
-    assert whole.settings.connections == 2 * one.settings.connections
-    assert whole.achieved_ratio == pytest.approx(one.achieved_ratio)
-    assert len(whole.threads) == 2 * len(one.threads)
-    assert [thread.index for thread in whole.threads] == list(range(len(whole.threads)))
-    assert records.parse(LoadResult, whole.model_dump_json(), where="here") == whole
-    measured = [row.completed for row in whole.series if row.phase == "measure"]
-    assert measured == [2 * row.completed for row in one.series if row.phase == "measure"]
+@pytest.fixture
+def stats():
+    golden = read(CacheStats, schemas_dir() / "golden" / "cache_stats.json")
+    return [
+        golden.model_copy(update={"monotonic_ns": moment, "requests": requests})
+        for moment, requests in ((1000, 0), (2000, 100), (4000, 500))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "gained"),
+    [
+        (1000, 4000, 500),
+        (1500, 2000, 50),
+        (1500, 3000, 250),
+        (2000, 2000, 0),
+        (999, 2000, None),
+        (1000, 4001, None),
+    ],
+)
+def test_gains_are_interpolated_and_never_extrapolated(stats, begin, end, gained):
+    assert counters.gain(stats, "requests", begin, end) == gained
+
+
+def test_a_server_without_readings_leaves_the_total_unknown(stats):
+    assert counters.total_gain([stats, stats], "requests", 1000, 4000) == 1000
+    assert counters.total_gain([stats, []], "requests", 1000, 4000) is None
+    assert counters.total_gain([], "requests", 1000, 4000) is None
+
+
+def test_a_growing_file_is_followed_line_by_line(tmp_path, stats):
+    path = tmp_path / "cache-stats.jsonl"
+    tail = counters.StatsTail(path)
+    assert tail.read() == []
+    lines = [one.model_dump_json() + "\n" for one in stats]
+    path.write_text(lines[0] + lines[1][:40])
+    assert tail.read() == stats[:1]
+    with path.open("a") as file:
+        file.write(lines[1][40:] + lines[2])
+    assert tail.read() == stats[1:]
+    assert tail.read() == []
