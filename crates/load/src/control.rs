@@ -11,6 +11,9 @@ use crate::latency::Latencies;
 /// How far ahead of its time a phase change is published.
 pub const NOTICE_NS: u64 = 50_000_000;
 
+/// A generator thread that notices a due request later than this did not get its CPU in time.
+pub const LATE_NS: u64 = 1_000_000;
+
 /// Times of the phases on the monotonic clock, and the wish to stop.
 #[derive(Debug)]
 pub struct Control {
@@ -226,6 +229,8 @@ pub struct Measured {
     pub outstanding: u64,
     /// Never sent.
     pub unsent: u64,
+    /// Open loop: noticed more than `LATE_NS` after they were due.
+    pub noticed_late: u64,
     /// Reads.
     pub gets: OperationCounts,
     /// Stores.
@@ -248,6 +253,7 @@ impl Measured {
         }
         self.outstanding += other.outstanding;
         self.unsent += other.unsent;
+        self.noticed_late += other.noticed_late;
         for (to, from) in [(&mut self.gets, &other.gets), (&mut self.sets, &other.sets)] {
             to.completed += from.completed;
             to.hits += from.hits;

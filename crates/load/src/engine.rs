@@ -21,7 +21,7 @@ use steelyard_record::monotonic_ns;
 use crate::LoadError;
 use crate::codec::{Codec, Outcome};
 use crate::connection::{Connection, Link, Pending};
-use crate::control::{Control, Interval, Measured, thread_cpu_ns};
+use crate::control::{Control, Interval, LATE_NS, Measured, thread_cpu_ns};
 use crate::io::{Event, Transport, Wait, connect_blocking, connect_start};
 use crate::pace::Pacer;
 use crate::random::{Purpose, Random};
@@ -422,6 +422,8 @@ impl<C: Codec> State<C> {
             let request = self.task.workload.next(&mut open.random);
             let measured = intended_ns >= begin_ns;
             self.measured.intended += u64::from(measured);
+            let late = measured && now_ns - intended_ns > LATE_NS;
+            self.measured.noticed_late += u64::from(late);
             if self.outstanding + open.queue.len() >= self.task.max_outstanding {
                 self.measured.unsent += u64::from(measured);
             } else {

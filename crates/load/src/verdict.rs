@@ -10,6 +10,8 @@ pub const ERROR_RATIO_MAX: f64 = 0.001;
 pub const ACHIEVED_RATIO_MIN: f64 = 0.99;
 /// Share of its CPU above which a generator thread measures itself.
 pub const BUSY_RATIO_MAX: f64 = 0.9;
+/// Share of requests that the generator may notice late.
+pub const LATE_RATIO_MAX: f64 = 0.001;
 /// Answers that must lie beyond a percentile for it to be quoted.
 pub const SAMPLES_BEYOND: u64 = 10;
 
@@ -117,6 +119,22 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             claim,
             achieved,
             ACHIEVED_RATIO_MIN,
+        ));
+    }
+
+    if open {
+        let ratio = measured.noticed_late as f64 / measured.intended.max(1) as f64;
+        let claim = format!(
+            "{} requests were noticed more than 1 ms after they were due: the generator lacked CPU time.",
+            measured.noticed_late
+        );
+        checks.push(check(
+            "generator-late",
+            Level::Suspect,
+            ratio > LATE_RATIO_MAX,
+            claim,
+            ratio,
+            LATE_RATIO_MAX,
         ));
     }
 
@@ -238,6 +256,14 @@ mod tests {
             ..good()
         };
         assert_eq!(failing(&measured, None, 0.5, false), []);
+        let measured = Measured {
+            noticed_late: 200,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, Some(1.0), 0.5, false),
+            one("generator-late", Level::Suspect)
+        );
         let measured = Measured {
             unsent: 1,
             ..good()
