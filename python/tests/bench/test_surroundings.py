@@ -25,14 +25,14 @@ def test_the_smallest_memory_limit_above_counts_in_version_1(tmp_path):
             "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{(1 << 63) - 4096}\n",
             "sys/fs/cgroup/memory/box/memory.limit_in_bytes": f"{1 << 30}\n",
             "sys/fs/cgroup/memory/box/job/memory.limit_in_bytes": f"{2 << 30}\n",
-            "sys/fs/cgroup/memory/box/job/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+            "sys/fs/cgroup/memory/box/job/memory.oom_control": "under_oom 0\noom_kill 3\n",
         },
     )
     limit = MemoryLimit.of_this_process(root)
     assert (limit.limit_bytes, limit.text) == (1 << 30, "1024 MiB")
     assert limit.kills_since_start() == 0
     control = root / "sys/fs/cgroup/memory/box/job/memory.oom_control"
-    control.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 5\n")
+    control.write_text("under_oom 0\noom_kill 5\n")
     assert limit.kills_since_start() == 2
 
 
