@@ -151,8 +151,10 @@ def _table(console: "Console", title: str, columns: Sequence[str], rows: Sequenc
     from rich.text import Text
 
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, header_style="dim")
+    for index, column in enumerate(columns):
+        # Names are there to be copied: they are never cut.
+        width = max([len(row[0]) for row in rows], default=0) if index == 0 else None
+        table.add_column(column, header_style="dim", min_width=width, overflow="fold")
     for row in rows:
         # As text: names from outside are never read as markup.
         table.add_row(*(Text(cell) for cell in row))
