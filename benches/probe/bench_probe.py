@@ -39,7 +39,7 @@ def cost(command: list[str]) -> tuple[float, int]:
 
 
 def collectl_ticks(directory: Path) -> int:
-    """Return how many ticks collectl wrote, so that a run that recorded nothing is not taken for a fast one."""
+    """Return how many ticks collectl wrote: a run that recorded nothing must not look like a fast one."""
     (raw,) = directory.glob("*.raw.gz")
     with gzip.open(raw, "rb") as file:
         return sum(line.startswith(b">>>") for line in file)
