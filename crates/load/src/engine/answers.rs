@@ -1,0 +1,213 @@
+//! What comes back on the connections: answers, openings, ends; and how an ended connection is opened again.
+//!
+//! Every answer is counted once, by the intended time of its request; what was in flight on a connection that
+//! ended is lost and counted as an error.
+
+use steelyard_record::monotonic_ns;
+
+use super::{Loop, State};
+use crate::codec::{Codec, Outcome};
+use crate::connection::Link;
+use crate::io::{Event, Transport, connect_start};
+use crate::workload::Operation;
+
+impl<C: Codec> State<C> {
+    pub(super) fn handle(&mut self, slot: usize, event: Event<'_>) {
+        match event {
+            Event::Received { bytes, at_ns } => self.received(slot, bytes, at_ns),
+            Event::Sent => {
+                if !self.connections[slot].out.is_empty() {
+                    self.list_dirty(slot);
+                }
+            }
+            Event::Opened => {
+                let connection = &mut self.connections[slot];
+                if connection.link == Link::Opening {
+                    connection.codec.open(&mut connection.out);
+                    self.list_dirty(slot);
+                    self.come_up(slot);
+                }
+            }
+            Event::Closed(kind) => self.break_link(slot, kind),
+        }
+    }
+
+    /// Puts a connection to use once its protocol allows it.
+    pub(super) fn come_up(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if connection.link == Link::Opening && connection.codec.ready() {
+            connection.link = Link::Up;
+            if matches!(self.kind, Loop::Open(_)) {
+                self.offer(slot);
+            }
+        }
+    }
+
+    pub(super) fn break_link(&mut self, slot: usize, kind: &'static str) {
+        let connection = &mut self.connections[slot];
+        if matches!(connection.link, Link::Opening | Link::Up) {
+            connection.link = Link::Broken(kind);
+            self.broken.push(slot);
+        }
+    }
+
+    pub(super) fn received(&mut self, slot: usize, bytes: &[u8], at_ns: u64) {
+        if !matches!(self.connections[slot].link, Link::Up | Link::Opening) {
+            return;
+        }
+        while at_ns >= self.interval_end_ns {
+            self.cut_interval(self.interval_end_ns);
+        }
+        let connection = &mut self.connections[slot];
+        self.interval.counts.received_bytes += bytes.len() as u64;
+        let mut answers = std::mem::take(&mut self.answers);
+        let decoded = connection
+            .codec
+            .decode(bytes, &mut connection.out, &mut answers);
+        let mut broken = decoded.err().map(|error| error.kind);
+        for outcome in answers.drain(..) {
+            if let Err(kind) = self.answered(slot, outcome, at_ns) {
+                broken = Some(kind);
+                break;
+            }
+        }
+        answers.clear();
+        self.answers = answers;
+        match broken {
+            Some(kind) => self.break_link(slot, kind),
+            None if self.connections[slot].link == Link::Opening => self.come_up(slot),
+            None => {}
+        }
+        if !self.connections[slot].out.is_empty() {
+            self.list_dirty(slot);
+        }
+    }
+
+    #[inline]
+    pub(super) fn answered(
+        &mut self,
+        slot: usize,
+        outcome: Outcome,
+        at_ns: u64,
+    ) -> Result<(), &'static str> {
+        let connection = &mut self.connections[slot];
+        let Some(pending) = connection.pending.front().copied() else {
+            return Err("unsolicited-answer");
+        };
+        if pending.sent_ns == 0 {
+            return Err("unsolicited-answer");
+        }
+        if outcome
+            .operation()
+            .is_some_and(|operation| operation != pending.operation)
+        {
+            return Err("mismatched-answer");
+        }
+        connection.pending.pop_front();
+        connection.works();
+        self.outstanding -= 1;
+        self.last_answer_ns = at_ns;
+        let measured = self.is_measured(pending.intended_ns);
+        if let Outcome::Refused(kind) = outcome {
+            self.failed(kind, measured);
+        } else {
+            let (hit, miss) = (
+                u64::from(outcome == Outcome::Hit),
+                u64::from(outcome == Outcome::Miss),
+            );
+            let counts = &mut self.interval.counts;
+            counts.completed += 1;
+            counts.hits += hit;
+            counts.misses += miss;
+            let response_ns = at_ns.saturating_sub(pending.intended_ns);
+            let service_ns = at_ns.saturating_sub(pending.sent_ns);
+            let latencies = self.interval.latencies_of(pending.intended_ns, measured);
+            latencies.answered(response_ns, service_ns);
+            if measured {
+                self.measured.completed += 1;
+                let operation = match pending.operation {
+                    Operation::Get => &mut self.measured.gets,
+                    Operation::Set => &mut self.measured.sets,
+                };
+                operation.completed += 1;
+                operation.hits += hit;
+                operation.misses += miss;
+            }
+        }
+        if matches!(self.kind, Loop::Open(_)) {
+            self.offer(slot)
+        } else {
+            self.due_on(slot, at_ns)
+        }
+        Ok(())
+    }
+
+    pub(super) fn failed(&mut self, kind: &'static str, measured: bool) {
+        self.interval.counts.errors += 1;
+        if measured || matches!(self.kind, Loop::Prefill { .. }) {
+            self.measured.errors += u64::from(measured);
+            *self.measured.errors_by_kind.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Closes broken connections; what was in flight on them is lost and counted.
+    pub(super) fn clear_broken(&mut self, transport: &mut impl Transport) {
+        let now_ns = monotonic_ns();
+        for slot in std::mem::take(&mut self.broken) {
+            let Link::Broken(kind) = self.connections[slot].link else {
+                continue;
+            };
+            transport.close(slot);
+            self.measured.connections_lost += 1;
+            self.down += 1;
+            let lost = std::mem::take(&mut self.connections[slot].pending);
+            self.connections[slot].go_down((self.make)(), now_ns);
+            for pending in lost {
+                self.outstanding -= 1;
+                let measured = self.is_measured(pending.intended_ns);
+                self.failed(kind, measured);
+                if !matches!(self.kind, Loop::Open(_)) {
+                    self.due_on(slot, now_ns);
+                }
+            }
+        }
+    }
+
+    pub(super) fn next_retry(&self) -> Option<u64> {
+        if self.down == 0 {
+            return None;
+        }
+        self.connections
+            .iter()
+            .filter_map(|c| {
+                if let Link::Down(at_ns) = c.link {
+                    Some(at_ns)
+                } else {
+                    None
+                }
+            })
+            .min()
+    }
+
+    pub(super) fn reconnect(&mut self, now_ns: u64, transport: &mut impl Transport) {
+        for slot in 0..self.connections.len() {
+            if !matches!(self.connections[slot].link, Link::Down(at_ns) if at_ns <= now_ns) {
+                continue;
+            }
+            let opened =
+                connect_start(self.task.target).and_then(|socket| transport.open(slot, socket));
+            match opened {
+                Ok(()) => {
+                    self.connections[slot].link = Link::Opening;
+                    self.down -= 1;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, slot, "connecting again failed");
+                    self.measured.connects_failed += 1;
+                    transport.close(slot);
+                    self.connections[slot].go_down((self.make)(), now_ns);
+                }
+            }
+        }
+    }
+}
