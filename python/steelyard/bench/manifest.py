@@ -16,7 +16,6 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from steelyard._base import WorkloadFailedError
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import boot_id, start_ticks
 from steelyard.records import (
@@ -97,16 +96,8 @@ class Manifest:
         return cls(directory, run, clock)
 
     def save(self) -> None:
-        """Write the manifest; on a full disk, once more in the room that was set aside."""
-        path = self.directory / MANIFEST
-        try:
-            write_record(self.run, path)
-        except WorkloadFailedError:
-            ballast = self.directory / _BALLAST
-            if not ballast.exists():
-                raise
-            ballast.unlink(missing_ok=True)
-            write_record(self.run, path)
+        """Write the manifest. Raises WorkloadFailedError when it cannot be written."""
+        write_record(self.run, self.directory / MANIFEST)
 
     def change(self, **fields: object) -> None:
         """Replace fields of the record and write it."""
@@ -163,6 +154,10 @@ class Manifest:
         self.change(status=RunStatus.COMPLETE, metrics=dict(metrics), verdict=verdict)
 
     def fail(self, reason: str) -> None:
-        """Mark the run incomplete. The phase it was cut off in keeps its open end."""
+        """Mark the run incomplete. The phase it was cut off in keeps its open end.
+
+        To be called when no process of the run is left: one that still wrote to a full disk would take the
+        room that is given free here.
+        """
         (self.directory / _BALLAST).unlink(missing_ok=True)
         self.change(status=RunStatus.INCOMPLETE, status_reason=reason, metrics={}, verdict=None)

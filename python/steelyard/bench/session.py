@@ -216,7 +216,9 @@ class Session:
         """Write down that a process has ended, and return the error that says how."""
         # The supervisor has ended, so the last words in its pipe are complete.
         ending = watched.process.stop(0.0)
-        self._note_end(watched, ending)
+        # On a full disk the manifest cannot be written now; it will be, when the run has failed for good.
+        with contextlib.suppress(SteelyardError):
+            self._note_end(watched, ending)
         said = watched.process.last_line()
         reason = f"{watched.process.name} {ending}{self._in_phase()}"
         if ending.signal is not None and self._memory_limit.kills_since_start():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -261,3 +262,11 @@ def test_the_example_of_the_guide_works():
     assert isinstance(made, type)
     assert issubclass(made, hook.Hook)
     assert made.parameters[0].parse("2") == 2
+
+
+def test_the_requests_that_the_guide_shows_are_understood():
+    shown = re.findall(r"--hook (?:'([^']+)'|([^\s`]+))", GUIDE.read_text())
+    requests = [quoted or plain for quoted, plain in shown if "drop-caches" not in (quoted or plain)]
+    assert len(requests) >= 3
+    for request in requests:
+        hook.create([request])
