@@ -71,7 +71,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=HERE.parent / "target" / "bench.json")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a bar is missed")
     arguments = parser.parse_args()
-    console, rows, failed = Console(), [], []
+    # A file or a pipe has no width of its own; a table squeezed into 80 columns cannot be read.
+    console = Console() if sys.stdout.isatty() else Console(width=150)
+    rows: list[dict[str, object]] = []
+    failed: list[str] = []
     for driver in drivers(arguments.only):
         name = str(driver.relative_to(HERE))
         Console(stderr=True).print(f"[dim]{name}[/]")
