@@ -18,6 +18,8 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from steelyard._base import SteelyardError
+from steelyard.bench import runs
+from steelyard.decide import find_baseline, score
 from steelyard.report import html
 
 WIDTH, SCALE = 1120, 1.2
@@ -63,7 +65,8 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            data = html.gather(options.run)
+            found = score([runs.load(options.run)], find_baseline(None))
+            data = html.gather(options.run, score=found)
             page = html.write_data(data, Path(folder))
             data.close()
         except SteelyardError as error:

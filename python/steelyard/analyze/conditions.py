@@ -118,6 +118,8 @@ class Conditions:
     generator: GeneratorUse | None = None
     missing: dict[str, str] = field(default_factory=dict)
     """Source -> why it gave nothing."""
+    foreign_load: bool = False
+    """Whether the run's verdict objects to work of others on the run's CPUs."""
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:
@@ -166,6 +168,9 @@ def observe(
         cache=cache,
         generator=generator,
         missing=dict(reader.missing),
+        foreign_load=any(check.id == "foreign-load" for check in run.verdict.reasons)
+        if run.verdict
+        else False,
     )
 
 

@@ -113,6 +113,9 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
     use = conditions.server_cpus.use
     if use is None or use.busy_ratio < CPU_SATURATED_RATIO or conditions.shared_cpus:
         return None
+    if conditions.foreign_load:
+        # Others' work is in the figure too, and the verdict says so; what bounds the server is then unknown.
+        return None
     return Finding(
         "server-cpus-saturated",
         f"The server's CPUs are busy {_percent(use.busy_ratio)} of the time: they bound the throughput.",
@@ -191,23 +194,23 @@ def _generator(conditions: Conditions) -> Finding | None:
 
 @rule("closed-loop-queue", "Is the latency only the queue that a closed loop builds?")
 def _closed_loop(conditions: Conditions) -> Finding | None:
-    """Little's law: requests in flight = throughput x time in the system (J. D. C. Little, 1961)."""
+    """Little's law: requests in flight = throughput x mean time in the system (J. D. C. Little, 1961)."""
     generator = conditions.generator
-    if generator is None or generator.loop != "closed" or not generator.response_p50_ns.value:
+    if generator is None or generator.loop != "closed" or not generator.response_mean_ns.value:
         return None
-    flying, median = generator.connections * generator.depth, generator.response_p50_ns.value
+    flying, mean = generator.connections * generator.depth, generator.response_mean_ns.value
     if generator.throughput_per_s <= 0 or flying < 2:
         return None
     expected = flying * 1e9 / generator.throughput_per_s
-    if abs(median / expected - 1) > LITTLE_TOLERANCE_RATIO:
+    if abs(mean / expected - 1) > LITTLE_TOLERANCE_RATIO:
         return None
     return Finding(
         "closed-loop-queue",
         f"With {flying} requests always in flight, a request takes {_time(expected)} at this throughput"
-        f" whatever the server does: the latency (median {_time(median)}) is the queue.",
+        f" whatever the server does: the latency (mean {_time(mean)}) is the queue.",
         (
             Evidence("requests in flight", float(flying), "1"),
-            Evidence("in flight / throughput", expected, "ns", median),
+            Evidence("in flight / throughput", expected, "ns", mean),
         ),
         "For the latency at a load below the peak, offer a rate: --set rate=...",
         0.5,

@@ -5,7 +5,7 @@ machine's own telemetry.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from steelyard.analyze.values import Quantity
 from steelyard.records import CacheStats, LoadResult
@@ -45,6 +45,7 @@ class GeneratorUse:
     loop: str
     depth: int
     connections: int
+    response_mean_ns: Quantity = field(default_factory=lambda: Quantity(None, "ns", "no answers"))
 
 
 def observe_cache(lines: Sequence[CacheStats], begin_ns: int, end_ns: int) -> CacheUse | None:
@@ -135,4 +136,5 @@ def observe_generator(load: LoadResult | None) -> GeneratorUse | None:
         loop=load.settings.loop,
         depth=load.settings.depth,
         connections=load.settings.connections,
+        response_mean_ns=Quantity.of(load.latency.response.mean_ns, "ns", "no answers"),
     )

@@ -63,23 +63,22 @@ def headline(run: Run) -> tuple[str, ...]:
 
 def view(directory: Path, run: Run, baseline: "Baseline | None", *, output: Path | None = None) -> RunView:
     """Score a run and write its report, into ``output`` or its own directory."""
-    from steelyard.decide import Score, score
+    from steelyard.decide import score
     from steelyard.report import html, table
     from steelyard.report.model import gather
 
     found = score([run], baseline) if run.status is RunStatus.COMPLETE else None
-    scored = found if isinstance(found, Score) else None
     try:
-        data = gather(directory, score=scored, headline=headline(run))
+        data = gather(directory, score=found, headline=headline(run))
         try:
             path = html.write_data(data, output)
             summary = table.run_summary(
-                run, score=scored, findings=data.findings, report_path=path, headline=headline(run)
+                run, score=found, findings=data.findings, report_path=path, headline=headline(run)
             )
         finally:
             data.close()
     except SteelyardError as error:
-        summary = table.run_summary(run, score=scored, headline=headline(run))
+        summary = table.run_summary(run, score=found, headline=headline(run))
         return RunView(directory, run, found, summary, None, error)
     return RunView(directory, run, found, summary, path)
 

@@ -68,7 +68,7 @@ TROUBLED: dict[str, Conditions] = {
     "kernel-heavy": replace(CALM, server_cpus=cpus("server", (0,), user=0.3, system=0.3, softirq=0.2)),
     "generator-busy": replace(CALM, generator=replace(GENERATOR, busy_max_ratio=q(0.97))),
     "closed-loop-queue": replace(
-        CALM, generator=replace(GENERATOR, loop="closed", connections=20, response_p50_ns=q(190_000.0))
+        CALM, generator=replace(GENERATOR, loop="closed", connections=20, response_mean_ns=q(190_000.0, "ns"))
     ),
     "slow-queue": replace(CALM, cache=replace(CACHE, slow_wait_ns=q(300_000.0))),
     "network-near-line-rate": replace(CALM, network=[replace(CARD, line_ratio=q(0.92))]),
@@ -80,6 +80,11 @@ TROUBLED: dict[str, Conditions] = {
     "thermal": replace(CALM, throttles=q(3.0)),
     "long-tail": replace(CALM, generator=replace(GENERATOR, response_p99_ns=q(9_000_000.0))),
 }
+
+
+def test_work_of_others_is_not_called_the_servers() -> None:
+    trouble = replace(TROUBLED["server-cpus-saturated"], foreign_load=True)
+    assert [finding.id for finding in explain(trouble)] == []
 
 
 def test_every_rule_has_a_case_here() -> None:
