@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use crate::random::Random;
-use crate::workload::Operation;
 
 const BACKOFF_FIRST_NS: u64 = 1_000_000;
 const BACKOFF_MAX_NS: u64 = 1_000_000_000;
@@ -15,8 +14,10 @@ pub struct Pending {
     pub intended_ns: u64,
     /// When it was given to the kernel, 0 before that.
     pub sent_ns: u64,
-    /// What it asks.
-    pub operation: Operation,
+    /// Index of what it asks in the workload's operations.
+    pub operation: usize,
+    /// Tells it from the others in flight here.
+    pub ticket: u32,
 }
 
 /// Whether a connection can be used.
@@ -43,6 +44,8 @@ pub struct Connection<C> {
     pub pending: VecDeque<Pending>,
     /// How many of the newest of them are not with the kernel.
     pub unstamped: usize,
+    /// The ticket of the next request.
+    pub next_ticket: u32,
     /// Bytes that are not with the kernel.
     pub out: Vec<u8>,
     /// Whether it is on the list of connections with bytes to send.
@@ -64,6 +67,7 @@ impl<C> Connection<C> {
             link: Link::Opening,
             pending: VecDeque::with_capacity(depth),
             unstamped: 0,
+            next_ticket: 0,
             out: Vec::with_capacity(4096),
             listed: false,
             free: false,

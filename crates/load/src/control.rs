@@ -231,10 +231,8 @@ pub struct Measured {
     pub unsent: u64,
     /// Open loop: noticed more than `LATE_NS` after they were due.
     pub noticed_late: u64,
-    /// Reads.
-    pub gets: OperationCounts,
-    /// Stores.
-    pub sets: OperationCounts,
+    /// One for each of the workload's operations.
+    pub operations: Vec<OperationCounts>,
     /// Connections lost over the whole load.
     pub connections_lost: u64,
     /// Attempts to connect again that failed.
@@ -242,6 +240,14 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Nothing counted yet of a workload of this many operations.
+    pub fn of(operations: usize) -> Self {
+        Self {
+            operations: vec![OperationCounts::default(); operations],
+            ..Self::default()
+        }
+    }
+
     /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         self.intended += other.intended;
@@ -254,7 +260,11 @@ impl Measured {
         self.outstanding += other.outstanding;
         self.unsent += other.unsent;
         self.noticed_late += other.noticed_late;
-        for (to, from) in [(&mut self.gets, &other.gets), (&mut self.sets, &other.sets)] {
+        if self.operations.len() < other.operations.len() {
+            self.operations
+                .resize_with(other.operations.len(), OperationCounts::default);
+        }
+        for (to, from) in self.operations.iter_mut().zip(&other.operations) {
             to.completed += from.completed;
             to.hits += from.hits;
             to.misses += from.misses;

@@ -15,7 +15,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 use steelyard_record::{Clock, LoadResult, monotonic_ns};
 
-use crate::codec::MemcachedText;
+use crate::codec::{Codec, Factory, factory};
 use crate::control::{Control, Counts, Interval, Measured, NOTICE_NS, Phase, thread_cpu_ns};
 use crate::engine::{Engine, Prefill, Report, Task};
 use crate::io::{Epoll, Uring};
@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::random::{Purpose, Random};
 use crate::schedule::Schedule;
 use crate::settings::{IoChoice, Settings};
-use crate::workload::{Operation, Popularity, Workload};
+use crate::workload::{Popularity, SET, Workload};
 use crate::{LoadError, summary};
 
 /// Where the load's outputs go and where its commands come from.
@@ -57,7 +57,7 @@ type HlogWriter<'a> = IntervalLogWriter<'a, 'a, BufWriter<File>, V2DeflateSerial
 pub fn run(settings: &Settings, surroundings: Surroundings<'_>) -> Result<LoadResult, LoadError> {
     settings.check()?;
     let io = choose_io(settings.io)?;
-    let stores = settings.set_ratio > 0.0 || settings.prefill == Some(Operation::Set);
+    let stores = settings.set_ratio > 0.0 || settings.prefill == Some(SET);
     let keys = Keyspace::new(
         settings.keys,
         settings.key_sizes.clone(),
@@ -65,7 +65,11 @@ pub fn run(settings: &Settings, surroundings: Surroundings<'_>) -> Result<LoadRe
         stores,
     )?;
     let popularity = Popularity::parse(&settings.key_distribution, settings.keys)?;
-    let workload = Arc::new(Workload::new(keys, popularity, settings.set_ratio)?);
+    let workload = Arc::new(Workload::of_gets_and_sets(
+        keys,
+        popularity,
+        settings.set_ratio,
+    )?);
 
     // The log's file is opened before any load: a name that cannot be written costs no run.
     let clock = Clock::now();
@@ -76,7 +80,8 @@ pub fn run(settings: &Settings, surroundings: Surroundings<'_>) -> Result<LoadRe
         file = BufWriter::new(File::create(path).map_err(|source| file_error(path, source))?);
         hlog = Some(begin_hlog(&mut file, &mut serializer, path, clock)?);
     }
-    let mut runner = Runner::start(settings, surroundings, io, workload, clock)?;
+    let codecs = factory(settings)?;
+    let mut runner = Runner::start(settings, surroundings, io, &workload, &codecs, clock)?;
     runner.wait_ready()?;
     runner.begin();
     runner.gather(&mut hlog)?;
@@ -85,7 +90,12 @@ pub fn run(settings: &Settings, surroundings: Surroundings<'_>) -> Result<LoadRe
         outcome,
         ..
     } = runner;
-    Ok(summary::result(settings, surroundings.command, outcome))
+    Ok(summary::result(
+        settings,
+        &workload,
+        surroundings.command,
+        outcome,
+    ))
 }
 
 fn file_error(path: &Path, source: std::io::Error) -> LoadError {
@@ -150,7 +160,8 @@ impl<'a> Runner<'a> {
         settings: &'a Settings,
         mut surroundings: Surroundings<'a>,
         io: &'static str,
-        workload: Arc<Workload>,
+        workload: &Arc<Workload>,
+        codecs: &Factory,
         clock: Clock,
     ) -> Result<Self, LoadError> {
         let control = Arc::new(Control::new(settings.interval_ns));
@@ -164,8 +175,8 @@ impl<'a> Runner<'a> {
             let (spare, used) = channel();
             starts.push(start);
             spares.push(spare);
-            let task = task(settings, index, &workload, &control, report.clone(), used);
-            let worker = Worker::new(settings, index, io, started);
+            let task = task(settings, index, workload, &control, report.clone(), used);
+            let worker = Worker::new(settings, index, io, codecs, started);
             thread::Builder::new()
                 .name(format!("load-{index}"))
                 .spawn(move || worker.main(task))
@@ -185,7 +196,7 @@ impl<'a> Runner<'a> {
             begin_ns: 0,
             end_ns: 0,
             interrupted: false,
-            measured: Measured::default(),
+            measured: Measured::of(workload.operations().len()),
             latencies: Latencies::default(),
             threads: vec![Counts::default(); settings.threads as usize],
             controller_cpu_ns: (0, 0),
@@ -446,13 +457,20 @@ struct Worker {
     io: &'static str,
     cpu: Option<usize>,
     pin: fn(&[usize]) -> std::io::Result<()>,
+    codecs: Factory,
     started: Receiver<u64>,
     /// Makes the schedule of an open loop from its start.
     schedule: Option<Box<dyn FnOnce(u64) -> Schedule + Send>>,
 }
 
 impl Worker {
-    fn new(settings: &Settings, index: u32, io: &'static str, started: Receiver<u64>) -> Self {
+    fn new(
+        settings: &Settings,
+        index: u32,
+        io: &'static str,
+        codecs: &Factory,
+        started: Receiver<u64>,
+    ) -> Self {
         let (arrival, threads, seed) = (settings.arrival, settings.threads, settings.seed);
         let schedule = settings.rate_per_s.map(|rate| {
             let random = Random::stream(seed, Purpose::Arrivals, u64::from(index));
@@ -466,6 +484,7 @@ impl Worker {
             io,
             cpu,
             pin: settings.pin,
+            codecs: Arc::clone(codecs),
             started,
             schedule,
         }
@@ -494,22 +513,23 @@ impl Worker {
         // SAFETY: PR_SET_TIMERSLACK changes how precisely this thread is woken, nothing else.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let slots = task.connections.len();
+        let codecs = Arc::clone(&self.codecs);
         let environment = |what: &str, source| LoadError::Environment {
             what: what.to_owned(),
             source,
         };
         if self.io == "uring" {
             let transport = Uring::new(slots).map_err(|source| environment("io_uring", source))?;
-            self.drive(Engine::new(task, MemcachedText::default, transport)?)
+            self.drive(Engine::new(task, codecs, transport)?)
         } else {
             let transport = Epoll::new(slots).map_err(|source| environment("epoll", source))?;
-            self.drive(Engine::new(task, MemcachedText::default, transport)?)
+            self.drive(Engine::new(task, codecs, transport)?)
         }
     }
 
     fn drive<T: crate::io::Transport>(
         self,
-        mut engine: Engine<MemcachedText, T>,
+        mut engine: Engine<Box<dyn Codec>, T>,
     ) -> Result<(), LoadError> {
         engine.prefill()?;
         engine.report_ready();

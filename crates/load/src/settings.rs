@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::schedule::Arrival;
-use crate::workload::Operation;
 use crate::{LoadError, Sizes};
 
 /// A protocol that the engine speaks.
@@ -71,8 +70,8 @@ pub struct Settings {
     pub value_sizes: Sizes,
     /// Share of requests that store, 0 to 1.
     pub set_ratio: f64,
-    /// What to do with every key before the load.
-    pub prefill: Option<Operation>,
+    /// Index of the operation that every key is asked for with before the load.
+    pub prefill: Option<usize>,
     /// CPUs to run on; thread i gets the i-th, beginning again after the last. Empty: anywhere.
     pub cpus: Vec<usize>,
     /// Pins the calling thread.

@@ -12,6 +12,7 @@ use crate::latency::{Latencies, quantile, summary};
 use crate::schedule::Arrival;
 use crate::settings::Settings;
 use crate::verdict::{Evidence, SAMPLES_BEYOND, judge};
+use crate::workload::{Effect, Workload};
 
 /// What a finished load leaves behind.
 #[derive(Debug)]
@@ -61,7 +62,12 @@ pub fn row(interval: &Interval, phase: Phase) -> IntervalRow {
 }
 
 /// The whole result.
-pub fn result(settings: &Settings, command: Vec<String>, outcome: Outcome) -> LoadResult {
+pub fn result(
+    settings: &Settings,
+    workload: &Workload,
+    command: Vec<String>,
+    outcome: Outcome,
+) -> LoadResult {
     let seconds = (outcome.end_ns - outcome.begin_ns) as f64 / 1e9;
     let mut total = Counts::default();
     for thread in &outcome.threads {
@@ -123,7 +129,7 @@ pub fn result(settings: &Settings, command: Vec<String>, outcome: Outcome) -> Lo
             outstanding_at_end: measured.outstanding,
             unsent: measured.unsent,
         },
-        operations: operations(measured),
+        operations: operations(workload, measured),
         throughput_per_s,
         offered_per_s,
         achieved_ratio,
@@ -156,18 +162,21 @@ fn quotable(mut summary: LatencySummary) -> LatencySummary {
     summary
 }
 
-fn operations(measured: &Measured) -> BTreeMap<String, LoadOperations> {
+fn operations(workload: &Workload, measured: &Measured) -> BTreeMap<String, LoadOperations> {
     let row = |counts: &OperationCounts, finds: bool| LoadOperations {
         completed: counts.completed,
         hits: finds.then_some(counts.hits),
         misses: finds.then_some(counts.misses),
     };
-    [
-        ("get", row(&measured.gets, true)),
-        ("set", row(&measured.sets, false)),
-    ]
-    .map(|(name, row)| (name.to_owned(), row))
-    .into()
+    workload
+        .operations()
+        .iter()
+        .zip(&measured.operations)
+        .map(|(operation, counts)| {
+            let finds = operation.effect == Effect::Read;
+            (operation.name.clone(), row(counts, finds))
+        })
+        .collect()
 }
 
 fn thread_rows(threads: &[Counts], seconds: f64) -> Vec<LoadThread> {

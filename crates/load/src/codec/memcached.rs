@@ -1,8 +1,7 @@
 //! memcached's text protocol: `get` and `set` (github.com/memcached/memcached, doc/protocol.txt).
 
-use super::{Codec, Outcome, ProtocolError};
-use crate::keyspace::Keyspace;
-use crate::workload::{Operation, Request};
+use super::{Answer, Codec, Outcome, ProtocolError};
+use crate::workload::{Effect, Request, Workload};
 
 /// Longest line that a server may send: a key of 250 bytes with its figures, or an error's text.
 const LINE_BYTES_MAX: usize = 2048;
@@ -23,14 +22,15 @@ pub struct MemcachedText {
 }
 
 impl Codec for MemcachedText {
-    fn encode(&mut self, request: Request, keys: &Keyspace, out: &mut Vec<u8>) {
-        match request.operation {
-            Operation::Get => {
+    fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
+        let keys = &workload.keys;
+        match workload.operations()[request.operation].effect {
+            Effect::Read | Effect::Call => {
                 out.extend_from_slice(b"get ");
                 keys.write_key(request.key, out);
                 out.extend_from_slice(b"\r\n");
             }
-            Operation::Set => {
+            Effect::Write => {
                 let value = keys.value(request.key);
                 out.extend_from_slice(b"set ");
                 keys.write_key(request.key, out);
@@ -47,7 +47,7 @@ impl Codec for MemcachedText {
         &mut self,
         input: &[u8],
         _out: &mut Vec<u8>,
-        answers: &mut Vec<Outcome>,
+        answers: &mut Vec<Answer>,
     ) -> Result<(), ProtocolError> {
         let mut rest = input;
         while !rest.is_empty() {
@@ -97,7 +97,7 @@ impl MemcachedText {
     }
 
     /// Takes one line with its line end.
-    fn take_line(&mut self, line: &[u8], answers: &mut Vec<Outcome>) -> Result<(), ProtocolError> {
+    fn take_line(&mut self, line: &[u8], answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
         let line = line.strip_suffix(b"\r\n").ok_or(GARBAGE)?;
         if line.len() > LINE_BYTES_MAX {
             return Err(GARBAGE);
@@ -130,7 +130,7 @@ impl MemcachedText {
                 return Err(GARBAGE);
             }
         }
-        answers.push(outcome);
+        answers.push(outcome.into());
         Ok(())
     }
 }
@@ -169,6 +169,8 @@ fn write_decimal(mut number: usize, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::Sizes;
+    use crate::keyspace::Keyspace;
+    use crate::workload::{Popularity, SET};
     use proptest::prelude::*;
 
     fn decode(pieces: &[&[u8]]) -> Result<Vec<Outcome>, ProtocolError> {
@@ -176,7 +178,10 @@ mod tests {
         for piece in pieces {
             codec.decode(piece, &mut Vec::new(), &mut answers)?;
         }
-        Ok(answers)
+        Ok(answers
+            .into_iter()
+            .map(|answer: Answer| answer.outcome)
+            .collect())
     }
 
     #[test]
@@ -221,14 +226,14 @@ mod tests {
     fn requests_are_written_as_the_protocol_says() {
         let keys = Keyspace::new(100, Sizes::fixed(12), Sizes::fixed(30), true).unwrap();
         let (mut codec, mut out) = (MemcachedText::default(), Vec::new());
-        codec.encode(
-            Request {
-                operation: Operation::Set,
-                key: 7,
-            },
-            &keys,
-            &mut out,
-        );
+        let workload = Workload::of_gets_and_sets(keys, Popularity::Uniform, 1.0).unwrap();
+        let keys = &workload.keys;
+        let request = Request {
+            operation: SET,
+            key: 7,
+            ticket: 0,
+        };
+        codec.encode(&request, &workload, &mut out);
         let mut expected = b"set ".to_vec();
         keys.write_key(7, &mut expected);
         expected.extend_from_slice(b" 0 0 30\r\n");

@@ -2,16 +2,19 @@
 //!
 //! A codec owns one connection's protocol state and never sees a socket, so that one event loop serves every
 //! protocol, and a codec can wrap another (TLS around any). Invariants: `decode` takes bytes in pieces cut
-//! anywhere and gives the same answers; answers come in the order of their requests (a protocol that
-//! multiplexes puts them in order inside its codec); input that is not the protocol is an error, never a
-//! panic and never an endless loop.
+//! anywhere and gives the same answers; an answer names its request by ticket, or is the answer to the oldest
+//! request of the connection; input that is not the protocol is an error, never a panic and never an endless
+//! loop.
 
 mod memcached;
 
+use std::sync::Arc;
+
 pub use memcached::MemcachedText;
 
-use crate::keyspace::Keyspace;
-use crate::workload::{Operation, Request};
+use crate::LoadError;
+use crate::settings::{Protocol, Settings};
+use crate::workload::{Effect, Request, Workload};
 
 /// How a request went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,17 +25,37 @@ pub enum Outcome {
     Miss,
     /// The value was stored.
     Stored,
+    /// It went well, and the protocol says no more.
+    Done,
     /// The server said no; the word names the kind of error.
     Refused(&'static str),
 }
 
 impl Outcome {
-    /// The operation that this answers, where the answer tells.
-    pub fn operation(self) -> Option<Operation> {
+    /// Whether it can be the answer to an operation of this effect.
+    pub fn answers(self, effect: Effect) -> bool {
         match self {
-            Self::Hit | Self::Miss => Some(Operation::Get),
-            Self::Stored => Some(Operation::Set),
-            Self::Refused(_) => None,
+            Self::Hit | Self::Miss => effect == Effect::Read,
+            Self::Stored => effect == Effect::Write,
+            Self::Done | Self::Refused(_) => true,
+        }
+    }
+}
+
+/// An answer as it came off a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// The ticket of its request, None where answers come in the order of their requests.
+    pub ticket: Option<u32>,
+    /// How the request went.
+    pub outcome: Outcome,
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            ticket: None,
+            outcome,
         }
     }
 }
@@ -56,7 +79,7 @@ pub trait Codec: Send {
     }
 
     /// Appends `request` to `out`.
-    fn encode(&mut self, request: Request, keys: &Keyspace, out: &mut Vec<u8>);
+    fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>);
 
     /// Takes all of `input`, appends to `answers` what it completes, and to `out` what the protocol itself
     /// has to say.
@@ -64,6 +87,39 @@ pub trait Codec: Send {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        answers: &mut Vec<Outcome>,
+        answers: &mut Vec<Answer>,
     ) -> Result<(), ProtocolError>;
+}
+
+impl Codec for Box<dyn Codec> {
+    fn open(&mut self, out: &mut Vec<u8>) {
+        (**self).open(out);
+    }
+
+    fn ready(&self) -> bool {
+        (**self).ready()
+    }
+
+    fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
+        (**self).encode(request, workload, out);
+    }
+
+    fn decode(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), ProtocolError> {
+        (**self).decode(input, out, answers)
+    }
+}
+
+/// Makes the codec of each new connection.
+pub type Factory = Arc<dyn Fn() -> Box<dyn Codec> + Send + Sync>;
+
+/// What makes codecs for `settings`; fails on settings that the protocol cannot serve.
+pub fn factory(settings: &Settings) -> Result<Factory, LoadError> {
+    Ok(match settings.protocol {
+        Protocol::Memcached => Arc::new(|| Box::new(MemcachedText::default())),
+    })
 }

@@ -6,10 +6,9 @@
 use steelyard_record::monotonic_ns;
 
 use super::{Loop, State};
-use crate::codec::{Codec, Outcome};
+use crate::codec::{Answer, Codec, Outcome};
 use crate::connection::Link;
 use crate::io::{Event, Transport, connect_start};
-use crate::workload::Operation;
 
 impl<C: Codec> State<C> {
     pub(super) fn handle(&mut self, slot: usize, event: Event<'_>) {
@@ -65,8 +64,8 @@ impl<C: Codec> State<C> {
             .codec
             .decode(bytes, &mut connection.out, &mut answers);
         let mut broken = decoded.err().map(|error| error.kind);
-        for outcome in answers.drain(..) {
-            if let Err(kind) = self.answered(slot, outcome, at_ns) {
+        for answer in answers.drain(..) {
+            if let Err(kind) = self.answered(slot, answer, at_ns) {
                 broken = Some(kind);
                 break;
             }
@@ -87,23 +86,33 @@ impl<C: Codec> State<C> {
     pub(super) fn answered(
         &mut self,
         slot: usize,
-        outcome: Outcome,
+        answer: Answer,
         at_ns: u64,
     ) -> Result<(), &'static str> {
         let connection = &mut self.connections[slot];
-        let Some(pending) = connection.pending.front().copied() else {
+        let place = match answer.ticket {
+            None => Some(0),
+            // What multiplexes answers nearly in order: the oldest are looked at first.
+            Some(ticket) => connection.pending.iter().position(|p| p.ticket == ticket),
+        };
+        let Some((place, pending)) =
+            place.and_then(|place| Some((place, *connection.pending.get(place)?)))
+        else {
             return Err("unsolicited-answer");
         };
         if pending.sent_ns == 0 {
             return Err("unsolicited-answer");
         }
-        if outcome
-            .operation()
-            .is_some_and(|operation| operation != pending.operation)
-        {
+        let outcome = answer.outcome;
+        let effect = self.task.workload.operations()[pending.operation].effect;
+        if !outcome.answers(effect) {
             return Err("mismatched-answer");
         }
-        connection.pending.pop_front();
+        if place == 0 {
+            connection.pending.pop_front();
+        } else {
+            connection.pending.remove(place);
+        }
         connection.works();
         self.outstanding -= 1;
         self.last_answer_ns = at_ns;
@@ -125,10 +134,7 @@ impl<C: Codec> State<C> {
             latencies.answered(response_ns, service_ns);
             if measured {
                 self.measured.completed += 1;
-                let operation = match pending.operation {
-                    Operation::Get => &mut self.measured.gets,
-                    Operation::Set => &mut self.measured.sets,
-                };
+                let operation = &mut self.measured.operations[pending.operation];
                 operation.completed += 1;
                 operation.hits += hit;
                 operation.misses += miss;

@@ -22,14 +22,14 @@ use std::time::Duration;
 use steelyard_record::monotonic_ns;
 
 use crate::LoadError;
-use crate::codec::{Codec, Outcome};
+use crate::codec::{Answer, Codec};
 use crate::connection::Connection;
 use crate::control::{Control, Interval, Measured, thread_cpu_ns};
 use crate::io::{Event, Transport, Wait, connect_blocking};
 use crate::pace::Pacer;
 use crate::random::{Purpose, Random};
 use crate::schedule::Schedule;
-use crate::workload::{Operation, Request, Workload};
+use crate::workload::{Request, Workload};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A prefill without an answer for this long has failed.
@@ -50,8 +50,8 @@ pub enum Report {
 /// Which requests a thread makes before the load.
 #[derive(Debug, Clone, Copy)]
 pub struct Prefill {
-    /// What to do with each key.
-    pub operation: Operation,
+    /// Index of what to do with each key.
+    pub operation: usize,
     /// First key.
     pub first: u64,
     /// Distance to the next.
@@ -90,7 +90,7 @@ pub struct Task {
 enum Loop {
     /// Keys in order, once.
     Prefill {
-        operation: Operation,
+        operation: usize,
         next: u64,
         step: u64,
     },
@@ -108,6 +108,9 @@ struct OpenLoop {
     queue: VecDeque<(u64, Request)>,
 }
 
+/// Makes a fresh codec.
+pub type Make<C> = Arc<dyn Fn() -> C + Send + Sync>;
+
 /// One thread's event loop over a codec and a transport.
 pub struct Engine<C, T> {
     transport: T,
@@ -118,7 +121,7 @@ pub struct Engine<C, T> {
 /// Everything but the transport, so that its events can be handled while it is borrowed.
 struct State<C> {
     task: Task,
-    make: fn() -> C,
+    make: Make<C>,
     connections: Vec<Connection<C>>,
     /// Connections with bytes to send.
     dirty: Vec<usize>,
@@ -133,7 +136,7 @@ struct State<C> {
     outstanding: usize,
     depth: usize,
     kind: Loop,
-    answers: Vec<Outcome>,
+    answers: Vec<Answer>,
     interval: Box<Interval>,
     interval_end_ns: u64,
     cpu_ns: (u64, u64),
@@ -145,7 +148,7 @@ struct State<C> {
 
 impl<C: Codec, T: Transport> Engine<C, T> {
     /// Connects everything; `make` makes a fresh codec.
-    pub fn new(task: Task, make: fn() -> C, mut transport: T) -> Result<Self, LoadError> {
+    pub fn new(task: Task, make: Make<C>, mut transport: T) -> Result<Self, LoadError> {
         let mut connections = Vec::with_capacity(task.connections.len());
         for (slot, &number) in task.connections.iter().enumerate() {
             let socket = connect_blocking(task.target, CONNECT_TIMEOUT).map_err(|source| {
@@ -178,7 +181,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             interval: Box::default(),
             interval_end_ns: u64::MAX,
             cpu_ns: (0, 0),
-            measured: Box::default(),
+            measured: Box::new(Measured::of(task.workload.operations().len())),
             measure: (u64::MAX, u64::MAX),
             last_answer_ns: 0,
             connections,
@@ -254,7 +257,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
         state.measure = state.task.control.measure();
         state.interval.restart(start_ns);
         state.interval_end_ns = state.task.control.interval_end(start_ns);
-        *state.measured = Measured::default();
+        *state.measured = Measured::of(state.task.workload.operations().len());
         state.cpu_ns = thread_cpu_ns();
         state.due.clear();
         for connection in &mut state.connections {

@@ -117,6 +117,7 @@ impl<C: Codec> State<C> {
                 Some(Request {
                     operation: *operation,
                     key,
+                    ticket: 0,
                 })
             }
             _ => Some(self.task.workload.next(&mut self.connections[slot].random)),
@@ -124,16 +125,19 @@ impl<C: Codec> State<C> {
     }
 
     #[inline]
-    pub(super) fn encode(&mut self, slot: usize, intended_ns: u64, request: Request) {
+    pub(super) fn encode(&mut self, slot: usize, intended_ns: u64, mut request: Request) {
         let measured = self.is_measured(intended_ns);
         let connection = &mut self.connections[slot];
+        request.ticket = connection.next_ticket;
+        connection.next_ticket = connection.next_ticket.wrapping_add(1);
         connection
             .codec
-            .encode(request, &self.task.workload.keys, &mut connection.out);
+            .encode(&request, &self.task.workload, &mut connection.out);
         connection.pending.push_back(Pending {
             intended_ns,
             sent_ns: 0,
             operation: request.operation,
+            ticket: request.ticket,
         });
         connection.unstamped += 1;
         self.outstanding += 1;

@@ -12,7 +12,7 @@ use steelyard::{Exit, Failure, args};
 use steelyard_launch::{die_with_parent, pin_to_cpus};
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
-use steelyard_load::workload::Operation;
+use steelyard_load::workload::{GET, SET};
 use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes, Surroundings};
 
 /// Puts load on a server, on schedule, and tells throughput and latency.
@@ -189,8 +189,8 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
         value_sizes: Sizes::parse(&arguments.value_sizes).map_err(usage)?,
         set_ratio: arguments.set_ratio,
         prefill: arguments.prefill.map(|prefill| match prefill {
-            PrefillArgument::Set => Operation::Set,
-            PrefillArgument::Get => Operation::Get,
+            PrefillArgument::Set => SET,
+            PrefillArgument::Get => GET,
         }),
         cpus: cpus.unwrap_or_default(),
         pin: pin_to_cpus,

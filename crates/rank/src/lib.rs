@@ -1,0 +1,1 @@
+//! FeedSim's ranking service.

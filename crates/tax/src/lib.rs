@@ -1,0 +1,1 @@
+//! Datacenter-tax and memory microbenchmarks.

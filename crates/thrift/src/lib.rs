@@ -1,0 +1,1 @@
+//! Thrift compact protocol, framed: what a client and a server put on the wire.
