@@ -1,0 +1,125 @@
+//! Flags that every mode of `steelyard-load` takes. New flags of the load go here, and into `settings.rs`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use steelyard::args;
+
+/// What shapes a load, shared by every mode.
+#[derive(Debug, clap::Args)]
+pub struct LoadArguments {
+    /// Protocol to speak
+    #[arg(long, value_enum, default_value = "memcached")]
+    pub protocol: ProtocolArgument,
+    /// Server, as ADDRESS:PORT
+    // Required, yet optional to the parser: a subcommand has its own.
+    #[arg(long, value_name = "ADDR:PORT", required = true)]
+    pub target: Option<String>,
+    /// Generator threads
+    #[arg(long, default_value_t = 1)]
+    pub threads: u32,
+    /// Connections over all threads
+    #[arg(long, default_value_t = 16)]
+    pub connections: u32,
+    /// Requests in flight per connection at most
+    #[arg(long, default_value_t = 1)]
+    pub depth: u32,
+    /// Requests per second over all threads; without it, each answer makes the next request (closed loop)
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<f64>,
+    /// How requests arrive at a given rate
+    #[arg(long, value_enum, default_value = "poisson")]
+    pub arrival: ArrivalArgument,
+    /// Length of the measure phase
+    #[arg(long, value_parser = args::duration, default_value = "10s")]
+    pub duration: Duration,
+    /// Load before it that is not counted; with --hold at least this much
+    #[arg(long, value_parser = args::duration, default_value = "2s")]
+    pub warmup: Duration,
+    /// How long to wait for answers at the end
+    #[arg(long, value_parser = args::duration, default_value = "2s")]
+    pub drain: Duration,
+    /// Length of an interval of the series
+    #[arg(long, value_parser = args::duration, default_value = "1s", hide = true)]
+    pub interval: Duration,
+    /// Seed: the same seed gives the same requests
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Number of keys
+    #[arg(long, default_value_t = 100_000)]
+    pub keys: u64,
+    /// Which keys are asked for: uniform or zipf:EXPONENT
+    #[arg(long, value_name = "LAW", default_value = "uniform")]
+    pub key_distribution: String,
+    /// Key sizes: bytes, or a distribution file
+    #[arg(long, value_name = "N|FILE.json", default_value = "32")]
+    pub key_sizes: String,
+    /// Value sizes: bytes, or a distribution file
+    #[arg(long, value_name = "N|FILE.json", default_value = "200")]
+    pub value_sizes: String,
+    /// Share of requests that store, 0 to 1
+    #[arg(long, value_name = "RATIO", default_value_t = 0.0)]
+    pub set_ratio: f64,
+    /// Before the load, store every key once (set), or ask for every key once (get)
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "set")]
+    pub prefill: Option<PrefillArgument>,
+    /// CPUs to run on, such as 0-3,8; thread i gets the i-th
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// How bytes are moved
+    #[arg(long, value_enum, default_value = "auto")]
+    pub io: IoArgument,
+    /// Write an HdrHistogram interval log (V2) with the tags response, service, lag
+    #[arg(long, value_name = "FILE")]
+    pub hlog: Option<PathBuf>,
+    /// Write the result (JSON) to a file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write the result (JSON) to standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Progress lines on standard error
+    #[arg(long, value_enum, default_value = "text")]
+    pub progress: ProgressArgument,
+    /// Stay in warm-up until the line `measure` comes on standard input
+    #[arg(long)]
+    pub hold: bool,
+    /// Most requests waiting or in flight in an open loop; more are counted as unsent
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub max_outstanding: u64,
+    /// End with the process that started this one
+    #[arg(long, hide = true)]
+    pub die_with_parent: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ProtocolArgument {
+    Memcached,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ArrivalArgument {
+    Constant,
+    Poisson,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum PrefillArgument {
+    Set,
+    Get,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum IoArgument {
+    Auto,
+    Uring,
+    Epoll,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ProgressArgument {
+    Json,
+    Text,
+    None,
+}

@@ -1,0 +1,68 @@
+//! One load, as the flags say: `steelyard-load` without a subcommand.
+
+use std::sync::atomic::AtomicBool;
+
+use steelyard::{Exit, Failure};
+use steelyard_load::Surroundings;
+
+use crate::arguments::{LoadArguments, ProgressArgument};
+use crate::settings::{failure, progress, settings};
+
+/// Runs the load and writes its result.
+pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure> {
+    let settings = settings(arguments)?;
+    crate::pin(&settings)?;
+    let surroundings = Surroundings {
+        command: std::env::args().collect(),
+        hlog: arguments.hlog.clone(),
+        progress: progress(arguments),
+        stop,
+        input: arguments
+            .hold
+            .then(|| Box::new(std::io::BufReader::new(std::io::stdin())) as _),
+    };
+    let result = steelyard_load::run(&settings, surroundings).map_err(failure)?;
+    crate::write(arguments, &result)?;
+    if !arguments.json && !matches!(arguments.progress, ProgressArgument::Json) {
+        report(&result);
+    }
+    Ok(if result.interrupted {
+        Exit::Failed
+    } else {
+        Exit::Ok
+    })
+}
+
+/// A short table for a person.
+fn report(result: &steelyard_record::LoadResult) {
+    let us =
+        |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+    println!("throughput  {:.0} requests/s", result.throughput_per_s);
+    for (name, latency) in [
+        ("response", &result.latency.response),
+        ("service", &result.latency.service),
+        ("lag", &result.latency.lag),
+    ] {
+        println!(
+            "{name:<10}  p50 {} us  p99 {} us  p99.9 {} us  max {} us",
+            us(latency.p50_ns),
+            us(latency.p99_ns),
+            us(latency.p999_ns),
+            us(latency.max_ns)
+        );
+    }
+    println!(
+        "verdict     {}",
+        serde_json::json!(result.verdict.level)
+            .as_str()
+            .unwrap_or_default()
+    );
+    for check in result
+        .verdict
+        .checks
+        .iter()
+        .filter(|check| check.level != steelyard_record::Level::Valid)
+    {
+        println!("            {}: {}", check.id, check.claim);
+    }
+}

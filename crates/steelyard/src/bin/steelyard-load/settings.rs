@@ -1,0 +1,121 @@
+//! From flags to the engine's settings, and from the engine's errors to exit codes.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use steelyard::{Exit, Failure, args};
+use steelyard_launch::pin_to_cpus;
+use steelyard_load::progress::Progress;
+use steelyard_load::schedule::Arrival;
+use steelyard_load::workload::{GET, SET};
+use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes};
+
+use crate::arguments::{
+    ArrivalArgument, IoArgument, LoadArguments, PrefillArgument, ProgressArgument, ProtocolArgument,
+};
+
+/// What the flags ask of the engine, checked.
+pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
+    let usage = |error: LoadError| Failure::new(Exit::Usage, error);
+    let cpus = arguments
+        .cpus
+        .as_deref()
+        .map(args::cpu_list)
+        .transpose()
+        .map_err(|why| {
+            usage(LoadError::Setting {
+                name: "--cpus",
+                why,
+            })
+        })?;
+    let ns = |duration: Duration| {
+        u64::try_from(duration.as_nanos())
+            .unwrap_or(u64::MAX / 4)
+            .min(u64::MAX / 4)
+    };
+    let settings = Settings {
+        protocol: match arguments.protocol {
+            ProtocolArgument::Memcached => Protocol::Memcached,
+        },
+        target: resolve(arguments.target.as_deref().unwrap_or_default()).map_err(usage)?,
+        threads: arguments.threads,
+        connections: arguments.connections,
+        depth: arguments.depth,
+        rate_per_s: arguments.rate,
+        arrival: match arguments.arrival {
+            ArrivalArgument::Constant => Arrival::Constant,
+            ArrivalArgument::Poisson => Arrival::Poisson,
+        },
+        warmup_ns: ns(arguments.warmup),
+        duration_ns: ns(arguments.duration),
+        drain_ns: ns(arguments.drain),
+        interval_ns: ns(arguments.interval),
+        seed: arguments.seed,
+        keys: arguments.keys,
+        key_distribution: arguments.key_distribution.clone(),
+        key_sizes: Sizes::parse(&arguments.key_sizes).map_err(usage)?,
+        value_sizes: Sizes::parse(&arguments.value_sizes).map_err(usage)?,
+        set_ratio: arguments.set_ratio,
+        prefill: arguments.prefill.map(|prefill| match prefill {
+            PrefillArgument::Set => SET,
+            PrefillArgument::Get => GET,
+        }),
+        cpus: cpus.unwrap_or_default(),
+        pin: pin_to_cpus,
+        io: match arguments.io {
+            IoArgument::Auto => IoChoice::Auto,
+            IoArgument::Uring => IoChoice::Uring,
+            IoArgument::Epoll => IoChoice::Epoll,
+        },
+        hold: arguments.hold,
+        max_outstanding: arguments.max_outstanding,
+    };
+    settings.check().map_err(usage)?;
+    Ok(settings)
+}
+
+fn resolve(target: &str) -> Result<SocketAddr, LoadError> {
+    let wrong = |why: String| LoadError::Setting {
+        name: "--target",
+        why,
+    };
+    let mut addresses = target
+        .to_socket_addrs()
+        .map_err(|error| wrong(format!("{target:?} is not ADDRESS:PORT: {error}")))?;
+    addresses
+        .next()
+        .ok_or_else(|| wrong(format!("{target:?} has no address")))
+}
+
+/// What kind of progress lines the flags ask for.
+pub fn progress(arguments: &LoadArguments) -> Progress {
+    match arguments.progress {
+        ProgressArgument::Json => Progress::Json,
+        ProgressArgument::Text => Progress::Text,
+        ProgressArgument::None => Progress::None,
+    }
+}
+
+/// The exit code and the advice that go with an error.
+pub fn failure(error: LoadError) -> Failure {
+    let (exit, hint) = match &error {
+        LoadError::Setting { .. } | LoadError::Distribution { .. } => (Exit::Usage, None),
+        LoadError::Connect { .. } => (Exit::Environment, Some("is the server running?")),
+        LoadError::Environment { .. } => (
+            Exit::Environment,
+            Some("try --io epoll or fewer threads and connections"),
+        ),
+        LoadError::Prefill { .. } => (
+            Exit::Failed,
+            Some("is the server large enough for the keys?"),
+        ),
+        LoadError::File { .. } | LoadError::Io { .. } | LoadError::Thread { .. } => {
+            (Exit::Failed, None)
+        }
+    };
+    let failure = Failure::new(exit, error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
