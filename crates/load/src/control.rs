@@ -109,6 +109,8 @@ impl Control {
 /// Counts of one thread in one interval, by the time of each event.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Counts {
+    /// Requests that became due, by their intended time as far as threads look in time.
+    pub due: u64,
     /// Answers without an error.
     pub completed: u64,
     /// Requests that failed.
@@ -132,6 +134,7 @@ pub struct Counts {
 impl Counts {
     /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
+        self.due += other.due;
         self.completed += other.completed;
         self.errors += other.errors;
         self.hits += other.hits;

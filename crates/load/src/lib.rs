@@ -31,6 +31,6 @@ pub mod workload;
 pub mod zipf;
 
 pub use error::LoadError;
-pub use runner::{Surroundings, run};
+pub use runner::{Surroundings, Watch, run, run_whole};
 pub use settings::{IoChoice, Protocol, Settings};
 pub use sizes::Sizes;

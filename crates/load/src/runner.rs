@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufWriter};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +41,12 @@ pub struct Surroundings<'a> {
     pub stop: &'a AtomicBool,
     /// Lines that command a held load.
     pub input: Option<Box<dyn BufRead + Send>>,
+    /// Sees every interval when all threads have reported it; a break stops the load early.
+    pub watch: Option<Watch<'a>>,
 }
+
+/// Looks at intervals while the load runs.
+pub type Watch<'a> = &'a mut dyn FnMut(&Interval, Phase) -> ControlFlow<()>;
 
 /// What the control input said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +61,14 @@ type HlogWriter<'a> = IntervalLogWriter<'a, 'a, BufWriter<File>, V2DeflateSerial
 
 /// Runs the load that `settings` describe.
 pub fn run(settings: &Settings, surroundings: Surroundings<'_>) -> Result<LoadResult, LoadError> {
+    run_whole(settings, surroundings).map(|(result, _)| result)
+}
+
+/// The same, with the histograms that the result's percentiles come from.
+pub fn run_whole(
+    settings: &Settings,
+    surroundings: Surroundings<'_>,
+) -> Result<(LoadResult, Latencies), LoadError> {
     settings.check()?;
     let io = choose_io(settings.io)?;
     let stores = settings.set_ratio > 0.0 || settings.prefill == Some(SET);
@@ -90,12 +104,9 @@ pub fn run(settings: &Settings, surroundings: Surroundings<'_>) -> Result<LoadRe
         outcome,
         ..
     } = runner;
-    Ok(summary::result(
-        settings,
-        &workload,
-        surroundings.command,
-        outcome,
-    ))
+    let latencies = outcome.latencies.clone();
+    let result = summary::result(settings, &workload, surroundings.command, outcome);
+    Ok((result, latencies))
 }
 
 fn file_error(path: &Path, source: std::io::Error) -> LoadError {
@@ -364,6 +375,11 @@ impl<'a> Runner<'a> {
             let mut interval = entry.remove();
             let phase = self.control.phase(interval.begin_ns);
             self.surroundings.progress.interval(&interval, phase);
+            if let Some(watch) = &mut self.surroundings.watch
+                && watch(&interval, phase).is_break()
+            {
+                self.interrupt(monotonic_ns());
+            }
             self.outcome.series.push(summary::row(&interval, phase));
             if let (Some(hlog), Some(path)) = (hlog.as_mut(), &self.surroundings.hlog) {
                 write_interval(hlog, &interval, self.outcome.clock)

@@ -24,6 +24,7 @@ impl<C: Codec> State<C> {
         if intended_ns >= self.measure.1 {
             return;
         }
+        self.interval.counts.due += 1;
         if self.is_measured(intended_ns) {
             self.measured.intended += 1;
         }
@@ -49,6 +50,7 @@ impl<C: Codec> State<C> {
                 return Some(intended_ns);
             }
             open.schedule.advance();
+            self.interval.counts.due += 1;
             // Drawn even if it cannot be sent: the stream must not depend on how the server does.
             let request = self.task.workload.next(&mut open.random);
             let measured = intended_ns >= begin_ns;

@@ -20,6 +20,7 @@ pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure
         input: arguments
             .hold
             .then(|| Box::new(std::io::BufReader::new(std::io::stdin())) as _),
+        watch: None,
     };
     let result = steelyard_load::run(&settings, surroundings).map_err(failure)?;
     crate::write(arguments, &result)?;
