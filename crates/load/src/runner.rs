@@ -148,9 +148,9 @@ fn begin_hlog<'a>(
         .map_err(|source| file_error(path, source))
 }
 
-struct Runner<'a> {
+struct Runner<'a, 'w> {
     settings: &'a Settings,
-    surroundings: Surroundings<'a>,
+    surroundings: Surroundings<'w>,
     control: Arc<Control>,
     reports: Receiver<Report>,
     starts: Vec<Sender<u64>>,
@@ -166,10 +166,10 @@ struct Runner<'a> {
     outcome: summary::Outcome,
 }
 
-impl<'a> Runner<'a> {
+impl<'a, 'w> Runner<'a, 'w> {
     fn start(
         settings: &'a Settings,
-        mut surroundings: Surroundings<'a>,
+        mut surroundings: Surroundings<'w>,
         io: &'static str,
         workload: &Arc<Workload>,
         codecs: &Factory,
