@@ -17,7 +17,7 @@ from steelyard.bench.placement import Placement
 if TYPE_CHECKING:
     from steelyard.analyze.verdict import WarmUp
     from steelyard.bench.session import Session
-    from steelyard.records import LoadResult, Machine, Metric
+    from steelyard.records import Check, LoadResult, Machine, Metric
     from steelyard.stats.steady import Steadiness
 
 
@@ -26,12 +26,15 @@ class Outcome:
     """What a benchmark found in its measure phase."""
 
     metrics: "dict[str, Metric]"
-    loads: "Sequence[LoadResult]"
+    loads: "Sequence[LoadResult] | None"
+    """What the load generators say of the measure phase; None for a benchmark without a load generator."""
     warmup: "WarmUp | None" = None
     measure: "Steadiness | None" = None
     memory_needed_bytes: int | None = None
     own_cpu_s: float | None = None
     """CPU time of servers and load in the measure phase, s."""
+    checks: "Sequence[Check]" = field(default_factory=tuple)
+    """What the benchmark itself has to say about its result, objections and passed checks alike."""
     artifacts: dict[str, str] = field(default_factory=dict)
 
 
@@ -45,7 +48,7 @@ class Benchmark(ABC):
     headline: ClassVar[tuple[str, ...]]
     """Metrics to show first; the first of all is the one that repeats and scores are about."""
     load_ratio: ClassVar[float]
-    """Share of the CPUs that the load needs so that the servers are the bottleneck."""
+    """Share of the CPUs that the load needs so that the servers are the bottleneck; 0 without a load."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session

@@ -187,7 +187,7 @@ def _one(
             name: Parameter(value=value, unit=settings.parameters[name].unit, source=settings.source(name))
             for name, value in settings.items()
         },
-        cpus=Cpus(server=format_cpu_list(placement.server), load=format_cpu_list(placement.load)),
+        cpus=Cpus(server=format_cpu_list(placement.server), load=format_cpu_list(placement.load) or None),
     )
     try:
         write(planned.machine, directory / "machine.json")
@@ -203,7 +203,7 @@ def _one(
             progress=progress,
             interrupts=interrupts,
         )
-        with _confined(placement.load):
+        with _confined(placement.load or placement.server):
             session.run(planned.benchmark)
     except SteelyardError as error:
         return Attempt(directory, manifest.run, error)

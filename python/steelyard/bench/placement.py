@@ -89,7 +89,8 @@ def place(
 
     ``load_ratio`` is the share of the CPUs that the load needs to keep the servers busy without being the
     bottleneck itself. The load gets whole cores from the end, so that no core serves both sides, unless there
-    is only one core. A side that was asked for is taken as it is, and the other gets what is left.
+    is only one core. A side that was asked for is taken as it is, and the other gets what is left. With a
+    ratio of 0 there is no load: the servers get all CPUs, or those that were asked for.
 
     >>> place([(0,), (1,), (2,), (3,)], load_ratio=0.25)
     Placement(server=(0, 1, 2), load=(3,))
@@ -104,6 +105,8 @@ def place(
                 f"{flag}: CPU {format_cpu_list(lacking)} is not usable here",
                 hint=f"usable are {format_cpu_list(available)}",
             )
+    if load_ratio == 0:
+        return Placement(tuple(sorted(set(server or available))), ())
     if server and load:
         return Placement(tuple(sorted(set(server))), tuple(sorted(set(load))))
     if server or load:

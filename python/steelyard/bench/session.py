@@ -332,6 +332,7 @@ class Session:
         self.manifest.put_artifacts(outcome.artifacts)
         evidence = verdicts.Evidence(
             loads=outcome.loads,
+            own=outcome.checks,
             warmup=outcome.warmup,
             measure=outcome.measure,
             machine=self.machine,

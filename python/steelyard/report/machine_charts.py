@@ -46,7 +46,12 @@ def cpu_charts(data: ReportData) -> tuple[list[Chart], list[Chart]]:
     }
     cpus = [int(entity.entity["cpu"]) for entity in series.entities]
     sets = _sets(data)
-    charts = [_cpu_set(data, f"cpu-{each.name}", _set_title(each), x, shares, cpus, each) for each in sets]
+    charts = [
+        _cpu_set(
+            data, f"cpu-{each.name}", _set_title(each, data.run.cpus.load is not None), x, shares, cpus, each
+        )
+        for each in sets
+    ]
     if len(cpus) == 1 or (len(cpus) == len(sets) and all(len(each.cpus) == 1 for each in sets)):
         # The charts of the sets are those of the CPUs.
         return charts, []
@@ -75,9 +80,11 @@ def _sets(data: ReportData) -> list[CpuSetUse]:
     return [data.conditions.all_cpus]
 
 
-def _set_title(each: CpuSetUse) -> str:
-    names = {"server": "Server's CPUs", "load": "Load's CPUs", "all": "All CPUs (server and load share them)"}
+def _set_title(each: CpuSetUse, shared: bool) -> str:
+    names = {"server": "Server's CPUs", "load": "Load's CPUs", "all": "All CPUs"}
     title = names[each.name]
+    if each.name == "all" and shared:
+        title += " (server and load share them)"
     if each.name == "all" or not each.cpus:
         return title
     listed = _ranges(each.cpus)

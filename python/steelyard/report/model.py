@@ -34,6 +34,7 @@ from steelyard.telemetry import Rates, Recording
 # A folder may hold thousands of runs; the report looks for its siblings among the nearest ones only.
 _SIBLINGS_AT_MOST = 200
 _MANIFEST = "run.json"
+_WITH_CACHE = ("tao",)
 
 R = TypeVar("R", bound=Record)
 
@@ -121,8 +122,9 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     run = read_run(folder)
     lacking: list[Lack] = []
     machine = _read(Machine, folder, "machine.json", lacking, "machine inventory")
-    loads = _loads(folder, lacking)
-    stats = _cache_stats(folder, lacking)
+    # What a benchmark never leaves is not lacking.
+    loads = _loads(folder, lacking if run.cpus.load is not None else [])
+    stats = _cache_stats(folder, lacking if run.benchmark in _WITH_CACHE else [])
     recording = _open(folder, lacking)
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     try:

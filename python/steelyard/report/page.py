@@ -15,12 +15,12 @@ from pydantic import JsonValue
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
-from steelyard.report.chart import Chart, absent
+from steelyard.report.chart import absent
 from steelyard.report.machine_charts import cpu_charts, machine_charts
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import metric_name, metric_text, metric_unit
 from steelyard.report.model import ReportData
-from steelyard.report.workload_charts import percentile_chart, workload_charts
+from steelyard.report.sections import Section, workload_sections
 from steelyard.stats.intervals import median_interval
 
 _TILES_AT_MOST = 8
@@ -48,14 +48,16 @@ def build(data: ReportData) -> dict[str, Any]:
     run = data.run
     sets, panels = cpu_charts(data)
     sections = [
-        _section("time", "Over time", "The shaded span is the measure phase.", workload_charts(data)),
-        _section("percentiles", "Latency", "", [percentile_chart(data)]),
-        _section("cpu", "CPU", _cpu_intro(data), sets),
-        _section("machine", "Memory, network, scheduler", "", machine_charts(data)),
+        _section(section)
+        for section in (
+            *workload_sections(data),
+            Section("cpu", "CPU", _cpu_intro(data), tuple(sets)),
+            Section("machine", "Memory, network, scheduler", "", tuple(machine_charts(data))),
+        )
     ]
     if not data.complete:
         # Of a run that broke, only what there is: the list of what is missing has the rest.
-        sections = [section for section in sections if section["charts"]]
+        sections = [section for section in sections if section["charts"] or section["tables"]]
     charts = [chart for section in sections for chart in section["charts"]] + panels
     return {
         "title": f"{run.benchmark} · {run.run_id}",
@@ -93,16 +95,20 @@ def build(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _section(anchor: str, title: str, intro: str, charts: list[Chart]) -> dict[str, Any]:
-    charts = [chart if chart.drawable else absent(chart.id, chart.title, chart.missing) for chart in charts]
+def _section(section: Section) -> dict[str, Any]:
+    charts = [
+        chart if chart.drawable else absent(chart.id, chart.title, chart.missing) for chart in section.charts
+    ]
     drawn = [chart for chart in charts if chart.missing is None]
+    ids = [chart.id for chart in drawn]
     return {
-        "anchor": anchor,
-        "title": title,
-        "intro": intro,
+        "anchor": section.anchor,
+        "title": section.title,
+        "intro": section.intro,
         "charts": drawn,
-        "wide": _wide(anchor, [chart.id for chart in drawn]),
+        "wide": _wide(section.anchor, ids) if section.wide is None else section.wide,
         "absent": [chart for chart in charts if chart.missing is not None],
+        "tables": section.tables,
     }
 
 

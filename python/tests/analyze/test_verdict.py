@@ -1,12 +1,14 @@
 """Each check on both sides of its bound, from the golden load result."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from steelyard._base import schemas_dir
 from steelyard.analyze.interference import Interference
-from steelyard.analyze.verdict import Evidence, WarmUp, judge
+from steelyard.analyze.verdict import GENERATOR_BUSY_RATIO, Evidence, WarmUp, judge
 from steelyard.records import Check, Clock, Level, LoadResult, Verdict, read
 from steelyard.stats.steady import Steadiness
 
@@ -103,10 +105,54 @@ def test_achieved_against_offered(evidence, ratio, expected):
     assert level(of_load(evidence, achieved_ratio=ratio), "achieved") is expected
 
 
-@pytest.mark.parametrize(("busy", "expected"), [(0.90, Level.VALID), (0.91, Level.INVALID)])
-def test_a_generator_that_is_the_bottleneck(evidence, busy, expected):
-    threads = [thread.model_copy(update={"busy_ratio": busy}) for thread in evidence.loads[0].threads]
-    assert level(of_load(evidence, threads=threads), "generator-bound") is expected
+def busy(evidence, ratio, loop, said=()):
+    load = evidence.loads[0]
+    own = [Check(id="generator-bound", level=one, claim="it is busy") for one in said]
+    return of_load(
+        evidence,
+        threads=[thread.model_copy(update={"busy_ratio": ratio}) for thread in load.threads],
+        settings=load.settings.model_copy(update={"loop": loop}),
+        verdict=Verdict(level=Level.VALID, checks=own),
+    )
+
+
+@pytest.mark.parametrize("said", list(Level))
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_of_itself_the_generator_has_the_word(evidence, loop, said):
+    verdict = judge(busy(evidence, 0.95, loop, [said]))
+    [found] = [check for check in verdict.checks if check.id == "generator-bound"]
+    assert found.level is said
+    assert found.value == 0.95
+
+
+@pytest.mark.parametrize(
+    ("ratio", "loop", "expected"),
+    [
+        (0.90, "closed", Level.VALID),
+        (0.91, "closed", Level.SUSPECT),
+        (0.90, "open", Level.VALID),
+        (0.91, "open", Level.INVALID),
+    ],
+)
+def test_a_generator_that_does_not_say_is_judged_as_ours_would(evidence, ratio, loop, expected):
+    assert level(busy(evidence, ratio, loop), "generator-bound") is expected
+
+
+def test_the_bound_of_a_busy_generator_is_the_generators_own():
+    source = (Path(__file__).parents[3] / "crates/load/src/verdict.rs").read_text()
+    [bound] = re.findall(r"pub const BUSY_RATIO_MAX: f64 = ([0-9.]+);", source)
+    assert float(bound) == GENERATOR_BUSY_RATIO
+
+
+def test_without_a_load_generator_nothing_is_asked_about_one(evidence):
+    wide = Check(id="interval", level=Level.SUSPECT, claim="the interval is 3 % wide")
+    bare = replace(evidence, loads=None, warmup=None, measure=None, own=[wide])
+    verdict = judge(bare)
+    asked = {check.id for check in verdict.checks}
+    assert not asked & {"errors", "unsent", "generator-bound", "samples", "steady", "separate-cpus"}
+    assert {"interval", "foreign-load", "clock"} <= asked
+    assert verdict.level is Level.SUSPECT
+    assert verdict.reasons == [wide]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard._base import UsageError
-from steelyard.bench.placement import cores, format_cpu_list, parse_cpu_list, place
+from steelyard.bench.placement import Placement, cores, format_cpu_list, parse_cpu_list, place
 
 cpu_sets = st.sets(st.integers(min_value=0, max_value=300), min_size=1)
 
@@ -62,3 +62,10 @@ def test_cores_are_read_from_the_topology(tmp_path):
     assert cores([0, 1, 2, 3], tmp_path) == [(0, 2), (1, 3)]
     # A thread whose sibling is not usable is a core of its own, as is one without topology.
     assert cores([0, 1, 9], tmp_path) == [(0,), (1,), (9,)]
+
+
+def test_without_a_load_the_servers_have_every_cpu_or_those_that_were_asked_for():
+    by_core = [(0, 2), (1, 3)]
+    assert place(by_core, load_ratio=0) == Placement((0, 1, 2, 3), ())
+    assert place(by_core, load_ratio=0, server=[3, 1], load=[0]) == Placement((1, 3), ())
+    assert not place(by_core, load_ratio=0).shared

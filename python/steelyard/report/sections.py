@@ -1,0 +1,71 @@
+"""What a page shows of one benchmark: sections of charts and tables, chosen by the benchmark's name.
+
+In: `ReportData`. Out: `Section`s in reading order, plain values only. A benchmark brings its own by a
+function named in `_OF_BENCHMARK`; without one the page shows what any load leaves behind.
+
+Not here: the sections about the machine (``page``), which every run has.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from steelyard.report.chart import Chart
+from steelyard.report.workload_charts import percentile_chart, workload_charts
+
+if TYPE_CHECKING:
+    from steelyard.report.model import ReportData
+
+_OF_BENCHMARK: dict[str, str] = {}
+"""Benchmark -> ``module:function`` that returns its sections."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure: as people write it, and as it stands in the record. ``level`` colours it as a verdict."""
+
+    text: str
+    raw: str = ""
+    level: str | None = None
+    words: bool = False
+    """Whether it is text, which stands at the left and may be broken over lines."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under columns; the first cell of each row names it."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with charts and tables. ``wide`` names charts that take a row of their own."""
+
+    anchor: str
+    title: str
+    intro: str = ""
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+    wide: frozenset[str] | None = None
+
+
+def workload_sections(data: "ReportData") -> list[Section]:
+    """Return what to show of the run's benchmark."""
+    named = _OF_BENCHMARK.get(data.run.benchmark)
+    if named is None:
+        return load_sections(data)
+    module, _, function = named.partition(":")
+    make: Callable[[ReportData], list[Section]] = getattr(import_module(module), function)
+    return make(data)
+
+
+def load_sections(data: "ReportData") -> list[Section]:
+    """Return what a load leaves behind: throughput and latency over time, and latency by percentile."""
+    return [
+        Section("time", "Over time", "The shaded span is the measure phase.", tuple(workload_charts(data))),
+        Section("percentiles", "Latency", "", (percentile_chart(data),)),
+    ]
