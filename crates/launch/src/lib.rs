@@ -13,5 +13,5 @@
 mod affinity;
 mod supervisor;
 
-pub use affinity::pin_to_cpus;
+pub use affinity::{pin_to_cpus, usable_cpus};
 pub use supervisor::{Ended, LaunchError, Supervision, die_with_parent, supervise};

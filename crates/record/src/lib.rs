@@ -16,6 +16,7 @@ mod io;
 mod load;
 mod machine;
 mod run;
+mod tax;
 mod telemetry;
 mod verdict;
 mod version;
@@ -32,6 +33,7 @@ pub use machine::{Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode
 pub use run::{
     Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,
 };
+pub use tax::{TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings};
 pub use telemetry::{Column, ColumnKind, SelfCost, Source, Telemetry};
 pub use verdict::{Check, Level, Verdict};
 pub use version::{Kind, Record, check_version};

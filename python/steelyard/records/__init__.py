@@ -37,6 +37,14 @@ from steelyard.records.run import (
     RunStatus,
     Series,
 )
+from steelyard.records.tax import (
+    TaxBenchmark,
+    TaxCategory,
+    TaxMeasure,
+    TaxResult,
+    TaxScore,
+    TaxSettings,
+)
 from steelyard.records.telemetry import Column, ColumnKind, SelfCost, Source, Telemetry
 from steelyard.records.values import Check, Clock, Level, Verdict
 
@@ -79,6 +87,12 @@ __all__ = [
     "SelfCost",
     "Series",
     "Source",
+    "TaxBenchmark",
+    "TaxCategory",
+    "TaxMeasure",
+    "TaxResult",
+    "TaxScore",
+    "TaxSettings",
     "Telemetry",
     "Tool",
     "Verdict",

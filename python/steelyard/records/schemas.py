@@ -12,9 +12,10 @@ from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
 from steelyard.records.machine import Machine
 from steelyard.records.run import Run
+from steelyard.records.tax import TaxResult
 from steelyard.records.telemetry import Telemetry
 
-RECORDS: tuple[type[Record], ...] = (CacheStats, LoadResult, Machine, Run, Telemetry)
+RECORDS: tuple[type[Record], ...] = (CacheStats, LoadResult, Machine, Run, TaxResult, Telemetry)
 """Every record, in the order of its kind."""
 
 

@@ -1,0 +1,58 @@
+//! `steelyard-tax`: microbenchmarks of what a fleet's machines do beside the application.
+
+mod run;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use steelyard::{Exit, Failure};
+use steelyard_tax::TaxError;
+
+/// Measures the datacenter tax: compression, hashing, serialization, encryption and the like.
+#[derive(Debug, Parser)]
+#[command(name = "steelyard-tax", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure
+    Run(run::RunArguments),
+    /// Tell which benchmarks there are
+    List(run::ListArguments),
+}
+
+/// The exit code and the advice that go with an error.
+fn failure(error: TaxError) -> Failure {
+    let (exit, hint) = match &error {
+        TaxError::Setting { name: "--only", .. } => {
+            (Exit::Usage, Some("steelyard-tax list names them"))
+        }
+        TaxError::Setting { .. } => (Exit::Usage, None),
+        TaxError::Environment { .. } => {
+            (Exit::Environment, Some("see ulimit -a and taskset -p $$"))
+        }
+        TaxError::Work { .. } | TaxError::Thread { .. } | TaxError::Stopped => (Exit::Failed, None),
+    };
+    let failure = Failure::new(exit, error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn main() -> ExitCode {
+    // Read before anything else: a parent that ends later is noticed by the change.
+    // SAFETY: getppid has no preconditions.
+    let parent = unsafe { libc::getppid() };
+    let arguments = Arguments::parse();
+    steelyard::run("steelyard-tax", || -> Result<Exit, Failure> {
+        match arguments.command {
+            Command::Run(arguments) => run::run(&arguments, parent),
+            Command::List(arguments) => run::list(&arguments),
+        }
+    })
+}

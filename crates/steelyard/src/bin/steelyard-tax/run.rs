@@ -1,0 +1,158 @@
+//! The commands `run` and `list`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use steelyard::{Exit, Failure, args};
+use steelyard_launch::{die_with_parent, pin_to_cpus};
+use steelyard_tax::{Cores, Microbenchmark, Progress, Settings, Surroundings};
+
+use crate::{failure, table};
+
+/// What to measure, where and for how long.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Time for everything, inputs and calibration included
+    #[arg(long, value_parser = args::duration, default_value = "20s")]
+    time: Duration,
+    /// Only benchmarks whose name holds this word, or of the category called so; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<String>,
+    /// One core, all cores at the same time, or both
+    #[arg(long, value_enum, default_value = "both")]
+    cores: CoresArgument,
+    // `Vec` by its path, because clap takes a bare one for an option that is given several times.
+    /// CPUs to use, such as 0-3,8 [default: those this process may run on]
+    #[arg(long, value_name = "LIST", value_parser = args::cpu_list)]
+    cpus: Option<std::vec::Vec<usize>>,
+    /// Seed of inputs and orders
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Length of a batch, between two readings of the clock
+    #[arg(long, value_parser = args::duration, default_value = "2ms", hide = true)]
+    batch: Duration,
+    /// Write the result (JSON) to a file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write the result (JSON) to standard output
+    #[arg(long)]
+    json: bool,
+    /// Progress lines on standard error
+    #[arg(long, value_enum, default_value = "text")]
+    progress: ProgressArgument,
+    /// End with the process that started this one
+    #[arg(long, hide = true)]
+    die_with_parent: bool,
+}
+
+/// Which benchmarks to tell of.
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    /// Only benchmarks whose name holds this word, or of the category called so; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<String>,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CoresArgument {
+    One,
+    All,
+    Both,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ProgressArgument {
+    Json,
+    Text,
+    None,
+}
+
+/// Set by SIGINT and SIGTERM.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn stop(_signal: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+fn catch_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
+        unsafe { libc::signal(signal, stop as *const () as libc::sighandler_t) };
+    }
+}
+
+/// Measures, tells, and stores.
+pub fn run(arguments: &RunArguments, parent: libc::pid_t) -> Result<Exit, Failure> {
+    if arguments.die_with_parent {
+        die_with_parent(libc::SIGKILL, parent)?;
+    }
+    catch_signals();
+    let settings = Settings {
+        time: arguments.time,
+        batch: arguments.batch,
+        seed: arguments.seed,
+        only: arguments.only.clone(),
+        cores: match arguments.cores {
+            CoresArgument::One => Cores::One,
+            CoresArgument::All => Cores::All,
+            CoresArgument::Both => Cores::Both,
+        },
+        cpus: match &arguments.cpus {
+            Some(cpus) => cpus.clone(),
+            None => steelyard_launch::usable_cpus()?,
+        },
+    };
+    let surroundings = Surroundings {
+        command: std::env::args().collect(),
+        progress: match arguments.progress {
+            ProgressArgument::Json => Progress::Json,
+            ProgressArgument::Text => Progress::Text,
+            ProgressArgument::None => Progress::None,
+        },
+        stop: &STOP,
+        pin: pin_to_cpus,
+    };
+    let result = steelyard_tax::run(&settings, &surroundings).map_err(failure)?;
+    if let Some(path) = &arguments.output {
+        steelyard_record::write_atomically(&result, path)?;
+    }
+    if arguments.json {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer(&mut out, &result)?;
+        writeln!(out)?;
+    } else if !matches!(arguments.progress, ProgressArgument::Json) {
+        table::print(&result)?;
+    }
+    Ok(if result.interrupted {
+        Exit::Failed
+    } else {
+        Exit::Ok
+    })
+}
+
+/// Tells which benchmarks there are.
+pub fn list(arguments: &ListArguments) -> Result<Exit, Failure> {
+    let mut found = steelyard_tax::select(&arguments.only).map_err(failure)?;
+    found.sort_by(|a, b| (a.category(), a.name()).cmp(&(b.category(), b.name())));
+    let mut out = std::io::stdout().lock();
+    for benchmark in &found {
+        let benchmark: &dyn Microbenchmark = benchmark.as_ref();
+        let (name, category) = (benchmark.name(), benchmark.category().name());
+        let operation = benchmark.operation();
+        if arguments.json {
+            let line = serde_json::json!({
+                "name": name, "category": category, "operation": operation, "waits": benchmark.waits(),
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(out, "{category:<14} {name:<36} {operation}")?;
+        }
+    }
+    Ok(Exit::Ok)
+}

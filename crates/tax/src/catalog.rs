@@ -1,0 +1,64 @@
+//! Every benchmark there is.
+
+use crate::benchmark::Microbenchmark;
+use crate::{TaxError, hashing};
+
+/// All benchmarks, by category.
+pub fn all() -> Vec<Box<dyn Microbenchmark>> {
+    let mut found = Vec::new();
+    found.extend(hashing::benchmarks());
+    found
+}
+
+/// The benchmarks whose name or category holds one of `only`; all of them when it is empty. A word that
+/// fits none is an error.
+pub fn select(only: &[String]) -> Result<Vec<Box<dyn Microbenchmark>>, TaxError> {
+    let fits = |benchmark: &dyn Microbenchmark, word: &str| {
+        benchmark.name().contains(word) || benchmark.category().name() == word
+    };
+    let mut found = all();
+    if let Some(word) = only
+        .iter()
+        .find(|word| !found.iter().any(|b| fits(b.as_ref(), word)))
+    {
+        return Err(TaxError::Setting {
+            name: "--only",
+            why: format!("no benchmark's name holds {word:?}, and no category is called so"),
+        });
+    }
+    if !only.is_empty() {
+        found.retain(|b| only.iter().any(|word| fits(b.as_ref(), word)));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_plain() {
+        let mut names: Vec<String> = all().iter().map(|b| b.name().to_owned()).collect();
+        for name in &names {
+            assert!(
+                name.bytes()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-'),
+                "{name}"
+            );
+        }
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_word_selects_by_name_or_category_and_must_fit_something() {
+        let hashing = select(&["hashing".to_owned()]).expect("a category");
+        assert!(hashing.iter().all(|b| b.category().name() == "hashing"));
+        let crc = select(&["crc32c".to_owned()]).expect("a name");
+        assert!(!crc.is_empty() && crc.len() < hashing.len());
+        let error = select(&["crc32c".to_owned(), "typo".to_owned()]).err();
+        assert!(matches!(error, Some(TaxError::Setting { .. })));
+    }
+}

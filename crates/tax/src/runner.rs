@@ -1,0 +1,318 @@
+//! Prepares benchmarks, sizes their batches, and runs rounds until the time is over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use steelyard_record::{Clock, TaxResult, monotonic_ns};
+
+use crate::TaxError;
+use crate::batch::Batch;
+use crate::benchmark::{Microbenchmark, Setup};
+use crate::progress::Progress;
+use crate::random::Random;
+use crate::summary;
+use crate::workers::{Pin, Workers};
+
+/// Rounds below which no result is given: the interval of a median needs six.
+pub const LEAST_ROUNDS: u64 = 6;
+
+/// On how many cores benchmarks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// One core while the others rest.
+    One,
+    /// Every core at the same time.
+    All,
+    /// Both, one after the other in every round.
+    Both,
+}
+
+impl Cores {
+    /// Its name in records and on command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::All => "all",
+            Self::Both => "both",
+        }
+    }
+}
+
+/// What to measure, where and for how long.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Time for everything, making inputs and sizing batches included. The least number of rounds is run
+    /// whatever it says.
+    pub time: Duration,
+    /// Length to size batches for.
+    pub batch: Duration,
+    /// Seed of inputs and orders.
+    pub seed: u64,
+    /// Words that select benchmarks; all when empty.
+    pub only: Vec<String>,
+    /// On how many cores.
+    pub cores: Cores,
+    /// CPUs to use, in ascending order.
+    pub cpus: Vec<usize>,
+}
+
+impl Settings {
+    /// Refuses settings that cannot be measured with.
+    pub fn check(&self) -> Result<(), TaxError> {
+        let wrong = |name, why: &str| {
+            Err(TaxError::Setting {
+                name,
+                why: why.to_owned(),
+            })
+        };
+        if self.cpus.is_empty() {
+            return wrong("--cpus", "names no CPU");
+        }
+        let mut sorted = self.cpus.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if sorted.len() != self.cpus.len() {
+            return wrong("--cpus", "names a CPU twice");
+        }
+        if !(Duration::from_micros(50)..=Duration::from_secs(1)).contains(&self.batch) {
+            return wrong("--batch", "is not between 50us and 1s");
+        }
+        if self.time < Duration::from_millis(100) || self.time > Duration::from_secs(86_400) {
+            return wrong("--time", "is not between 100ms and 24h");
+        }
+        Ok(())
+    }
+
+    /// Index of the CPU of runs on one core: the last, because the first takes most interrupts.
+    pub(crate) fn one(&self) -> usize {
+        self.cpus.len() - 1
+    }
+}
+
+/// What the caller provides.
+pub struct Surroundings<'a> {
+    /// The command line, for the record.
+    pub command: Vec<String>,
+    /// How progress is told.
+    pub progress: Progress,
+    /// Set to end after the batch that runs.
+    pub stop: &'a AtomicBool,
+    /// Binds a thread to CPUs.
+    pub pin: Pin,
+}
+
+/// One benchmark on one core or on all, with what was measured.
+pub(crate) struct Entry {
+    /// Which benchmark.
+    pub benchmark: usize,
+    /// Whether it runs on all cores.
+    pub all: bool,
+    /// Thread and slot of each worker.
+    places: Vec<(usize, usize)>,
+    /// Operations a worker does in a batch.
+    pub operations: u64,
+    /// Bytes per operation.
+    pub bytes_per_operation: Option<f64>,
+    /// Size after compression over size before.
+    pub compressed_ratio: Option<f64>,
+    /// Batches of each round, one a worker.
+    pub rounds: Vec<Vec<Batch>>,
+}
+
+/// Chooses how many operations make a batch of `target_ns`, in whole cycles; of the numbers 1, 2, 3, 4, 6, 8,
+/// 12 ... so that two runs choose the same.
+fn size_batch(
+    target_ns: u64,
+    cycle: u64,
+    mut measure: impl FnMut(u64) -> Result<u64, TaxError>,
+) -> Result<u64, TaxError> {
+    let mut cycles = 1u64;
+    loop {
+        // The shorter of two: a disturbance would otherwise size every batch of the run.
+        let took_ns = measure(cycles * cycle)?
+            .min(measure(cycles * cycle)?)
+            .max(1);
+        if took_ns * 4 >= target_ns || cycles >= 1 << 40 {
+            let wanted = (cycles as f64 * target_ns as f64 / took_ns as f64).max(1.0);
+            let power = 2f64.powf(wanted.log2().floor());
+            let rounded = [power, power * 1.5, power * 2.0]
+                .into_iter()
+                .min_by(|a, b| {
+                    let distance = |x: f64| (x / wanted).ln().abs();
+                    distance(*a).total_cmp(&distance(*b))
+                })
+                .expect("three of them");
+            return Ok((rounded.round() as u64).max(1) * cycle);
+        }
+        cycles *= 4;
+    }
+}
+
+struct Run<'a> {
+    settings: &'a Settings,
+    surroundings: &'a Surroundings<'a>,
+    benchmarks: Vec<Box<dyn Microbenchmark>>,
+    workers: Workers,
+    slots: Vec<usize>,
+    entries: Vec<Entry>,
+}
+
+impl Run<'_> {
+    fn stopped(&self) -> bool {
+        self.surroundings.stop.load(Ordering::Relaxed)
+    }
+
+    fn prepare(&mut self, benchmark: usize, all: bool) -> Result<(), TaxError> {
+        let threads: Vec<usize> = if all {
+            (0..self.settings.cpus.len()).collect()
+        } else {
+            vec![self.settings.one()]
+        };
+        let kind = self.benchmarks[benchmark].as_ref();
+        let prepared = kind.prepare(&Setup {
+            seed: self.settings.seed,
+            workers: threads.len(),
+        })?;
+        assert_eq!(
+            prepared.workers.len(),
+            threads.len(),
+            "{}: one worker a core",
+            kind.name()
+        );
+        let mut places = Vec::new();
+        for (&thread, worker) in threads.iter().zip(prepared.workers) {
+            self.workers.give(thread, worker, kind.name())?;
+            places.push((thread, self.slots[thread]));
+            self.slots[thread] += 1;
+        }
+        let target_ns = self.settings.batch.as_nanos() as u64;
+        let operations = size_batch(target_ns, prepared.cycle, |operations| {
+            let batches = self.workers.batch(&places, operations, kind.name())?;
+            Ok(batches.iter().map(|b| b.wall_ns).min().unwrap_or(1))
+        })?;
+        self.entries.push(Entry {
+            benchmark,
+            all,
+            places,
+            operations,
+            bytes_per_operation: prepared.bytes_per_operation,
+            compressed_ratio: prepared.compressed_ratio,
+            rounds: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn prepare_all(&mut self) -> Result<(), TaxError> {
+        for benchmark in 0..self.benchmarks.len() {
+            let name = self.benchmarks[benchmark].name();
+            self.surroundings
+                .progress
+                .step(&format!("preparing {name}"));
+            for all in [false, true] {
+                let wanted = match self.settings.cores {
+                    Cores::One => !all,
+                    Cores::All => all,
+                    Cores::Both => true,
+                };
+                if self.stopped() {
+                    return Err(TaxError::Stopped);
+                }
+                if wanted {
+                    self.prepare(benchmark, all)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs every entry once in a random order; false when it was stopped midway, and nothing is kept.
+    fn round(&mut self, random: &mut Random) -> Result<bool, TaxError> {
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        random.shuffle(&mut order);
+        let mut round = vec![Vec::new(); order.len()];
+        for index in order {
+            if self.stopped() {
+                return Ok(false);
+            }
+            let entry = &self.entries[index];
+            let name = self.benchmarks[entry.benchmark].name();
+            round[index] = self.workers.batch(&entry.places, entry.operations, name)?;
+        }
+        for (entry, batches) in self.entries.iter_mut().zip(round) {
+            entry.rounds.push(batches);
+        }
+        Ok(true)
+    }
+
+    /// Runs rounds until `until`; returns whether it was stopped before.
+    fn rounds(&mut self, started: Instant) -> Result<bool, TaxError> {
+        let mut random = Random::stream(self.settings.seed, "order");
+        let until = started + self.settings.time;
+        let (mut done, mut longest) = (0u64, Duration::ZERO);
+        let mut told = Instant::now();
+        loop {
+            let begin = Instant::now();
+            if done >= LEAST_ROUNDS && begin + longest > until {
+                return Ok(false);
+            }
+            if !self.round(&mut random)? {
+                return Ok(true);
+            }
+            done += 1;
+            longest = longest.max(begin.elapsed());
+            if told.elapsed() >= Duration::from_millis(500) {
+                told = Instant::now();
+                self.surroundings.progress.round(
+                    done,
+                    started.elapsed().as_secs_f64(),
+                    self.settings.time.as_secs_f64(),
+                );
+            }
+        }
+    }
+}
+
+/// Measures what `settings` ask for.
+pub fn run(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<TaxResult, TaxError> {
+    let benchmarks = crate::catalog::select(&settings.only)?;
+    run_these(benchmarks, settings, surroundings)
+}
+
+/// The same with benchmarks of the caller's.
+pub(crate) fn run_these(
+    benchmarks: Vec<Box<dyn Microbenchmark>>,
+    settings: &Settings,
+    surroundings: &Surroundings<'_>,
+) -> Result<TaxResult, TaxError> {
+    settings.check()?;
+    let clock = Clock::now();
+    let started = Instant::now();
+    let mut run = Run {
+        settings,
+        surroundings,
+        benchmarks,
+        workers: Workers::start(&settings.cpus, surroundings.pin)?,
+        slots: vec![0; settings.cpus.len()],
+        entries: Vec::new(),
+    };
+    run.prepare_all()?;
+    let begin_ns = monotonic_ns();
+    let interrupted = run.rounds(started)?;
+    let end_ns = monotonic_ns();
+    surroundings.progress.end();
+    if run.entries.iter().all(|entry| entry.rounds.is_empty()) {
+        return Err(TaxError::Stopped);
+    }
+    Ok(summary::summarize(
+        &run.benchmarks,
+        &run.entries,
+        settings,
+        summary::Occasion {
+            command: surroundings.command.clone(),
+            clock,
+            begin_ns,
+            end_ns,
+            interrupted,
+        },
+    ))
+}

@@ -1,0 +1,340 @@
+//! From batches to the record: estimates with intervals, scores, verdict.
+
+use std::collections::BTreeMap;
+
+use steelyard_record::{
+    Check, Clock, Kind, Level, TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore,
+    TaxSettings, Tool, Verdict,
+};
+
+use crate::batch::Batch;
+use crate::benchmark::Microbenchmark;
+use crate::random::Random;
+use crate::runner::{Entry, LEAST_ROUNDS, Settings};
+use crate::statistics::{CONFIDENCE, QUANTILE, estimate, geometric_mean, quantile};
+
+/// Width of an interval over its value above which a result is wide.
+pub const WIDE_RATIO: f64 = 0.02;
+/// Share of disturbed batches above which the result is suspect.
+const DISTURBED_BOUND: f64 = 0.1;
+/// Share of CPU time in wall time below which the result is suspect.
+const CPU_BOUND: f64 = 0.97;
+/// Share of wide results above which the result is suspect.
+const WIDE_SHARE_BOUND: f64 = 0.25;
+/// Resamples of the rounds from which a score's interval is read.
+const RESAMPLES: usize = 400;
+
+/// When and how the measuring went.
+pub struct Occasion {
+    /// The command line.
+    pub command: Vec<String>,
+    /// Both clocks at the start.
+    pub clock: Clock,
+    /// Start of the first round.
+    pub begin_ns: u64,
+    /// End of the last round.
+    pub end_ns: u64,
+    /// Whether it was stopped before its time.
+    pub interrupted: bool,
+}
+
+/// Time per operation of one core in one round: the number of workers over their rates' sum.
+fn round_time_ns(batches: &[Batch]) -> f64 {
+    let rate: f64 = batches.iter().map(Batch::rate_per_s).sum();
+    batches.len() as f64 * 1e9 / rate
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    quantile(&values, 0.5)
+}
+
+/// The checksum of the batches if all computed the same.
+fn checksum(entry: &Entry) -> Option<String> {
+    let first = entry.rounds.first()?.first()?.checksum;
+    let same = entry.rounds.iter().flatten().all(|b| b.checksum == first);
+    same.then(|| format!("{first:016x}"))
+}
+
+fn measure(entry: &Entry, waits: bool) -> Option<TaxMeasure> {
+    let times: Vec<f64> = entry.rounds.iter().map(|r| round_time_ns(r)).collect();
+    let found = estimate(&times, QUANTILE)?;
+    let workers = entry.rounds.first()?.len();
+    let rate_per_s = workers as f64 * 1e9 / found.value;
+    let batches = || entry.rounds.iter().flatten();
+    let overlap = |round: &Vec<Batch>| {
+        let shortest = round.iter().map(|b| b.wall_ns).min().unwrap_or(1);
+        let longest = round.iter().map(|b| b.wall_ns).max().unwrap_or(1);
+        shortest as f64 / longest as f64
+    };
+    let worker_rate = |worker: usize| {
+        let times = entry.rounds.iter().map(|round| round[worker].time_ns());
+        estimate(&times.collect::<Vec<_>>(), QUANTILE).map_or(0.0, |e| 1e9 / e.value)
+    };
+    let wall: u64 = batches().map(|b| b.wall_ns).sum();
+    let cpu: u64 = batches().map(|b| b.cpu_ns).sum();
+    let width_ratio = found.width_ratio();
+    Some(TaxMeasure {
+        workers: workers as u32,
+        operations_per_batch: entry.operations,
+        time_ns: found.value,
+        interval_low_ns: found.interval.map(|(low, _)| low),
+        interval_high_ns: found.interval.map(|(_, high)| high),
+        width_ratio,
+        wide: width_ratio.is_none_or(|width| width > WIDE_RATIO),
+        rate_per_s,
+        rate_bytes_per_s: entry.bytes_per_operation.map(|bytes| bytes * rate_per_s),
+        worker_rates_per_s: (0..workers).map(worker_rate).collect(),
+        overlap_ratio: median(entry.rounds.iter().map(overlap).collect()),
+        batches: batches().count() as u64,
+        disturbed: batches().filter(|b| b.disturbed(waits)).count() as u64,
+        cpu_ratio: cpu as f64 / wall as f64,
+        checksum: checksum(entry),
+    })
+}
+
+/// Geometric means of the entries' rates: over all categories, and by category.
+fn means(rates: &[(&'static str, f64)]) -> Option<(f64, BTreeMap<&'static str, f64>)> {
+    let mut by_category: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for &(category, rate) in rates {
+        by_category.entry(category).or_default().push(rate);
+    }
+    let means = by_category
+        .into_iter()
+        .map(|(category, rates)| Some((category, geometric_mean(rates)?)))
+        .collect::<Option<BTreeMap<_, _>>>()?;
+    Some((geometric_mean(means.values().copied())?, means))
+}
+
+/// The score of all entries on one core, or of all on every core; its intervals by resampling rounds.
+fn score(
+    benchmarks: &[Box<dyn Microbenchmark>],
+    entries: &[Entry],
+    all: bool,
+    seed: u64,
+) -> Option<TaxScore> {
+    let rows: Vec<(&'static str, Vec<f64>)> = entries
+        .iter()
+        .filter(|entry| entry.all == all)
+        .map(|entry| {
+            let category = benchmarks[entry.benchmark].category().name();
+            let time = |round: &Vec<Batch>| round_time_ns(round) / round.len() as f64;
+            (category, entry.rounds.iter().map(time).collect())
+        })
+        .collect();
+    let rounds = rows.first()?.1.len();
+    let rate = |times: &mut [f64]| {
+        times.sort_unstable_by(f64::total_cmp);
+        1e9 / quantile(times, QUANTILE)
+    };
+    let rates: Vec<_> = rows
+        .iter()
+        .map(|(category, times)| (*category, rate(&mut times.clone())))
+        .collect();
+    let (overall, by_category) = means(&rates)?;
+    let mut resampled: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    let mut resampled_overall = Vec::new();
+    if rounds as u64 >= LEAST_ROUNDS {
+        let mut random = Random::stream(seed, "resample");
+        for _ in 0..RESAMPLES {
+            // The same rounds for every entry: what befell a round befell all of them.
+            let drawn: Vec<usize> = (0..rounds)
+                .map(|_| random.below(rounds as u64) as usize)
+                .collect();
+            let rates: Vec<_> = rows
+                .iter()
+                .map(|(category, times)| {
+                    let mut sample: Vec<f64> = drawn.iter().map(|&round| times[round]).collect();
+                    (*category, rate(&mut sample))
+                })
+                .collect();
+            let (mean, means) = means(&rates)?;
+            resampled_overall.push(mean);
+            for (category, mean) in means {
+                resampled.entry(category).or_default().push(mean);
+            }
+        }
+    }
+    let interval = |values: Option<&Vec<f64>>| {
+        let mut sorted = values.filter(|v| !v.is_empty())?.clone();
+        sorted.sort_by(f64::total_cmp);
+        let tail = (1.0 - CONFIDENCE) / 2.0;
+        Some((quantile(&sorted, tail), quantile(&sorted, 1.0 - tail)))
+    };
+    let whole = interval(Some(&resampled_overall));
+    Some(TaxScore {
+        rate_per_s: overall,
+        interval_low_per_s: whole.map(|(low, _)| low),
+        interval_high_per_s: whole.map(|(_, high)| high),
+        categories: by_category
+            .into_iter()
+            .map(|(category, rate_per_s)| {
+                let part = interval(resampled.get(category));
+                let count = rows.iter().filter(|(name, _)| *name == category).count();
+                (
+                    category.to_owned(),
+                    TaxCategory {
+                        benchmarks: count as u32,
+                        rate_per_s,
+                        interval_low_per_s: part.map(|(low, _)| low),
+                        interval_high_per_s: part.map(|(_, high)| high),
+                    },
+                )
+            })
+            .collect(),
+    })
+}
+
+fn check(id: &str, bad: bool, claim: String, value: f64, bound: f64, unit: &str) -> Check {
+    Check {
+        id: id.to_owned(),
+        level: if bad { Level::Suspect } else { Level::Valid },
+        claim,
+        value: Some(value),
+        bound: Some(bound),
+        unit: Some(unit.to_owned()),
+    }
+}
+
+/// Whether the measuring vouches for what it found.
+fn verdict(rows: &[TaxBenchmark], rounds: u64, interrupted: bool) -> Verdict {
+    let measures = || {
+        rows.iter().flat_map(|row| {
+            [&row.one, &row.all]
+                .into_iter()
+                .flatten()
+                .map(move |m| (row, m))
+        })
+    };
+    let total: u64 = measures().map(|(_, m)| m.batches).sum();
+    let disturbed: u64 = measures().map(|(_, m)| m.disturbed).sum();
+    let disturbed_ratio = disturbed as f64 / total.max(1) as f64;
+    // The benchmark that lost most, because a mean over many would hide it.
+    let cpu = measures()
+        .filter(|(row, _)| !row.waits)
+        .map(|(row, m)| (m.cpu_ratio, row.name.as_str()))
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    let count = measures().count().max(1);
+    let wide = measures().filter(|(_, m)| m.wide).count();
+    let wide_ratio = wide as f64 / count as f64;
+    let mut checks = vec![
+        check(
+            "disturbed-batches",
+            disturbed_ratio > DISTURBED_BOUND,
+            format!("something else had the CPU during {disturbed} of {total} batches"),
+            disturbed_ratio,
+            DISTURBED_BOUND,
+            "ratio",
+        ),
+        check(
+            "wide-intervals",
+            wide_ratio > WIDE_SHARE_BOUND,
+            format!("{wide} of {count} results have an interval wider than 2 %"),
+            wide_ratio,
+            WIDE_SHARE_BOUND,
+            "ratio",
+        ),
+        check(
+            "rounds",
+            rounds < LEAST_ROUNDS,
+            format!("{rounds} rounds were completed"),
+            rounds as f64,
+            LEAST_ROUNDS as f64,
+            "rounds",
+        ),
+    ];
+    if let Some((ratio, name)) = cpu {
+        checks.push(check(
+            "cpu-time",
+            ratio < CPU_BOUND,
+            format!(
+                "the benchmark with the least of its CPU, {name}, had {:.1} % of it",
+                100.0 * ratio
+            ),
+            ratio,
+            CPU_BOUND,
+            "ratio",
+        ));
+    }
+    if interrupted {
+        checks.push(Check {
+            id: "interrupted".to_owned(),
+            level: Level::Suspect,
+            claim: "stopped before its time".to_owned(),
+            value: None,
+            bound: None,
+            unit: None,
+        });
+    }
+    Verdict::of(checks)
+}
+
+/// The record of a run.
+pub fn summarize(
+    benchmarks: &[Box<dyn Microbenchmark>],
+    entries: &[Entry],
+    settings: &Settings,
+    occasion: Occasion,
+) -> TaxResult {
+    let mut rows: Vec<TaxBenchmark> = benchmarks
+        .iter()
+        .enumerate()
+        .map(|(index, benchmark)| {
+            let of = |all: bool| {
+                entries
+                    .iter()
+                    .find(|e| e.benchmark == index && e.all == all)
+            };
+            let any = of(false).or(of(true));
+            let waits = benchmark.waits();
+            let one = of(false).and_then(|entry| measure(entry, waits));
+            let all = of(true).and_then(|entry| measure(entry, waits));
+            let scaling_ratio = one
+                .as_ref()
+                .zip(all.as_ref())
+                .map(|(one, all)| all.rate_per_s / one.rate_per_s / f64::from(all.workers));
+            TaxBenchmark {
+                name: benchmark.name().to_owned(),
+                category: benchmark.category().name().to_owned(),
+                operation: benchmark.operation().to_owned(),
+                bytes_per_operation: any.and_then(|e| e.bytes_per_operation),
+                compressed_ratio: any.and_then(|e| e.compressed_ratio),
+                waits,
+                one,
+                all,
+                scaling_ratio,
+            }
+        })
+        .collect();
+    rows.sort_by(|a, b| (&a.category, &a.name).cmp(&(&b.category, &b.name)));
+    let rounds = entries.first().map_or(0, |e| e.rounds.len()) as u64;
+    TaxResult {
+        kind: Kind::of::<TaxResult>(),
+        tool: Tool {
+            name: "steelyard-tax".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        command: occasion.command,
+        clock: occasion.clock,
+        settings: TaxSettings {
+            time_s: settings.time.as_secs_f64(),
+            batch_ns: settings.batch.as_nanos() as u64,
+            seed: settings.seed,
+            only: settings.only.clone(),
+            cores: settings.cores.name().to_owned(),
+            cpus: settings.cpus.iter().map(|&cpu| cpu as u32).collect(),
+            one_cpu: settings.cpus[settings.one()] as u32,
+            quantile: QUANTILE,
+            confidence: CONFIDENCE,
+            wide_bound_ratio: WIDE_RATIO,
+        },
+        begin_ns: occasion.begin_ns,
+        end_ns: occasion.end_ns,
+        interrupted: occasion.interrupted,
+        rounds,
+        score_one: score(benchmarks, entries, false, settings.seed),
+        score_all: score(benchmarks, entries, true, settings.seed),
+        verdict: verdict(&rows, rounds, occasion.interrupted),
+        benchmarks: rows,
+    }
+}
