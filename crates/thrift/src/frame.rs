@@ -10,6 +10,8 @@ pub const PREFIX_BYTES: usize = 4;
 pub const FRAME_BYTES_MAX: u32 = 16_384_000;
 /// A buffer larger than this is given back once it is empty: one large message must not cost memory for ever.
 const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Room made for an announced length before its bytes have come.
+const TRUSTED_BYTES: usize = 1 << 16;
 
 /// Appends one frame; `body` appends the message. A message above 4 GiB is a bug of the caller.
 #[inline]
@@ -75,7 +77,9 @@ impl FrameBuffer {
                 None => PREFIX_BYTES,
                 Some(prefix) => PREFIX_BYTES + self.check(*prefix)?,
             };
-            let take = rest.len().min(whole - self.partial.len());
+            let lacking = whole - self.partial.len();
+            self.partial.reserve(lacking.min(TRUSTED_BYTES));
+            let take = rest.len().min(lacking);
             self.partial.extend_from_slice(&rest[..take]);
             rest = &rest[take..];
             if let Some((frame, _)) = self.split(&self.partial)? {

@@ -256,7 +256,31 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     fn long_varint(&mut self) -> Result<u64, ThriftError> {
+        let Some((word, _)) = self.rest.split_first_chunk::<8>() else {
+            return self.last_varint();
+        };
+        let word = u64::from_le_bytes(*word);
+        // The highest bit of each byte says whether another follows.
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends == 0 {
+            return self.last_varint();
+        }
+        // Without branches, since the lengths of numbers are hard to predict: keep the bytes up to the first end, then
+        // close the gaps between their groups of 7 bits, pair by pair.
+        let bits = ends.trailing_zeros() + 1;
+        let word = word & (u64::MAX >> (64 - bits)) & 0x7f7f_7f7f_7f7f_7f7f;
+        let word = (word & 0x7f00_7f00_7f00_7f00) >> 1 | word & 0x007f_007f_007f_007f;
+        let word = (word & 0x3fff_0000_3fff_0000) >> 2 | word & 0x0000_3fff_0000_3fff;
+        let word = (word & 0x0fff_ffff_0000_0000) >> 4 | word & 0x0000_0000_0fff_ffff;
+        self.rest = &self.rest[bits as usize / 8..];
+        Ok(word)
+    }
+
+    /// A number near the end of the bytes, or of more than 8 bytes.
+    #[cold]
+    fn last_varint(&mut self) -> Result<u64, ThriftError> {
         let mut value = 0u64;
         for (index, &byte) in self.rest.iter().take(10).enumerate() {
             let bits = u64::from(byte & 0x7f);
