@@ -1,7 +1,7 @@
 """The other side of the test thriftpy2: thriftpy2's own compact protocol.
 
-Prints the bytes of a call (hexadecimal), then reads the bytes of an answer and of an exception from standard input,
-and prints what it made of them (JSON).
+Prints the bytes of a call (hexadecimal), then reads the bytes of an answer and of an exception from
+standard input, and prints what it made of them (JSON).
 """
 
 import json
@@ -38,6 +38,7 @@ everything = idl.Everything(
 
 
 def open_frames(data: bytes = b"") -> tuple[TMemoryBuffer, TFramedTransport]:
+    """Return the transport of `data`, and of whatever is written, with its inner buffer."""
     inner = TMemoryBuffer(data)
     return inner, TFramedTransport(inner)
 
