@@ -1,6 +1,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use steelyard_serve::CgroupTooSmall;
+
 /// What can keep a server from starting or running.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
@@ -25,17 +27,8 @@ pub enum CacheError {
         max_value_bytes: usize,
     },
     /// The cgroup would kill the server before its cache is full.
-    #[error(
-        "a memory limit of {memory_bytes} bytes and a tenth for the process do not fit into the {allowed_bytes} bytes that {source_path} allows"
-    )]
-    CgroupTooSmall {
-        /// What was asked for.
-        memory_bytes: u64,
-        /// What the cgroup allows.
-        allowed_bytes: u64,
-        /// Where that stands.
-        source_path: PathBuf,
-    },
+    #[error(transparent)]
+    CgroupTooSmall(#[from] CgroupTooSmall),
     /// A file of object sizes does not hold a distribution.
     #[error("{path}: {reason}")]
     ObjectSizes {

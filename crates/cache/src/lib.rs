@@ -15,14 +15,11 @@ mod clock;
 #[doc(hidden)]
 pub mod converse;
 mod counters;
-mod delay;
 mod error;
-mod limits;
 mod mailbox;
 mod object;
 mod output;
 mod protocol;
-mod random;
 mod report;
 mod server;
 mod session;
@@ -30,8 +27,8 @@ mod sizes;
 mod slow;
 mod store;
 
-pub use delay::Delay;
 pub use error::CacheError;
 pub use object::{Objects, unpack};
 pub use server::{Io, ReadThrough, Server, Settings, StatsFile};
 pub use sizes::Sizes;
+pub use steelyard_serve::Delay;

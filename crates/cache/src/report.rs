@@ -2,30 +2,17 @@
 //!
 //! Not here: counting. Every number comes from the threads' counters, the store, or /proc/self.
 
-use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use steelyard_record::{CacheStats, CacheThread, Kind, monotonic_ns};
+use steelyard_serve::{Threads, process_cpu_ns, rss_bytes};
 
 use crate::clock;
 use crate::counters::{COUNT, Counter, Counters};
 use crate::protocol;
 use crate::slow::{SlowCounts, SlowQueue};
 use crate::store::Store;
-
-/// One thread of the server.
-#[derive(Debug, Clone)]
-pub struct ThreadRow {
-    /// Such as `fast-0`.
-    pub name: String,
-    /// `fast` or `slow`.
-    pub kind: &'static str,
-    /// The kernel's number of it.
-    pub tid: i32,
-    /// User and system time when it ended, ns.
-    pub ended_cpu_ns: Option<(u64, u64)>,
-}
 
 /// Settings that the stats command repeats.
 #[derive(Debug, Clone)]
@@ -48,7 +35,8 @@ pub struct Shown {
 #[derive(Debug)]
 pub struct Reporter {
     fast: Vec<Arc<Counters>>,
-    threads: Mutex<Vec<ThreadRow>>,
+    /// Its threads.
+    pub threads: Arc<Threads>,
     shown: Shown,
     /// The counts at the last `stats reset`. Only the stats command starts over: records never run backwards.
     reset: Mutex<[u64; COUNT]>,
@@ -69,37 +57,12 @@ impl Reporter {
     pub fn new(fast: Vec<Arc<Counters>>, shown: Shown) -> Self {
         Self {
             fast,
-            threads: Mutex::default(),
+            threads: Arc::default(),
             reset: Mutex::new([0; COUNT]),
             shown,
             connections: AtomicU64::new(0),
             connections_total: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
-        }
-    }
-
-    /// Makes a thread known; called by the thread itself.
-    pub fn enter(&self, name: String, kind: &'static str) {
-        // SAFETY: gettid has no preconditions.
-        let tid = unsafe { libc::gettid() };
-        self.threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(ThreadRow {
-                name,
-                kind,
-                tid,
-                ended_cpu_ns: None,
-            });
-    }
-
-    /// Keeps the CPU time of a thread that ends, since the kernel forgets it; called by the thread itself.
-    pub fn leave(&self) {
-        // SAFETY: gettid has no preconditions.
-        let tid = unsafe { libc::gettid() };
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.iter_mut().filter(|thread| thread.tid == tid) {
-            thread.ended_cpu_ns = Some(cpu_ns(libc::RUSAGE_THREAD));
         }
     }
 
@@ -151,7 +114,7 @@ impl Reporter {
     }
 
     fn general(&self, out: &mut Vec<u8>, store: &Store, slow: Option<&SlowQueue>) {
-        let (user_ns, system_ns) = cpu_ns(libc::RUSAGE_SELF);
+        let (user_ns, system_ns) = process_cpu_ns();
         let micros = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000);
         text(out, "pid", std::process::id());
         text(out, "uptime", u64::from(clock::now_s()).saturating_sub(2));
@@ -251,7 +214,7 @@ impl Reporter {
     pub fn record(&self, store: &Store, slow: Option<&SlowQueue>) -> CacheStats {
         let counts = store.counts();
         let slow_counts: SlowCounts = slow.map(SlowQueue::counts).unwrap_or_default();
-        let (cpu_user_ns, cpu_system_ns) = cpu_ns(libc::RUSAGE_SELF);
+        let (cpu_user_ns, cpu_system_ns) = process_cpu_ns();
         CacheStats {
             kind: Kind::of::<CacheStats>(),
             monotonic_ns: monotonic_ns(),
@@ -282,27 +245,16 @@ impl Reporter {
     }
 
     fn thread_rows(&self, slow: Option<&SlowQueue>) -> Vec<CacheThread> {
-        let mut threads = self
-            .threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        threads
-            .sort_by(|a, b| (a.kind, a.name.len(), &a.name).cmp(&(b.kind, b.name.len(), &b.name)));
-        threads
+        self.threads
+            .rows()
             .into_iter()
             .map(|thread| {
-                let number = thread
-                    .name
-                    .rsplit('-')
-                    .next()
-                    .and_then(|text| text.parse::<usize>().ok());
-                let requests = match (thread.kind, number, slow) {
+                let cpu = thread.cpu_ns();
+                let requests = match (thread.kind, thread.number(), slow) {
                     ("fast", Some(number), _) => self.fast[number].get(Counter::Requests),
                     (_, Some(number), Some(slow)) => slow.served(number),
                     _ => 0,
                 };
-                let cpu = thread.ended_cpu_ns.or_else(|| thread_cpu_ns(thread.tid));
                 CacheThread {
                     name: thread.name,
                     kind: thread.kind.to_owned(),
@@ -313,37 +265,4 @@ impl Reporter {
             })
             .collect()
     }
-}
-
-/// User and system time of the process or of the calling thread, ns.
-fn cpu_ns(who: libc::c_int) -> (u64, u64) {
-    // SAFETY: rusage is plain data for which zeroes are valid, and the call fills it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(who, &mut usage);
-        usage
-    };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    (ns(usage.ru_utime), ns(usage.ru_stime))
-}
-
-/// User and system time of a thread, ns, in steps of the kernel's tick.
-fn thread_cpu_ns(tid: i32) -> Option<(u64, u64)> {
-    let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
-    // The name may hold spaces and parentheses: fields are counted from its last one. proc(5): 14, 15.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    // SAFETY: sysconf has no preconditions.
-    let hertz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
-    Some((user * 1_000_000_000 / hertz, system * 1_000_000_000 / hertz))
-}
-
-/// Resident set size of the process.
-pub fn rss_bytes() -> Option<u64> {
-    let statm = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    // SAFETY: sysconf has no preconditions.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as u64;
-    Some(pages * page)
 }

@@ -10,11 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use steelyard_record::monotonic_ns;
+use steelyard_serve::{Delay, Random};
 
-use crate::delay::Delay;
 use crate::mailbox::{Filled, Mailbox};
 use crate::object::{Objects, Room};
-use crate::random::Random;
 use crate::store::{Attributes, Key, Store, StoreMode, write_value};
 
 /// A miss.
@@ -203,7 +202,7 @@ impl SlowThread {
                 ticket: job.ticket,
                 bytes,
             };
-            self.queue.mailboxes[job.thread].post_filled(filled);
+            self.queue.mailboxes[job.thread].post(|post| post.filled.push(filled));
         }
     }
 

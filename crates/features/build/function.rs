@@ -51,7 +51,8 @@ impl Random {
 pub fn source(number: usize) -> String {
     let mut random = Random((number as u64).wrapping_mul(0xd134_2543_de82_ef95));
     let statements = STATEMENTS.0 + random.below(STATEMENTS.1 - STATEMENTS.0 + 1);
-    let mut text = format!("#[inline(never)]\npub fn f{number}(p: &Profile, mut s: u64) -> u64 {{\n");
+    let mut text =
+        format!("#[inline(never)]\npub fn f{number}(p: &Profile, mut s: u64) -> u64 {{\n");
     for _ in 0..statements {
         match random.below(8) {
             0 | 1 => cross(&mut random, &mut text),

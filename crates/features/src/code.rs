@@ -20,7 +20,10 @@ pub struct CodeSize {
 
 /// The machine code of the first `hot` extractors.
 pub fn code_size(hot: usize) -> CodeSize {
-    let begins: Vec<usize> = EXTRACTORS.iter().map(|&extractor| extractor as usize).collect();
+    let begins: Vec<usize> = EXTRACTORS
+        .iter()
+        .map(|&extractor| extractor as usize)
+        .collect();
     CodeSize {
         functions: hot,
         bytes: size(&begins, hot),
@@ -56,7 +59,10 @@ mod tests {
 
     #[test]
     fn a_gap_counts_with_the_mean_and_a_folded_function_once() {
-        assert_eq!(size(&[100, 200, 400, 1_000_000, 1_000_300], 5), 100 + 200 + 300 + 200 + 200);
+        assert_eq!(
+            size(&[100, 200, 400, 1_000_000, 1_000_300], 5),
+            100 + 200 + 300 + 200 + 200
+        );
         assert_eq!(size(&[100, 200, 400, 100], 1), 100);
         assert_eq!(size(&[200, 200, 100, 300], 3), 200);
         assert_eq!(size(&[100], 1), 0);

@@ -53,7 +53,7 @@ pub fn extract(profile: &Profile, hot: usize, calls: usize) -> Features {
     let mut sums = [0u64; VECTOR];
     for call in 0..calls {
         // The upper half of the product of the upper half: every extractor is equally likely.
-        let number = ((state >> 32) * hot as u64 >> 32) as usize;
+        let number = (((state >> 32) * hot as u64) >> 32) as usize;
         state = extractors[number](profile, state).wrapping_add(call as u64);
         state = (state ^ state >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         let sum = &mut sums[call % VECTOR];
@@ -62,7 +62,9 @@ pub fn extract(profile: &Profile, hot: usize, calls: usize) -> Features {
     Features {
         vector: sums.map(|sum| (sum >> 56) as i8),
         checksum: sums.iter().fold(state, |hash, &sum| {
-            (hash ^ sum).wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(29)
+            (hash ^ sum)
+                .wrapping_mul(0x9fb2_1c65_1e98_df25)
+                .rotate_left(29)
         }),
     }
 }

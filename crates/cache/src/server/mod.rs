@@ -11,7 +11,7 @@ mod uring;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,11 +19,11 @@ use std::thread;
 use std::time::Duration;
 
 use steelyard_record::monotonic_ns;
+use steelyard_serve::{Delay, Threads, block_signals, give_up};
 
 use crate::CacheError;
 use crate::clock;
 use crate::counters::Counters;
-use crate::delay::Delay;
 use crate::mailbox::Mailbox;
 use crate::object::Objects;
 use crate::protocol;
@@ -34,6 +34,9 @@ use crate::store::{Store, least_memory_bytes};
 
 /// Misses that may wait for each slow thread.
 const WAITING_PER_SLOW_THREAD: usize = 64;
+
+/// Who speaks when the process ends itself.
+const PROGRAM: &str = "steelyard-cache";
 
 /// The read-through half of a server.
 #[derive(Debug)]
@@ -142,8 +145,8 @@ impl Server {
                 max_value_bytes: settings.max_value_bytes,
             });
         }
-        crate::limits::check_cgroup(settings.memory_bytes)?;
-        settings.max_connections = crate::limits::allow_connections(settings.max_connections);
+        steelyard_serve::check_cgroup(settings.memory_bytes)?;
+        settings.max_connections = steelyard_serve::allow_connections(settings.max_connections);
         let listener =
             TcpListener::bind(&settings.listen).map_err(|source| CacheError::Listen {
                 address: settings.listen.clone(),
@@ -211,7 +214,8 @@ impl Server {
         };
         let reporter = Arc::new(Reporter::new(counters.clone(), shown));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Vec::new();
+        let threads = reporter.threads.clone();
+        let mut running = Vec::new();
         for (number, (mailbox, counters)) in mailboxes.iter().zip(counters).enumerate() {
             let thread = FastThread {
                 number,
@@ -223,9 +227,9 @@ impl Server {
                 stop: stop.clone(),
             };
             let serve = if self.uring { uring::run } else { epoll::run };
-            threads.push(start(&reporter, "fast", number, move || {
+            running.push(start(&threads, "fast", number, move || {
                 if let Err(error) = serve(&thread) {
-                    give_up(&format!("fast thread {}: {error}", thread.number));
+                    give_up(PROGRAM, &format!("fast thread {}: {error}", thread.number));
                 }
             })?);
         }
@@ -240,7 +244,7 @@ impl Server {
                     number,
                     now_s: clock::now_s,
                 };
-                threads.push(start(&reporter, "slow", number, move || thread.run())?);
+                running.push(start(&threads, "slow", number, move || thread.run())?);
             }
         }
         let result = self.accept(&mailboxes, &reporter, slow.as_deref());
@@ -251,7 +255,7 @@ impl Server {
         if let Some(slow) = &slow {
             slow.stop();
         }
-        for thread in threads {
+        for thread in running {
             // A panic has ended the process: see `Watch`.
             let _ = thread.join();
         }
@@ -351,7 +355,7 @@ impl Server {
             return;
         }
         reporter.connections.fetch_add(1, Relaxed);
-        mailboxes[*turn % mailboxes.len()].post_socket(socket.into());
+        mailboxes[*turn % mailboxes.len()].post(|post| post.sockets.push(socket.into()));
         *turn += 1;
     }
 
@@ -386,60 +390,12 @@ fn choose_io(io: Io) -> Result<bool, CacheError> {
 }
 
 fn start(
-    reporter: &Arc<Reporter>,
+    threads: &Arc<Threads>,
     kind: &'static str,
     number: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> Result<thread::JoinHandle<()>, CacheError> {
-    let name = format!("{kind}-{number}");
-    let reporter = reporter.clone();
-    thread::Builder::new()
-        .name(name.clone())
-        .stack_size(256 * 1024)
-        .spawn(move || {
-            let _watch = Watch;
-            reporter.enter(name, kind);
-            body();
-            reporter.leave();
-        })
+    threads
+        .start(PROGRAM, kind, number, body)
         .map_err(CacheError::system("starting a thread"))
-}
-
-/// Ends the process when its thread panics: the message is out, and a server that went on without the thread
-/// would leave clients waiting for ever.
-struct Watch;
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            give_up("a thread has panicked");
-        }
-    }
-}
-
-fn give_up(why: &str) -> ! {
-    eprintln!("steelyard-cache: {why}");
-    // 4: the work failed, as for every executable.
-    std::process::exit(4)
-}
-
-/// Blocks SIGINT and SIGTERM and returns a descriptor that becomes readable when one comes.
-fn block_signals() -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset before it is used, and outlives the calls.
-    let raw = unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, libc::SIGINT);
-        libc::sigaddset(&mut set, libc::SIGTERM);
-        let status = libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-        if status != 0 {
-            return Err(io::Error::from_raw_os_error(status));
-        }
-        libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
-    };
-    if raw < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }

@@ -103,9 +103,7 @@ fn failure(error: CacheError) -> Failure {
         CacheError::MemoryTooSmall { .. } => {
             (Exit::Usage, "raise --memory or lower --max-value-size")
         }
-        CacheError::CgroupTooSmall { .. } => {
-            (Exit::Environment, "lower --memory or raise that limit")
-        }
+        CacheError::CgroupTooSmall(_) => (Exit::Environment, "lower --memory or raise that limit"),
         CacheError::ObjectSizes { .. } => (
             Exit::Usage,
             "pass a file such as data/tao/object-sizes.json",

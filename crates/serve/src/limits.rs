@@ -1,10 +1,8 @@
-//! Whether the machine leaves room for the cache: a server that would be killed half full is refused at its
+//! Whether the machine leaves room for a server: a server that would be killed half full is refused at its
 //! start, and one that could not hold its connections holds fewer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-
-use crate::CacheError;
 
 /// Limits at least this large mean "unlimited" in cgroup v1.
 const UNLIMITED_BYTES: u64 = 1 << 60;
@@ -17,11 +15,25 @@ fn resident_bytes(memory_bytes: u64) -> u64 {
     memory_bytes.saturating_add(memory_bytes / 10)
 }
 
-/// Refuses a cache that does not fit into what the cgroup of this process allows.
-pub fn check_cgroup(memory_bytes: u64) -> Result<(), CacheError> {
+/// The cgroup would kill the server before its memory is full.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a memory limit of {memory_bytes} bytes and a tenth for the process do not fit into the {allowed_bytes} bytes that {source_path} allows"
+)]
+pub struct CgroupTooSmall {
+    /// What was asked for.
+    pub memory_bytes: u64,
+    /// What the cgroup allows.
+    pub allowed_bytes: u64,
+    /// Where that stands.
+    pub source_path: PathBuf,
+}
+
+/// Refuses a server whose memory does not fit into what the cgroup of this process allows.
+pub fn check_cgroup(memory_bytes: u64) -> Result<(), CgroupTooSmall> {
     match least_limit(Path::new("/")) {
         Some((allowed_bytes, source_path)) if resident_bytes(memory_bytes) > allowed_bytes => {
-            Err(CacheError::CgroupTooSmall {
+            Err(CgroupTooSmall {
                 memory_bytes,
                 allowed_bytes,
                 source_path,

@@ -1,0 +1,25 @@
+//! What the servers of the data plane share, whatever they serve.
+//!
+//! In: the kernel's view of this process and its limits. Out: mailboxes that wake a thread's event loop, a register of
+//! threads with their CPU time, signals as a descriptor, delays of a simulated backend, seeded random numbers.
+//!
+//! Invariants: nothing here knows a protocol; a panic in a registered thread ends the process, because a server that
+//! went on without the thread would leave clients waiting for ever.
+//!
+//! Not here: event loops, protocols, statistics records (`crates/cache`, `crates/rank`).
+
+mod delay;
+mod limits;
+mod mailbox;
+mod random;
+mod signals;
+mod threads;
+mod usage;
+
+pub use delay::Delay;
+pub use limits::{CgroupTooSmall, allow_connections, check_cgroup};
+pub use mailbox::Mailbox;
+pub use random::Random;
+pub use signals::block_signals;
+pub use threads::{ThreadRow, Threads, give_up};
+pub use usage::{process_cpu_ns, rss_bytes, thread_cpu_now_ns};
