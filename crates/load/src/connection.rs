@@ -40,6 +40,8 @@ pub struct Connection<C> {
     pub codec: C,
     /// Whether it can be used.
     pub link: Link,
+    /// While it is being opened: when that began, or when the server was last heard.
+    pub heard_ns: u64,
     /// Requests without an answer, oldest first.
     pub pending: VecDeque<Pending>,
     /// How many of the newest of them are not with the kernel.
@@ -65,6 +67,7 @@ impl<C> Connection<C> {
         Self {
             codec,
             link: Link::Opening,
+            heard_ns: 0,
             pending: VecDeque::with_capacity(depth),
             unstamped: 0,
             next_ticket: 0,

@@ -36,6 +36,14 @@ pub enum LoadError {
         /// What the system said.
         source: io::Error,
     },
+    /// The target was reached and then did not play its part before the first request.
+    #[error("{target}: {why}")]
+    Handshake {
+        /// The address.
+        target: String,
+        /// What happened.
+        why: String,
+    },
     /// The machine does not offer what was asked for.
     #[error("{what}")]
     Environment {

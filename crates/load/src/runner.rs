@@ -547,6 +547,7 @@ impl Worker {
         self,
         mut engine: Engine<Box<dyn Codec>, T>,
     ) -> Result<(), LoadError> {
+        engine.shake_hands()?;
         engine.prefill()?;
         engine.report_ready();
         // Without a start the controlling thread has given up, and said why.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use crate::schedule::Arrival;
 use crate::{LoadError, Sizes};
@@ -22,6 +23,15 @@ impl Protocol {
     }
 }
 
+/// How a server is to prove who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// File with the certificates of the authorities that are trusted (PEM); None: the system's.
+    pub ca: Option<PathBuf>,
+    /// Name that the server's certificate must be for, and that the server is asked for (SNI).
+    pub name: String,
+}
+
 /// How bytes are to be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoChoice {
@@ -40,6 +50,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// Server.
     pub target: SocketAddr,
+    /// TLS around the protocol.
+    pub tls: Option<Tls>,
     /// Generator threads.
     pub threads: u32,
     /// Connections over all threads.

@@ -7,10 +7,12 @@
 //! loop.
 
 mod memcached;
+mod tls;
 
 use std::sync::Arc;
 
 pub use memcached::MemcachedText;
+pub use tls::{Tls, Trust};
 
 use crate::LoadError;
 use crate::settings::{Protocol, Settings};
@@ -89,6 +91,12 @@ pub trait Codec: Send {
         out: &mut Vec<u8>,
         answers: &mut Vec<Answer>,
     ) -> Result<(), ProtocolError>;
+
+    /// What to tell a person about why the connection did not come up or broke, where the kind of the error says
+    /// too little.
+    fn complaint(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Codec for Box<dyn Codec> {
@@ -112,6 +120,10 @@ impl Codec for Box<dyn Codec> {
     ) -> Result<(), ProtocolError> {
         (**self).decode(input, out, answers)
     }
+
+    fn complaint(&self) -> Option<&str> {
+        (**self).complaint()
+    }
 }
 
 /// Makes the codec of each new connection.
@@ -119,7 +131,12 @@ pub type Factory = Arc<dyn Fn() -> Box<dyn Codec> + Send + Sync>;
 
 /// What makes codecs for `settings`; fails on settings that the protocol cannot serve.
 pub fn factory(settings: &Settings) -> Result<Factory, LoadError> {
-    Ok(match settings.protocol {
+    let plain: Factory = match settings.protocol {
         Protocol::Memcached => Arc::new(|| Box::new(MemcachedText::default())),
-    })
+    };
+    let Some(tls) = &settings.tls else {
+        return Ok(plain);
+    };
+    let trust = Trust::new(tls)?;
+    Ok(Arc::new(move || Box::new(Tls::new(plain(), trust.clone()))))
 }

@@ -43,6 +43,9 @@ impl<C: Codec> State<C> {
     }
 
     pub(super) fn break_link(&mut self, slot: usize, kind: &'static str) {
+        if self.connections[slot].link == Link::Opening {
+            self.refused(slot, kind);
+        }
         let connection = &mut self.connections[slot];
         if matches!(connection.link, Link::Opening | Link::Up) {
             connection.link = Link::Broken(kind);
@@ -74,7 +77,10 @@ impl<C: Codec> State<C> {
         self.answers = answers;
         match broken {
             Some(kind) => self.break_link(slot, kind),
-            None if self.connections[slot].link == Link::Opening => self.come_up(slot),
+            None if self.connections[slot].link == Link::Opening => {
+                self.connections[slot].heard_ns = at_ns;
+                self.come_up(slot);
+            }
             None => {}
         }
         if !self.connections[slot].out.is_empty() {
@@ -205,6 +211,7 @@ impl<C: Codec> State<C> {
             match opened {
                 Ok(()) => {
                     self.connections[slot].link = Link::Opening;
+                    self.connections[slot].heard_ns = now_ns;
                     self.down -= 1;
                 }
                 Err(error) => {

@@ -10,6 +10,7 @@
 //! for a batch of one and off by at most the batch's duration otherwise.
 
 mod answers;
+mod handshake;
 mod requests;
 
 use std::collections::VecDeque;
@@ -132,6 +133,7 @@ struct State<C> {
     /// Connections whose closed loop has due requests.
     due: Vec<usize>,
     broken: Vec<usize>,
+    handshakes: handshake::Handshakes,
     down: usize,
     outstanding: usize,
     depth: usize,
@@ -173,6 +175,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             free: VecDeque::with_capacity(connections.len()),
             due: Vec::with_capacity(connections.len()),
             broken: Vec::new(),
+            handshakes: handshake::Handshakes::default(),
             down: 0,
             outstanding: 0,
             depth: task.depth,
@@ -353,6 +356,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
                 what: "waiting for answers",
                 source,
             })?;
+        state.break_silent(now_ns);
         if !state.broken.is_empty() {
             state.clear_broken(&mut self.transport);
         }

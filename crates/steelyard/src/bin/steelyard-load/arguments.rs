@@ -16,6 +16,15 @@ pub struct LoadArguments {
     // Required, yet optional to the parser: a subcommand has its own.
     #[arg(long, value_name = "ADDR:PORT", required = true)]
     pub target: Option<String>,
+    /// Wrap the protocol in TLS 1.3
+    #[arg(long)]
+    pub tls: bool,
+    /// Trust the certificates in this file (PEM) instead of the system's
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    pub tls_ca: Option<PathBuf>,
+    /// Name that the server must prove, and is asked for; without it the host of --target
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    pub tls_name: Option<String>,
     /// Generator threads
     #[arg(long, default_value_t = 1)]
     pub threads: u32,

@@ -7,6 +7,7 @@ use steelyard::{Exit, Failure, args};
 use steelyard_launch::pin_to_cpus;
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
+use steelyard_load::settings::Tls;
 use steelyard_load::workload::{GET, SET};
 use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes};
 
@@ -38,6 +39,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
             ProtocolArgument::Memcached => Protocol::Memcached,
         },
         target: resolve(arguments.target.as_deref().unwrap_or_default()).map_err(usage)?,
+        tls: tls(arguments),
         threads: arguments.threads,
         connections: arguments.connections,
         depth: arguments.depth,
@@ -74,6 +76,20 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
+/// TLS as the flags ask for it: without --tls-name, the server must prove the name that --target has.
+fn tls(arguments: &LoadArguments) -> Option<Tls> {
+    let target = arguments.target.as_deref().unwrap_or_default();
+    let host = target.rsplit_once(':').map_or(target, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    arguments.tls.then(|| Tls {
+        ca: arguments.tls_ca.clone(),
+        name: arguments
+            .tls_name
+            .clone()
+            .unwrap_or_else(|| host.to_owned()),
+    })
+}
+
 fn resolve(target: &str) -> Result<SocketAddr, LoadError> {
     let wrong = |why: String| LoadError::Setting {
         name: "--target",
@@ -101,6 +117,10 @@ pub fn failure(error: LoadError) -> Failure {
     let (exit, hint) = match &error {
         LoadError::Setting { .. } | LoadError::Distribution { .. } => (Exit::Usage, None),
         LoadError::Connect { .. } => (Exit::Environment, Some("is the server running?")),
+        LoadError::Handshake { .. } => (
+            Exit::Environment,
+            Some("is it the server that the flags describe?"),
+        ),
         LoadError::Environment { .. } => (
             Exit::Environment,
             Some("try --io epoll or fewer threads and connections"),
