@@ -135,6 +135,11 @@ pub trait Microbenchmark: Send + Sync {
         false
     }
 
+    /// Whether a batch computes the same checksum each time. Not so where keys or other parties are random.
+    fn repeats(&self) -> bool {
+        true
+    }
+
     /// Makes the workers. They may share state where the work is to contend for something; what
     /// belongs to a worker alone it should allocate in [`Worker::begin`], on the CPU that will use it.
     fn prepare(&self, setup: &Setup) -> Result<Prepared, TaxError>;

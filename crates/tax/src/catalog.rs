@@ -1,12 +1,15 @@
 //! Every benchmark there is.
 
 use crate::benchmark::Microbenchmark;
-use crate::{TaxError, hashing};
+use crate::{TaxError, compression, encryption, hashing, serialization};
 
 /// All benchmarks, by category.
 pub fn all() -> Vec<Box<dyn Microbenchmark>> {
     let mut found = Vec::new();
+    found.extend(compression::benchmarks());
     found.extend(hashing::benchmarks());
+    found.extend(serialization::benchmarks());
+    found.extend(encryption::benchmarks());
     found
 }
 
@@ -60,5 +63,30 @@ mod tests {
         assert!(!crc.is_empty() && crc.len() < hashing.len());
         let error = select(&["crc32c".to_owned(), "typo".to_owned()]).err();
         assert!(matches!(error, Some(TaxError::Setting { .. })));
+    }
+
+    /// What `verify` compares is most of what the checksums are worth.
+    #[test]
+    fn every_worker_verifies_and_repeats_its_work() {
+        let setup = crate::Setup {
+            seed: 3,
+            workers: 2,
+        };
+        for benchmark in all() {
+            let name = benchmark.name();
+            let mut prepared = benchmark.prepare(&setup).expect(name);
+            assert_eq!(prepared.workers.len(), 2, "{name}");
+            if benchmark.waits() || !benchmark.repeats() {
+                continue;
+            }
+            let mut sums = Vec::new();
+            for worker in &mut prepared.workers {
+                worker.begin().expect(name);
+                worker.verify().expect(name);
+                let operations = prepared.cycle;
+                sums.extend([worker.run(operations), worker.run(operations)]);
+            }
+            assert!(sums.iter().all(|&sum| sum == sums[0]), "{name}: {sums:x?}");
+        }
     }
 }

@@ -12,11 +12,15 @@
 mod batch;
 mod benchmark;
 mod catalog;
+mod compression;
+mod encryption;
 mod error;
 mod hashing;
+mod inputs;
 mod progress;
 mod random;
 mod runner;
+mod serialization;
 pub mod statistics;
 mod summary;
 mod workers;

@@ -197,7 +197,7 @@ fn check(id: &str, bad: bool, claim: String, value: f64, bound: f64, unit: &str)
 }
 
 /// Whether the measuring vouches for what it found.
-fn verdict(rows: &[TaxBenchmark], rounds: u64, interrupted: bool) -> Verdict {
+fn verdict(rows: &[TaxBenchmark], changed: &[&str], rounds: u64, interrupted: bool) -> Verdict {
     let measures = || {
         rows.iter().flat_map(|row| {
             [&row.one, &row.all]
@@ -256,6 +256,21 @@ fn verdict(rows: &[TaxBenchmark], rounds: u64, interrupted: bool) -> Verdict {
             "ratio",
         ));
     }
+    checks.push(Check {
+        id: "checksums".to_owned(),
+        level: if changed.is_empty() {
+            Level::Valid
+        } else {
+            Level::Invalid
+        },
+        claim: match changed {
+            [] => "every batch computed what the batch before it did".to_owned(),
+            [name, ..] => format!("{name} did not compute the same in every batch"),
+        },
+        value: Some(changed.len() as f64),
+        bound: Some(0.0),
+        unit: Some("benchmarks".to_owned()),
+    });
     if interrupted {
         checks.push(Check {
             id: "interrupted".to_owned(),
@@ -307,6 +322,12 @@ pub fn summarize(
         })
         .collect();
     rows.sort_by(|a, b| (&a.category, &a.name).cmp(&(&b.category, &b.name)));
+    let changed: Vec<&str> = entries
+        .iter()
+        .map(|entry| (entry, benchmarks[entry.benchmark].as_ref()))
+        .filter(|(entry, benchmark)| benchmark.repeats() && checksum(entry).is_none())
+        .map(|(_, benchmark)| benchmark.name())
+        .collect();
     let rounds = entries.first().map_or(0, |e| e.rounds.len()) as u64;
     TaxResult {
         kind: Kind::of::<TaxResult>(),
@@ -334,7 +355,7 @@ pub fn summarize(
         rounds,
         score_one: score(benchmarks, entries, false, settings.seed),
         score_all: score(benchmarks, entries, true, settings.seed),
-        verdict: verdict(&rows, rounds, occasion.interrupted),
+        verdict: verdict(&rows, &changed, rounds, occasion.interrupted),
         benchmarks: rows,
     }
 }
