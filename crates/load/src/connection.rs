@@ -18,6 +18,8 @@ pub struct Pending {
     pub operation: usize,
     /// Tells it from the others in flight here.
     pub ticket: u32,
+    /// How long it waited for a connection with room, after it was noticed to be due.
+    pub queued_ns: u64,
 }
 
 /// Whether a connection can be used.
@@ -54,6 +56,8 @@ pub struct Connection<C> {
     pub listed: bool,
     /// Whether it is on the list of connections that can take a request.
     pub free: bool,
+    /// Since when it can take a request.
+    pub room_since_ns: u64,
     /// Closed loop: intended times of requests that are due.
     pub due: VecDeque<u64>,
     /// Closed loop: its stream of requests.
@@ -74,6 +78,7 @@ impl<C> Connection<C> {
             out: Vec::with_capacity(4096),
             listed: false,
             free: false,
+            room_since_ns: 0,
             due: VecDeque::with_capacity(depth),
             random,
             backoff_ns: BACKOFF_FIRST_NS,

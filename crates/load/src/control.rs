@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::latency::Latencies;
+use hdrhistogram::Histogram;
+
+use crate::latency::{Latencies, histogram};
+use crate::workload::Operation;
 
 /// How far ahead of its time a phase change is published.
 pub const NOTICE_NS: u64 = 50_000_000;
@@ -191,6 +194,7 @@ impl Interval {
         self.latencies.add(&self.foreign);
         self.late.clear();
         self.foreign.clear();
+        self.latencies.complete();
     }
 
     /// Empties the interval for use from `begin_ns` on.
@@ -236,6 +240,8 @@ pub struct Measured {
     pub noticed_late: u64,
     /// One for each of the workload's operations.
     pub operations: Vec<OperationCounts>,
+    /// Response times of each of them, empty where there is but one to draw from.
+    pub responses: Vec<Histogram<u64>>,
     /// Connections lost over the whole load.
     pub connections_lost: u64,
     /// Attempts to connect again that failed.
@@ -243,10 +249,13 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Nothing counted yet of a workload of this many operations.
-    pub fn of(operations: usize) -> Self {
+    /// Nothing counted yet of a workload of these operations.
+    pub fn of(operations: &[Operation]) -> Self {
+        let drawn = operations.iter().filter(|o| o.weight > 0.0).count();
+        let responses = if drawn > 1 { operations.len() } else { 0 };
         Self {
-            operations: vec![OperationCounts::default(); operations],
+            operations: vec![OperationCounts::default(); operations.len()],
+            responses: vec![histogram(); responses],
             ..Self::default()
         }
     }
@@ -271,6 +280,10 @@ impl Measured {
             to.completed += from.completed;
             to.hits += from.hits;
             to.misses += from.misses;
+        }
+        for (to, from) in self.responses.iter_mut().zip(&other.responses) {
+            to.add(from)
+                .expect("all latency histograms have the same bounds");
         }
         self.connections_lost += other.connections_lost;
         self.connects_failed += other.connects_failed;

@@ -12,15 +12,22 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants that fit")
 }
 
-/// The three latencies of a set of requests.
+/// The latencies of a set of requests.
+///
+/// From the intended time to the send is `lag` plus `queued`; from there to the answer is `service`; all of it is
+/// `response`. A request is queued from when the generator has noticed that it is due until a connection has
+/// room for it; whatever else passes before the send is the generator's own doing, and lag.
 #[derive(Debug, Clone)]
 pub struct Latencies {
     /// From the intended time to the answer, ns.
     pub response: Histogram<u64>,
     /// From the send to the answer, ns.
     pub service: Histogram<u64>,
-    /// From the intended time to the send, ns.
+    /// What the generator itself took from the intended time to the send, ns.
     pub lag: Histogram<u64>,
+    /// How long a request had to wait for a connection with room, ns; those that did not have to are
+    /// counted, as zeros, by `complete`.
+    pub queued: Histogram<u64>,
 }
 
 impl Default for Latencies {
@@ -29,6 +36,7 @@ impl Default for Latencies {
             response: histogram(),
             service: histogram(),
             lag: histogram(),
+            queued: histogram(),
         }
     }
 }
@@ -43,8 +51,17 @@ impl Latencies {
 
     /// Counts a request that was sent.
     #[inline]
-    pub fn sent(&mut self, lag_ns: u64) {
+    pub fn sent(&mut self, lag_ns: u64, queued_ns: u64) {
         self.lag.saturating_record(lag_ns);
+        if queued_ns > 0 {
+            self.queued.saturating_record(queued_ns);
+        }
+    }
+
+    /// Counts as not queued the requests that were sent and not counted so far.
+    pub fn complete(&mut self) {
+        let at_once = self.lag.len().saturating_sub(self.queued.len());
+        self.queued.saturating_record_n(0, at_once);
     }
 
     /// Adds the counts of `other`.
@@ -53,6 +70,7 @@ impl Latencies {
             (&mut self.response, &other.response),
             (&mut self.service, &other.service),
             (&mut self.lag, &other.lag),
+            (&mut self.queued, &other.queued),
         ] {
             if from.is_empty() {
                 continue;
@@ -65,7 +83,12 @@ impl Latencies {
     /// Forgets everything.
     pub fn clear(&mut self) {
         // An empty histogram is left alone: clearing touches all of its memory.
-        for histogram in [&mut self.response, &mut self.service, &mut self.lag] {
+        for histogram in [
+            &mut self.response,
+            &mut self.service,
+            &mut self.lag,
+            &mut self.queued,
+        ] {
             if !histogram.is_empty() {
                 histogram.reset();
             }
@@ -129,6 +152,20 @@ mod tests {
         assert!(summary.curve.is_empty());
     }
 
+    #[test]
+    fn requests_that_were_not_queued_count_as_zeros() {
+        let mut latencies = Latencies::default();
+        for index in 0..100 {
+            latencies.sent(1_000, if index < 10 { 5_000 } else { 0 });
+        }
+        for _ in 0..2 {
+            latencies.complete();
+            assert_eq!(latencies.queued.len(), 100);
+            assert_eq!(quantile(&latencies.queued, 0.9), Some(0));
+            assert_eq!(quantile(&latencies.queued, 0.91), Some(5_003));
+        }
+    }
+
     proptest! {
         #[test]
         fn merging_equals_recording_together(
@@ -139,7 +176,7 @@ mod tests {
                 let mut latencies = Latencies::default();
                 for &value in values {
                     latencies.answered(value, value / 2);
-                    latencies.sent(value / 3);
+                    latencies.sent(value / 3, value / 5);
                 }
                 latencies
             };
@@ -149,6 +186,7 @@ mod tests {
             prop_assert_eq!(&merged.response, &together.response);
             prop_assert_eq!(&merged.service, &together.service);
             prop_assert_eq!(&merged.lag, &together.lag);
+            prop_assert_eq!(&merged.queued, &together.queued);
         }
 
         #[test]

@@ -3,13 +3,15 @@
 //! In: settings (target, schedule, key space, phases). Out: a [`steelyard_record::LoadResult`], an HdrHistogram
 //! interval log, progress lines. The way of one request: [`schedule`] makes it due (its *intended* time),
 //! [`workload`] says what it asks, a [`codec`] turns it into bytes, [`io`] moves them, the codec recognises the
-//! answer, and [`latency`] counts response (from intended to answer), service (from send to answer) and lag
-//! (from intended to send).
+//! answer, and [`latency`] counts response (from intended to answer), service (from send to answer), and of the
+//! time from intended to send what the request was queued for want of a free connection, and the rest, which is the
+//! generator's own lag.
 //!
 //! Invariants: intended times never depend on how late anything is; every intended request is counted once, as completed,
 //! failed, outstanding or unsent; the same seed gives the same requests. Not here: servers, orchestration,
 //! statistics over runs.
 
+pub mod arrival;
 pub mod codec;
 mod connection;
 pub mod control;

@@ -24,7 +24,7 @@ use crate::keyspace::Keyspace;
 use crate::latency::Latencies;
 use crate::progress::Progress;
 use crate::random::{Purpose, Random};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Share};
 use crate::settings::{IoChoice, Settings};
 use crate::workload::{Popularity, SET, Workload};
 use crate::{LoadError, summary};
@@ -141,7 +141,7 @@ fn begin_hlog<'a>(
 ) -> Result<HlogWriter<'a>, LoadError> {
     let start = SystemTime::UNIX_EPOCH + Duration::from_nanos(clock.realtime_ns);
     IntervalLogWriterBuilder::new()
-        .add_comment("[Latencies in ns; tags: response, service, lag]")
+        .add_comment("[Latencies in ns; tags: response, service, lag, queued]")
         .with_start_time(start)
         .with_max_value_divisor(1e6)
         .begin_log_with(file, serializer)
@@ -207,7 +207,7 @@ impl<'a, 'w> Runner<'a, 'w> {
             begin_ns: 0,
             end_ns: 0,
             interrupted: false,
-            measured: Measured::of(workload.operations().len()),
+            measured: Measured::of(workload.operations()),
             latencies: Latencies::default(),
             threads: vec![Counts::default(); settings.threads as usize],
             controller_cpu_ns: (0, 0),
@@ -404,6 +404,7 @@ fn write_interval(
         ("response", &latencies.response),
         ("service", &latencies.service),
         ("lag", &latencies.lag),
+        ("queued", &latencies.queued),
     ] {
         hlog.write_histogram(histogram, start, length, Tag::new(tag))
             .map_err(|error| std::io::Error::other(format!("{error:?}")))?;
@@ -487,11 +488,15 @@ impl Worker {
         codecs: &Factory,
         started: Receiver<u64>,
     ) -> Self {
-        let (arrival, threads, seed) = (settings.arrival, settings.threads, settings.seed);
-        let schedule = settings.rate_per_s.map(|rate| {
-            let random = Random::stream(seed, Purpose::Arrivals, u64::from(index));
+        let schedule = settings.offers_per_s().map(|rate| {
+            let random = Random::stream(settings.seed, Purpose::Arrivals, u64::from(index));
+            let (arrival, duration_ns) = (settings.arrival.clone(), settings.duration_ns);
+            let share = Share {
+                thread: index,
+                threads: settings.threads,
+            };
             let make =
-                move |start_ns| Schedule::new(arrival, rate, index, threads, start_ns, random);
+                move |start_ns| Schedule::new(&arrival, rate, duration_ns, share, start_ns, random);
             Box::new(make) as Box<dyn FnOnce(u64) -> Schedule + Send>
         });
         let cpu = (!settings.cpus.is_empty())

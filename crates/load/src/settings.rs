@@ -58,7 +58,7 @@ pub struct Settings {
     pub connections: u32,
     /// Requests in flight per connection at most.
     pub depth: u32,
-    /// Offered rate over all threads; None is a closed loop.
+    /// Offered rate over all threads; None is a closed loop, or an arrival that brings its rate.
     pub rate_per_s: Option<f64>,
     /// How requests arrive in an open loop.
     pub arrival: Arrival,
@@ -97,6 +97,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The mean rate that an open loop is to offer in the measure phase, per second; None in a closed loop.
+    pub fn offers_per_s(&self) -> Option<f64> {
+        self.arrival.mean_rate_per_s().or(self.rate_per_s)
+    }
+
     /// Refuses what cannot be run.
     pub fn check(&self) -> Result<(), LoadError> {
         let wrong = |name, why: &str| {
@@ -122,6 +127,12 @@ impl Settings {
             .is_some_and(|rate| !(rate.is_finite() && rate > 0.0 && rate <= 1e9))
         {
             return wrong("--rate", "must be above 0 and at most 1e9 per second");
+        }
+        if self.rate_per_s.is_some() && self.arrival.mean_rate_per_s().is_some() {
+            return wrong(
+                "--rate",
+                "goes with a constant or Poisson arrival; the others bring their rate",
+            );
         }
         if self.duration_ns == 0 {
             return wrong("--duration", "must be above 0");

@@ -7,9 +7,8 @@ use steelyard_record::{
     LoadResult, LoadSettings, LoadThread, Tool,
 };
 
-use crate::control::{Counts, Interval, Measured, OperationCounts, Phase};
+use crate::control::{Counts, Interval, Measured, Phase};
 use crate::latency::{Latencies, quantile, summary};
-use crate::schedule::Arrival;
 use crate::settings::Settings;
 use crate::verdict::{Evidence, SAMPLES_BEYOND, judge};
 use crate::workload::{Effect, Workload};
@@ -58,6 +57,7 @@ pub fn row(interval: &Interval, phase: Phase) -> IntervalRow {
         service_p50_ns: quantile(&latencies.service, 0.5),
         service_p99_ns: quantile(&latencies.service, 0.99),
         lag_p99_ns: quantile(&latencies.lag, 0.99),
+        lag_p999_ns: quantile(&latencies.lag, 0.999),
     }
 }
 
@@ -66,8 +66,9 @@ pub fn result(
     settings: &Settings,
     workload: &Workload,
     command: Vec<String>,
-    outcome: Outcome,
+    mut outcome: Outcome,
 ) -> LoadResult {
+    outcome.latencies.complete();
     let seconds = (outcome.end_ns - outcome.begin_ns) as f64 / 1e9;
     let mut total = Counts::default();
     for thread in &outcome.threads {
@@ -82,7 +83,9 @@ pub fn result(
     };
     let throughput_per_s = per_second(total.completed);
     let measured = &outcome.measured;
-    let offered_per_s = settings.rate_per_s.map(|_| per_second(measured.intended));
+    let offered_per_s = settings
+        .offers_per_s()
+        .map(|_| per_second(measured.intended));
     let achieved_ratio = offered_per_s.map(|offered| {
         if offered > 0.0 {
             throughput_per_s / offered
@@ -129,7 +132,7 @@ pub fn result(
             outstanding_at_end: measured.outstanding,
             unsent: measured.unsent,
         },
-        operations: operations(workload, measured),
+        operations: operations(workload, measured, &outcome.latencies),
         throughput_per_s,
         offered_per_s,
         achieved_ratio,
@@ -139,6 +142,7 @@ pub fn result(
             response: quotable(summary(&outcome.latencies.response)),
             service: quotable(summary(&outcome.latencies.service)),
             lag: quotable(summary(&outcome.latencies.lag)),
+            queued: Some(quotable(summary(&outcome.latencies.queued))),
         },
         series: outcome.series,
         threads,
@@ -162,19 +166,27 @@ fn quotable(mut summary: LatencySummary) -> LatencySummary {
     summary
 }
 
-fn operations(workload: &Workload, measured: &Measured) -> BTreeMap<String, LoadOperations> {
-    let row = |counts: &OperationCounts, finds: bool| LoadOperations {
-        completed: counts.completed,
-        hits: finds.then_some(counts.hits),
-        misses: finds.then_some(counts.misses),
-    };
-    workload
-        .operations()
-        .iter()
-        .zip(&measured.operations)
-        .map(|(operation, counts)| {
+fn operations(
+    workload: &Workload,
+    measured: &Measured,
+    latencies: &Latencies,
+) -> BTreeMap<String, LoadOperations> {
+    let rows = workload.operations().iter().zip(&measured.operations);
+    rows.enumerate()
+        .map(|(index, (operation, counts))| {
             let finds = operation.effect == Effect::Read;
-            (operation.name.clone(), row(counts, finds))
+            // Where there is but one to draw from, all response times are its.
+            let response = match measured.responses.get(index) {
+                Some(responses) => Some(responses),
+                None => (operation.weight > 0.0).then_some(&latencies.response),
+            };
+            let row = LoadOperations {
+                completed: counts.completed,
+                hits: finds.then_some(counts.hits),
+                misses: finds.then_some(counts.misses),
+                response: response.map(|r| quotable(summary(r))),
+            };
+            (operation.name.clone(), row)
         })
         .collect()
 }
@@ -199,7 +211,8 @@ fn thread_rows(threads: &[Counts], seconds: f64) -> Vec<LoadThread> {
 }
 
 fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
-    let open = settings.rate_per_s.is_some();
+    let rate_per_s = settings.offers_per_s();
+    let open = rate_per_s.is_some();
     LoadSettings {
         protocol: settings.protocol.name().to_owned(),
         target: settings.target.to_string(),
@@ -208,14 +221,8 @@ fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
         connections: settings.connections,
         depth: settings.depth,
         r#loop: if open { "open" } else { "closed" }.to_owned(),
-        arrival: open.then(|| {
-            match settings.arrival {
-                Arrival::Constant => "constant",
-                Arrival::Poisson => "poisson",
-            }
-            .to_owned()
-        }),
-        rate_per_s: settings.rate_per_s,
+        arrival: open.then(|| settings.arrival.name()),
+        rate_per_s,
         warmup_s: settings.warmup_ns as f64 / 1e9,
         duration_s: settings.duration_ns as f64 / 1e9,
         seed: settings.seed,

@@ -78,9 +78,9 @@ pub struct LoadSettings {
     pub depth: u32,
     /// `closed` or `open`.
     pub r#loop: String,
-    /// `constant` or `poisson`, null in a closed loop.
+    /// `constant`, `poisson`, `ramp:FROM-TO`, `step:R1,R2,...` or `recorded:FILE`, null in a closed loop.
     pub arrival: Option<String>,
-    /// Offered rate, null in a closed loop.
+    /// Offered rate, its mean where the arrival brings its own, null in a closed loop.
     pub rate_per_s: Option<f64>,
     /// Length of the warm-up, s; with `hold` its minimum.
     pub warmup_s: f64,
@@ -120,7 +120,7 @@ pub struct LoadRequests {
 }
 
 /// Counts of one operation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadOperations {
     /// Answered without an error.
     pub completed: u64,
@@ -128,6 +128,9 @@ pub struct LoadOperations {
     pub hits: Option<u64>,
     /// Keys not found, null for operations that find nothing.
     pub misses: Option<u64>,
+    /// Response time of the answers without an error, from the intended time. Absent before 1.1.
+    #[serde(default)]
+    pub response: Option<LatencySummary>,
 }
 
 /// Distributions of the measure phase, ns.
@@ -137,8 +140,13 @@ pub struct LoadLatency {
     pub response: LatencySummary,
     /// From the send to the answer.
     pub service: LatencySummary,
-    /// From the intended time to the send.
+    /// From the intended time to the send, without `queued`: what the generator itself took to notice that the
+    /// request was due, and to send it once a connection had room.
     pub lag: LatencySummary,
+    /// How long requests that had been noticed to be due waited for a connection with room; 0 for those
+    /// that did not have to. From the intended time to the send is `lag` plus `queued`. Absent before 1.1.
+    #[serde(default)]
+    pub queued: Option<LatencySummary>,
 }
 
 /// A distribution in figures; all null when it is empty.
@@ -212,6 +220,9 @@ pub struct IntervalRow {
     pub service_p99_ns: Option<u64>,
     /// 99th percentile of schedule lag, null without sends.
     pub lag_p99_ns: Option<u64>,
+    /// 99.9th percentile of schedule lag, null without sends. Absent before 1.1.
+    #[serde(default)]
+    pub lag_p999_ns: Option<u64>,
 }
 
 /// What one generator thread did in the measure phase.
@@ -242,4 +253,5 @@ pub struct LoadCpu {
 
 impl Record for LoadResult {
     const KIND: &'static str = "load_result";
+    const VERSION: &'static str = "1.1";
 }

@@ -60,6 +60,7 @@ def merged(loads: Sequence[LoadResult]) -> LoadResult:
                 response=summary([load.latency.response for load in loads]),
                 service=summary([load.latency.service for load in loads]),
                 lag=summary([load.latency.lag for load in loads]),
+                queued=_joined([load.latency.queued for load in loads]),
             ),
             "series": _series(loads),
             "threads": [t.model_copy(update={"index": index}) for index, t in enumerate(threads)],
@@ -90,8 +91,15 @@ def _operations(loads: Sequence[LoadResult]) -> dict[str, LoadOperations]:
             completed=sum(part.completed for part in parts),
             hits=sum(h for h in hits if h is not None) if None not in hits else None,
             misses=sum(m for m in misses if m is not None) if None not in misses else None,
+            response=_joined([part.response for part in parts]),
         )
     return found
+
+
+def _joined(parts: Sequence[LatencySummary | None]) -> LatencySummary | None:
+    """Return the distribution of all parts together, None where one of them is not known."""
+    known = [part for part in parts if part is not None]
+    return summary(known) if known and len(known) == len(parts) else None
 
 
 def quantile(summaries: Sequence[LatencySummary], wanted: float) -> int | None:
@@ -170,6 +178,7 @@ def _series(loads: Sequence[LoadResult]) -> list[IntervalRow]:
                 "service_p50_ns",
                 "service_p99_ns",
                 "lag_p99_ns",
+                "lag_p999_ns",
             )
         }
         rows.append(first.model_copy(update={**counts, **worst}))

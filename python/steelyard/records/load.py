@@ -25,8 +25,15 @@ class LoadSettings(Value):
     connections: Count = Field(description="Connections over all threads")
     depth: Count = Field(description="Requests in flight per connection at most")
     loop: str = Field(description="`closed` or `open`")
-    arrival: str | None = Field(default=None, description="`constant` or `poisson`, null in a closed loop")
-    rate_per_s: float | None = Field(default=None, description="Offered rate, null in a closed loop")
+    arrival: str | None = Field(
+        default=None,
+        description="`constant`, `poisson`, `ramp:FROM-TO`, `step:R1,R2,...` or `recorded:FILE`, "
+        "null in a closed loop",
+    )
+    rate_per_s: float | None = Field(
+        default=None,
+        description="Offered rate, its mean where the arrival brings its own, null in a closed loop",
+    )
     warmup_s: float = Field(description="Length of the warm-up, s; with `hold` its minimum")
     duration_s: float = Field(description="Length of the measure phase, s")
     seed: Count = Field(description="Seed of every random choice")
@@ -47,16 +54,6 @@ class LoadRequests(Value):
     errors_by_kind: dict[str, Count] = Field(description="Errors by what they were")
     outstanding_at_end: Count = Field(description="Not yet answered when the phase and its drain had ended")
     unsent: Count = Field(description="Intended but never sent, because too many were outstanding")
-
-
-class LoadOperations(Value):
-    """Counts of one operation."""
-
-    completed: Count = Field(description="Answered without an error")
-    hits: Count | None = Field(default=None, description="Keys found, null for operations that find nothing")
-    misses: Count | None = Field(
-        default=None, description="Keys not found, null for operations that find nothing"
-    )
 
 
 class QuantileValue(Value):
@@ -83,12 +80,35 @@ class LatencySummary(Value):
     curve: list[QuantileValue] = Field(description="The whole curve, for drawing")
 
 
+class LoadOperations(Value):
+    """Counts of one operation."""
+
+    completed: Count = Field(description="Answered without an error")
+    hits: Count | None = Field(default=None, description="Keys found, null for operations that find nothing")
+    misses: Count | None = Field(
+        default=None, description="Keys not found, null for operations that find nothing"
+    )
+    response: LatencySummary | None = Field(
+        default=None,
+        description="Response time of the answers without an error, from the intended time; "
+        "absent before 1.1",
+    )
+
+
 class LoadLatency(Value):
     """Distributions of the measure phase, ns."""
 
     response: LatencySummary = Field(description="From the intended time to the answer")
     service: LatencySummary = Field(description="From the send to the answer")
-    lag: LatencySummary = Field(description="From the intended time to the send")
+    lag: LatencySummary = Field(
+        description="From the intended time to the send, without `queued`: what the generator itself took to "
+        "notice that the request was due, and to send it once a connection had room"
+    )
+    queued: LatencySummary | None = Field(
+        default=None,
+        description="How long requests that had been noticed to be due waited for a connection with room, "
+        "0 for those that did not have to; absent before 1.1",
+    )
 
 
 class IntervalRow(Value):
@@ -120,6 +140,10 @@ class IntervalRow(Value):
     )
     lag_p99_ns: Count | None = Field(
         default=None, description="99th percentile of schedule lag, null without sends"
+    )
+    lag_p999_ns: Count | None = Field(
+        default=None,
+        description="99.9th percentile of schedule lag, null without sends; absent before 1.1",
     )
 
 

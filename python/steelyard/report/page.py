@@ -226,9 +226,13 @@ def _latency_table(data: ReportData) -> dict[str, Any] | None:
     for name, what in (
         ("response", "from the intended time"),
         ("service", "from the send"),
-        ("lag", "how late the generator sent"),
+        ("queued", "waiting for a free connection"),
+        ("lag", "how late the generator itself was"),
     ):
         summary = getattr(latency, name)
+        # Before 1.1, what was queued counted as lag; a closed loop queues only while a connection is lost.
+        if summary is None or (name == "queued" and not summary.max_ns):
+            continue
         cells = [getattr(summary, f"{column}_ns") for column in columns]
         rows.append(
             {

@@ -163,7 +163,7 @@ def no_answers(load: dict[str, Any]) -> None:
             "hits": 0,
             "misses": 0,
         }
-    for summary in load["latency"].values():
+    for summary in filter(None, load["latency"].values()):
         summary |= dict.fromkeys(summary, None) | {"count": 0, "curve": []}
 
 

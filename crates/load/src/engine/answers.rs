@@ -36,6 +36,7 @@ impl<C: Codec> State<C> {
         let connection = &mut self.connections[slot];
         if connection.link == Link::Opening && connection.codec.ready() {
             connection.link = Link::Up;
+            connection.room_since_ns = monotonic_ns();
             if matches!(self.kind, Loop::Open(_)) {
                 self.offer(slot);
             }
@@ -114,6 +115,9 @@ impl<C: Codec> State<C> {
         if !outcome.answers(effect) {
             return Err("mismatched-answer");
         }
+        if connection.pending.len() == self.depth {
+            connection.room_since_ns = at_ns;
+        }
         if place == 0 {
             connection.pending.pop_front();
         } else {
@@ -144,6 +148,9 @@ impl<C: Codec> State<C> {
                 operation.completed += 1;
                 operation.hits += hit;
                 operation.misses += miss;
+                if let Some(responses) = self.measured.responses.get_mut(pending.operation) {
+                    responses.saturating_record(response_ns);
+                }
             }
         }
         if matches!(self.kind, Loop::Open(_)) {

@@ -106,7 +106,15 @@ struct OpenLoop {
     /// The thread's stream of requests.
     random: Random,
     /// Due requests without a connection.
-    queue: VecDeque<(u64, Request)>,
+    queue: VecDeque<Due>,
+}
+
+/// A request that is due.
+struct Due {
+    intended_ns: u64,
+    /// When the generator found it to be due.
+    noticed_ns: u64,
+    request: Request,
 }
 
 /// Makes a fresh codec.
@@ -184,7 +192,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             interval: Box::default(),
             interval_end_ns: u64::MAX,
             cpu_ns: (0, 0),
-            measured: Box::new(Measured::of(task.workload.operations().len())),
+            measured: Box::new(Measured::of(task.workload.operations())),
             measure: (u64::MAX, u64::MAX),
             last_answer_ns: 0,
             connections,
@@ -260,7 +268,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
         state.measure = state.task.control.measure();
         state.interval.restart(start_ns);
         state.interval_end_ns = state.task.control.interval_end(start_ns);
-        *state.measured = Measured::of(state.task.workload.operations().len());
+        *state.measured = Measured::of(state.task.workload.operations());
         state.cpu_ns = thread_cpu_ns();
         state.due.clear();
         for connection in &mut state.connections {
@@ -301,6 +309,9 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             state.measure = state.task.control.measure();
             while now_ns >= state.interval_end_ns {
                 state.cut_interval(state.interval_end_ns);
+            }
+            if let Loop::Open(open) = &mut state.kind {
+                open.schedule.measure(state.measure.0);
             }
             // Before the end is looked at: what fell due before it belongs to the load however late it is seen.
             let due_ns = state.make_due(now_ns);
@@ -411,11 +422,11 @@ impl<C: Codec> State<C> {
         for (index, slot) in self.sending.drain(..).enumerate() {
             let sent_ns = begin_ns + (index as f64 * step_ns) as u64;
             self.connections[slot].stamp(sent_ns, |pending| {
-                let lag_ns = sent_ns.saturating_sub(pending.intended_ns);
+                let lag_ns = sent_ns.saturating_sub(pending.intended_ns + pending.queued_ns);
                 let measured =
                     pending.intended_ns >= measure_begin && pending.intended_ns < measure_end;
                 let latencies = self.interval.latencies_of(pending.intended_ns, measured);
-                latencies.sent(lag_ns);
+                latencies.sent(lag_ns, pending.queued_ns);
             });
         }
         Ok(())
@@ -452,8 +463,11 @@ impl<C: Codec> State<C> {
                 connection.due.iter().filter(|at_ns| inside(at_ns)).count() as u64;
         }
         if let Loop::Open(open) = &self.kind {
-            self.measured.unsent +=
-                open.queue.iter().filter(|(at_ns, _)| inside(at_ns)).count() as u64;
+            self.measured.unsent += open
+                .queue
+                .iter()
+                .filter(|due| inside(&due.intended_ns))
+                .count() as u64;
         }
         if now_ns > self.interval.begin_ns {
             self.cut_interval(now_ns);

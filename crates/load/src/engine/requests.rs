@@ -2,7 +2,7 @@
 //!
 //! A request keeps the intended time that it got when it became due, however long it waits for a connection.
 
-use super::{Loop, State};
+use super::{Due, Loop, State};
 use crate::codec::Codec;
 use crate::connection::Pending;
 use crate::control::LATE_NS;
@@ -60,7 +60,11 @@ impl<C: Codec> State<C> {
             if self.outstanding + open.queue.len() >= self.task.max_outstanding {
                 self.measured.unsent += u64::from(measured);
             } else {
-                open.queue.push_back((intended_ns, request));
+                open.queue.push_back(Due {
+                    intended_ns,
+                    noticed_ns: now_ns,
+                    request,
+                });
             }
         }
     }
@@ -77,8 +81,8 @@ impl<C: Codec> State<C> {
                 if !self.connections[slot].has_room(self.depth) {
                     continue;
                 }
-                if let Some((intended_ns, request)) = queue.pop_front() {
-                    self.encode(slot, intended_ns, request);
+                if let Some(due) = queue.pop_front() {
+                    self.encode(slot, due);
                 }
                 self.offer(slot);
             }
@@ -96,7 +100,12 @@ impl<C: Codec> State<C> {
                 let Some(request) = self.next_closed(slot) else {
                     continue;
                 };
-                self.encode(slot, intended_ns, request);
+                let due = Due {
+                    intended_ns,
+                    noticed_ns: intended_ns,
+                    request,
+                };
+                self.encode(slot, due);
             }
             !self.connections[slot].due.is_empty()
         });
@@ -127,7 +136,12 @@ impl<C: Codec> State<C> {
     }
 
     #[inline]
-    pub(super) fn encode(&mut self, slot: usize, intended_ns: u64, mut request: Request) {
+    pub(super) fn encode(&mut self, slot: usize, due: Due) {
+        let Due {
+            intended_ns,
+            noticed_ns,
+            mut request,
+        } = due;
         let measured = self.is_measured(intended_ns);
         let connection = &mut self.connections[slot];
         request.ticket = connection.next_ticket;
@@ -140,6 +154,7 @@ impl<C: Codec> State<C> {
             sent_ns: 0,
             operation: request.operation,
             ticket: request.ticket,
+            queued_ns: connection.room_since_ns.saturating_sub(noticed_ns),
         });
         connection.unstamped += 1;
         self.outstanding += 1;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use steelyard_load::random::{Purpose, Random};
-use steelyard_load::schedule::{Arrival, Schedule};
+use steelyard_load::schedule::{Arrival, Schedule, Share};
 
 use crate::support::{Server, check_level, now_ns, result, sleep_until};
 
@@ -75,7 +75,7 @@ fn theory(intended: &[u64], stalls: &[(u64, u64)]) -> Vec<u64> {
 }
 
 /// The intended times of the measure phase, from the schedule that the seed gives.
-fn intended(result: &Value, arrival: Arrival) -> Vec<u64> {
+fn intended(result: &Value, arrival: &Arrival) -> Vec<u64> {
     let start = result["series"][0]["begin_ns"].as_u64().unwrap();
     let (begin, end) = (
         result["begin_ns"].as_u64().unwrap(),
@@ -84,11 +84,15 @@ fn intended(result: &Value, arrival: Arrival) -> Vec<u64> {
     let mut schedule = Schedule::new(
         arrival,
         RATE,
-        0,
-        1,
+        end - begin,
+        Share {
+            thread: 0,
+            threads: 1,
+        },
         start,
         Random::stream(SEED, Purpose::Arrivals, 0),
     );
+    schedule.measure(begin);
     let mut times = Vec::new();
     while schedule.peek() < end {
         if schedule.peek() >= begin {
@@ -103,11 +107,7 @@ fn intended(result: &Value, arrival: Arrival) -> Vec<u64> {
 fn omission_run(arrival: Arrival, io: &str) -> Result<(), String> {
     let stalls = Stalls::default();
     let server = stalling(Arc::clone(&stalls));
-    let name = if arrival == Arrival::Constant {
-        "constant"
-    } else {
-        "poisson"
-    };
+    let name = arrival.name();
     let (rate, seed) = (RATE.to_string(), SEED.to_string());
     let result = result(
         server.address,
@@ -117,7 +117,7 @@ fn omission_run(arrival: Arrival, io: &str) -> Result<(), String> {
             "--seed",
             &seed,
             "--arrival",
-            name,
+            &name,
             "--connections",
             "1",
             "--depth",
@@ -132,7 +132,7 @@ fn omission_run(arrival: Arrival, io: &str) -> Result<(), String> {
             "16",
         ],
     );
-    let intended = intended(&result, arrival);
+    let intended = intended(&result, &arrival);
     // This much is exact on any machine: what was intended, and that nothing was left out.
     assert_eq!(
         result["requests"]["intended"].as_u64().unwrap(),
@@ -247,11 +247,133 @@ fn service_time_alone_hides_a_stall_when_one_request_is_in_flight() {
         "{}",
         result["latency"]["service"]
     );
+    // The wait for the only connection is the server's doing, and none of the generator's lag.
     assert!(
-        at("lag", "p95_ns") > 60_000_000,
+        at("queued", "p95_ns") > 60_000_000,
+        "{}",
+        result["latency"]["queued"]
+    );
+    assert!(
+        at("lag", "p50_ns") < 20_000_000,
         "{}",
         result["latency"]["lag"]
     );
+}
+
+#[test]
+fn waiting_parts_into_queue_lag_and_service() {
+    // One connection, 20 ms an answer, and a request every 10 ms: each waits 10 ms longer than the one before.
+    let server = Server::answering(|_| thread::sleep(Duration::from_millis(20)));
+    let result = result(
+        server.address,
+        &[
+            "--rate",
+            "100",
+            "--arrival",
+            "constant",
+            "--connections",
+            "1",
+            "--depth",
+            "1",
+            "--warmup",
+            "0s",
+            "--duration",
+            "1s",
+            "--drain",
+            "5s",
+        ],
+    );
+    let mean = |kind: &str| result["latency"][kind]["mean_ns"].as_f64().unwrap();
+    for kind in ["response", "service", "lag", "queued"] {
+        assert_eq!(result["latency"][kind]["count"], 100, "{kind}");
+    }
+    let parts = mean("queued") + mean("lag") + mean("service");
+    // Every histogram rounds by a thousandth at most.
+    assert!(
+        (parts / mean("response") - 1.0).abs() < 0.003,
+        "{}",
+        result["latency"]
+    );
+    // 0, 10, ... 990 ms, and what a sleep takes beyond 20 ms adds up.
+    assert!(mean("queued") > 490e6, "{}", result["latency"]["queued"]);
+    let get = &result["operations"]["get"]["response"];
+    assert_eq!(get, &result["latency"]["response"]);
+    assert_eq!(result["operations"]["set"]["response"], Value::Null);
+}
+
+#[test]
+fn operations_have_latencies_of_their_own() {
+    let server = Server::answering(|line| {
+        if line.starts_with("set") {
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let result = result(
+        server.address,
+        &[
+            "--set-ratio",
+            "0.5",
+            "--connections",
+            "4",
+            "--warmup",
+            "0s",
+            "--duration",
+            "1s",
+        ],
+    );
+    let of = |name: &str| &result["operations"][name];
+    for name in ["get", "set"] {
+        assert_eq!(
+            of(name)["completed"],
+            of(name)["response"]["count"],
+            "{name}"
+        );
+    }
+    let sum = of("get")["completed"].as_u64().unwrap() + of("set")["completed"].as_u64().unwrap();
+    assert_eq!(result["latency"]["response"]["count"], sum);
+    let p50 = |name: &str| of(name)["response"]["p50_ns"].as_u64().unwrap();
+    assert!(
+        p50("set") >= 10_000_000 && p50("get") < 10_000_000,
+        "{}",
+        result["operations"]
+    );
+}
+
+#[test]
+fn laws_over_the_measure_phase_are_offered_exactly() {
+    let server = Server::answering(|_| ());
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("gaps.txt");
+    std::fs::write(&recording, "gaps_ms\n1\n0\n2\n").unwrap();
+    let recorded = format!("recorded:{}", recording.display());
+    for (law, threads, expected) in [
+        ("ramp:0-4000", "1", 2000),
+        ("ramp:3000-1000", "2", 2000),
+        ("step:500,0,2500", "1", 1000),
+        // At 1, 1, 3, 4, 4, 6 ... ms: below 1 s there are 999.
+        (recorded.as_str(), "2", 999),
+    ] {
+        let result = result(
+            server.address,
+            &[
+                "--arrival",
+                law,
+                "--threads",
+                threads,
+                "--connections",
+                "8",
+                "--warmup",
+                "100ms",
+                "--duration",
+                "1s",
+            ],
+        );
+        let requests = &result["requests"];
+        assert_eq!(requests["intended"], expected, "{law}");
+        assert_eq!(requests["completed"], expected, "{law}");
+        assert_eq!(result["settings"]["arrival"], law);
+        assert_eq!(result["settings"]["loop"], "open");
+    }
 }
 
 #[test]

@@ -164,10 +164,10 @@ fn the_interval_log_adds_up_to_the_series() {
         entries += 1;
     }
     let rows = result["series"].as_array().unwrap();
-    assert_eq!(entries, 3 * rows.len());
+    assert_eq!(entries, 4 * rows.len());
     assert_eq!(
         sums.keys().collect::<Vec<_>>(),
-        ["lag", "response", "service"]
+        ["lag", "queued", "response", "service"]
     );
     let completed: u64 = rows
         .iter()
@@ -176,6 +176,7 @@ fn the_interval_log_adds_up_to_the_series() {
     assert_eq!(sums["response"].len(), completed);
     assert_eq!(sums["service"].len(), completed);
     assert_eq!(sums["lag"].len(), completed);
+    assert_eq!(sums["queued"].len(), completed);
 }
 
 /// Standard base64, as the log has it.

@@ -37,9 +37,10 @@ pub struct LoadArguments {
     /// Requests per second over all threads; without it, each answer makes the next request (closed loop)
     #[arg(long, value_name = "PER_SECOND")]
     pub rate: Option<f64>,
-    /// How requests arrive at a given rate
-    #[arg(long, value_enum, default_value = "poisson")]
-    pub arrival: ArrivalArgument,
+    /// How requests arrive in an open loop: constant or poisson at --rate; ramp:FROM-TO, step:R1,R2,... (requests
+    /// per second, over the measure phase) or recorded:FILE at their own rates
+    #[arg(long, value_name = "LAW", default_value = "poisson")]
+    pub arrival: String,
     /// Length of the measure phase
     #[arg(long, value_parser = args::duration, default_value = "10s")]
     pub duration: Duration,
@@ -79,7 +80,7 @@ pub struct LoadArguments {
     /// How bytes are moved
     #[arg(long, value_enum, default_value = "auto")]
     pub io: IoArgument,
-    /// Write an HdrHistogram interval log (V2) with the tags response, service, lag
+    /// Write an HdrHistogram interval log (V2) with the tags response, service, lag, queued
     #[arg(long, value_name = "FILE")]
     pub hlog: Option<PathBuf>,
     /// Write the result (JSON) to a file
@@ -105,12 +106,6 @@ pub struct LoadArguments {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ProtocolArgument {
     Memcached,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ArrivalArgument {
-    Constant,
-    Poisson,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

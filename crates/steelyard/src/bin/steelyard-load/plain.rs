@@ -39,11 +39,14 @@ fn report(result: &steelyard_record::LoadResult) {
     let us =
         |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
     println!("throughput  {:.0} requests/s", result.throughput_per_s);
+    let latency = &result.latency;
     for (name, latency) in [
-        ("response", &result.latency.response),
-        ("service", &result.latency.service),
-        ("lag", &result.latency.lag),
+        ("response", Some(&latency.response)),
+        ("service", Some(&latency.service)),
+        ("queued", latency.queued.as_ref()),
+        ("lag", Some(&latency.lag)),
     ] {
+        let Some(latency) = latency else { continue };
         println!(
             "{name:<10}  p50 {} us  p99 {} us  p99.9 {} us  max {} us",
             us(latency.p50_ns),

@@ -12,7 +12,7 @@ use steelyard_load::workload::{GET, SET};
 use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes};
 
 use crate::arguments::{
-    ArrivalArgument, IoArgument, LoadArguments, PrefillArgument, ProgressArgument, ProtocolArgument,
+    IoArgument, LoadArguments, PrefillArgument, ProgressArgument, ProtocolArgument,
 };
 
 /// What the flags ask of the engine, checked.
@@ -44,10 +44,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         connections: arguments.connections,
         depth: arguments.depth,
         rate_per_s: arguments.rate,
-        arrival: match arguments.arrival {
-            ArrivalArgument::Constant => Arrival::Constant,
-            ArrivalArgument::Poisson => Arrival::Poisson,
-        },
+        arrival: Arrival::parse(&arguments.arrival).map_err(usage)?,
         warmup_ns: ns(arguments.warmup),
         duration_ns: ns(arguments.duration),
         drain_ns: ns(arguments.drain),
