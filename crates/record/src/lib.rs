@@ -16,6 +16,7 @@ mod io;
 mod load;
 mod machine;
 mod run;
+mod suite;
 mod tax;
 mod telemetry;
 mod verdict;
@@ -33,6 +34,7 @@ pub use machine::{Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode
 pub use run::{
     Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,
 };
+pub use suite::{Suite, SuiteMember, SuiteOverall, SuiteRun};
 pub use tax::{TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings};
 pub use telemetry::{Column, ColumnKind, SelfCost, Source, Telemetry};
 pub use verdict::{Check, Level, Verdict};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use steelyard_record::{
-    CacheStats, LoadResult, Machine, Record, RecordError, Run, TaxResult, Telemetry, read,
+    CacheStats, LoadResult, Machine, Record, RecordError, Run, Suite, TaxResult, Telemetry, read,
     write_atomically,
 };
 
@@ -36,10 +36,11 @@ fn every_golden_record_comes_through_whole() {
     comes_through_whole::<LoadResult>();
     comes_through_whole::<Machine>();
     comes_through_whole::<Run>();
+    comes_through_whole::<Suite>();
     comes_through_whole::<TaxResult>();
     comes_through_whole::<Telemetry>();
     let files = std::fs::read_dir(golden("run").parent().expect("a folder")).expect("a folder");
-    assert_eq!(files.count(), 6, "a golden record without a test");
+    assert_eq!(files.count(), 7, "a golden record without a test");
 }
 
 /// Reads the golden run with its opening fields replaced.

@@ -37,6 +37,7 @@ from steelyard.records.run import (
     RunStatus,
     Series,
 )
+from steelyard.records.suite import Suite, SuiteMember, SuiteOverall, SuiteRun
 from steelyard.records.tax import (
     TaxBenchmark,
     TaxCategory,
@@ -87,6 +88,10 @@ __all__ = [
     "SelfCost",
     "Series",
     "Source",
+    "Suite",
+    "SuiteMember",
+    "SuiteOverall",
+    "SuiteRun",
     "TaxBenchmark",
     "TaxCategory",
     "TaxMeasure",

@@ -12,10 +12,11 @@ from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
 from steelyard.records.machine import Machine
 from steelyard.records.run import Run
+from steelyard.records.suite import Suite
 from steelyard.records.tax import TaxResult
 from steelyard.records.telemetry import Telemetry
 
-RECORDS: tuple[type[Record], ...] = (CacheStats, LoadResult, Machine, Run, TaxResult, Telemetry)
+RECORDS: tuple[type[Record], ...] = (CacheStats, LoadResult, Machine, Run, Suite, TaxResult, Telemetry)
 """Every record, in the order of its kind."""
 
 
