@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Answer, Codec, Outcome, ProtocolError};
 use crate::mix::{MEMCACHED_COMMANDS, Mix, Template};
+use crate::settings::Protocol;
 use crate::text::{Text, write_decimal};
 use crate::workload::{Request, Workload};
 
@@ -15,9 +16,19 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 const GARBAGE: ProtocolError = ProtocolError { kind: "garbage" };
 
 /// What every connection of a load sends, by operation and step.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemcachedScript {
     steps: Vec<Vec<Command>>,
+}
+
+impl Default for MemcachedScript {
+    /// `get` and `set`.
+    fn default() -> Self {
+        let mix = Mix::of_gets_and_sets(Protocol::Memcached, 0.0);
+        Self {
+            steps: mix.map_or_else(|_| Vec::new(), |mix| Self::of(&mix).steps),
+        }
+    }
 }
 
 #[derive(Debug)]

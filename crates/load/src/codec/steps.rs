@@ -114,6 +114,10 @@ impl Codec for Steps {
         decoded
     }
 
+    fn complaint(&self) -> Option<&str> {
+        self.inner.complaint()
+    }
+
     fn end(&mut self, answers: &mut Vec<Answer>) {
         let mut inner = std::mem::take(&mut self.answers);
         self.inner.end(&mut inner);
