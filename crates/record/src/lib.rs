@@ -12,6 +12,7 @@
 mod cache_stats;
 mod clock;
 mod error;
+mod health;
 mod io;
 mod load;
 mod machine;
@@ -25,6 +26,11 @@ mod version;
 pub use cache_stats::{CacheStats, CacheThread};
 pub use clock::{Clock, monotonic_ns};
 pub use error::RecordError;
+pub use health::{
+    BandwidthRow, CoreToCore, DiskHealth, DiskRow, Estimate, HealthCache, HealthConditions,
+    HealthCpu, HealthMachine, HealthNode, HealthResult, HealthSettings, LatencyPoint,
+    LoopbackHealth, MemoryBandwidth, MemoryLatency,
+};
 pub use io::{read, write_atomically};
 pub use load::{
     IntervalRow, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests, LoadResult,
