@@ -54,9 +54,14 @@ pub(super) fn choose(cpus: &[HealthCpu], at_most: usize) -> (Vec<u32>, Option<St
     (chosen.into_iter().collect(), Some(why))
 }
 
+/// The same with the bound of a check.
+pub(super) fn choose_default(cpus: &[HealthCpu]) -> (Vec<u32>, Option<String>) {
+    choose(cpus, CPUS_AT_MOST)
+}
+
 /// Measures every pair of the chosen CPUs.
 pub(super) fn measure(run: &mut Run<'_>) -> Result<CoreToCore, HealthError> {
-    let (cpus, sample) = choose(&run.topology.cpus, CPUS_AT_MOST);
+    let (cpus, sample) = choose_default(&run.topology.cpus);
     if cpus.len() < 2 {
         return Err(HealthError::Unavailable(
             "this process may use one CPU only, and a line needs two to go between".to_owned(),

@@ -19,11 +19,13 @@ mod estimate;
 mod latency;
 mod loopback;
 mod pages;
+mod plan;
 mod run;
 mod topology;
 
 pub use disk_fio::parse as parse_fio;
 pub use error::HealthError;
 pub use estimate::estimate;
+pub use plan::plan;
 pub use run::{Mode, PARTS, Settings, Surroundings, run};
 pub use topology::{Node, Topology, parse_list};
