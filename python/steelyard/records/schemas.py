@@ -8,6 +8,7 @@ import json
 
 from steelyard._base import schemas_dir
 from steelyard.records.cache_stats import CacheStats
+from steelyard.records.health import HealthResult
 from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
 from steelyard.records.machine import Machine
@@ -16,7 +17,16 @@ from steelyard.records.suite import Suite
 from steelyard.records.tax import TaxResult
 from steelyard.records.telemetry import Telemetry
 
-RECORDS: tuple[type[Record], ...] = (CacheStats, LoadResult, Machine, Run, Suite, TaxResult, Telemetry)
+RECORDS: tuple[type[Record], ...] = (
+    CacheStats,
+    HealthResult,
+    LoadResult,
+    Machine,
+    Run,
+    Suite,
+    TaxResult,
+    Telemetry,
+)
 """Every record, in the order of its kind."""
 
 
