@@ -12,33 +12,31 @@
 //! statistics over runs.
 
 pub mod arrival;
+pub mod capacity;
 pub mod codec;
 mod connection;
 pub mod control;
 mod engine;
 mod error;
-mod growth;
 pub mod io;
 pub mod keyspace;
 pub mod latency;
-pub mod mix;
+pub mod offer;
 mod pace;
-mod popularity;
 pub mod progress;
 pub mod random;
 mod runner;
 pub mod schedule;
 pub mod settings;
 mod sizes;
+pub mod slo;
 mod summary;
-pub mod text;
+pub mod sweep;
 pub mod verdict;
 pub mod workload;
 pub mod zipf;
 
 pub use error::LoadError;
-pub use growth::Growth;
-pub use popularity::LAWS;
 pub use runner::{Surroundings, Watch, run, run_whole};
 pub use settings::{IoChoice, Protocol, Settings};
 pub use sizes::Sizes;

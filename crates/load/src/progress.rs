@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use serde_json::json;
+use steelyard_record::{CapacityCriterion, CapacityProbe, SweepPoint};
 
 use crate::control::{Interval, Phase};
 use crate::latency::quantile;
@@ -56,6 +57,90 @@ impl Progress {
                 "errors": interval.counts.errors,
                 "response_p50_ns": p50,
                 "response_p99_ns": p99,
+            })
+            .to_string()),
+        }
+    }
+}
+
+impl Progress {
+    /// The closed loop of a search or a sweep has ended.
+    pub fn closed_loop(self, throughput_per_s: f64) {
+        match self {
+            Self::None => {}
+            Self::Text => say(&format!("closed loop: {throughput_per_s:.0} requests/s")),
+            Self::Json => {
+                say(
+                    &json!({"event": "closed_loop", "throughput_per_s": throughput_per_s})
+                        .to_string(),
+                );
+            }
+        }
+    }
+
+    /// A point of a sweep has been measured.
+    pub fn point(self, point: &SweepPoint) {
+        match self {
+            Self::None => {}
+            Self::Text => {
+                let ms = |ns: Option<u64>| {
+                    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6))
+                };
+                let response = &point.latency.response;
+                say(&format!(
+                    "point {:>2} {:>12.1} requests/s  {:>12.1} done  p50 {:>9} ms  p99 {:>9} ms",
+                    point.position + 1,
+                    point.rate_per_s,
+                    point.throughput_per_s,
+                    ms(response.p50_ns),
+                    ms(response.p99_ns),
+                ));
+            }
+            Self::Json => say(&json!({
+                "event": "point",
+                "position": point.position,
+                "rate_per_s": point.rate_per_s,
+                "throughput_per_s": point.throughput_per_s,
+                "response_p50_ns": point.latency.response.p50_ns,
+                "response_p99_ns": point.latency.response.p99_ns,
+            })
+            .to_string()),
+        }
+    }
+
+    /// A probe of a capacity search has ended; it is the `number`-th.
+    pub fn probe(self, number: usize, probe: &CapacityProbe) {
+        match self {
+            Self::None => {}
+            Self::Text => {
+                let criterion = |criterion: &CapacityCriterion| {
+                    let value = criterion.value.map_or_else(
+                        || "-".to_owned(),
+                        |value| match criterion.unit.as_str() {
+                            "ns" => format!("{:.3} ms", value / 1e6),
+                            _ => format!("{:.2} %", value * 100.0),
+                        },
+                    );
+                    let mark = if criterion.met { "" } else { " (!)" };
+                    format!("{} {value}{mark}", criterion.name)
+                };
+                let criteria: Vec<String> = probe.criteria.iter().map(criterion).collect();
+                say(&format!(
+                    "probe {number:>2} {:12} {:>12.1} requests/s  {:9} {}",
+                    probe.purpose,
+                    probe.rate_per_s,
+                    probe.outcome,
+                    criteria.join("  ")
+                ));
+            }
+            Self::Json => say(&json!({
+                "event": "probe",
+                "number": number,
+                "purpose": probe.purpose,
+                "rate_per_s": probe.rate_per_s,
+                "throughput_per_s": probe.throughput_per_s,
+                "outcome": probe.outcome,
+                "criteria": probe.criteria,
             })
             .to_string()),
         }

@@ -3,9 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use crate::mix::Mix;
 use crate::schedule::Arrival;
 use crate::{LoadError, Sizes};
 
@@ -14,10 +12,6 @@ use crate::{LoadError, Sizes};
 pub enum Protocol {
     /// memcached's text protocol.
     Memcached,
-    /// Redis' protocol, RESP.
-    Redis,
-    /// HTTP/1.1.
-    Http,
 }
 
 impl Protocol {
@@ -25,8 +19,6 @@ impl Protocol {
     pub fn name(self) -> &'static str {
         match self {
             Self::Memcached => "memcached",
-            Self::Redis => "redis",
-            Self::Http => "http",
         }
     }
 }
@@ -80,11 +72,9 @@ pub struct Settings {
     pub interval_ns: u64,
     /// Seed of every random choice.
     pub seed: u64,
-    /// What is sent; None is reads and stores by `set_ratio`, or GET / for HTTP.
-    pub mix: Option<Arc<Mix>>,
     /// Number of keys.
     pub keys: u64,
-    /// One of `LAWS`.
+    /// `uniform` or `zipf:EXPONENT`.
     pub key_distribution: String,
     /// Sizes of keys.
     pub key_sizes: Sizes,

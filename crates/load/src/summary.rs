@@ -210,7 +210,8 @@ fn thread_rows(threads: &[Counts], seconds: f64) -> Vec<LoadThread> {
     threads.iter().enumerate().map(row).collect()
 }
 
-fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
+/// The settings as records hold them.
+pub fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
     let rate_per_s = settings.offers_per_s();
     let open = rate_per_s.is_some();
     LoadSettings {

@@ -10,27 +10,25 @@
 //! Not here: measuring, deriving, and drawing.
 
 mod cache_stats;
+mod capacity;
 mod clock;
 mod error;
-mod health;
 mod io;
 mod load;
 mod machine;
 mod run;
-mod suite;
+mod sweep;
 mod tax;
 mod telemetry;
 mod verdict;
 mod version;
 
 pub use cache_stats::{CacheStats, CacheThread};
+pub use capacity::{
+    CapacityCriterion, CapacityEdge, CapacityInterval, CapacityProbe, CapacityResult, ClosedLoop,
+};
 pub use clock::{Clock, monotonic_ns};
 pub use error::RecordError;
-pub use health::{
-    BandwidthRow, CoreToCore, DiskHealth, DiskRow, Estimate, HealthCache, HealthConditions,
-    HealthCpu, HealthMachine, HealthNode, HealthResult, HealthSettings, LatencyPoint,
-    LoopbackHealth, MemoryBandwidth, MemoryLatency,
-};
 pub use io::{read, write_atomically};
 pub use load::{
     IntervalRow, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests, LoadResult,
@@ -40,7 +38,7 @@ pub use machine::{Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode
 pub use run::{
     Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,
 };
-pub use suite::{Suite, SuiteMember, SuiteOverall, SuiteRun};
+pub use sweep::{SweepPoint, SweepResult};
 pub use tax::{TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings};
 pub use telemetry::{Column, ColumnKind, SelfCost, Source, Telemetry};
 pub use verdict::{Check, Level, Verdict};

@@ -8,22 +8,21 @@ import json
 
 from steelyard._base import schemas_dir
 from steelyard.records.cache_stats import CacheStats
-from steelyard.records.health import HealthResult
+from steelyard.records.capacity import CapacityResult, SweepResult
 from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
 from steelyard.records.machine import Machine
 from steelyard.records.run import Run
-from steelyard.records.suite import Suite
 from steelyard.records.tax import TaxResult
 from steelyard.records.telemetry import Telemetry
 
 RECORDS: tuple[type[Record], ...] = (
     CacheStats,
-    HealthResult,
+    CapacityResult,
     LoadResult,
     Machine,
     Run,
-    Suite,
+    SweepResult,
     TaxResult,
     Telemetry,
 )

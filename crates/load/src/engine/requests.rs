@@ -125,7 +125,11 @@ impl<C: Codec> State<C> {
                     return None;
                 }
                 *next += *step;
-                Some(Request::of(*operation, key))
+                Some(Request {
+                    operation: *operation,
+                    key,
+                    ticket: 0,
+                })
             }
             _ => Some(self.task.workload.next(&mut self.connections[slot].random)),
         }

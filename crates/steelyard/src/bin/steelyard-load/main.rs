@@ -1,8 +1,10 @@
 //! `steelyard-load`: puts load on a server and tells what came back.
 
 mod arguments;
+mod capacity;
 mod plain;
 mod settings;
+mod sweep;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,13 +16,29 @@ use steelyard_launch::{die_with_parent, pin_to_cpus};
 use steelyard_load::{LoadError, Settings};
 
 use crate::arguments::LoadArguments;
+use crate::capacity::CapacityArguments;
+use crate::sweep::SweepArguments;
 
 /// Puts load on a server, on schedule, and tells throughput and latency.
 #[derive(Debug, Parser)]
-#[command(name = "steelyard-load", version)]
+#[command(
+    name = "steelyard-load",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 struct Line {
+    #[command(subcommand)]
+    mode: Option<Mode>,
     #[command(flatten)]
     load: LoadArguments,
+}
+
+/// What to do instead of one load.
+#[derive(Debug, clap::Subcommand)]
+enum Mode {
+    Capacity(Box<CapacityArguments>),
+    Sweep(Box<SweepArguments>),
 }
 
 /// Set by SIGINT and SIGTERM.
@@ -66,16 +84,42 @@ fn write<R: steelyard_record::Record>(
     Ok(())
 }
 
+/// The last lines of every table for a person: the verdict and what it objects to.
+fn report_verdict(verdict: &steelyard_record::Verdict) {
+    println!(
+        "verdict     {}",
+        serde_json::json!(verdict.level)
+            .as_str()
+            .unwrap_or_default()
+    );
+    for check in verdict
+        .checks
+        .iter()
+        .filter(|check| check.level != steelyard_record::Level::Valid)
+    {
+        println!("            {}: {}", check.id, check.claim);
+    }
+}
+
 fn body() -> Result<Exit, Failure> {
     // Read before anything else: a parent that ends later is noticed by the change.
     // SAFETY: getppid has no preconditions.
     let parent = unsafe { libc::getppid() };
     let line = Line::parse();
-    if line.load.die_with_parent {
+    let load = match &line.mode {
+        None => &line.load,
+        Some(Mode::Capacity(arguments)) => &arguments.load,
+        Some(Mode::Sweep(arguments)) => &arguments.load,
+    };
+    if load.die_with_parent {
         die_with_parent(libc::SIGKILL, parent)?;
     }
     catch_signals();
-    plain::run(&line.load, &STOP)
+    match &line.mode {
+        None => plain::run(load, &STOP),
+        Some(Mode::Capacity(arguments)) => capacity::run(arguments, &STOP),
+        Some(Mode::Sweep(arguments)) => sweep::run(arguments, &STOP),
+    }
 }
 
 fn main() -> ExitCode {

@@ -55,18 +55,5 @@ fn report(result: &steelyard_record::LoadResult) {
             us(latency.max_ns)
         );
     }
-    println!(
-        "verdict     {}",
-        serde_json::json!(result.verdict.level)
-            .as_str()
-            .unwrap_or_default()
-    );
-    for check in result
-        .verdict
-        .checks
-        .iter()
-        .filter(|check| check.level != steelyard_record::Level::Valid)
-    {
-        println!("            {}: {}", check.id, check.claim);
-    }
+    crate::report_verdict(&result.verdict);
 }

@@ -74,14 +74,13 @@ enum ProgressArgument {
 }
 
 /// Set by SIGINT and SIGTERM.
-pub static STOP: AtomicBool = AtomicBool::new(false);
+static STOP: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn stop(_signal: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// Lets those signals end the work in order.
-pub fn catch_signals() {
+fn catch_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
         unsafe { libc::signal(signal, stop as *const () as libc::sighandler_t) };

@@ -1,0 +1,280 @@
+//! The search with real loads: offers what [`super::search`] asks for and tells it what came back.
+//!
+//! In: settings of a load, an objective, a plan. Out: a [`CapacityResult`], whole or marked interrupted. Not
+//! here: how loads are offered ([`crate::offer`]), what a result is worth ([`super::report`]).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use steelyard_record::{CapacityCriterion, CapacityProbe, ClosedLoop};
+
+use super::evidence::{Criterion, sum_up, weigh};
+use super::posterior::Prior;
+use super::search::{Ended, Plan, Search, Seen, Step};
+use crate::LoadError;
+use crate::control::LATE_NS;
+use crate::latency::quantile;
+use crate::offer::{Offer, Offered, busy_ratio, is_there};
+use crate::progress::Progress;
+use crate::settings::Settings;
+use crate::slo::Slo;
+use crate::verdict::{BUSY_RATIO_MAX, SAMPLES_BEYOND};
+
+/// What a search for the capacity is to be.
+#[derive(Debug, Clone)]
+pub struct Capacity {
+    /// The load; its rate is replaced.
+    pub settings: Settings,
+    /// The objective.
+    pub slo: Slo,
+    /// Most loads, the closed loop at the start included.
+    pub probes: usize,
+    /// Wanted probability that the capacity lies in the interval.
+    pub confidence: f64,
+    /// Width of the interval, as a share of its lower end, at which the search may end early.
+    pub width_ratio: f64,
+    /// Where to begin; None: where a closed loop says.
+    pub start_per_s: Option<f64>,
+}
+
+/// How a search with real loads ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Search(Ended),
+    /// It was stopped.
+    Interrupted,
+    /// The server has gone.
+    Lost,
+}
+
+/// What the search leaves behind.
+#[derive(Debug)]
+pub struct Trail {
+    /// How it ended.
+    pub end: End,
+    /// The closed loop at its start.
+    pub closed_loop: Option<ClosedLoop>,
+    /// Every probe.
+    pub probes: Vec<CapacityProbe>,
+    /// The search, None when it did not begin.
+    pub search: Option<Search>,
+    /// The transport that was used, None before the first load has ended.
+    pub io: Option<String>,
+}
+
+impl Capacity {
+    /// Refuses what cannot be searched.
+    pub fn check(&self) -> Result<(), LoadError> {
+        let wrong = |name, why: &str| {
+            Err(LoadError::Setting {
+                name,
+                why: why.to_owned(),
+            })
+        };
+        if !(5..=1000).contains(&self.probes) {
+            return wrong("--probes", "must be between 5 and 1000");
+        }
+        if !(0.5..=0.999).contains(&self.confidence) {
+            return wrong("--confidence", "must be between 0.5 and 0.999");
+        }
+        if !(0.001..=1.0).contains(&self.width_ratio) {
+            return wrong("--width", "must be between 0.001 and 1");
+        }
+        if self.settings.arrival.mean_rate_per_s().is_some() {
+            return wrong(
+                "--arrival",
+                "must be constant or poisson where the rate is sought",
+            );
+        }
+        self.settings.check()
+    }
+
+    /// Runs the search. An error is one of the first load; later ones end the search.
+    pub fn run(
+        &self,
+        offer: &mut dyn Offer,
+        stop: &AtomicBool,
+        progress: Progress,
+    ) -> Result<Trail, LoadError> {
+        self.check()?;
+        let mut trail = Trail {
+            end: End::Interrupted,
+            closed_loop: None,
+            probes: Vec::new(),
+            search: None,
+            io: None,
+        };
+        let prior = match self.start_per_s {
+            Some(start_per_s) => Prior::Guess(start_per_s),
+            None => {
+                let offered = offer.offer(&self.closed(), &self.slo)?;
+                trail.io = Some(offered.result.settings.io.clone());
+                let closed = closed_loop(&offered);
+                progress.closed_loop(closed.throughput_per_s);
+                let nothing = closed.throughput_per_s <= 0.0;
+                let throughput_per_s = closed.throughput_per_s;
+                trail.closed_loop = Some(closed);
+                if offered.result.interrupted {
+                    return Ok(trail);
+                }
+                if nothing {
+                    trail.end = End::Lost;
+                    return Ok(trail);
+                }
+                Prior::ClosedLoop(throughput_per_s)
+            }
+        };
+        let plan = self.plan(prior);
+        let mut search = Search::new(plan, prior);
+        trail.end = self.probe(&mut search, &mut trail, offer, stop, progress)?;
+        trail.search = Some(search);
+        Ok(trail)
+    }
+
+    fn plan(&self, prior: Prior) -> Plan {
+        let (Prior::ClosedLoop(centre) | Prior::Guess(centre)) = prior;
+        let rarest = self.slo.rarest_ratio().unwrap_or(0.01);
+        let needed = SAMPLES_BEYOND as f64 / rarest / (self.settings.duration_ns as f64 / 1e9);
+        Plan {
+            probes: self.probes - usize::from(self.start_per_s.is_none()),
+            confidence: self.confidence,
+            width_ratio: self.width_ratio,
+            rate_min_per_s: needed.min(centre / 4.0).max(centre / 500.0),
+        }
+    }
+
+    fn probe(
+        &self,
+        search: &mut Search,
+        trail: &mut Trail,
+        offer: &mut dyn Offer,
+        stop: &AtomicBool,
+        progress: Progress,
+    ) -> Result<End, LoadError> {
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(End::Interrupted);
+            }
+            let (rate_per_s, purpose) = match search.next() {
+                Step::Done(ended) => return Ok(End::Search(ended)),
+                Step::Probe(rate_per_s, purpose) => (rate_per_s, purpose),
+            };
+            let number = trail.probes.len();
+            let settings = self.open(rate_per_s, number as u64 + 1, trail.io.is_none());
+            let offered = match offer.offer(&settings, &self.slo) {
+                Ok(offered) => offered,
+                Err(LoadError::Connect { .. }) if trail.io.is_some() => return Ok(End::Lost),
+                Err(error) => return Err(error),
+            };
+            trail.io = Some(offered.result.settings.io.clone());
+            if offered.result.interrupted {
+                return Ok(End::Interrupted);
+            }
+            if lost_connections(&offered) && !is_there(&self.settings) {
+                return Ok(End::Lost);
+            }
+            let criteria = weigh(&self.slo, &offered.counted);
+            let said = sum_up(&criteria);
+            let generator_bound = !said.met && self.is_generator_bound(&offered);
+            search.tell(Seen {
+                rate_per_s,
+                purpose,
+                said,
+                generator_bound,
+            });
+            let outcome = match (said.met, generator_bound) {
+                (true, _) => "met",
+                (false, false) => "unmet",
+                (false, true) => "generator",
+            };
+            let probe = CapacityProbe {
+                purpose: purpose.name().to_owned(),
+                rate_per_s,
+                begin_ns: offered.result.begin_ns,
+                end_ns: offered.result.end_ns,
+                outcome: outcome.to_owned(),
+                met_probability: said.met_probability,
+                criteria: self.criteria(&criteria, &offered),
+                offered_per_s: offered.result.offered_per_s.unwrap_or(rate_per_s),
+                throughput_per_s: offered.result.throughput_per_s,
+                busy_ratio: busy_ratio(&offered.result),
+                requests: offered.result.requests,
+                response: offered.result.latency.response,
+                verdict: offered.result.verdict,
+            };
+            progress.probe(number + 1, &probe);
+            trail.probes.push(probe);
+        }
+    }
+
+    /// A short closed loop.
+    fn closed(&self) -> Settings {
+        Settings {
+            rate_per_s: None,
+            duration_ns: (self.settings.duration_ns / 2).max(1_000_000_000),
+            ..self.settings.clone()
+        }
+    }
+
+    /// An open loop of requests that no other probe has made.
+    fn open(&self, rate_per_s: f64, number: u64, first: bool) -> Settings {
+        Settings {
+            rate_per_s: Some(rate_per_s),
+            seed: self.settings.seed.wrapping_add(number),
+            prefill: self.settings.prefill.filter(|_| first),
+            // Twenty batches or more, of a tenth of a second at least.
+            interval_ns: (self.settings.duration_ns / 20).clamp(100_000_000, 1_000_000_000),
+            ..self.settings.clone()
+        }
+    }
+
+    /// Whether it was the generator that could do no more: its own lag alone breaks a bound, or a thread of it
+    /// had no CPU time left.
+    fn is_generator_bound(&self, offered: &Offered) -> bool {
+        let lag = &offered.latencies.lag;
+        let lags = self.slo.percentiles.iter().any(|bound| {
+            quantile(lag, bound.quantile()).is_some_and(|lag_ns| {
+                lag_ns > LATE_NS.min(bound.at_most_ns) && 2 * lag_ns > bound.at_most_ns
+            })
+        });
+        lags || busy_ratio(&offered.result) > BUSY_RATIO_MAX
+    }
+
+    fn criteria(&self, criteria: &[Criterion], offered: &Offered) -> Vec<CapacityCriterion> {
+        let row = |(index, criterion): (usize, &Criterion)| {
+            let percentile = self.slo.percentiles.get(index);
+            let (value, bound) = match percentile {
+                Some(bound) => (
+                    quantile(&offered.latencies.response, bound.quantile()).map(|ns| ns as f64),
+                    bound.at_most_ns as f64,
+                ),
+                None => (Some(criterion.ratio), criterion.bound_ratio),
+            };
+            CapacityCriterion {
+                name: criterion.name.clone(),
+                value,
+                bound,
+                unit: if percentile.is_some() { "ns" } else { "1" }.to_owned(),
+                ratio: criterion.ratio,
+                met: criterion.met,
+            }
+        };
+        criteria.iter().enumerate().map(row).collect()
+    }
+}
+
+/// Whether the load lost connections or could not make them again.
+fn lost_connections(offered: &Offered) -> bool {
+    let checks = &offered.result.verdict.checks;
+    let lost = checks.iter().find(|check| check.id == "connections");
+    offered.counted.whole.completed == 0 || lost.is_some_and(|check| check.value > Some(0.0))
+}
+
+fn closed_loop(offered: &Offered) -> ClosedLoop {
+    ClosedLoop {
+        begin_ns: offered.result.begin_ns,
+        end_ns: offered.result.end_ns,
+        throughput_per_s: offered.result.throughput_per_s,
+        busy_ratio: busy_ratio(&offered.result),
+    }
+}

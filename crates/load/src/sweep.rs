@@ -1,0 +1,274 @@
+//! Latency over throughput: one load at each of several rates, up to and past what the server can do.
+//!
+//! In: settings of a load, rates or a number of points. Out: a [`SweepResult`], lowest rate first. The rates are
+//! offered in an order shuffled by the seed, so that a machine that warms up or fills up while the sweep goes on
+//! does not bend the curve; ascending order is for servers that an overload leaves in another state.
+//!
+//! Not here: which rate is the highest that meets an objective ([`crate::capacity`]).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use steelyard_record::{
+    Check, Clock, Kind, Level, LoadSettings, SweepPoint, SweepResult, Tool, Verdict, monotonic_ns,
+};
+
+use crate::LoadError;
+use crate::offer::{Offer, Offered, busy_ratio, is_there};
+use crate::progress::Progress;
+use crate::random::{Purpose, Random};
+use crate::settings::Settings;
+use crate::slo::Slo;
+use crate::summary::settings_record;
+
+/// Highest rate of a sweep whose rates follow from a closed loop, as a share of its throughput.
+const PAST: f64 = 1.15;
+/// Where the points are, when a closed loop says what can be done: closer together near the end.
+const BEND: f64 = 0.7;
+
+/// What a sweep is to be.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    /// The load; its rate is replaced.
+    pub settings: Settings,
+    /// Rates to offer; empty: `points` rates up to a little more than a closed loop completes.
+    pub rates_per_s: Vec<f64>,
+    /// How many, when no rates are given.
+    pub points: usize,
+    /// Whether the rates are offered in ascending order.
+    pub ascending: bool,
+}
+
+/// How a sweep ended.
+#[derive(Debug)]
+pub struct Swept {
+    /// The record, with the points that were measured.
+    pub result: SweepResult,
+    /// Whether the server has gone before the end.
+    pub lost: bool,
+}
+
+impl Sweep {
+    /// Refuses what cannot be swept.
+    pub fn check(&self) -> Result<(), LoadError> {
+        let wrong = |name, why: &str| {
+            Err(LoadError::Setting {
+                name,
+                why: why.to_owned(),
+            })
+        };
+        let usable = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 1e9;
+        if !self.rates_per_s.iter().all(usable) {
+            return wrong("--rates", "must be above 0 and at most 1e9 per second");
+        }
+        if self.rates_per_s.is_empty() && !(2..=1000).contains(&self.points) {
+            return wrong("--points", "must be between 2 and 1000");
+        }
+        if self.settings.arrival.mean_rate_per_s().is_some() {
+            return wrong(
+                "--arrival",
+                "must be constant or poisson where the rates are swept",
+            );
+        }
+        self.settings.check()
+    }
+
+    /// Runs the sweep. An error is one of the first load; later ones end the sweep.
+    pub fn run(
+        &self,
+        offer: &mut dyn Offer,
+        stop: &AtomicBool,
+        progress: Progress,
+        command: Vec<String>,
+    ) -> Result<Swept, LoadError> {
+        self.check()?;
+        let clock = Clock::now();
+        let (mut io, mut closed_loop_per_s) = (None, None);
+        let (mut points, mut interrupted, mut lost) = (Vec::new(), false, false);
+        let mut rates = self.rates_per_s.clone();
+        if rates.is_empty() {
+            let offered = offer.offer(&self.closed(), &nothing())?;
+            let throughput_per_s = offered.result.throughput_per_s;
+            io = Some(offered.result.settings.io.clone());
+            interrupted = offered.result.interrupted;
+            progress.closed_loop(throughput_per_s);
+            closed_loop_per_s = Some(throughput_per_s);
+            rates = spread(throughput_per_s, self.points);
+            lost = rates.is_empty();
+        }
+        for (position, rate_per_s) in self.ordered(rates).into_iter().enumerate() {
+            if interrupted || lost || stop.load(Ordering::Relaxed) {
+                interrupted |= !lost;
+                break;
+            }
+            let settings = self.open(rate_per_s, position, io.is_none());
+            let offered = match offer.offer(&settings, &nothing()) {
+                Ok(offered) => offered,
+                Err(LoadError::Connect { .. }) if io.is_some() => {
+                    lost = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            io = Some(offered.result.settings.io.clone());
+            interrupted = offered.result.interrupted;
+            lost = offered.counted.whole.completed == 0 && !is_there(&self.settings);
+            if !interrupted && !lost {
+                let point = point(position, rate_per_s, offered);
+                progress.point(&point);
+                points.push(point);
+            }
+        }
+        points.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
+        let verdict = verdict(&points, interrupted, lost);
+        let result = SweepResult {
+            kind: Kind::of::<SweepResult>(),
+            tool: Tool {
+                name: "steelyard-load".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            command,
+            clock,
+            settings: LoadSettings {
+                rate_per_s: None,
+                ..settings_record(&self.settings, io.as_deref().unwrap_or("none"))
+            },
+            order: if self.ascending {
+                "ascending"
+            } else {
+                "shuffled"
+            }
+            .to_owned(),
+            begin_ns: clock.monotonic_ns,
+            end_ns: monotonic_ns(),
+            interrupted,
+            closed_loop_per_s,
+            points,
+            verdict,
+        };
+        Ok(Swept { result, lost })
+    }
+
+    fn closed(&self) -> Settings {
+        Settings {
+            rate_per_s: None,
+            duration_ns: (self.settings.duration_ns / 2).max(1_000_000_000),
+            ..self.settings.clone()
+        }
+    }
+
+    fn open(&self, rate_per_s: f64, position: usize, first: bool) -> Settings {
+        Settings {
+            rate_per_s: Some(rate_per_s),
+            seed: self.settings.seed.wrapping_add(position as u64 + 1),
+            prefill: self.settings.prefill.filter(|_| first),
+            ..self.settings.clone()
+        }
+    }
+
+    /// The rates in the order in which they are offered.
+    fn ordered(&self, mut rates: Vec<f64>) -> Vec<f64> {
+        rates.sort_by(f64::total_cmp);
+        if !self.ascending {
+            let mut random = Random::stream(self.settings.seed, Purpose::Arrivals, 1 << 41);
+            for last in (1..rates.len()).rev() {
+                rates.swap(last, random.below(last as u64 + 1) as usize);
+            }
+        }
+        rates
+    }
+}
+
+/// An objective that bounds no percentile.
+fn nothing() -> Slo {
+    Slo {
+        percentiles: Vec::new(),
+        errors_ratio_max: 1.0,
+        achieved_ratio_min: 0.0,
+    }
+}
+
+/// Rates from a tenth of what a closed loop completed to a little more; none when it completed nothing.
+fn spread(throughput_per_s: f64, points: usize) -> Vec<f64> {
+    if throughput_per_s <= 0.0 {
+        return Vec::new();
+    }
+    let (first, last) = (0.1 * throughput_per_s, PAST * throughput_per_s);
+    let share = |index: usize| (index as f64 / (points - 1) as f64).powf(BEND);
+    (0..points)
+        .map(|index| first + (last - first) * share(index))
+        .collect()
+}
+
+fn point(position: usize, rate_per_s: f64, offered: Offered) -> SweepPoint {
+    let result = offered.result;
+    SweepPoint {
+        position: position as u32,
+        rate_per_s,
+        begin_ns: result.begin_ns,
+        end_ns: result.end_ns,
+        busy_ratio: busy_ratio(&result),
+        requests: result.requests,
+        offered_per_s: result.offered_per_s.unwrap_or(rate_per_s),
+        throughput_per_s: result.throughput_per_s,
+        achieved_ratio: result.achieved_ratio.unwrap_or(0.0),
+        latency: result.latency,
+        verdict: result.verdict,
+    }
+}
+
+fn verdict(points: &[SweepPoint], interrupted: bool, lost: bool) -> Verdict {
+    let check = |id: &str, level, claim: String, value: Option<f64>| Check {
+        id: id.to_owned(),
+        level,
+        claim,
+        unit: value.map(|_| "1".to_owned()),
+        bound: value.map(|_| 0.0),
+        value,
+    };
+    let (level, claim) = match (interrupted, lost) {
+        (_, true) => (Level::Invalid, "The server has stopped answering."),
+        (true, _) => (Level::Invalid, "The sweep was stopped before its time."),
+        _ => (Level::Valid, "Every rate was offered."),
+    };
+    let generator = points.iter().filter(|point| {
+        let checks = &point.verdict.checks;
+        let bad = |check: &&Check| check.id == "generator-bound" && check.level == Level::Invalid;
+        checks.iter().any(|check| bad(&check))
+    });
+    let count = generator.count();
+    let claim_of_generator = match count {
+        0 => "The generator kept up at every rate.".to_owned(),
+        _ => format!(
+            "At {count} rates the generator could do no more: their points are not the server's."
+        ),
+    };
+    let level_of_generator = if count > 0 {
+        Level::Suspect
+    } else {
+        Level::Valid
+    };
+    Verdict::of(vec![
+        check("whole", level, claim.to_owned(), None),
+        check(
+            "generator-bound",
+            level_of_generator,
+            claim_of_generator,
+            Some(count as f64),
+        ),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_reach_past_the_throughput_and_lie_closer_near_it() {
+        let rates = spread(1000.0, 8);
+        assert_eq!(rates.len(), 8);
+        assert!((rates[0] - 100.0).abs() < 1e-9 && (rates[7] - 1150.0).abs() < 1e-9);
+        let steps: Vec<f64> = rates.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(steps.windows(2).all(|pair| pair[1] < pair[0]), "{steps:?}");
+        assert!(spread(0.0, 8).is_empty());
+    }
+}

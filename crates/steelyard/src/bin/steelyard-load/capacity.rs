@@ -1,0 +1,159 @@
+//! `steelyard-load capacity`: the highest rate that meets an objective.
+
+use std::sync::atomic::AtomicBool;
+
+use steelyard::{Exit, Failure};
+use steelyard_load::capacity::{Capacity, End, Trail};
+use steelyard_load::offer::Here;
+use steelyard_load::progress::Progress;
+use steelyard_load::slo::Slo;
+use steelyard_load::{LoadError, Settings};
+use steelyard_record::{CapacityEdge, CapacityResult, Clock, monotonic_ns};
+
+use crate::arguments::LoadArguments;
+use crate::settings::{failure, progress, settings};
+
+/// Finds the highest rate at which the server meets an objective, as an interval.
+///
+/// Each probe is a load of --warmup and --duration at one rate (open loop). Exit codes: 0 an interval or a lower
+/// bound was found, 1 the objective is not met at any rate, 4 the server went away or the search was stopped.
+#[derive(Debug, clap::Args)]
+pub struct CapacityArguments {
+    /// Objective: p50 to p99.99 of response time, errors, achieved
+    #[arg(long, value_name = "TEXT")]
+    pub slo: String,
+    /// Most loads, the closed loop at the start included
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub probes: usize,
+    /// Probability with which the capacity must lie in the interval
+    #[arg(long, value_name = "RATIO", default_value_t = 0.95)]
+    pub confidence: f64,
+    /// End early when the interval is narrower than this share of the rate
+    #[arg(long, value_name = "RATIO", default_value_t = 0.05)]
+    pub width: f64,
+    /// Rate to begin at; without it a short closed loop tells about where
+    #[arg(long, value_name = "PER_SECOND")]
+    pub start: Option<f64>,
+    /// How long after a probe to wait for the answers of a server that it was too much for
+    #[arg(long, value_parser = steelyard::args::duration, default_value = "10s")]
+    pub settle: std::time::Duration,
+    #[command(flatten)]
+    pub load: LoadArguments,
+}
+
+/// An objective's text, read here rather than by clap so that what is wrong with it is told in one line.
+fn slo(text: &str) -> Result<Slo, Failure> {
+    text.parse()
+        .map_err(|error: steelyard_load::slo::SloError| {
+            let why = error.to_string();
+            let name = "--slo";
+            Failure::new(Exit::Usage, LoadError::Setting { name, why })
+        })
+}
+
+/// Refuses flags of a single load, and returns the settings of the others.
+pub fn base(load: &LoadArguments, settle: std::time::Duration) -> Result<Settings, Failure> {
+    let wrong = |name, why: &str| {
+        let why = why.to_owned();
+        Err(Failure::new(Exit::Usage, LoadError::Setting { name, why }))
+    };
+    if load.rate.is_some() {
+        return wrong("--rate", "is for a single load; here rates are chosen");
+    }
+    if load.hold {
+        return wrong("--hold", "is for a single load");
+    }
+    if load.hlog.is_some() {
+        return wrong("--hlog", "is for a single load");
+    }
+    let settings = settings(load)?;
+    let settle_ns = u64::try_from(settle.as_nanos()).unwrap_or(u64::MAX / 4);
+    Ok(Settings {
+        drain_ns: settings.drain_ns.max(settle_ns),
+        ..settings
+    })
+}
+
+/// Progress of the loads that a search consists of: for a person its own lines say enough.
+pub fn inner(progress: Progress) -> Progress {
+    match progress {
+        Progress::Json => Progress::Json,
+        Progress::Text | Progress::None => Progress::None,
+    }
+}
+
+/// Runs the search and writes its result.
+pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Failure> {
+    let load = &arguments.load;
+    let capacity = Capacity {
+        settings: base(load, arguments.settle)?,
+        slo: slo(&arguments.slo)?,
+        probes: arguments.probes,
+        confidence: arguments.confidence,
+        width_ratio: arguments.width,
+        start_per_s: arguments.start,
+    };
+    capacity.check().map_err(failure)?;
+    crate::pin(&capacity.settings)?;
+    let progress = progress(load);
+    let mut here = Here {
+        progress: inner(progress),
+        stop,
+    };
+    let begin = Clock::now();
+    let trail: Trail = capacity.run(&mut here, stop, progress).map_err(failure)?;
+    let end = trail.end;
+    let command = std::env::args().collect();
+    let result = trail.record(&capacity, command, begin, monotonic_ns());
+    crate::write(load, &result)?;
+    if !load.json && progress != Progress::Json {
+        report(&result);
+    }
+    Ok(match (end, result.answer.as_str()) {
+        (End::Interrupted | End::Lost, _) => Exit::Failed,
+        (_, "never") => Exit::No,
+        _ => Exit::Ok,
+    })
+}
+
+/// A short table for a person.
+fn report(result: &CapacityResult) {
+    println!("objective   {}", result.slo);
+    match (&result.interval, result.answer.as_str()) {
+        (_, "never") => println!(
+            "capacity    none: the server does not meet the objective at any rate that was offered"
+        ),
+        (Some(interval), word) => {
+            let rate = |rate: Option<f64>| {
+                rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"))
+            };
+            match word {
+                "interval" => println!(
+                    "capacity    {} to {} requests/s with {:.1} % confidence, best estimate {}",
+                    rate(interval.low_per_s),
+                    rate(interval.high_per_s),
+                    interval.confidence * 100.0,
+                    rate(result.estimate_per_s)
+                ),
+                _ => println!(
+                    "capacity    at least {} requests/s",
+                    rate(interval.low_per_s)
+                ),
+            }
+            edge("lower end", interval.low_edge.as_ref(), "met");
+            edge("upper end", interval.high_edge.as_ref(), "not met");
+        }
+        (None, _) => println!("capacity    unknown"),
+    }
+    println!("ended       {}", result.ended);
+    crate::report_verdict(&result.verdict);
+}
+
+fn edge(name: &str, edge: Option<&CapacityEdge>, what: &str) {
+    if let Some(edge) = edge {
+        println!(
+            "{name:<10}  {} of {} fresh probes at {:.1} requests/s: {what}",
+            edge.agreed, edge.repeats, edge.rate_per_s
+        );
+    }
+}

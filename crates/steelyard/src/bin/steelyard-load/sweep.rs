@@ -1,0 +1,101 @@
+//! `steelyard-load sweep`: latency over throughput.
+
+use std::sync::atomic::AtomicBool;
+
+use clap::ValueEnum;
+use steelyard::{Exit, Failure};
+use steelyard_load::offer::Here;
+use steelyard_load::progress::Progress;
+use steelyard_load::sweep::Sweep;
+use steelyard_record::SweepResult;
+
+use crate::arguments::LoadArguments;
+use crate::capacity::{base, inner};
+use crate::settings::{failure, progress};
+
+/// Measures latency at several rates, up to and past what the server can do.
+#[derive(Debug, clap::Args)]
+pub struct SweepArguments {
+    /// Rates to offer, such as 1000,2000,4000
+    #[arg(
+        long,
+        value_name = "R1,R2,...",
+        value_delimiter = ',',
+        conflicts_with = "points"
+    )]
+    pub rates: Vec<f64>,
+    /// Without --rates: how many, from a tenth of what a closed loop completes to a little more than that
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub points: usize,
+    /// Order in time: shuffled by the seed, so that a machine that changes meanwhile does not bend the curve, or
+    /// ascending, for servers that an overload leaves in another state
+    #[arg(long, value_enum, default_value = "shuffled")]
+    pub order: Order,
+    /// How long after a rate to wait for the answers of a server that it was too much for
+    #[arg(long, value_parser = steelyard::args::duration, default_value = "10s")]
+    pub settle: std::time::Duration,
+    #[command(flatten)]
+    pub load: LoadArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    Shuffled,
+    Ascending,
+}
+
+/// Runs the sweep and writes its result.
+pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failure> {
+    let load = &arguments.load;
+    let sweep = Sweep {
+        settings: base(load, arguments.settle)?,
+        rates_per_s: arguments.rates.clone(),
+        points: arguments.points,
+        ascending: arguments.order == Order::Ascending,
+    };
+    sweep.check().map_err(failure)?;
+    crate::pin(&sweep.settings)?;
+    let progress = progress(load);
+    let mut here = Here {
+        progress: inner(progress),
+        stop,
+    };
+    let command = std::env::args().collect();
+    let swept = sweep
+        .run(&mut here, stop, progress, command)
+        .map_err(failure)?;
+    crate::write(load, &swept.result)?;
+    if !load.json && progress != Progress::Json {
+        report(&swept.result);
+    }
+    Ok(if swept.lost || swept.result.interrupted {
+        Exit::Failed
+    } else {
+        Exit::Ok
+    })
+}
+
+/// A table for a person.
+fn report(result: &SweepResult) {
+    println!(
+        "{:>12} {:>12} {:>9} {:>10} {:>10} {:>10} {:>10}  generator",
+        "offered/s", "done/s", "errors", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms"
+    );
+    let ms =
+        |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
+    for point in &result.points {
+        let response = &point.latency.response;
+        println!(
+            "{:>12.1} {:>12.1} {:>9} {:>10} {:>10} {:>10} {:>10}  {:>8.0}%",
+            point.rate_per_s,
+            point.throughput_per_s,
+            point.requests.errors,
+            ms(response.p50_ns),
+            ms(response.p95_ns),
+            ms(response.p99_ns),
+            ms(response.p999_ns),
+            point.busy_ratio * 100.0
+        );
+    }
+    crate::report_verdict(&result.verdict);
+}
