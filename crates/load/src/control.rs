@@ -232,6 +232,8 @@ pub struct Measured {
     pub errors: u64,
     /// Failures by kind.
     pub errors_by_kind: BTreeMap<&'static str, u64>,
+    /// Of those answered without an error, how many in each class of answers that the protocol has.
+    pub answers_by_class: BTreeMap<&'static str, u64>,
     /// Sent and neither answered nor failed at the end.
     pub outstanding: u64,
     /// Never sent.
@@ -268,6 +270,9 @@ impl Measured {
         self.errors += other.errors;
         for (kind, count) in &other.errors_by_kind {
             *self.errors_by_kind.entry(kind).or_default() += count;
+        }
+        for (class, count) in &other.answers_by_class {
+            *self.answers_by_class.entry(class).or_default() += count;
         }
         self.outstanding += other.outstanding;
         self.unsent += other.unsent;

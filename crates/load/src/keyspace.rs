@@ -29,6 +29,8 @@ pub struct Keyspace {
     width: usize,
     /// Random bytes that values are cut from.
     block: Vec<u8>,
+    /// Random digits that printable values are cut from.
+    printable: Vec<u8>,
     /// Half the bits of the permutation's domain.
     half_bits: u32,
 }
@@ -52,26 +54,18 @@ impl Keyspace {
                 format!("{largest} B is more than the protocol's {KEY_BYTES_MAX} B"),
             );
         }
-        let mut width = 1;
-        while width < 13 && (count - 1) >> (5 * width) > 0 {
-            width += 1;
-        }
+        let width = digits(count);
         if key_sizes.largest() < width {
             return wrong(
                 "--key-sizes",
                 format!("{count} keys cannot differ in {} B", key_sizes.largest()),
             );
         }
-        let mut block = Vec::new();
-        if stores {
-            let bytes = value_sizes.largest() + OFFSETS + 8;
-            block.reserve(bytes);
-            let mut word = 0;
-            while block.len() < bytes {
-                word += 1;
-                block.extend_from_slice(&mix(word ^ VALUE_SALT).to_le_bytes());
-            }
-        }
+        let block = if stores {
+            random_block(value_sizes.largest())
+        } else {
+            Vec::new()
+        };
         let bits = 64 - (count - 1).leading_zeros();
         let half_bits = bits.div_ceil(2).max(1);
         Ok(Self {
@@ -80,8 +74,39 @@ impl Keyspace {
             value_sizes,
             width,
             block,
+            printable: Vec::new(),
             half_bits,
         })
+    }
+
+    /// The same keys, made ready for values up to `bytes` (0: as large as the sizes say), printable ones too
+    /// where `printable`.
+    #[must_use]
+    pub fn with_values(mut self, bytes: usize, printable: bool) -> Self {
+        let bytes = bytes.max(self.value_sizes.largest());
+        self.block = random_block(bytes);
+        if printable {
+            let digit = |byte: &u8| DIGITS[usize::from(*byte) & 31];
+            self.printable = self.block.iter().map(digit).collect();
+        }
+        self
+    }
+
+    /// The same keys, with texts that leave room for inserted ones: a thousand times as many, and never less than 2^30.
+    pub fn growing(mut self) -> Result<Self, LoadError> {
+        self.width = digits(self.count.saturating_mul(1000).max(1 << 30));
+        if self.key_sizes.largest() < self.width {
+            let why = format!(
+                "a growing key space needs keys of {} B, these have up to {} B",
+                self.width,
+                self.key_sizes.largest()
+            );
+            return Err(LoadError::Setting {
+                name: "--key-sizes",
+                why,
+            });
+        }
+        Ok(self)
     }
 
     /// Number of keys.
@@ -147,12 +172,48 @@ impl Keyspace {
     /// The key's value: random bytes, which no compression shrinks. Empty in a key space without stores.
     #[inline]
     pub fn value(&self, key: u64) -> &[u8] {
-        if self.block.is_empty() {
-            return &[];
-        }
-        let offset = (mix(key ^ VALUE_SALT) as usize) % OFFSETS;
-        &self.block[offset..offset + self.value_size(key)]
+        cut(&self.block, mix(key ^ VALUE_SALT), self.value_size(key))
     }
+
+    /// `bytes` random bytes that are a function of `hash`.
+    #[inline]
+    pub fn bytes_at(&self, hash: u64, bytes: usize) -> &[u8] {
+        cut(&self.block, hash, bytes)
+    }
+
+    /// `bytes` random digits and letters that are a function of `hash`.
+    #[inline]
+    pub fn printable_at(&self, hash: u64, bytes: usize) -> &[u8] {
+        cut(&self.printable, hash, bytes)
+    }
+}
+
+/// A piece of `block` that begins where `hash` says; empty of an empty block.
+#[inline]
+fn cut(block: &[u8], hash: u64, bytes: usize) -> &[u8] {
+    let offset = (hash as usize) % OFFSETS;
+    block.get(offset..offset + bytes).unwrap_or_default()
+}
+
+/// Random bytes that values up to `largest` can be cut from.
+fn random_block(largest: usize) -> Vec<u8> {
+    let bytes = largest + OFFSETS + 8;
+    let mut block = Vec::with_capacity(bytes);
+    let mut word = 0;
+    while block.len() < bytes {
+        word += 1;
+        block.extend_from_slice(&mix(word ^ VALUE_SALT).to_le_bytes());
+    }
+    block
+}
+
+/// Digits of base 32 that tell `count` keys from each other.
+fn digits(count: u64) -> usize {
+    let mut width = 1;
+    while width < 13 && (count - 1) >> (5 * width) > 0 {
+        width += 1;
+    }
+    width
 }
 
 #[cfg(test)]

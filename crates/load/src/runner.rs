@@ -20,13 +20,12 @@ use crate::codec::{Codec, Factory, factory};
 use crate::control::{Control, Counts, Interval, Measured, NOTICE_NS, Phase, thread_cpu_ns};
 use crate::engine::{Engine, Prefill, Report, Task};
 use crate::io::{Epoll, Uring};
-use crate::keyspace::Keyspace;
 use crate::latency::Latencies;
 use crate::progress::Progress;
 use crate::random::{Purpose, Random};
 use crate::schedule::{Schedule, Share};
 use crate::settings::{IoChoice, Settings};
-use crate::workload::{Popularity, SET, Workload};
+use crate::workload::Workload;
 use crate::{LoadError, summary};
 
 /// Where the load's outputs go and where its commands come from.
@@ -71,19 +70,7 @@ pub fn run_whole(
 ) -> Result<(LoadResult, Latencies), LoadError> {
     settings.check()?;
     let io = choose_io(settings.io)?;
-    let stores = settings.set_ratio > 0.0 || settings.prefill == Some(SET);
-    let keys = Keyspace::new(
-        settings.keys,
-        settings.key_sizes.clone(),
-        settings.value_sizes.clone(),
-        stores,
-    )?;
-    let popularity = Popularity::parse(&settings.key_distribution, settings.keys)?;
-    let workload = Arc::new(Workload::of_gets_and_sets(
-        keys,
-        popularity,
-        settings.set_ratio,
-    )?);
+    let workload = Arc::new(Workload::of(settings)?);
 
     // The log's file is opened before any load: a name that cannot be written costs no run.
     let clock = Clock::now();
@@ -94,7 +81,7 @@ pub fn run_whole(
         file = BufWriter::new(File::create(path).map_err(|source| file_error(path, source))?);
         hlog = Some(begin_hlog(&mut file, &mut serializer, path, clock)?);
     }
-    let codecs = factory(settings)?;
+    let codecs = factory(settings, &workload)?;
     let mut runner = Runner::start(settings, surroundings, io, &workload, &codecs, clock)?;
     runner.wait_ready()?;
     runner.begin();

@@ -3,7 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::mix::Mix;
 use crate::schedule::Arrival;
 use crate::{LoadError, Sizes};
 
@@ -12,6 +14,10 @@ use crate::{LoadError, Sizes};
 pub enum Protocol {
     /// memcached's text protocol.
     Memcached,
+    /// Redis' protocol, RESP.
+    Redis,
+    /// HTTP/1.1.
+    Http,
 }
 
 impl Protocol {
@@ -19,6 +25,8 @@ impl Protocol {
     pub fn name(self) -> &'static str {
         match self {
             Self::Memcached => "memcached",
+            Self::Redis => "redis",
+            Self::Http => "http",
         }
     }
 }
@@ -72,9 +80,11 @@ pub struct Settings {
     pub interval_ns: u64,
     /// Seed of every random choice.
     pub seed: u64,
+    /// What is sent; None is reads and stores by `set_ratio`, or GET / for HTTP.
+    pub mix: Option<Arc<Mix>>,
     /// Number of keys.
     pub keys: u64,
-    /// `uniform` or `zipf:EXPONENT`.
+    /// One of `LAWS`.
     pub key_distribution: String,
     /// Sizes of keys.
     pub key_sizes: Sizes,

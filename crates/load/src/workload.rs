@@ -1,9 +1,16 @@
 //! What is asked of the server: operations on keys, drawn from a stream.
 
+use std::sync::Arc;
+
 use crate::LoadError;
+use crate::growth::Growth;
 use crate::keyspace::Keyspace;
-use crate::random::Random;
-use crate::zipf::Zipf;
+use crate::mix::{Mix, Template};
+use crate::random::{Random, mix};
+use crate::settings::{Protocol, Settings};
+use crate::text::{Piece, Text};
+
+pub use crate::popularity::Popularity;
 
 /// What an operation does to its key, which bounds what can answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,46 +32,59 @@ pub struct Operation {
     pub effect: Effect,
     /// Its share of the requests is its weight over the sum of all.
     pub weight: f64,
+    /// Whether its key is a new one.
+    pub inserts: bool,
+    /// Whether a request of it draws numbers.
+    pub draws: bool,
+    /// What is sent, one after the other, each after the answer to the one before.
+    pub steps: Vec<Template>,
 }
+
+impl Operation {
+    /// An operation on keys that are there.
+    pub fn new(name: &str, effect: Effect, weight: f64, mut steps: Vec<Template>) -> Self {
+        let mut draws = 0;
+        for text in steps.iter_mut().flat_map(Template::texts_mut) {
+            text.number_draws(&mut draws);
+        }
+        Self {
+            name: name.to_owned(),
+            effect,
+            weight,
+            inserts: false,
+            draws: draws > 0,
+            steps,
+        }
+    }
+}
+
+/// The key of an insert that has not got one yet.
+pub const NEW_KEY: u64 = u64::MAX;
 
 /// One request, before any protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Index into the workload's operations.
     pub operation: usize,
-    /// With which key.
-    pub key: u64,
+    /// Which of the operation's steps.
+    pub step: u32,
     /// Tells it from every other request in flight on its connection.
     pub ticket: u32,
+    /// With which key; `NEW_KEY` for an insert until it is encoded.
+    pub key: u64,
+    /// What the numbers that the request draws are a function of; 0 where it draws none.
+    pub draw: u64,
 }
 
-/// How often each key is asked for.
-#[derive(Debug, Clone)]
-pub enum Popularity {
-    /// All keys alike.
-    Uniform,
-    /// Zipf's law.
-    Zipf(Zipf),
-}
-
-impl Popularity {
-    /// `uniform` or `zipf:EXPONENT` over `keys` keys.
-    pub fn parse(text: &str, keys: u64) -> Result<Self, LoadError> {
-        let wrong = |why: String| LoadError::Setting {
-            name: "--key-distribution",
-            why,
-        };
-        if text == "uniform" {
-            return Ok(Self::Uniform);
-        }
-        let exponent = text
-            .strip_prefix("zipf:")
-            .ok_or_else(|| wrong(format!("{text:?} is neither uniform nor zipf:EXPONENT")))?;
-        match exponent.parse::<f64>() {
-            Ok(value) if value > 0.0 && value <= 20.0 => Ok(Self::Zipf(Zipf::new(keys, value))),
-            _ => Err(wrong(format!(
-                "{exponent:?} is not an exponent above 0 and at most 20"
-            ))),
+impl Request {
+    /// The first step of an operation on a key, with ticket 0.
+    pub fn of(operation: usize, key: u64) -> Self {
+        Self {
+            operation,
+            step: 0,
+            ticket: 0,
+            key,
+            draw: 0,
         }
     }
 }
@@ -75,9 +95,11 @@ pub struct Workload {
     /// The keys.
     pub keys: Keyspace,
     popularity: Popularity,
-    operations: Vec<Operation>,
+    mix: Arc<Mix>,
     /// Upper ends of the operations' shares, the last of them 1.
     shares: Vec<f64>,
+    /// Where the mix inserts.
+    growth: Option<Growth>,
 }
 
 /// Index of the read in a workload of reads and stores.
@@ -85,29 +107,42 @@ pub const GET: usize = 0;
 /// Index of the store in a workload of reads and stores.
 pub const SET: usize = 1;
 
+const NUMBER_SALT: u64 = 0x6e75_6d62_6572_6f66;
+
 impl Workload {
-    /// A workload over `keys` of `operations` in the shares of their weights.
+    /// The workload that `settings` describe.
+    pub fn of(settings: &Settings) -> Result<Self, LoadError> {
+        let mix = match &settings.mix {
+            Some(mix) => Arc::clone(mix),
+            None if settings.protocol == Protocol::Http => Arc::new(Mix::of_path("/")?),
+            None => Arc::new(Mix::of_gets_and_sets(
+                settings.protocol,
+                settings.set_ratio,
+            )?),
+        };
+        let keys = Keyspace::new(
+            settings.keys,
+            settings.key_sizes.clone(),
+            settings.value_sizes.clone(),
+            false,
+        )?;
+        let popularity = Popularity::parse(&settings.key_distribution, settings.keys)?;
+        Self::new(keys, popularity, mix)
+    }
+
+    /// A workload over `keys` of the operations of `mix` in the shares of their weights.
     pub fn new(
-        keys: Keyspace,
+        mut keys: Keyspace,
         popularity: Popularity,
-        operations: Vec<Operation>,
+        mix: Arc<Mix>,
     ) -> Result<Self, LoadError> {
-        let wrong = |why: String| LoadError::Setting { name: "--mix", why };
-        let mut sum = 0.0;
-        for operation in &operations {
-            if !(operation.weight >= 0.0 && operation.weight.is_finite()) {
-                return Err(wrong(format!(
-                    "{}: {} is not a weight",
-                    operation.name, operation.weight
-                )));
-            }
-            sum += operation.weight;
-        }
-        if sum <= 0.0 || !sum.is_finite() {
-            return Err(wrong("no operation has a weight above 0".to_owned()));
-        }
+        let weights = mix.operations.iter().map(|o| (o.name.as_str(), o.weight));
+        crate::mix::check_weights(weights)
+            .map_err(|why| LoadError::Setting { name: "--mix", why })?;
+        let sum: f64 = mix.operations.iter().map(|o| o.weight).sum();
         let mut below = 0.0;
-        let mut shares: Vec<f64> = operations
+        let mut shares: Vec<f64> = mix
+            .operations
             .iter()
             .map(|operation| {
                 below += operation.weight / sum;
@@ -115,51 +150,63 @@ impl Workload {
             })
             .collect();
         // Rounding must not leave a gap below 1, and what has no weight is never drawn.
-        let last = operations.iter().rposition(|o| o.weight > 0.0).unwrap_or(0);
+        let last = mix
+            .operations
+            .iter()
+            .rposition(|o| o.weight > 0.0)
+            .unwrap_or(0);
         shares[last..].fill(1.0);
+        let printable = |text: &Text| text.pieces().iter().any(|p| matches!(p, Piece::Text(_)));
+        let texts: Vec<&Text> = mix.templates().flat_map(Template::texts).collect();
+        if texts.iter().any(|text| text.has_value()) {
+            keys = keys.with_values(0, texts.iter().any(|text| printable(text)));
+        }
+        let mut growth = None;
+        if mix.operations.iter().any(|o| o.inserts && o.weight > 0.0) {
+            keys = keys.growing()?;
+            growth = Some(Growth::new(keys.count()));
+        }
         Ok(Self {
             keys,
             popularity,
-            operations,
+            mix,
             shares,
+            growth,
         })
     }
 
-    /// A workload of reads, of which `set_ratio` (0 to 1) are stores instead.
+    /// A workload of reads over memcached, of which `set_ratio` (0 to 1) are stores instead.
     pub fn of_gets_and_sets(
         keys: Keyspace,
         popularity: Popularity,
         set_ratio: f64,
     ) -> Result<Self, LoadError> {
-        if !(0.0..=1.0).contains(&set_ratio) {
-            let why = format!("{set_ratio} is not between 0 and 1");
-            return Err(LoadError::Setting {
-                name: "--set-ratio",
-                why,
-            });
-        }
-        let operation = |name: &str, effect, weight| Operation {
-            name: name.to_owned(),
-            effect,
-            weight,
-        };
-        let operations = vec![
-            operation("get", Effect::Read, 1.0 - set_ratio),
-            operation("set", Effect::Write, set_ratio),
-        ];
-        Self::new(keys, popularity, operations)
+        let mix = Mix::of_gets_and_sets(Protocol::Memcached, set_ratio)?;
+        Self::new(keys, popularity, Arc::new(mix))
     }
 
     /// What the workload is mixed of.
+    #[inline]
     pub fn operations(&self) -> &[Operation] {
-        &self.operations
+        &self.mix.operations
+    }
+
+    /// The mix.
+    pub fn mix(&self) -> &Arc<Mix> {
+        &self.mix
+    }
+
+    /// The inserted keys, where the mix inserts.
+    pub fn growth(&self) -> Option<&Growth> {
+        self.growth.as_ref()
     }
 
     /// The next request of the stream `random`, with ticket 0. Every request takes its values from the stream in the
-    /// same order, so that the same seed gives the same requests.
+    /// same order, so that the same seed gives the same requests; only how far inserts have come, and so which
+    /// keys there are, depends on the server.
     #[inline]
     pub fn next(&self, random: &mut Random) -> Request {
-        let operation = if self.shares[0] >= 1.0 {
+        let index = if self.shares[0] >= 1.0 {
             0
         } else {
             let drawn = random.unit();
@@ -169,15 +216,56 @@ impl Workload {
                 .position(|&share| drawn < share)
                 .unwrap_or(0)
         };
-        let rank = match &self.popularity {
-            Popularity::Uniform => random.below(self.keys.count()),
-            Popularity::Zipf(zipf) => zipf.rank(random) - 1,
+        let operation = &self.mix.operations[index];
+        let key = if operation.inserts {
+            NEW_KEY
+        } else {
+            let present = match &self.growth {
+                Some(growth) => growth.present(),
+                None => self.keys.count(),
+            };
+            self.popularity.next(&self.keys, present, random)
         };
+        let draw = if operation.draws { random.bits() } else { 0 };
         Request {
-            operation,
-            key: self.keys.key_at_rank(rank),
-            ticket: 0,
+            draw,
+            ..Request::of(index, key)
         }
+    }
+
+    /// Size of the text of the request's key, bytes.
+    #[inline]
+    pub fn key_bytes(&self, request: &Request) -> usize {
+        self.keys.key_size(request.key)
+    }
+
+    /// Appends the text of the request's key.
+    #[inline]
+    pub fn write_key(&self, request: &Request, out: &mut Vec<u8>) {
+        self.keys.write_key(request.key, out);
+    }
+
+    /// Size of the request's value, bytes.
+    #[inline]
+    pub fn value_bytes(&self, request: &Request) -> usize {
+        self.keys.value_size(request.key)
+    }
+
+    /// Value number `number` of the request's key: random bytes.
+    #[inline]
+    pub fn value(&self, request: &Request, number: u32) -> &[u8] {
+        if number == 0 {
+            return self.keys.value(request.key);
+        }
+        let hash = mix(request.key ^ mix(NUMBER_SALT ^ u64::from(number)));
+        self.keys.bytes_at(hash, self.value_bytes(request))
+    }
+
+    /// Value number `number` of the request's key, of digits and letters only.
+    #[inline]
+    pub fn text(&self, request: &Request, number: u32) -> &[u8] {
+        let hash = mix(request.key ^ mix(NUMBER_SALT ^ u64::from(number)));
+        self.keys.printable_at(hash, self.value_bytes(request))
     }
 }
 
@@ -197,14 +285,5 @@ mod tests {
             .count();
         // Binomial: standard deviation 95, four of them allowed.
         assert!((9_620..=10_380).contains(&sets), "{sets}");
-    }
-
-    #[test]
-    fn popularity_names_are_checked() {
-        assert!(Popularity::parse("uniform", 10).is_ok());
-        assert!(Popularity::parse("zipf:0.99", 10).is_ok());
-        for bad in ["zipf", "zipf:", "zipf:-1", "zipf:nan", "normal"] {
-            assert!(Popularity::parse(bad, 10).is_err(), "{bad}");
-        }
     }
 }

@@ -75,11 +75,25 @@ impl Zipf {
     /// The next rank, from 1.
     #[inline]
     pub fn rank(&self, random: &mut Random) -> u64 {
+        self.draw(self.count, self.integral_last, random)
+    }
+
+    /// The next rank, from 1, of the same law over `count` ranks instead.
+    #[inline]
+    pub fn rank_of(&self, count: u64, random: &mut Random) -> u64 {
+        if count == self.count {
+            return self.rank(random);
+        }
+        // Of all that is kept, the number of ranks shapes only this integral.
+        self.draw(count, self.integral(count as f64 + 0.5), random)
+    }
+
+    #[inline]
+    fn draw(&self, count: u64, integral_last: f64, random: &mut Random) -> u64 {
         loop {
-            let area =
-                self.integral_last + random.unit() * (self.integral_first - self.integral_last);
+            let area = integral_last + random.unit() * (self.integral_first - integral_last);
             let x = self.integral_inverse(area);
-            let rank = (x + 0.5).clamp(1.0, self.count as f64) as u64;
+            let rank = (x + 0.5).clamp(1.0, count as f64) as u64;
             let k = rank as f64;
             if k - x <= self.accept || area >= self.integral(k + 0.5) - self.height(k) {
                 return rank;

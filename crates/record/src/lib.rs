@@ -13,10 +13,12 @@ mod cache_stats;
 mod capacity;
 mod clock;
 mod error;
+mod health;
 mod io;
 mod load;
 mod machine;
 mod run;
+mod suite;
 mod sweep;
 mod tax;
 mod telemetry;
@@ -29,6 +31,11 @@ pub use capacity::{
 };
 pub use clock::{Clock, monotonic_ns};
 pub use error::RecordError;
+pub use health::{
+    BandwidthRow, CoreToCore, DiskHealth, DiskRow, Estimate, HealthCache, HealthConditions,
+    HealthCpu, HealthMachine, HealthNode, HealthResult, HealthSettings, LatencyPoint,
+    LoopbackHealth, MemoryBandwidth, MemoryLatency,
+};
 pub use io::{read, write_atomically};
 pub use load::{
     IntervalRow, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests, LoadResult,
@@ -38,6 +45,7 @@ pub use machine::{Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode
 pub use run::{
     Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,
 };
+pub use suite::{Suite, SuiteMember, SuiteOverall, SuiteRun};
 pub use sweep::{SweepPoint, SweepResult};
 pub use tax::{TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings};
 pub use telemetry::{Column, ColumnKind, SelfCost, Source, Telemetry};

@@ -7,6 +7,8 @@
 //! drawn anew, so that drift hits all alike; the number of operations in a batch is chosen once; a batch that
 //! something disturbed is counted and kept; a result whose interval is too wide says so.
 //!
+//! `health` is apart from it: a quick check of one machine's memory, disk and loopback network.
+//!
 //! Not here: scores against another machine (the control plane's `decide`), and application benchmarks.
 
 mod batch;
@@ -16,6 +18,7 @@ mod compression;
 mod encryption;
 mod error;
 mod hashing;
+pub mod health;
 mod inputs;
 mod progress;
 mod random;

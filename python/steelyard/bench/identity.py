@@ -4,6 +4,10 @@ Process ids are used again. A process is the same only with the same id, start t
 """
 
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steelyard.records import Orchestrator
 
 
 def start_ticks(pid: int, proc: Path = Path("/proc")) -> int | None:
@@ -26,6 +30,17 @@ def boot_id(proc: Path = Path("/proc")) -> str | None:
         return (proc / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
+
+
+def gone(driver: "Orchestrator", proc: Path = Path("/proc"), *, phase: str | None = None) -> str | None:
+    """Return how the process that a manifest names was lost, in ``phase`` of its run; None while it lives."""
+    where = f" in phase {phase}" if phase else ""
+    if driver.boot_id is not None and driver.boot_id != boot_id(proc):
+        host = driver.hostname or "its machine"
+        return f"was under way{where} when {host} rebooted, or its folder was copied from there"
+    if start_ticks(driver.pid, proc) != driver.start_ticks:
+        return f"the orchestrator (process {driver.pid}) was killed{where}"
+    return None
 
 
 def cpu_cgroups(child: str, proc: Path = Path("/proc")) -> list[str]:

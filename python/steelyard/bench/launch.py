@@ -1,9 +1,11 @@
 """From a request on the command line to finished runs: what ``steelyard run`` does.
 
-In: a `Request`. Out: one `Attempt` per run, complete or not, in the order made.
+In: a `Request`. Out: one `Attempt` per run, complete or not, in the order made; for a suite a directory that
+holds them all.
 
 Everything that can be refused is refused before the first directory is made: names, ranges, CPUs, hooks,
-memory. Not here: reading the command line, drawing results.
+memory. A member of a suite for which the machine lacks something does not keep the others from being run.
+Not here: reading the command line, drawing results.
 """
 
 import contextlib
@@ -30,6 +32,7 @@ from steelyard.bench.parameters import Settings, check_names
 from steelyard.bench.placement import Placement, cores, format_cpu_list, parse_cpu_list, place
 from steelyard.bench.progress import Progress
 from steelyard.bench.session import Session
+from steelyard.bench.suite import SuiteManifest
 from steelyard.records import Cpus, Machine, Parameter, Run, Series, write
 
 SEED = "seed"
@@ -61,8 +64,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Launched:
+    """What was made of a request. ``suite`` is the directory that holds the runs, None for runs alone."""
+
+    attempts: list[Attempt]
+    suite: Path | None = None
+    refused: Mapping[str, EnvironmentLacksError] = field(default_factory=dict)
+    """Members of the suite that could not be started here."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Plan:
-    """One benchmark, checked and ready to be repeated."""
+    """One benchmark, checked and ready to be repeated; ``lacks`` is why a suite must do without it."""
 
     benchmark: type[Benchmark]
     suite: str | None
@@ -70,6 +83,7 @@ class _Plan:
     settings: Settings
     placement: Placement
     machine: Machine
+    lacks: EnvironmentLacksError | None = None
 
 
 def plan(request: Request, machine: Machine) -> list[_Plan]:
@@ -99,8 +113,19 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
             lambda asked, suggest=suggest, seeded=seeded: {**seeded, **suggest(asked)},  # type: ignore[misc]
             owner=benchmark.name,
         )
-        benchmark.checks(settings, machine=machine)
-        plans.append(_Plan(benchmark, suite.name if suite else None, tier, settings, placement, machine))
+        lacks = None
+        try:
+            benchmark.checks(settings, machine=machine)
+        except EnvironmentLacksError as error:
+            if suite is None:
+                raise
+            lacks = error
+        plans.append(
+            _Plan(benchmark, suite.name if suite else None, tier, settings, placement, machine, lacks)
+        )
+    lacking = [planned.lacks for planned in plans if planned.lacks is not None]
+    if len(lacking) == len(plans):
+        raise lacking[0]
     return plans
 
 
@@ -115,7 +140,7 @@ def execute(
     finished: Callable[[Attempt], None] = lambda attempt: None,
     clock: Clock | None = None,
     executor: Executor | None = None,
-) -> list[Attempt]:
+) -> Launched:
     """Make the runs that were asked for; ``finished`` hears of each.
 
     A run that fails does not keep the next from being tried; a signal does. Raises SteelyardError only when
@@ -125,27 +150,67 @@ def execute(
         progress.note(line)
     machine = machines.snapshot()
     plans = plan(request, machine)
+    clock = clock or SystemClock()
     _make_folder(request.out)
+    suite = _begin_suite(request, plans, clock)
+    out = request.out if suite is None else suite.directory
+    ready = [planned for planned in plans if planned.lacks is None]
+    turns = [(index, planned) for index in range(1, request.repeat + 1) for planned in ready]
     series = secrets.token_hex(4)
     attempts: list[Attempt] = []
     interrupts = Interrupts()
     with interrupts.caught():
-        for index in range(1, request.repeat + 1):
-            for planned in plans:
-                attempt = _one(
-                    request,
-                    planned,
-                    Series(id=series, index=index, count=request.repeat),
-                    progress=progress,
-                    interrupts=interrupts,
-                    clock=clock or SystemClock(),
-                    executor=executor or LocalExecutor(),
-                )
-                attempts.append(attempt)
-                finished(attempt)
-                if interrupts.received is not None:
-                    return attempts
-    return attempts
+        for number, (index, planned) in enumerate(turns, start=1):
+            if len(turns) > 1:
+                progress.note(f"{planned.benchmark.name}: run {number} of {len(turns)}")
+            attempt = _one(
+                request,
+                planned,
+                Series(id=series, index=index, count=request.repeat),
+                out=out,
+                begun=suite.put_run if suite else lambda run: None,
+                progress=progress,
+                interrupts=interrupts,
+                clock=clock,
+                executor=executor or LocalExecutor(),
+            )
+            attempts.append(attempt)
+            finished(attempt)
+            if suite is not None:
+                suite.put_run(attempt.run)
+            if interrupts.received is not None:
+                break
+        if suite is not None:
+            stopped = interrupts.received if len(attempts) < len(turns) else None
+            how_far = f"after {len(attempts)} of {len(turns)} runs"
+            suite.finish(f"stopped by {stopped} {how_far}" if stopped else None)
+    refused = {planned.benchmark.name: planned.lacks for planned in plans if planned.lacks is not None}
+    return Launched(attempts, suite.directory if suite else None, refused)
+
+
+def _begin_suite(request: Request, plans: Sequence[_Plan], clock: Clock) -> SuiteManifest | None:
+    """Make the directory of the suite, None where a lone benchmark was asked for."""
+    name, tier = plans[0].suite, plans[0].tier
+    if name is None:
+        return None
+    label = name if name == tier else f"{name}-{tier}"
+    return SuiteManifest.create(
+        _make_run_folder(request.out, label, clock),
+        clock,
+        suite=name,
+        tier=tier,
+        repeats=request.repeat,
+        version=steelyard.__version__,
+        command=_suite_command(request),
+        members=[
+            (
+                planned.benchmark.name,
+                planned.benchmark.headline[0],
+                None if planned.lacks is None else planned.lacks.message,
+            )
+            for planned in plans
+        ],
+    )
 
 
 def repeat_seed(seed: int, index: int) -> int:
@@ -164,6 +229,8 @@ def _one(
     planned: _Plan,
     series: Series,
     *,
+    out: Path,
+    begun: Callable[[Run], None],
     progress: Progress,
     interrupts: Interrupts,
     clock: Clock,
@@ -172,7 +239,8 @@ def _one(
     settings = planned.settings
     seed = repeat_seed(settings.count(SEED), series.index)
     settings = settings.with_value(SEED, seed, settings.source(SEED))
-    directory = _make_run_folder(request.out, planned.benchmark.name, planned.tier, clock)
+    directory = _make_run_folder(out, f"{planned.benchmark.name}-{planned.tier}", clock)
+    (directory / "logs").mkdir()
     placement = planned.placement
     manifest = Manifest.create(
         directory,
@@ -190,6 +258,7 @@ def _one(
         cpus=Cpus(server=format_cpu_list(placement.server), load=format_cpu_list(placement.load) or None),
     )
     try:
+        begun(manifest.run)
         write(planned.machine, directory / "machine.json")
         manifest.put_artifacts({"machine": "machine.json"})
         session = Session(
@@ -213,7 +282,22 @@ def _one(
 def command_line(request: Request, planned: _Plan, seed: int) -> list[str]:
     """Return the command that repeats exactly this run."""
     command = ["steelyard", "run", planned.benchmark.name, "--tier", planned.tier]
-    for name, text in {**request.chosen, SEED: str(seed)}.items():
+    declared = {parameter.name for parameter in planned.benchmark.parameters}
+    chosen = {name: text for name, text in request.chosen.items() if name in declared}
+    return command + _options(request, {**chosen, SEED: str(seed)})
+
+
+def _suite_command(request: Request) -> list[str]:
+    """Return the command that runs the suite again. Seeds are drawn anew unless one was asked for."""
+    command = ["steelyard", "run", request.name]
+    command += ["--tier", request.tier] if request.tier is not None else []
+    command += ["--repeat", str(request.repeat)] if request.repeat > 1 else []
+    return command + _options(request, request.chosen)
+
+
+def _options(request: Request, chosen: Mapping[str, str]) -> list[str]:
+    command: list[str] = []
+    for name, text in chosen.items():
         command += ["--set", f"{name}={text}"]
     for flag, value in (("--server-cpus", request.server_cpus), ("--load-cpus", request.load_cpus)):
         command += [flag, value] if value is not None else []
@@ -229,13 +313,13 @@ def _make_folder(out: Path) -> None:
         raise _unwritable(out, error) from error
 
 
-def _make_run_folder(out: Path, benchmark: str, tier: str, clock: Clock) -> Path:
+def _make_run_folder(out: Path, label: str, clock: Clock) -> Path:
     milliseconds = clock.now().realtime_ns // 1_000_000
     moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(milliseconds / 1000))
     # Names sort by time; the end keeps apart two that start in the same millisecond.
-    name = f"{moment}-{milliseconds % 1000:03}-{benchmark}-{tier}-{secrets.token_hex(2)}"
+    name = f"{moment}-{milliseconds % 1000:03}-{label}-{secrets.token_hex(2)}"
     try:
-        (out / name / "logs").mkdir(parents=True)
+        (out / name).mkdir(parents=True)
     except OSError as error:
         raise _unwritable(out, error) from error
     return out / name

@@ -33,6 +33,7 @@ from steelyard.records import (
 from steelyard.records import write as write_record
 
 MANIFEST = "run.json"
+SUITE = "suite.json"
 _BALLAST = ".ballast"
 _BALLAST_BYTES = 256 * 1024
 

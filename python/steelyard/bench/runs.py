@@ -11,8 +11,8 @@ Not here: writing runs (``manifest``), and drawing them (``report``).
 from pathlib import Path
 
 from steelyard._base import RecordError, UsageError
-from steelyard.bench.identity import boot_id, start_ticks
-from steelyard.bench.manifest import MANIFEST
+from steelyard.bench.identity import gone
+from steelyard.bench.manifest import MANIFEST, SUITE
 from steelyard.bench.parameters import nearest
 from steelyard.records import Run, RunStatus
 from steelyard.records import read as read_record
@@ -26,7 +26,7 @@ def load(directory: Path, proc: Path = Path("/proc")) -> Run:
     run = read_record(Run, directory / MANIFEST)
     if run.status is not RunStatus.RUNNING:
         return run
-    reason = _gone(run, proc)
+    reason = gone(run.orchestrator, proc, phase=run.phases[-1].name if run.phases else "preparation")
     if reason is None:
         return run
     return run.model_copy(
@@ -34,22 +34,13 @@ def load(directory: Path, proc: Path = Path("/proc")) -> Run:
     )
 
 
-def _gone(run: Run, proc: Path) -> str | None:
-    """Return why the run cannot be under way, None when it is."""
-    driver = run.orchestrator
-    phase = run.phases[-1].name if run.phases else "preparation"
-    if driver.boot_id is not None and driver.boot_id != boot_id(proc):
-        where = driver.hostname or "its machine"
-        return f"was under way in phase {phase} when {where} rebooted, or its folder was copied from there"
-    if start_ticks(driver.pid, proc) != driver.start_ticks:
-        return f"the orchestrator (process {driver.pid}) was killed in phase {phase}"
-    return None
-
-
 def listing(out: Path) -> list[tuple[Path, Run | RecordError]]:
-    """Return every run under ``out`` in order of its id, an unreadable one with the reason."""
+    """Return every run under ``out`` in order of its id, an unreadable one with the reason.
+
+    Runs of suites are among them; their directories lie in the suite's.
+    """
     found: list[tuple[Path, Run | RecordError]] = []
-    for directory in sorted(path.parent for path in out.glob(f"*/{MANIFEST}")):
+    for directory in sorted(_runs(out), key=lambda path: path.name):
         try:
             found.append((directory, load(directory)))
         except RecordError as error:
@@ -57,23 +48,39 @@ def listing(out: Path) -> list[tuple[Path, Run | RecordError]]:
     return found
 
 
-def find(name: str, out: Path) -> Path:
-    """Return the directory of the run ``name``: a path, an id under ``out``, or ``latest``.
+def suites(out: Path) -> list[Path]:
+    """Return the directories of the suites under ``out`` in order of their ids."""
+    return sorted(path.parent for path in out.glob(f"*/{SUITE}"))
 
+
+def _runs(out: Path) -> list[Path]:
+    alone = [path.parent for path in out.glob(f"*/{MANIFEST}")]
+    return alone + [path.parent for suite in suites(out) for path in suite.glob(f"*/{MANIFEST}")]
+
+
+def find(name: str, out: Path) -> Path:
+    """Return the directory of the run or suite ``name``: a path, an id under ``out``, or ``latest``.
+
+    The latest is a suite where the last command ran one, and not the last of its members.
     Raises UsageError when there is none.
     """
-    known = sorted(path.parent for path in out.glob(f"*/{MANIFEST}"))
-    if name == "latest" and known:
-        return known[-1]
+    whole = sorted([*suites(out), *(path.parent for path in out.glob(f"*/{MANIFEST}"))])
+    if name == "latest" and whole:
+        return whole[-1]
     for candidate in (Path(name), out / name):
-        directory = candidate.parent if candidate.name == MANIFEST else candidate
-        if (directory / MANIFEST).is_file():
+        directory = candidate.parent if candidate.name in (MANIFEST, SUITE) else candidate
+        if (directory / MANIFEST).is_file() or (directory / SUITE).is_file():
             return directory
-    matching = [path for path in known if name and path.name.startswith(name)]
+    known = [*whole, *(path for path in _runs(out) if path not in whole)]
+    exact = [path for path in known if path.name == name]
+    # A beginning stands for a suite before it stands for one of its members.
+    matching = exact or [path for path in whole if name and path.name.startswith(name)]
+    matching = matching or [path for path in known if name and path.name.startswith(name)]
     if len(matching) == 1:
         return matching[0]
-    names = [path.name for path in known]
+    names = [path.name for path in whole]
     hint = f"runs under {out}: {', '.join(names[-5:])}" if names else f"there are no runs under {out}"
     if matching:
         raise UsageError(f"{name} fits {len(matching)} runs", hint=hint)
-    raise UsageError(f"there is no run {name!r}{nearest(name, names)}", hint=hint)
+    close = nearest(name, [path.name for path in known])
+    raise UsageError(f"there is no run {name!r}{close}", hint=hint)

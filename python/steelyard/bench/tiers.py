@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TIERS = {
     "smoke": "seconds: shows that everything works",
-    "quick": "about 3 minutes of measuring in all: a first figure",
+    "quick": "about 3 minutes in all: a first figure",
     "standard": "about 30 minutes in all: a figure to compare",
     "full": "as long as published: hours on a large machine",
 }

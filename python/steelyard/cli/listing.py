@@ -60,6 +60,7 @@ def document(what: str, out: Path) -> dict[str, Any]:
         parts["hooks"] = [_hook(name) for name in hooks.names()]
     if what in ("all", "runs"):
         parts["runs"] = _runs(out)
+        parts["suite_runs"] = _suite_runs(out)
     return parts
 
 
@@ -74,7 +75,7 @@ def _hook(name: str) -> dict[str, Any]:
 
 
 def _runs(out: Path) -> list[dict[str, Any]]:
-    if not out.is_dir() or not any(out.glob("*/run.json")):
+    if not out.is_dir() or not any(any(out.glob(f"{deep}/run.json")) for deep in ("*", "*/*")):
         return []
     from steelyard._base import RecordError
     from steelyard.bench import runs
@@ -93,12 +94,43 @@ def _runs(out: Path) -> list[dict[str, Any]]:
             {
                 "run_id": run.run_id,
                 "directory": str(directory),
+                "suite_id": directory.parent.name if directory.parent != out else None,
                 "benchmark": run.benchmark,
                 "tier": run.tier,
                 "status": str(run.status),
                 "status_reason": run.status_reason,
                 "verdict": str(run.verdict.level) if run.verdict else None,
                 "metrics": headline,
+            }
+        )
+    return listed
+
+
+def _suite_runs(out: Path) -> list[dict[str, Any]]:
+    if not out.is_dir() or not any(out.glob("*/suite.json")):
+        return []
+    from steelyard._base import RecordError
+    from steelyard.bench import runs
+    from steelyard.bench import suite as suite_files
+
+    listed: list[dict[str, Any]] = []
+    for directory in runs.suites(out):
+        try:
+            suite, _ = suite_files.load(directory)
+        except RecordError as error:
+            unreadable = {"status": "unreadable", "status_reason": error.message}
+            listed.append({"suite_id": directory.name, **unreadable})
+            continue
+        listed.append(
+            {
+                "suite_id": suite.suite_id,
+                "directory": str(directory),
+                "suite": suite.suite,
+                "tier": suite.tier,
+                "status": str(suite.status),
+                "status_reason": suite.status_reason,
+                "members": [member.benchmark for member in suite.members],
+                "overall": suite.overall.score if suite.overall is not None else None,
             }
         )
     return listed
@@ -142,7 +174,7 @@ def show(what: str, out: Path, *, as_json: bool) -> int:
         for name in hooks.names() if what == "hooks" else ():
             _parameters(console, f"Options of hook {name}", hooks.find(name).parameters)
     if "runs" in parts:
-        _show_runs(console, parts["runs"], out)
+        _show_runs(console, parts["runs"], parts["suite_runs"], out)
     return 0
 
 
@@ -170,13 +202,27 @@ def _parameters(console: "Console", title: str, parameters: Sequence[Parameter])
     _table(console, title, ("name", "range", "unit", "default", "what it is"), rows)
 
 
-def _show_runs(console: "Console", listed: Sequence[dict[str, Any]], out: Path) -> None:
-    if not listed:
+def _show_runs(
+    console: "Console", listed: Sequence[dict[str, Any]], suites: Sequence[dict[str, Any]], out: Path
+) -> None:
+    if not listed and not suites:
         console.print(f"No runs under {out}.", markup=False)
         return
-    rows = []
-    for run in listed:
-        figure = ", ".join(f"{name} {value:,.0f}" for name, value in run.get("metrics", {}).items() if value)
-        state = run["verdict"] if run.get("verdict") else run["status"]
-        rows.append((run["run_id"], str(state), figure or str(run.get("status_reason") or "")))
-    _table(console, f"Runs under {out}", ("run", "state", "result"), rows)
+    rows = [(run["run_id"], *_run_row(run)) for run in listed if run.get("suite_id") is None]
+    for suite in suites:
+        score = f"overall {suite['overall']:.3g}" if suite.get("overall") else ""
+        rows.append((suite["suite_id"], suite["status"], score or str(suite.get("status_reason") or "")))
+    rows.sort()
+    shown: list[tuple[str, str, str]] = []
+    for row in rows:
+        # Members stand under their suite, whose folder they lie in.
+        shown.append(row)
+        members = [run for run in listed if run.get("suite_id") == row[0]]
+        shown += [(f"  {run['run_id']}", *_run_row(run)) for run in members]
+    _table(console, f"Runs under {out}", ("run", "state", "result"), shown)
+
+
+def _run_row(run: dict[str, Any]) -> tuple[str, str]:
+    figure = ", ".join(f"{name} {value:,.0f}" for name, value in run.get("metrics", {}).items() if value)
+    state = run["verdict"] if run.get("verdict") else run["status"]
+    return str(state), figure or str(run.get("status_reason") or "")

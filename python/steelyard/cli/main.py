@@ -128,6 +128,42 @@ def score(
 
 
 @app.command(epilog=EXIT_CODES)
+def health(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="About 20 s instead of a couple of minutes.")
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|last",
+            help="Compare with a health.json, or with the last good check only.",
+        ),
+    ] = None,
+    part: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only memory_latency, memory_bandwidth, core_to_core, disk or loopback; repeatable."
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="Folder on the disk to measure; by default the check's own.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Take this check as a good one, whatever it finds.")
+    ] = False,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Check memory, caches, disk and loopback network, and compare with earlier checks of this machine."""
+    from steelyard.cli.health import HealthRequest, show_health
+
+    request = HealthRequest(
+        quick=quick, against=against, parts=part or [], directory=directory, accept=accept, out=out
+    )
+    return show_health(request, as_json=as_json)
+
+
+@app.command(epilog=EXIT_CODES)
 def doctor(as_json: Json = False) -> int:
     """Say what this machine can and cannot measure, why, and how to enable it."""
     from steelyard.cli.doctor import show_doctor

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import runs, tiers
+from steelyard.bench import suite as suite_files
 from steelyard.cli.output import print_json
 from steelyard.records import Level, Run, RunStatus
 
@@ -115,10 +116,14 @@ def exit_code(run: Run) -> ExitCode:
 
 
 def show_report(name: str, output: Path | None, out: Path, *, baseline: str | None, as_json: bool) -> int:
-    """Show one run again and write its report."""
+    """Show one run or suite again and write its report."""
     from steelyard.decide import find_baseline
 
     directory = runs.find(name, out)
+    if suite_files.is_suite(directory):
+        from steelyard.cli import suites
+
+        return suites.show_report(directory, output, baseline=find_baseline(baseline), as_json=as_json)
     one = view(directory, runs.load(directory), find_baseline(baseline), output=output)
     if one.error is not None:
         raise one.error
@@ -130,11 +135,16 @@ def show_report(name: str, output: Path | None, out: Path, *, baseline: str | No
 
 
 def show_score(name: str, out: Path, *, baseline: str | None, as_json: bool) -> int:
-    """Show the score of one run, or why it has none."""
+    """Show the score of one run or suite, or why it has none."""
     from steelyard.decide import Refusal, find_baseline, score
 
-    run = runs.load(runs.find(name, out))
+    directory = runs.find(name, out)
     reference = find_baseline(baseline)
+    if suite_files.is_suite(directory):
+        from steelyard.cli import suites
+
+        return suites.show_score(directory, baseline=reference, as_json=as_json)
+    run = runs.load(directory)
     found = score([run], reference)
     if as_json:
         print_json({"run_id": run.run_id, "score": score_document(found)})

@@ -4,9 +4,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
+from steelyard.bench import suite as suite_files
 from steelyard.bench import tiers
 from steelyard.bench.launch import Attempt, Request, execute
-from steelyard.cli import reports
+from steelyard.cli import reports, suites
 from steelyard.cli.output import complain, print_json
 from steelyard.cli.progress import shown
 from steelyard.records import Level
@@ -22,25 +23,35 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
         # and scoring loads statistics that a run which fails need not wait for.
         _reference(baseline)
     with shown() as progress:
-        attempts = execute(request, progress=progress)
+        launched = execute(request, progress=progress)
+        attempts = launched.attempts
         progress.phase("report")
         reference = _reference(baseline) if any(attempt.error is None for attempt in attempts) else None
-        views = [
-            reports.bare_view(attempt.directory, attempt.run)
-            if attempt.error is not None
-            else reports.view(attempt.directory, attempt.run, reference)
-            for attempt in attempts
-        ]
-    for error in [attempt.error for attempt in attempts] + [view.error for view in views]:
+        suite = None if launched.suite is None else suites.view(launched.suite, reference)
+        if suite is not None:
+            suite_files.save(suite.suite, suite.directory)
+        views = suite.members if suite is not None else [_view(attempt, reference) for attempt in attempts]
+    errors = [*launched.refused.values(), *(attempt.error for attempt in attempts)]
+    for error in [*errors, *(view.error for view in views), suite.error if suite else None]:
         if error is not None:
             complain(error)
     if as_json:
         series = summarise(attempts, reference)
-        print_json({"runs": [view.document() for view in views], "series": series})
+        told = {"suite": suite.document()} if suite is not None else {}
+        print_json({**told, "runs": [view.document() for view in views], "series": series})
+    elif suite is not None:
+        suites.show(suite)
     else:
         reports.show_runs(views, file=sys.stdout)
     unreported = [view.error.exit_code for view in views if view.error is not None]
-    return int(max([exit_code(attempts), *unreported]))
+    refused = [error.exit_code for error in launched.refused.values()]
+    return int(max([exit_code(attempts), *unreported, *refused]))
+
+
+def _view(attempt: Attempt, reference: "Baseline | None") -> reports.RunView:
+    if attempt.error is not None:
+        return reports.bare_view(attempt.directory, attempt.run)
+    return reports.view(attempt.directory, attempt.run, reference)
 
 
 def _reference(name: str | None) -> "Baseline | None":

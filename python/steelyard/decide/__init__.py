@@ -10,6 +10,7 @@ Not here: running anything, and drawing.
 
 from steelyard.decide.baseline import Baseline, find_baseline, load_baselines
 from steelyard.decide.score import Overall, Refusal, Score, overall, score
+from steelyard.decide.suite import weigh
 
 __all__ = [
     "Baseline",
@@ -20,4 +21,5 @@ __all__ = [
     "load_baselines",
     "overall",
     "score",
+    "weigh",
 ]

@@ -42,6 +42,8 @@ class Score:
     """Where the baseline's figure comes from."""
     reservations: tuple[str, ...]
     """Why the score is to be taken with care; empty where nothing objects."""
+    suspect: bool = False
+    """Whether one of the runs is suspect."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for ``--json``."""
@@ -65,6 +67,8 @@ class Overall:
 
     value: float | None
     reason: str | None
+    suspect: tuple[str, ...] = ()
+    """Members whose score rests on a suspect result, and so does the mean."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for ``--json``."""
@@ -85,8 +89,8 @@ def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
     reference = baseline.result(benchmark, tier)
     if reference is None:
         tiers = [one.tier for one in baseline.results if one.benchmark == benchmark]
-        has = f"only in tier {', '.join(tiers)}" if tiers else "in no tier"
-        return Refusal(f"baseline {baseline.name} has {benchmark} {has}, not in {tier}")
+        has = f"in tier {', '.join(tiers)} only, not in {tier}" if tiers else "in no tier"
+        return Refusal(f"baseline {baseline.name} has {benchmark} {has}")
     for run in runs:
         reason = _unfit(run) or _unlike(run, baseline, reference)
         if reason:
@@ -95,21 +99,16 @@ def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
     return _score(runs, [value for value in values if value is not None], baseline, reference)
 
 
-def overall(scores: Mapping[str, Score | Refusal | None]) -> Overall:
-    """Return the geometric mean of a suite's scores by benchmark; ``None`` is one that did not run."""
-    lacking = []
-    ratios: list[float | None] = []
-    for benchmark, one in scores.items():
-        ratios.append(one.ratio if isinstance(one, Score) else None)
-        if isinstance(one, Refusal):
-            lacking.append(f"{benchmark} ({one.reason})")
-        elif one is None:
-            lacking.append(f"{benchmark} (not run)")
+def overall(scores: Mapping[str, Score | Refusal]) -> Overall:
+    """Return the geometric mean of a suite's scores by member; withheld when one of them has none."""
+    ratios = [one.ratio if isinstance(one, Score) else None for one in scores.values()]
+    suspect = tuple(name for name, one in scores.items() if isinstance(one, Score) and one.suspect)
+    lacking = [f"{name} ({one.reason})" for name, one in scores.items() if isinstance(one, Refusal)]
     if not scores:
         return Overall(None, "withheld: there are no scores")
     if lacking:
-        return Overall(None, f"withheld: no score for {'; '.join(lacking)}")
-    return Overall(geometric_mean(ratios), None)
+        return Overall(None, f"withheld: no score for {'; '.join(lacking)}", suspect)
+    return Overall(geometric_mean(ratios), None, suspect)
 
 
 def _unfit(run: Run) -> str | None:
@@ -172,6 +171,7 @@ def _score(
         baseline=baseline.title,
         provenance=_provenance(baseline, reference),
         reservations=tuple(_reservations(runs, reference)),
+        suspect=any(run.verdict is not None and run.verdict.level is Level.SUSPECT for run in runs),
     )
 
 

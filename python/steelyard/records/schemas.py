@@ -9,19 +9,23 @@ import json
 from steelyard._base import schemas_dir
 from steelyard.records.cache_stats import CacheStats
 from steelyard.records.capacity import CapacityResult, SweepResult
+from steelyard.records.health import HealthResult
 from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
 from steelyard.records.machine import Machine
 from steelyard.records.run import Run
+from steelyard.records.suite import Suite
 from steelyard.records.tax import TaxResult
 from steelyard.records.telemetry import Telemetry
 
 RECORDS: tuple[type[Record], ...] = (
     CacheStats,
     CapacityResult,
+    HealthResult,
     LoadResult,
     Machine,
     Run,
+    Suite,
     SweepResult,
     TaxResult,
     Telemetry,

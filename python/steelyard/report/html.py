@@ -52,17 +52,28 @@ def write(
 def write_data(data: ReportData, folder: Path | None = None) -> Path:
     """Write the page of a run that was read already, into ``folder`` (by default the run's own)."""
     folder = data.folder if folder is None else folder
-    target = folder / PAGE
     content = page.build(data)
     if folder.resolve() != data.folder.resolve() and content["repeats"] is not None:
         # The other repeats' pages lie beside the run, not beside this page.
         for row in content["repeats"]["rows"]:
             row["link"] = None
-    text = render(content)
-    partial = folder / f"{PAGE}.{os.getpid()}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         place_script(folder)
+    except OSError as error:
+        raise WorkloadFailedError(f"{folder / PAGE}: cannot be written: {error.strerror}") from error
+    return write_text(folder, render(content))
+
+
+def write_text(folder: Path, text: str) -> Path:
+    """Write a page into ``folder`` so that the name never shows a part of it.
+
+    Raises WorkloadFailedError when it cannot be written.
+    """
+    target = folder / PAGE
+    partial = folder / f"{PAGE}.{os.getpid()}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
         partial.write_text(text, encoding="utf-8")
         partial.rename(target)
     except OSError as error:
@@ -72,7 +83,12 @@ def write_data(data: ReportData, folder: Path | None = None) -> Path:
 
 
 def render(content: dict[str, Any]) -> str:
-    """Return the page's text."""
+    """Return the text of a run's page."""
+    return template("report.html.j2", {**content, "data": embed(content["drawn"])})
+
+
+def template(name: str, content: dict[str, Any]) -> str:
+    """Return the text of a page from its template, with our style and script in it."""
     environment = Environment(
         loader=PackageLoader("steelyard.report"),
         autoescape=True,
@@ -87,15 +103,13 @@ def render(content: dict[str, Any]) -> str:
         return Markup(source)  # noqa: S704
 
     environment.filters["flags"] = _flags
-    template = environment.get_template("report.html.j2")
-    return template.render(
+    return environment.get_template(name).render(
         **content,
         version=__version__,
         nonce=secrets.token_urlsafe(16),
         style=verbatim("report.css"),
         script=verbatim("report.js"),
         script_name=SCRIPT,
-        data=embed(content["drawn"]),
     )
 
 

@@ -77,9 +77,9 @@ def repeats_summary(
         if metric is not None and metric.value is not None:
             values.append(metric.value)
         text = fmt.plain(metric_text(name, metric)) if name and metric else fmt.MISSING
-        table.add_row(str(run.series.index), text, _verdict(run), _safe(_why(run)))
+        table.add_row(str(run.series.index), text, _verdict(run), safe(_why(run)))
     unit = metric_unit(name, first.metrics[name]) if name else None
-    title = _safe(f"{first.benchmark} · {first.tier} · {len(runs)} repeats")
+    title = safe(f"{first.benchmark} · {first.tier} · {len(runs)} repeats")
     title.stylize("dim")
     parts: list[RenderableType] = [title, Text(), table, _median(values, unit, name)]
     if score is not None:
@@ -87,14 +87,14 @@ def repeats_summary(
     return Group(*parts)
 
 
-def _safe(text: str) -> Text:
+def safe(text: str) -> Text:
     """Return ``text`` without characters that a terminal would obey."""
     return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
 
 
 def _title(run: Run) -> Text:
     repeat = f" · repeat {run.series.index} of {run.series.count}" if run.series.count > 1 else ""
-    text = _safe(f"{run.benchmark} · {run.tier}{repeat} · {run.run_id}")
+    text = safe(f"{run.benchmark} · {run.tier}{repeat} · {run.run_id}")
     text.stylize("dim")
     return text
 
@@ -102,7 +102,7 @@ def _title(run: Run) -> Text:
 def _state(run: Run) -> list[RenderableType]:
     word = "under way" if run.status is RunStatus.RUNNING else "incomplete: no result"
     text = Text(word, style="bold red" if run.status is RunStatus.INCOMPLETE else "bold")
-    return [text, _safe(run.status_reason or "the record does not say why")]
+    return [text, safe(run.status_reason or "the record does not say why")]
 
 
 def _verdict(run: Run) -> Text:
@@ -116,7 +116,7 @@ def _verdict(run: Run) -> Text:
 def _result(run: Run, names: Sequence[str], score: Score | Refusal | None) -> Text:
     line = Text()
     if names:
-        line.append(_safe(fmt.plain(headline_text(names[0], run.metrics[names[0]]))).plain, style="bold")
+        line.append(safe(fmt.plain(headline_text(names[0], run.metrics[names[0]]))).plain, style="bold")
         line.append("   ")
     line.append_text(_verdict(run))
     if isinstance(score, Score):
@@ -127,18 +127,18 @@ def _result(run: Run, names: Sequence[str], score: Score | Refusal | None) -> Te
 
 def _score(score: Score | Refusal) -> Text:
     if isinstance(score, Refusal):
-        return Text("no score: ", style="dim").append(_safe(score.reason).plain)
+        return Text("no score: ", style="dim").append(safe(score.reason).plain)
     text = Text(f"{fmt.significant(score.ratio)}×", style="bold")
-    return text.append(_safe(f" the {metric_name(score.metric)} of {score.baseline}").plain, style="not bold")
+    return text.append(safe(f" the {metric_name(score.metric)} of {score.baseline}").plain, style="not bold")
 
 
 def _reason(check: Check) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
-    name = _safe(check.id)
+    name = safe(check.id)
     name.stylize(_STYLES[check.level])
-    row.add_row(name, _safe(check.claim))
+    row.add_row(name, safe(check.claim))
     return row
 
 
@@ -158,7 +158,7 @@ def _metrics(run: Run, names: Sequence[str]) -> Table:
     for name in shown:
         metric = run.metrics[name]
         note = metric.missing or "" if metric.value is None else ""
-        table.add_row(_safe(metric_name(name)), fmt.plain(metric_text(name, metric)), _safe(note))
+        table.add_row(safe(metric_name(name)), fmt.plain(metric_text(name, metric)), safe(note))
     hidden = len(order) - len(shown) - (1 if names else 0)
     if hidden > 0:
         table.add_row(Text(f"and {hidden} more in the report", style="dim"), "", "")
@@ -169,8 +169,8 @@ def _finding(finding: Finding) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
-    row.add_row("•", _safe(finding.claim))
-    next_step = _safe(finding.next_step)
+    row.add_row("•", safe(finding.claim))
+    next_step = safe(finding.next_step)
     next_step.stylize("dim")
     row.add_row("", next_step)
     return row
@@ -179,7 +179,7 @@ def _finding(finding: Finding) -> Table:
 def _report(path: Path) -> Text:
     text = Text("report  ", style="dim")
     # Folded, not cut: a path that lost its end cannot be opened.
-    text.append(_safe(str(path)).plain, style="not dim bold")
+    text.append(safe(str(path)).plain, style="not dim bold")
     text.overflow = "fold"
     return text
 

@@ -110,7 +110,7 @@ def test_a_clock_that_is_set_during_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     clock = SteppedClock()
     request = Request("tao", "smoke", chosen={**SETTLED, "warmup_max": "1"}, out=tmp_path / "runs")
-    [attempt] = execute(request, progress=Silence(), clock=_FromStart(clock))
+    [attempt] = execute(request, progress=Silence(), clock=_FromStart(clock)).attempts
     assert attempt.error is None
     found = checks(attempt.run)["clock"]
     assert found.level is Level.SUSPECT

@@ -112,7 +112,7 @@ def parameters(**changes: Parameter) -> dict[str, Parameter]:
         ({"verdict": None}, "has no verdict"),
         ({"level": Level.INVALID}, "the result is invalid: it is invalid"),
         ({"steelyard_version": "99.0.0"}, "made by Steelyard 99.0.0"),
-        ({"tier": "standard"}, "only in tier quick, not in standard"),
+        ({"tier": "standard"}, "has tao in tier quick only, not in standard"),
         ({"benchmark": "other"}, "has other in no tier"),
         ({"value": None}, "requests_per_s: nothing was answered"),
         ({"metrics": {}}, "requests_per_s: it has no positive value"),
@@ -163,7 +163,7 @@ def test_without_a_baseline_there_is_a_reason() -> None:
 def test_the_mean_is_withheld_when_a_member_is_missing() -> None:
     two, eight = score([run(2000.0)], baseline()), score([run(8000.0)], baseline())
     assert overall({"a": two, "b": eight}) == Overall(pytest.approx(4.0), None)
-    withheld = overall({"a": two, "b": Refusal("the result is invalid"), "c": None})
+    withheld = overall({"a": two, "b": Refusal("the result is invalid"), "c": Refusal("not run")})
     assert withheld.value is None
     assert withheld.reason == "withheld: no score for b (the result is invalid); c (not run)"
     assert overall({}).value is None

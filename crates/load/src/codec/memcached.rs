@@ -1,7 +1,12 @@
-//! memcached's text protocol: `get` and `set` (github.com/memcached/memcached, doc/protocol.txt).
+//! memcached's text protocol (github.com/memcached/memcached, doc/protocol.txt).
+
+use std::sync::Arc;
 
 use super::{Answer, Codec, Outcome, ProtocolError};
-use crate::workload::{Effect, Request, Workload};
+use crate::mix::{MEMCACHED_COMMANDS, Mix, Template};
+use crate::settings::Protocol;
+use crate::text::{Text, write_decimal};
+use crate::workload::{Request, Workload};
 
 /// Longest line that a server may send: a key of 250 bytes with its figures, or an error's text.
 const LINE_BYTES_MAX: usize = 2048;
@@ -10,9 +15,75 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 
 const GARBAGE: ProtocolError = ProtocolError { kind: "garbage" };
 
+/// What every connection of a load sends, by operation and step.
+#[derive(Debug)]
+pub struct MemcachedScript {
+    steps: Vec<Vec<Command>>,
+}
+
+impl Default for MemcachedScript {
+    /// `get` and `set`.
+    fn default() -> Self {
+        let mix = Mix::of_gets_and_sets(Protocol::Memcached, 0.0);
+        Self {
+            steps: mix.map_or_else(|_| Vec::new(), |mix| Self::of(&mix).steps),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Command {
+    /// The line, up to the size of the data if there is some.
+    line: Text,
+    data: Option<Text>,
+}
+
+impl MemcachedScript {
+    /// The commands of `mix`.
+    pub fn of(mix: &Mix) -> Self {
+        let steps = mix.operations.iter().map(|operation| {
+            let commands = operation.steps.iter().filter_map(|step| match step {
+                Template::Memcached(words) => Some(Command::of(words)),
+                _ => None,
+            });
+            commands.collect()
+        });
+        Self {
+            steps: steps.collect(),
+        }
+    }
+}
+
+impl Command {
+    fn of(words: &[Text]) -> Self {
+        let name = words.first().and_then(Text::as_literal).unwrap_or_default();
+        let stores = MEMCACHED_COMMANDS
+            .iter()
+            .any(|(known, .., data)| *data && known.as_bytes() == name);
+        let (data, words) = match words.split_last() {
+            Some((data, words)) if stores => (Some(data.clone()), words),
+            _ => (None, words),
+        };
+        let mut line = Vec::new();
+        for word in words {
+            if !line.is_empty() {
+                line.push(Text::literal(" "));
+            }
+            line.push(word.clone());
+        }
+        // No flags, no expiry.
+        line.push(Text::literal(if stores { " 0 0 " } else { "\r\n" }));
+        Self {
+            line: Text::concat(line),
+            data,
+        }
+    }
+}
+
 /// A connection that speaks memcached's text protocol.
 #[derive(Debug, Default)]
 pub struct MemcachedText {
+    script: Arc<MemcachedScript>,
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
     /// Bytes of a value, its line end included, that are still to come.
@@ -23,23 +94,13 @@ pub struct MemcachedText {
 
 impl Codec for MemcachedText {
     fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
-        let keys = &workload.keys;
-        match workload.operations()[request.operation].effect {
-            Effect::Read | Effect::Call => {
-                out.extend_from_slice(b"get ");
-                keys.write_key(request.key, out);
-                out.extend_from_slice(b"\r\n");
-            }
-            Effect::Write => {
-                let value = keys.value(request.key);
-                out.extend_from_slice(b"set ");
-                keys.write_key(request.key, out);
-                out.extend_from_slice(b" 0 0 ");
-                write_decimal(value.len(), out);
-                out.extend_from_slice(b"\r\n");
-                out.extend_from_slice(value);
-                out.extend_from_slice(b"\r\n");
-            }
+        let command = &self.script.steps[request.operation][request.step as usize];
+        command.line.write(workload, request, out);
+        if let Some(data) = &command.data {
+            write_decimal(data.len(workload, request) as u64, out);
+            out.extend_from_slice(b"\r\n");
+            data.write(workload, request, out);
+            out.extend_from_slice(b"\r\n");
         }
     }
 
@@ -81,6 +142,14 @@ impl Codec for MemcachedText {
 }
 
 impl MemcachedText {
+    /// A fresh connection that sends what `script` holds.
+    pub fn new(script: Arc<MemcachedScript>) -> Self {
+        Self {
+            script,
+            ..Self::default()
+        }
+    }
+
     /// Checks the part of the final "\r\n" that `piece`, the next bytes of a value, holds: a server that miscounts is
     /// found here rather than by whatever its value happens to contain.
     fn check_value_end(&self, piece: &[u8]) -> Result<(), ProtocolError> {
@@ -112,6 +181,8 @@ impl MemcachedText {
             }
             b"STORED" => Outcome::Stored,
             b"NOT_STORED" => Outcome::Refused("not-stored"),
+            b"DELETED" | b"TOUCHED" => Outcome::Done,
+            b"NOT_FOUND" => Outcome::Refused("not-found"),
             b"ERROR" => Outcome::Refused("error"),
             _ if line.starts_with(b"VALUE ") => {
                 let bytes = value_bytes(&line[6..]).ok_or(GARBAGE)?;
@@ -121,6 +192,10 @@ impl MemcachedText {
             }
             _ if line.starts_with(b"SERVER_ERROR") => Outcome::Refused("server-error"),
             _ if line.starts_with(b"CLIENT_ERROR") => Outcome::Refused("client-error"),
+            // What a counter has become.
+            _ if (1..=20).contains(&line.len()) && line.iter().all(u8::is_ascii_digit) => {
+                Outcome::Done
+            }
             _ => return Err(GARBAGE),
         };
         if self.found {
@@ -149,20 +224,6 @@ fn value_bytes(fields: &[u8]) -> Option<usize> {
         bytes = bytes * 10 + usize::from(digit.checked_sub(b'0').filter(|d| *d < 10)?);
     }
     (bytes <= VALUE_BYTES_MAX).then_some(bytes)
-}
-
-fn write_decimal(mut number: usize, out: &mut Vec<u8>) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]
@@ -225,14 +286,11 @@ mod tests {
     #[test]
     fn requests_are_written_as_the_protocol_says() {
         let keys = Keyspace::new(100, Sizes::fixed(12), Sizes::fixed(30), true).unwrap();
-        let (mut codec, mut out) = (MemcachedText::default(), Vec::new());
         let workload = Workload::of_gets_and_sets(keys, Popularity::Uniform, 1.0).unwrap();
+        let script = Arc::new(MemcachedScript::of(workload.mix()));
+        let (mut codec, mut out) = (MemcachedText::new(script), Vec::new());
         let keys = &workload.keys;
-        let request = Request {
-            operation: SET,
-            key: 7,
-            ticket: 0,
-        };
+        let request = Request::of(SET, 7);
         codec.encode(&request, &workload, &mut out);
         let mut expected = b"set ".to_vec();
         keys.write_key(7, &mut expected);

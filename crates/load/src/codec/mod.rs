@@ -6,12 +6,18 @@
 //! request of the connection; input that is not the protocol is an error, never a panic and never an endless
 //! loop.
 
+mod http;
 mod memcached;
+mod resp;
+mod steps;
 mod tls;
 
 use std::sync::Arc;
 
-pub use memcached::MemcachedText;
+pub use http::{Http, HttpScript};
+pub use memcached::{MemcachedScript, MemcachedText};
+pub use resp::{Resp, RespScript};
+pub use steps::Steps;
 pub use tls::{Tls, Trust};
 
 use crate::LoadError;
@@ -29,6 +35,8 @@ pub enum Outcome {
     Stored,
     /// It went well, and the protocol says no more.
     Done,
+    /// It went well, and is counted in the class that the word names.
+    Class(&'static str),
     /// The server said no; the word names the kind of error.
     Refused(&'static str),
 }
@@ -39,7 +47,7 @@ impl Outcome {
         match self {
             Self::Hit | Self::Miss => effect == Effect::Read,
             Self::Stored => effect == Effect::Write,
-            Self::Done | Self::Refused(_) => true,
+            Self::Done | Self::Class(_) | Self::Refused(_) => true,
         }
     }
 }
@@ -80,6 +88,14 @@ pub trait Codec: Send {
         true
     }
 
+    /// Whether the server has said that the connection ends after the answers so far.
+    fn finished(&self) -> bool {
+        false
+    }
+
+    /// Called when the server has closed the connection; appends to `answers` what that completes.
+    fn end(&mut self, _answers: &mut Vec<Answer>) {}
+
     /// Appends `request` to `out`.
     fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>);
 
@@ -108,6 +124,14 @@ impl Codec for Box<dyn Codec> {
         (**self).ready()
     }
 
+    fn finished(&self) -> bool {
+        (**self).finished()
+    }
+
+    fn end(&mut self, answers: &mut Vec<Answer>) {
+        (**self).end(answers);
+    }
+
     fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
         (**self).encode(request, workload, out);
     }
@@ -130,13 +154,34 @@ impl Codec for Box<dyn Codec> {
 pub type Factory = Arc<dyn Fn() -> Box<dyn Codec> + Send + Sync>;
 
 /// What makes codecs for `settings`; fails on settings that the protocol cannot serve.
-pub fn factory(settings: &Settings) -> Result<Factory, LoadError> {
+pub fn factory(settings: &Settings, workload: &Arc<Workload>) -> Result<Factory, LoadError> {
+    let mix = workload.mix();
     let plain: Factory = match settings.protocol {
-        Protocol::Memcached => Arc::new(|| Box::new(MemcachedText::default())),
+        Protocol::Memcached => {
+            let script = Arc::new(MemcachedScript::of(mix));
+            Arc::new(move || Box::new(MemcachedText::new(Arc::clone(&script))))
+        }
+        Protocol::Redis => {
+            let script = Arc::new(RespScript::of(mix));
+            Arc::new(move || Box::new(Resp::new(Arc::clone(&script))))
+        }
+        Protocol::Http => {
+            let script = Arc::new(HttpScript::of(mix, settings.target));
+            Arc::new(move || Box::new(Http::new(Arc::clone(&script))))
+        }
     };
-    let Some(tls) = &settings.tls else {
-        return Ok(plain);
+    let secured: Factory = match &settings.tls {
+        Some(tls) => {
+            let trust = Trust::new(tls)?;
+            Arc::new(move || Box::new(Tls::new(plain(), trust.clone())))
+        }
+        None => plain,
     };
-    let trust = Trust::new(tls)?;
-    Ok(Arc::new(move || Box::new(Tls::new(plain(), trust.clone()))))
+    if !Steps::are_needed(workload) {
+        return Ok(secured);
+    }
+    let workload = Arc::clone(workload);
+    Ok(Arc::new(move || {
+        Box::new(Steps::new(secured(), Arc::clone(&workload)))
+    }))
 }

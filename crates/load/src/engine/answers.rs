@@ -144,6 +144,9 @@ impl<C: Codec> State<C> {
             latencies.answered(response_ns, service_ns);
             if measured {
                 self.measured.completed += 1;
+                if let Outcome::Class(class) = outcome {
+                    *self.measured.answers_by_class.entry(class).or_default() += 1;
+                }
                 let operation = &mut self.measured.operations[pending.operation];
                 operation.completed += 1;
                 operation.hits += hit;

@@ -125,11 +125,7 @@ impl<C: Codec> State<C> {
                     return None;
                 }
                 *next += *step;
-                Some(Request {
-                    operation: *operation,
-                    key,
-                    ticket: 0,
-                })
+                Some(Request::of(*operation, key))
             }
             _ => Some(self.task.workload.next(&mut self.connections[slot].random)),
         }

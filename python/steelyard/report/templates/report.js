@@ -214,7 +214,7 @@
     setTimeout(() => { copy.textContent = "Copy"; }, 1600);
   });
 
-  if (!window.Plotly) { document.getElementById("script-missing").hidden = false; return; }
+  if (drawn.charts.length && !window.Plotly) { document.getElementById("script-missing").hidden = false; return; }
   // Paper is white whatever the screen is, narrower, and shows every part that is closed on the screen.
   let before = null;
   const fit = () => plots.forEach((place) => window.Plotly.Plots.resize(place));

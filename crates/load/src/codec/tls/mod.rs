@@ -204,6 +204,14 @@ impl<C: Codec> Codec for Tls<C> {
         self.shaken && self.inner.ready()
     }
 
+    fn finished(&self) -> bool {
+        self.inner.finished()
+    }
+
+    fn end(&mut self, answers: &mut Vec<Answer>) {
+        self.inner.end(answers);
+    }
+
     fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
         self.inner.encode(request, workload, &mut self.plain);
         // An error of the connection was told when it came; what has been received was all processed then.

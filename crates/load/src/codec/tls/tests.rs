@@ -125,11 +125,7 @@ impl Pair {
     }
 
     fn ask(&mut self, operation: usize, workload: &Workload) {
-        let request = Request {
-            operation,
-            key: 3,
-            ticket: 0,
-        };
+        let request = Request::of(operation, 3);
         self.client.encode(&request, workload, &mut self.out);
     }
 
@@ -160,11 +156,7 @@ fn requests_and_answers_pass_in_any_pieces() {
         let mut expected = Vec::new();
         let mut plain = MemcachedText::default();
         for operation in [SET, GET] {
-            let request = Request {
-                operation,
-                key: 3,
-                ticket: 0,
-            };
+            let request = Request::of(operation, 3);
             plain.encode(&request, &workload, &mut expected);
         }
         assert_eq!(pair.asked, expected);

@@ -56,22 +56,35 @@ pub struct LoadArguments {
     /// Seed: the same seed gives the same requests
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Number of keys
-    #[arg(long, default_value_t = 100_000)]
-    pub keys: u64,
-    /// Which keys are asked for: uniform or zipf:EXPONENT
-    #[arg(long, value_name = "LAW", default_value = "uniform")]
-    pub key_distribution: String,
-    /// Key sizes: bytes, or a distribution file
-    #[arg(long, value_name = "N|FILE.json", default_value = "32")]
-    pub key_sizes: String,
-    /// Value sizes: bytes, or a distribution file
-    #[arg(long, value_name = "N|FILE.json", default_value = "200")]
-    pub value_sizes: String,
-    /// Share of requests that store, 0 to 1
-    #[arg(long, value_name = "RATIO", default_value_t = 0.0)]
+    /// What is sent: a mix file, or a shipped mix such as ycsb-a
+    #[arg(long, value_name = "FILE|NAME")]
+    pub mix: Option<String>,
+    /// Number of keys [default: the mix's, else 100000]
+    #[arg(long)]
+    pub keys: Option<u64>,
+    /// Which keys are asked for: uniform, zipf:EXPONENT, latest:EXPONENT or hotspot:KEYS:REQUESTS [default: the mix's, else
+    /// uniform]
+    #[arg(long, value_name = "LAW")]
+    pub key_distribution: Option<String>,
+    /// Key sizes: bytes, or a distribution file [default: the mix's, else 32]
+    #[arg(long, value_name = "N|FILE.json")]
+    pub key_sizes: Option<String>,
+    /// Value sizes: bytes, or a distribution file [default: the mix's, else 200]
+    #[arg(long, value_name = "N|FILE.json")]
+    pub value_sizes: Option<String>,
+    /// Without a mix, share of requests that store, 0 to 1
+    #[arg(
+        long,
+        value_name = "RATIO",
+        default_value_t = 0.0,
+        conflicts_with = "mix"
+    )]
     pub set_ratio: f64,
-    /// Before the load, store every key once (set), or ask for every key once (get)
+    /// Without a mix, what HTTP requests ask for; may hold placeholders such as {key}
+    #[arg(long, value_name = "PATH", default_value = "/", conflicts_with = "mix")]
+    pub path: String,
+    /// Before the load, store every key once (set), or ask for every key once (get); with a mix, do what it says
+    /// for every key
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "set")]
     pub prefill: Option<PrefillArgument>,
     /// CPUs to run on, such as 0-3,8; thread i gets the i-th
@@ -106,6 +119,8 @@ pub struct LoadArguments {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ProtocolArgument {
     Memcached,
+    Redis,
+    Http,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

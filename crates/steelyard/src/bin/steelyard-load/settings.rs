@@ -1,10 +1,12 @@
 //! From flags to the engine's settings, and from the engine's errors to exit codes.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 use steelyard::{Exit, Failure, args};
 use steelyard_launch::pin_to_cpus;
+use steelyard_load::mix::{Mix, MixFile};
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
 use steelyard_load::settings::Tls;
@@ -34,10 +36,19 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
             .unwrap_or(u64::MAX / 4)
             .min(u64::MAX / 4)
     };
+    let protocol = match arguments.protocol {
+        ProtocolArgument::Memcached => Protocol::Memcached,
+        ProtocolArgument::Redis => Protocol::Redis,
+        ProtocolArgument::Http => Protocol::Http,
+    };
+    let mix = mix(arguments, protocol).map_err(usage)?;
+    let asked = mix.keys.clone();
+    let sizes = |flag: &Option<String>, of_mix: Option<Sizes>, default: usize| match flag {
+        Some(text) => Sizes::parse(text).map_err(usage),
+        None => Ok(of_mix.unwrap_or(Sizes::fixed(default))),
+    };
     let settings = Settings {
-        protocol: match arguments.protocol {
-            ProtocolArgument::Memcached => Protocol::Memcached,
-        },
+        protocol,
         target: resolve(arguments.target.as_deref().unwrap_or_default()).map_err(usage)?,
         tls: tls(arguments),
         threads: arguments.threads,
@@ -50,15 +61,17 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         drain_ns: ns(arguments.drain),
         interval_ns: ns(arguments.interval),
         seed: arguments.seed,
-        keys: arguments.keys,
-        key_distribution: arguments.key_distribution.clone(),
-        key_sizes: Sizes::parse(&arguments.key_sizes).map_err(usage)?,
-        value_sizes: Sizes::parse(&arguments.value_sizes).map_err(usage)?,
+        keys: arguments.keys.or(asked.count).unwrap_or(100_000),
+        key_distribution: arguments
+            .key_distribution
+            .clone()
+            .or(asked.distribution)
+            .unwrap_or_else(|| "uniform".to_owned()),
+        key_sizes: sizes(&arguments.key_sizes, asked.key_sizes, 32)?,
+        value_sizes: sizes(&arguments.value_sizes, asked.value_sizes, 200)?,
         set_ratio: arguments.set_ratio,
-        prefill: arguments.prefill.map(|prefill| match prefill {
-            PrefillArgument::Set => SET,
-            PrefillArgument::Get => GET,
-        }),
+        prefill: prefill(arguments, &mix).map_err(usage)?,
+        mix: Some(Arc::new(mix)),
         cpus: cpus.unwrap_or_default(),
         pin: pin_to_cpus,
         io: match arguments.io {
@@ -85,6 +98,34 @@ fn tls(arguments: &LoadArguments) -> Option<Tls> {
             .clone()
             .unwrap_or_else(|| host.to_owned()),
     })
+}
+
+/// The mix that the flags name or describe.
+fn mix(arguments: &LoadArguments, protocol: Protocol) -> Result<Mix, LoadError> {
+    match &arguments.mix {
+        Some(name) => MixFile::find(name)?.for_protocol(protocol),
+        None if protocol == Protocol::Http => Mix::of_path(&arguments.path),
+        None => Mix::of_gets_and_sets(protocol, arguments.set_ratio),
+    }
+}
+
+/// Index of the operation that every key is asked for with before the load.
+fn prefill(arguments: &LoadArguments, mix: &Mix) -> Result<Option<usize>, LoadError> {
+    let wrong = |why: String| LoadError::Setting {
+        name: "--prefill",
+        why,
+    };
+    match arguments.prefill {
+        None => Ok(None),
+        Some(PrefillArgument::Get) if arguments.mix.is_none() && mix.prefill == Some(SET) => {
+            Ok(Some(GET))
+        }
+        Some(PrefillArgument::Get) => Err(wrong(format!("{} has no get to do it with", mix.name))),
+        Some(PrefillArgument::Set) => match mix.prefill {
+            Some(operation) => Ok(Some(operation)),
+            None => Err(wrong(format!("{} does not say how", mix.name))),
+        },
+    }
 }
 
 fn resolve(target: &str) -> Result<SocketAddr, LoadError> {

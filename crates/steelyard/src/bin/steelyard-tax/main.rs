@@ -1,5 +1,6 @@
 //! `steelyard-tax`: microbenchmarks of what a fleet's machines do beside the application.
 
+mod health;
 mod run;
 mod table;
 
@@ -21,6 +22,8 @@ struct Arguments {
 enum Command {
     /// Measure
     Run(run::RunArguments),
+    /// Check memory, caches, disk and loopback network of this machine
+    Health(health::HealthArguments),
     /// Tell which benchmarks there are
     List(run::ListArguments),
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     steelyard::run("steelyard-tax", || -> Result<Exit, Failure> {
         match arguments.command {
             Command::Run(arguments) => run::run(&arguments, parent),
+            Command::Health(arguments) => health::run(&arguments, parent, &run::STOP),
             Command::List(arguments) => run::list(&arguments),
         }
     })

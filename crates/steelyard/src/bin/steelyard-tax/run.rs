@@ -74,13 +74,14 @@ enum ProgressArgument {
 }
 
 /// Set by SIGINT and SIGTERM.
-static STOP: AtomicBool = AtomicBool::new(false);
+pub static STOP: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn stop(_signal: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-fn catch_signals() {
+/// Lets those signals end the work in order.
+pub fn catch_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
         unsafe { libc::signal(signal, stop as *const () as libc::sighandler_t) };

@@ -1,0 +1,622 @@
+//! HTTP/1.1 (RFC 9110, RFC 9112): requests from templates, answers counted by the class of their status.
+//!
+//! Bodies are followed through without keeping them: by Content-Length, in chunks, or until the server closes.
+//! Redirects are not followed. A server may end a connection after an answer; it says so, and that is no error. Not
+//! here: cookies, authentication, content codings, upgrades.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::{Answer, Codec, Outcome, ProtocolError};
+use crate::mix::{HttpTemplate, Mix, Template};
+use crate::text::{Text, write_decimal};
+use crate::workload::{Request, Workload};
+
+/// Most bytes of an answer's head.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Longest line with a chunk's size.
+const CHUNK_LINE_BYTES_MAX: usize = 4 << 10;
+
+const GARBAGE: ProtocolError = ProtocolError { kind: "garbage" };
+
+/// What every connection of a load sends, by operation and step.
+#[derive(Debug, Default)]
+pub struct HttpScript {
+    steps: Vec<Vec<Step>>,
+    /// Whether any of them is a HEAD, whose answers announce bodies that do not come.
+    asks_heads: bool,
+}
+
+#[derive(Debug)]
+struct Step {
+    /// The head, up to the length of the body if there is one.
+    head: Text,
+    body: Option<Text>,
+    is_head: bool,
+}
+
+impl HttpScript {
+    /// The requests of `mix` for the server at `target`.
+    pub fn of(mix: &Mix, target: SocketAddr) -> Self {
+        let steps: Vec<Vec<Step>> = mix
+            .operations
+            .iter()
+            .map(|operation| {
+                let templates = operation.steps.iter();
+                let http = templates.filter_map(|template| match template {
+                    Template::Http(http) => Some(Step::of(http, target)),
+                    _ => None,
+                });
+                http.collect()
+            })
+            .collect();
+        let asks_heads = steps.iter().flatten().any(|step| step.is_head);
+        Self { steps, asks_heads }
+    }
+}
+
+impl Step {
+    fn of(http: &HttpTemplate, target: SocketAddr) -> Self {
+        let mut head = vec![
+            Text::literal(format!("{} ", http.method)),
+            http.path.clone(),
+            Text::literal(" HTTP/1.1\r\n"),
+        ];
+        if !http
+            .headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+        {
+            head.push(Text::literal(format!("Host: {target}\r\n")));
+        }
+        for (name, value) in &http.headers {
+            head.push(Text::literal(format!("{name}: ")));
+            head.push(value.clone());
+            head.push(Text::literal("\r\n"));
+        }
+        // RFC 9110, 8.6: these methods expect a body, and say so when they have none.
+        let expects = matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
+        let body = (expects || !http.body.is_empty()).then(|| http.body.clone());
+        head.push(Text::literal(if body.is_some() {
+            "Content-Length: "
+        } else {
+            "\r\n"
+        }));
+        Self {
+            head: Text::concat(head),
+            body,
+            is_head: http.method == "HEAD",
+        }
+    }
+}
+
+/// Where in an answer a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before or in the status line.
+    Status,
+    /// In the headers.
+    Headers,
+    /// This many bytes of the body are still to come.
+    Body(u64),
+    /// In the line with a chunk's size.
+    ChunkSize,
+    /// This many bytes of a chunk, its line end included, are still to come.
+    Chunk(u64),
+    /// In the lines after the last chunk.
+    Trailers,
+    /// In a body that ends with the connection.
+    UntilClose,
+    /// After the last answer of the connection.
+    Finished,
+}
+
+/// What the head under way has said.
+#[derive(Debug, Clone, Copy, Default)]
+struct Head {
+    status: u16,
+    length: Option<u64>,
+    chunked: bool,
+    /// A transfer coding other than chunked comes last: the body ends with the connection.
+    coded: bool,
+    close: bool,
+    keep_alive: bool,
+    is_1_0: bool,
+    bytes: usize,
+}
+
+/// A connection that speaks HTTP/1.1.
+#[derive(Debug)]
+pub struct Http {
+    script: Arc<HttpScript>,
+    /// Whether each request without an answer is a HEAD; empty where the script has none.
+    heads: VecDeque<bool>,
+    place: Place,
+    head: Head,
+    /// The beginning of a line whose end has not come yet.
+    line: Vec<u8>,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self::new(Arc::default())
+    }
+}
+
+impl Http {
+    /// A fresh connection that sends what `script` holds.
+    pub fn new(script: Arc<HttpScript>) -> Self {
+        Self {
+            script,
+            heads: VecDeque::new(),
+            place: Place::Status,
+            head: Head::default(),
+            line: Vec::new(),
+        }
+    }
+
+    /// Takes one line without its line end.
+    fn take_line(&mut self, line: &[u8], answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
+        match self.place {
+            Place::Status => {
+                if line.is_empty() && self.head.bytes == 0 {
+                    // RFC 9112, 2.2 lets servers pass over an empty line before a request; some send one after a body.
+                    return Err(GARBAGE);
+                }
+                (self.head.status, self.head.is_1_0) = status(line).ok_or(GARBAGE)?;
+                self.place = Place::Headers;
+            }
+            Place::Headers if line.is_empty() => self.end_head(answers)?,
+            Place::Headers => self.take_header(line)?,
+            Place::ChunkSize => {
+                self.place = match chunk_size(line).ok_or(GARBAGE)? {
+                    0 => Place::Trailers,
+                    bytes => Place::Chunk(bytes.checked_add(2).ok_or(GARBAGE)?),
+                };
+            }
+            Place::Trailers if line.is_empty() => self.end_answer(answers),
+            Place::Trailers => {}
+            Place::Body(_) | Place::Chunk(_) | Place::UntilClose | Place::Finished => {
+                return Err(GARBAGE);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take_header(&mut self, line: &[u8]) -> Result<(), ProtocolError> {
+        let colon = memchr::memchr(b':', line).ok_or(GARBAGE)?;
+        let name = &line[..colon];
+        // Also refuses lines that continue the one before, which RFC 9112 has abolished.
+        if !name.first().is_some_and(u8::is_ascii_graphic) || name.last() == Some(&b' ') {
+            return Err(GARBAGE);
+        }
+        if !matches!(name[0] | 0x20, b'c' | b't') {
+            return Ok(());
+        }
+        let value = line[colon + 1..].trim_ascii();
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let length = decimal(value).ok_or(GARBAGE)?;
+            if self.head.length.is_some_and(|known| known != length) {
+                return Err(GARBAGE);
+            }
+            self.head.length = Some(length);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            let last = value.rsplit(|&byte| byte == b',').next().unwrap_or(value);
+            self.head.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            self.head.coded = !self.head.chunked;
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                self.head.close |= option.eq_ignore_ascii_case(b"close");
+                self.head.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            }
+        }
+        Ok(())
+    }
+
+    /// The head is whole: finds out how the body ends (RFC 9112, 6.3).
+    fn end_head(&mut self, answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
+        let head = self.head;
+        if head.status == 101 {
+            return Err(GARBAGE);
+        }
+        if head.status < 200 {
+            // An interim answer: the answer is still to come.
+            self.head = Head::default();
+            self.place = Place::Status;
+            return Ok(());
+        }
+        // What follows the body, its trailers, has a bound of its own.
+        self.head.bytes = 0;
+        let asked_head = self.heads.front().copied().unwrap_or(false);
+        if asked_head || matches!(head.status, 204 | 304) {
+            self.end_answer(answers);
+        } else if head.chunked {
+            self.place = Place::ChunkSize;
+        } else if head.coded {
+            self.place = Place::UntilClose;
+        } else {
+            match head.length {
+                Some(0) => self.end_answer(answers),
+                Some(bytes) => self.place = Place::Body(bytes),
+                None => self.place = Place::UntilClose,
+            }
+        }
+        Ok(())
+    }
+
+    fn end_answer(&mut self, answers: &mut Vec<Answer>) {
+        self.heads.pop_front();
+        let head = std::mem::take(&mut self.head);
+        let last =
+            head.close || (head.is_1_0 && !head.keep_alive) || self.place == Place::UntilClose;
+        self.place = if last { Place::Finished } else { Place::Status };
+        let outcome = match head.status / 100 {
+            2 => Outcome::Class("2xx"),
+            3 => Outcome::Class("3xx"),
+            4 => Outcome::Refused("status-4xx"),
+            _ => Outcome::Refused("status-5xx"),
+        };
+        answers.push(outcome.into());
+    }
+
+    /// Passes over the next bytes of a body; returns how many.
+    fn skip(&mut self, rest: &[u8], answers: &mut Vec<Answer>) -> Result<usize, ProtocolError> {
+        match self.place {
+            Place::Body(left) => {
+                let take = left.min(rest.len() as u64);
+                self.place = Place::Body(left - take);
+                if take == left {
+                    self.end_answer(answers);
+                }
+                Ok(take as usize)
+            }
+            Place::Chunk(left) => {
+                let take = left.min(rest.len() as u64);
+                for (index, expected) in [(2, b'\r'), (1, b'\n')] {
+                    if left >= index
+                        && left - index < take
+                        && rest[(left - index) as usize] != expected
+                    {
+                        return Err(GARBAGE);
+                    }
+                }
+                self.place = if take == left {
+                    Place::ChunkSize
+                } else {
+                    Place::Chunk(left - take)
+                };
+                Ok(take as usize)
+            }
+            Place::UntilClose => Ok(rest.len()),
+            _ => Ok(0),
+        }
+    }
+}
+
+impl Codec for Http {
+    fn finished(&self) -> bool {
+        self.place == Place::Finished
+    }
+
+    fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
+        let step = &self.script.steps[request.operation][request.step as usize];
+        step.head.write(workload, request, out);
+        if let Some(body) = &step.body {
+            write_decimal(body.len(workload, request) as u64, out);
+            out.extend_from_slice(b"\r\n\r\n");
+            body.write(workload, request, out);
+        }
+        if self.script.asks_heads {
+            self.heads.push_back(step.is_head);
+        }
+    }
+
+    fn decode(
+        &mut self,
+        input: &[u8],
+        _out: &mut Vec<u8>,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), ProtocolError> {
+        let mut rest = input;
+        while !rest.is_empty() {
+            if self.place == Place::Finished {
+                // The server has said that nothing more would come.
+                return Err(GARBAGE);
+            }
+            let skipped = self.skip(rest, answers)?;
+            if skipped > 0 {
+                rest = &rest[skipped..];
+                continue;
+            }
+            let most = match self.place {
+                Place::ChunkSize => CHUNK_LINE_BYTES_MAX,
+                _ => HEAD_BYTES_MAX - self.head.bytes.min(HEAD_BYTES_MAX),
+            };
+            let Some(end) = memchr::memchr(b'\n', rest) else {
+                if self.line.len() + rest.len() > most {
+                    return Err(GARBAGE);
+                }
+                self.line.extend_from_slice(rest);
+                return Ok(());
+            };
+            if self.line.len() + end > most {
+                return Err(GARBAGE);
+            }
+            if self.place != Place::ChunkSize {
+                self.head.bytes += self.line.len() + end + 1;
+            }
+            if self.line.is_empty() {
+                let line = &rest[..end];
+                self.take_line(line.strip_suffix(b"\r").unwrap_or(line), answers)?;
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(&rest[..end]);
+                self.take_line(line.strip_suffix(b"\r").unwrap_or(&line), answers)?;
+                line.clear();
+                self.line = line;
+            }
+            rest = &rest[end + 1..];
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, answers: &mut Vec<Answer>) {
+        if self.place == Place::UntilClose {
+            self.end_answer(answers);
+        }
+    }
+}
+
+/// The status and whether the version is 1.0, of `HTTP/1.1 200 OK`.
+fn status(line: &[u8]) -> Option<(u16, bool)> {
+    let version = line.strip_prefix(b"HTTP/1.")?;
+    let (&minor, rest) = version.split_first()?;
+    let digits = rest.strip_prefix(b" ")?;
+    if !minor.is_ascii_digit() || digits.len() < 3 || digits.get(3).is_some_and(|&b| b != b' ') {
+        return None;
+    }
+    let status = decimal(&digits[..3])? as u16;
+    (100..600)
+        .contains(&status)
+        .then_some((status, minor == b'0'))
+}
+
+/// A number of decimal digits, nothing else.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, &digit| {
+        let digit = digit.checked_sub(b'0').filter(|d| *d < 10)?;
+        Some(number * 10 + u64::from(digit))
+    })
+}
+
+/// The size in `HEX[;extension]`.
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|&byte| byte == b';').next()?.trim_ascii();
+    if digits.is_empty() || digits.len() > 15 {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, &digit| {
+        let digit = char::from(digit).to_digit(16)?;
+        Some(number * 16 + u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+    use crate::keyspace::Keyspace;
+    use crate::workload::Popularity;
+    use proptest::prelude::*;
+
+    /// Decodes pieces, and the end of the connection after them.
+    fn decode_with(
+        heads: &[bool],
+        pieces: &[&[u8]],
+    ) -> Result<(Vec<Outcome>, bool), ProtocolError> {
+        let (mut codec, mut answers) = (Http::default(), Vec::new());
+        codec.heads.extend(heads);
+        for piece in pieces {
+            codec.decode(piece, &mut Vec::new(), &mut answers)?;
+        }
+        codec.end(&mut answers);
+        let outcomes = answers.into_iter().map(|answer| answer.outcome).collect();
+        Ok((outcomes, codec.finished()))
+    }
+
+    fn decode(text: &[u8]) -> Result<(Vec<Outcome>, bool), ProtocolError> {
+        decode_with(&[], &[text])
+    }
+
+    #[test]
+    fn requests_carry_what_the_mix_says() {
+        let file = r#"
+            schema_version = "1.0"
+            kind = "mix"
+            [[operation]]
+            name = "post"
+            weight = 1
+            http = { method = "POST", path = "/p/{key}?x={{}}", headers = { X-Key = "{key}" }, body = "<{text}>" }
+        "#;
+        let mix = crate::mix::MixFile::parse(file, "test", std::path::Path::new("")).unwrap();
+        let mix = mix.for_protocol(crate::settings::Protocol::Http).unwrap();
+        let keys = Keyspace::new(100, Sizes::fixed(6), Sizes::fixed(5), false).unwrap();
+        let workload = Workload::new(keys, Popularity::Uniform, Arc::new(mix)).unwrap();
+        let target = "127.0.0.1:80".parse().unwrap();
+        let script = Arc::new(HttpScript::of(workload.mix(), target));
+        let (mut codec, mut out, mut key) = (Http::new(script), Vec::new(), Vec::new());
+        let request = Request::of(0, 3);
+        codec.encode(&request, &workload, &mut out);
+        workload.write_key(&request, &mut key);
+        let key = String::from_utf8(key).unwrap();
+        let text = String::from_utf8(workload.text(&request, 0).to_vec()).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            format!(
+                "POST /p/{key}?x={{}} HTTP/1.1\r\nHost: 127.0.0.1:80\r\nX-Key: {key}\r\nContent-Length: 7\r\n\r\n<{text}>"
+            )
+        );
+    }
+
+    #[test]
+    fn statuses_are_counted_by_class_and_bodies_passed_over() {
+        let text = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP/\
+            HTTP/1.1 302 Found\r\nLocation: /x\r\ncontent-length:0\r\n\r\n\
+            HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nTransfer-Encoding: gzip, chunked\r\n\r\n\
+            5;a=b\r\nab\r\nc\r\n10\r\n0123456789abcdef\r\n0\r\nTrailer: x\r\n\r\n\
+            HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n\
+            HTTP/1.1 503 \r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n";
+        assert_eq!(
+            decode(text).unwrap(),
+            (
+                vec![
+                    Outcome::Class("2xx"),
+                    Outcome::Class("3xx"),
+                    Outcome::Refused("status-4xx"),
+                    Outcome::Class("2xx"),
+                    Outcome::Class("3xx"),
+                    Outcome::Refused("status-5xx"),
+                ],
+                false
+            )
+        );
+    }
+
+    #[test]
+    fn the_answer_to_a_head_has_no_body() {
+        let text = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+        let (outcomes, _) = decode_with(&[true, false], &[text]).unwrap();
+        assert_eq!(outcomes, [Outcome::Class("2xx"); 2]);
+    }
+
+    #[test]
+    fn a_connection_ends_when_the_server_says_so() {
+        for text in [
+            &b"HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 1\r\n\r\na"[..],
+            b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na",
+            b"HTTP/1.1 200 OK\r\n\r\nuntil the end",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nuntil the end",
+        ] {
+            assert_eq!(decode(text).unwrap(), (vec![Outcome::Class("2xx")], true));
+        }
+        let kept = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(decode(kept).unwrap(), (vec![Outcome::Class("2xx")], false));
+        // Nothing may follow what was the last answer.
+        let more = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\nH";
+        assert_eq!(decode(more), Err(GARBAGE));
+    }
+
+    #[test]
+    fn a_part_of_an_answer_is_none() {
+        for text in [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd"[..],
+            b"HTTP/1.1 200 OK\r\nContent-Le",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
+        ] {
+            assert_eq!(decode(text).unwrap(), (vec![], false));
+        }
+    }
+
+    #[test]
+    fn garbage_is_an_error() {
+        let long = [
+            b"HTTP/1.1 200 OK\r\nX: ".to_vec(),
+            vec![b'x'; HEAD_BYTES_MAX],
+        ]
+        .concat();
+        let many = [
+            b"HTTP/1.1 200 OK\r\n".to_vec(),
+            b"X: y\r\n".repeat(HEAD_BYTES_MAX / 6 + 1),
+        ]
+        .concat();
+        for bad in [
+            &b"VALUE k 0 1\r\n"[..],
+            b"\r\n",
+            b"HTTP/2 200 OK\r\n",
+            b"HTTP/1.1 20 OK\r\n",
+            b"HTTP/1.1 2000 OK\r\n",
+            b"HTTP/1.1 600 OK\r\n",
+            b"HTTP/1.1 099 OK\r\n",
+            b"HTTP/1.1 101 Switching\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nno colon\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length : 1\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n  2\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
+            &long,
+            &many,
+        ] {
+            assert_eq!(
+                decode(bad),
+                Err(GARBAGE),
+                "{}",
+                String::from_utf8_lossy(bad)
+            );
+        }
+    }
+
+    fn answer() -> impl Strategy<Value = (Vec<u8>, Outcome)> {
+        let body = || proptest::collection::vec(any::<u8>(), 0..200);
+        prop_oneof![
+            body().prop_map(|body| {
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                );
+                ([head.into_bytes(), body].concat(), Outcome::Class("2xx"))
+            }),
+            proptest::collection::vec(body(), 0..4).prop_map(|chunks| {
+                let mut text =
+                    b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+                for chunk in chunks.iter().filter(|chunk| !chunk.is_empty()) {
+                    text.extend(format!("{:x}\r\n", chunk.len()).as_bytes());
+                    text.extend(chunk);
+                    text.extend(b"\r\n");
+                }
+                text.extend(b"0\r\n\r\n");
+                (text, Outcome::Refused("status-4xx"))
+            }),
+            Just((
+                b"HTTP/1.1 304 Not Modified\r\n\r\n".to_vec(),
+                Outcome::Class("3xx")
+            )),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_decodes_the_same(
+            answers in proptest::collection::vec(answer(), 0..12),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20),
+        ) {
+            let text: Vec<u8> = answers.iter().flat_map(|(text, _)| text.clone()).collect();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|w| &text[w[0]..w[1]]).collect();
+            let expected: Vec<Outcome> = answers.iter().map(|(_, outcome)| *outcome).collect();
+            prop_assert_eq!(decode_with(&[], &pieces).unwrap(), (expected, false));
+        }
+
+        #[test]
+        fn arbitrary_bytes_decode_the_same_in_one_piece_and_in_bytes(
+            head in "HTTP/1\\.[01] [0-9]{3} \r\n(([Cc]onnection: close|Transfer-Encoding: chunked|Content-Length: [0-9]|a:)\r\n){0,3}\r\n",
+            text in proptest::collection::vec(
+                prop_oneof![Just(b'\r'), Just(b'\n'), Just(b':'), Just(b'1'), any::<u8>()],
+                0..300,
+            )
+        ) {
+            let text = [head.into_bytes(), text].concat();
+            let bytes: Vec<&[u8]> = text.chunks(1).collect();
+            prop_assert_eq!(decode(&text), decode_with(&[], &bytes));
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! Redis' protocol, RESP: commands as arrays of bulk strings, answers of RESP2 and RESP3
+//! (redis.io/docs/latest/develop/reference/protocol-spec).
+//!
+//! Commands are templates whose constant parts are built once. Answers are followed through without keeping them: what is
+//! looked up is known to be there or not by the answer's first line. A push message is no answer, an error
+//! anywhere inside an answer makes it an error. Not here: the handshake of RESP3, authentication, cluster redirection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Answer, Codec, Outcome, ProtocolError};
+use crate::mix::{Mix, Template};
+use crate::text::{Text, decimal_digits, write_decimal};
+use crate::workload::{Effect, Request, Workload};
+
+/// Longest line that a server may send: an error's or a simple string's text.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Largest bulk string that a server may announce; Redis' own bound is 512 MiB unless configured.
+const BULK_BYTES_MAX: u64 = 1 << 32;
+/// Most elements of one aggregate.
+const ELEMENTS_MAX: u64 = 1 << 32;
+/// Deepest nesting of aggregates.
+const DEPTH_MAX: usize = 64;
+
+const GARBAGE: ProtocolError = ProtocolError { kind: "garbage" };
+
+/// What every connection of a load sends, by operation and step.
+#[derive(Debug, Default)]
+pub struct RespScript {
+    steps: Vec<Vec<Command>>,
+}
+
+#[derive(Debug)]
+struct Command {
+    parts: Vec<Part>,
+    effect: Effect,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// Bytes that never change.
+    Literal(Vec<u8>),
+    /// A bulk string that does.
+    Word(Text),
+}
+
+impl RespScript {
+    /// The commands of `mix`.
+    pub fn of(mix: &Mix) -> Self {
+        let command = |template: &Template, effect| {
+            let parts = match template {
+                Template::Redis(words) => parts(words),
+                _ => Vec::new(),
+            };
+            Command { parts, effect }
+        };
+        let steps = mix.operations.iter().map(|operation| {
+            // What a step of several finds is not what the operation does.
+            let effect = match operation.steps.len() {
+                1 => operation.effect,
+                _ => Effect::Call,
+            };
+            let commands = operation.steps.iter().map(|step| command(step, effect));
+            commands.collect()
+        });
+        Self {
+            steps: steps.collect(),
+        }
+    }
+}
+
+fn parts(words: &[Text]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut literal = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        if let Some(bytes) = word.as_literal() {
+            literal.extend_from_slice(format!("${}\r\n", bytes.len()).as_bytes());
+            literal.extend_from_slice(bytes);
+            literal.extend_from_slice(b"\r\n");
+        } else {
+            if !literal.is_empty() {
+                parts.push(Part::Literal(std::mem::take(&mut literal)));
+            }
+            parts.push(Part::Word(word.clone()));
+        }
+    }
+    if !literal.is_empty() {
+        parts.push(Part::Literal(literal));
+    }
+    parts
+}
+
+/// What an answer is, as far as a load wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Null, or an aggregate without elements.
+    Nothing,
+    /// Anything else.
+    Something,
+}
+
+/// An aggregate whose elements are still coming.
+#[derive(Debug, Clone, Copy)]
+struct Aggregate {
+    /// Elements that are still to come.
+    left: u64,
+    /// What it is besides the elements of an answer.
+    role: Role,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Part of an answer.
+    Answer,
+    /// Remarks before the element that they are about.
+    Attribute,
+    /// A message of its own, which answers nothing.
+    Push,
+}
+
+/// A connection that speaks RESP.
+#[derive(Debug)]
+pub struct Resp {
+    script: Arc<RespScript>,
+    /// Effects of the commands without an answer, oldest first.
+    expected: VecDeque<Effect>,
+    /// The beginning of a line whose end has not come yet.
+    line: Vec<u8>,
+    /// Bytes of a bulk string, its line end included, that are still to come.
+    bulk_left: usize,
+    aggregates: Vec<Aggregate>,
+    /// The shape of the answer under way.
+    shape: Shape,
+    /// The first error in the answer under way.
+    error: Option<&'static str>,
+}
+
+impl Default for Resp {
+    fn default() -> Self {
+        Self::new(Arc::default())
+    }
+}
+
+impl Resp {
+    /// A fresh connection that sends what `script` holds.
+    pub fn new(script: Arc<RespScript>) -> Self {
+        Self {
+            script,
+            expected: VecDeque::new(),
+            line: Vec::new(),
+            bulk_left: 0,
+            aggregates: Vec::new(),
+            shape: Shape::Something,
+            error: None,
+        }
+    }
+
+    /// Takes one line without its line end; appends the answer that it completes.
+    fn take_line(&mut self, line: &[u8], answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
+        let (&kind, text) = line.split_first().ok_or(GARBAGE)?;
+        match kind {
+            b'$' | b'=' | b'!' => {
+                if kind == b'!' {
+                    self.note_error("error");
+                }
+                match length(text, BULK_BYTES_MAX)? {
+                    None => self.begin(Shape::Nothing),
+                    Some(bytes) => {
+                        self.begin(Shape::Something);
+                        // Its line end comes with it, so that an empty string is awaited too.
+                        self.bulk_left = bytes as usize + 2;
+                        return Ok(());
+                    }
+                }
+            }
+            b'*' | b'~' | b'>' | b'%' | b'|' => return self.take_aggregate(kind, text, answers),
+            b'-' => {
+                self.begin(Shape::Something);
+                self.note_error(error_kind(text));
+            }
+            b'_' if text.is_empty() => self.begin(Shape::Nothing),
+            b':' if is_integer(text) => self.begin(Shape::Something),
+            b'+' | b',' | b'(' => self.begin(Shape::Something),
+            b'#' if matches!(text, b"t" | b"f") => self.begin(Shape::Something),
+            _ => return Err(GARBAGE),
+        }
+        self.complete(answers);
+        Ok(())
+    }
+
+    fn take_aggregate(
+        &mut self,
+        kind: u8,
+        text: &[u8],
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), ProtocolError> {
+        let role = match kind {
+            b'>' if self.aggregates.is_empty() => Role::Push,
+            b'>' => return Err(GARBAGE),
+            b'|' => Role::Attribute,
+            _ => Role::Answer,
+        };
+        let elements = length(text, ELEMENTS_MAX)?;
+        if role == Role::Answer {
+            let nothing = elements.unwrap_or(0) == 0;
+            self.begin(if nothing {
+                Shape::Nothing
+            } else {
+                Shape::Something
+            });
+        }
+        let left = match (kind, elements) {
+            (b'*', None) => 0,
+            (_, None) => return Err(GARBAGE),
+            (b'%' | b'|', Some(pairs)) => 2 * pairs,
+            (_, Some(elements)) => elements,
+        };
+        if left > 0 {
+            if self.aggregates.len() >= DEPTH_MAX {
+                return Err(GARBAGE);
+            }
+            self.aggregates.push(Aggregate { left, role });
+        } else if role == Role::Answer {
+            self.complete(answers);
+        }
+        Ok(())
+    }
+
+    /// An element of this shape begins.
+    #[inline]
+    fn begin(&mut self, shape: Shape) {
+        if self.aggregates.is_empty() {
+            self.shape = shape;
+        }
+    }
+
+    fn note_error(&mut self, kind: &'static str) {
+        if self.aggregates.iter().all(|a| a.role == Role::Answer) {
+            self.error.get_or_insert(kind);
+        }
+    }
+
+    /// An element has ended, and with it perhaps the aggregates around it and the answer.
+    #[inline]
+    fn complete(&mut self, answers: &mut Vec<Answer>) {
+        while let Some(aggregate) = self.aggregates.last_mut() {
+            aggregate.left -= 1;
+            if aggregate.left > 0 {
+                return;
+            }
+            let role = aggregate.role;
+            self.aggregates.pop();
+            if role != Role::Answer {
+                return;
+            }
+        }
+        let effect = self.expected.pop_front().unwrap_or(Effect::Call);
+        let outcome = match (self.error.take(), effect, self.shape) {
+            (Some(kind), ..) => Outcome::Refused(kind),
+            (None, Effect::Read, Shape::Nothing) => Outcome::Miss,
+            (None, Effect::Read, Shape::Something) => Outcome::Hit,
+            // A conditional store whose condition did not hold.
+            (None, Effect::Write, Shape::Nothing) => Outcome::Refused("not-stored"),
+            (None, Effect::Write, Shape::Something) => Outcome::Stored,
+            (None, Effect::Call, _) => Outcome::Done,
+        };
+        answers.push(outcome.into());
+    }
+
+    /// Checks the part of a bulk string's final "\r\n" that `piece`, its next bytes, holds.
+    #[inline]
+    fn check_bulk_end(&self, piece: &[u8]) -> Result<(), ProtocolError> {
+        for (index, expected) in [(2, b'\r'), (1, b'\n')] {
+            if self.bulk_left >= index
+                && self.bulk_left - index < piece.len()
+                && piece[self.bulk_left - index] != expected
+            {
+                return Err(GARBAGE);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Codec for Resp {
+    fn encode(&mut self, request: &Request, workload: &Workload, out: &mut Vec<u8>) {
+        let command = &self.script.steps[request.operation][request.step as usize];
+        for part in &command.parts {
+            match part {
+                Part::Literal(bytes) => out.extend_from_slice(bytes),
+                Part::Word(text) => {
+                    let bytes = text.len(workload, request);
+                    out.reserve(bytes + decimal_digits(bytes as u64) + 5);
+                    out.push(b'$');
+                    write_decimal(bytes as u64, out);
+                    out.extend_from_slice(b"\r\n");
+                    text.write(workload, request, out);
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+        }
+        self.expected.push_back(command.effect);
+    }
+
+    fn decode(
+        &mut self,
+        input: &[u8],
+        _out: &mut Vec<u8>,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), ProtocolError> {
+        let mut rest = input;
+        while !rest.is_empty() {
+            if self.bulk_left > 0 {
+                let take = rest.len().min(self.bulk_left);
+                self.check_bulk_end(&rest[..take])?;
+                self.bulk_left -= take;
+                rest = &rest[take..];
+                if self.bulk_left == 0 {
+                    self.complete(answers);
+                }
+                continue;
+            }
+            let Some(end) = memchr::memchr(b'\n', rest) else {
+                if self.line.len() + rest.len() > LINE_BYTES_MAX {
+                    return Err(GARBAGE);
+                }
+                self.line.extend_from_slice(rest);
+                return Ok(());
+            };
+            if self.line.is_empty() {
+                let line = rest[..end].strip_suffix(b"\r").ok_or(GARBAGE)?;
+                if line.len() > LINE_BYTES_MAX {
+                    return Err(GARBAGE);
+                }
+                self.take_line(line, answers)?;
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(&rest[..end]);
+                let text = line.strip_suffix(b"\r").ok_or(GARBAGE)?;
+                if text.len() > LINE_BYTES_MAX {
+                    return Err(GARBAGE);
+                }
+                self.take_line(text, answers)?;
+                line.clear();
+                self.line = line;
+            }
+            rest = &rest[end + 1..];
+        }
+        Ok(())
+    }
+}
+
+/// A length up to `most`, or None for -1.
+#[inline]
+fn length(digits: &[u8], most: u64) -> Result<Option<u64>, ProtocolError> {
+    if digits == b"-1" {
+        return Ok(None);
+    }
+    if digits.is_empty() || digits.len() > 10 {
+        return Err(GARBAGE);
+    }
+    let mut number = 0u64;
+    for &digit in digits {
+        let value = digit.wrapping_sub(b'0');
+        if value > 9 {
+            return Err(GARBAGE);
+        }
+        number = number * 10 + u64::from(value);
+    }
+    if number > most {
+        return Err(GARBAGE);
+    }
+    Ok(Some(number))
+}
+
+fn is_integer(text: &[u8]) -> bool {
+    let digits = text
+        .strip_prefix(b"-")
+        .or_else(|| text.strip_prefix(b"+"))
+        .unwrap_or(text);
+    (1..=20).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)
+}
+
+/// The kind under which an error is counted: by the word that Redis begins it with.
+fn error_kind(text: &[u8]) -> &'static str {
+    const KINDS: [(&[u8], &str); 17] = [
+        (b"MOVED", "moved"),
+        (b"ASK", "ask"),
+        (b"TRYAGAIN", "try-again"),
+        (b"CLUSTERDOWN", "cluster-down"),
+        (b"CROSSSLOT", "cross-slot"),
+        (b"LOADING", "loading"),
+        (b"OOM", "out-of-memory"),
+        (b"WRONGTYPE", "wrong-type"),
+        (b"NOAUTH", "no-auth"),
+        (b"NOPERM", "no-permission"),
+        (b"READONLY", "read-only"),
+        (b"MISCONF", "misconfigured"),
+        (b"BUSY", "busy"),
+        (b"NOSCRIPT", "no-script"),
+        (b"EXECABORT", "exec-abort"),
+        (b"MASTERDOWN", "master-down"),
+        (b"UNKILLABLE", "busy"),
+    ];
+    let word = text.split(|&byte| byte == b' ').next().unwrap_or_default();
+    KINDS
+        .iter()
+        .find(|(known, _)| *known == word)
+        .map_or("error", |(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+    use crate::keyspace::Keyspace;
+    use crate::settings::Protocol;
+    use crate::workload::{GET, Popularity, SET};
+    use proptest::prelude::*;
+
+    fn workload() -> Workload {
+        let keys = Keyspace::new(100, Sizes::fixed(12), Sizes::fixed(30), true).unwrap();
+        let mix = Mix::of_gets_and_sets(Protocol::Redis, 0.5).unwrap();
+        Workload::new(keys, Popularity::Uniform, Arc::new(mix)).unwrap()
+    }
+
+    /// Decodes pieces on a connection that awaits answers to as many reads, stores or calls as need be.
+    fn decode(effect: Effect, pieces: &[&[u8]]) -> Result<Vec<Outcome>, ProtocolError> {
+        let (mut codec, mut answers) = (Resp::default(), Vec::new());
+        codec.expected.extend([effect; 100]);
+        for piece in pieces {
+            codec.decode(piece, &mut Vec::new(), &mut answers)?;
+        }
+        Ok(answers.into_iter().map(|answer| answer.outcome).collect())
+    }
+
+    #[test]
+    fn commands_are_arrays_of_bulk_strings() {
+        let workload = workload();
+        let script = Arc::new(RespScript::of(workload.mix()));
+        let (mut codec, mut out) = (Resp::new(script), Vec::new());
+        codec.encode(&Request::of(GET, 7), &workload, &mut out);
+        codec.encode(&Request::of(SET, 7), &workload, &mut out);
+        let mut key = Vec::new();
+        workload.keys.write_key(7, &mut key);
+        let expected = [
+            b"*2\r\n$3\r\nGET\r\n$12\r\n",
+            &key[..],
+            b"\r\n*3\r\n$3\r\nSET\r\n$12\r\n",
+            &key,
+            b"\r\n$30\r\n",
+            workload.keys.value(7),
+            b"\r\n",
+        ];
+        assert_eq!(out, expected.concat());
+    }
+
+    #[test]
+    fn answers_are_judged_by_what_was_asked() {
+        let text = b"$3\r\na\r\n\r\n$-1\r\n$0\r\n\r\n*0\r\n*-1\r\n_\r\n*1\r\n$-1\r\n:0\r\n-WRONGTYPE no\r\n";
+        assert_eq!(
+            decode(Effect::Read, &[text]).unwrap(),
+            [
+                Outcome::Hit,
+                Outcome::Miss,
+                Outcome::Hit,
+                Outcome::Miss,
+                Outcome::Miss,
+                Outcome::Miss,
+                Outcome::Hit,
+                Outcome::Hit,
+                Outcome::Refused("wrong-type"),
+            ]
+        );
+        assert_eq!(
+            decode(Effect::Write, &[b"+OK\r\n$-1\r\n:1\r\n-OOM full\r\n"]).unwrap(),
+            [
+                Outcome::Stored,
+                Outcome::Refused("not-stored"),
+                Outcome::Stored,
+                Outcome::Refused("out-of-memory"),
+            ]
+        );
+    }
+
+    #[test]
+    fn nested_answers_are_one_and_pushed_messages_none() {
+        let text = b"*2\r\n*2\r\n$1\r\na\r\n:-5\r\n*0\r\n\
+            >2\r\n+message\r\n*1\r\n+x\r\n\
+            |1\r\n+ttl\r\n:3\r\n%1\r\n+k\r\n~2\r\n#t\r\n,1.5\r\n\
+            *2\r\n+fine\r\n-ERR inside\r\n\
+            |1\r\n+note\r\n-ERR of the note\r\n+OK\r\n\
+            >0\r\n=7\r\ntxt:abc\r\n!5\r\nERR x\r\n(123\r\n";
+        assert_eq!(
+            decode(Effect::Call, &[text]).unwrap(),
+            [
+                Outcome::Done,
+                Outcome::Done,
+                Outcome::Refused("error"),
+                Outcome::Done,
+                Outcome::Done,
+                Outcome::Refused("error"),
+                Outcome::Done,
+            ]
+        );
+    }
+
+    #[test]
+    fn garbage_is_an_error() {
+        let deep = b"*1\r\n".repeat(DEPTH_MAX + 1);
+        for bad in [
+            &b"HTTP/1.1 400 Bad Request\r\n"[..],
+            b"\r\n",
+            b"+OK\n",
+            b"$x\r\n",
+            b"$-2\r\n",
+            b"$\r\n",
+            b"$99999999999\r\n",
+            b"$2\r\nabcd",
+            b"$2\r\nab\rX",
+            b":1x\r\n",
+            b"#y\r\n",
+            b"_x\r\n",
+            b"%-1\r\n",
+            b"*1\r\n>1\r\n",
+            &deep,
+            &vec![b'+'; LINE_BYTES_MAX + 2],
+        ] {
+            assert_eq!(decode(Effect::Call, &[bad]), Err(GARBAGE), "{bad:?}");
+        }
+    }
+
+    fn element(depth: u32) -> BoxedStrategy<Vec<u8>> {
+        let leaf = prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..200).prop_map(|value| {
+                [format!("${}\r\n", value.len()).as_bytes(), &value, b"\r\n"].concat()
+            }),
+            Just(b"$-1\r\n".to_vec()),
+            Just(b"*0\r\n".to_vec()),
+            Just(b"*-1\r\n".to_vec()),
+            any::<i64>().prop_map(|n| format!(":{n}\r\n").into_bytes()),
+            "[ -~]{0,30}".prop_map(|text| format!("+{text}\r\n").into_bytes()),
+        ];
+        leaf.prop_recursive(depth, 32, 5, |inner| {
+            proptest::collection::vec(inner, 1..5).prop_map(|items| {
+                [format!("*{}\r\n", items.len()).into_bytes(), items.concat()].concat()
+            })
+        })
+        .boxed()
+    }
+
+    fn cut<'a>(text: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        cuts.windows(2).map(|w| &text[w[0]..w[1]]).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_decodes_the_same(
+            answers in proptest::collection::vec(element(4), 0..12),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20),
+        ) {
+            let text = answers.concat();
+            let decoded = decode(Effect::Call, &cut(&text, &cuts)).unwrap();
+            prop_assert_eq!(decoded, vec![Outcome::Done; answers.len()]);
+        }
+
+        #[test]
+        fn arbitrary_bytes_decode_the_same_in_one_piece_and_in_bytes(
+            text in proptest::collection::vec(
+                prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'*'), Just(b'$'), Just(b'1'), any::<u8>()],
+                0..300,
+            )
+        ) {
+            let bytes: Vec<&[u8]> = text.chunks(1).collect();
+            prop_assert_eq!(decode(Effect::Read, &[&text]), decode(Effect::Read, &bytes));
+        }
+    }
+}

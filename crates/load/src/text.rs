@@ -1,0 +1,402 @@
+//! Text with places for what changes from request to request, such as `/item/{key}?size={uniform:1:100}`.
+//!
+//! In: a template as a mix file writes it. Out: its bytes for one request. Braces that mean themselves are
+//! doubled. Invariant: `len` is what `write` appends, so that protocols can send lengths first. Not here: what
+//! keys and values are (`keyspace`), and what a protocol makes of the bytes.
+
+use crate::random::mix;
+use crate::workload::{Request, Workload};
+
+/// The placeholders that a template may hold, with what each stands for.
+pub const PLACEHOLDERS: [(&str, &str); 7] = [
+    ("{key}", "the key's text"),
+    (
+        "{value}",
+        "the key's value: random bytes, as many as the value sizes give",
+    ),
+    (
+        "{value:N}",
+        "value number N of the key, for records of several fields",
+    ),
+    ("{value_bytes}", "the size of the key's value in bytes"),
+    (
+        "{text}",
+        "as `{value}`, but of the digits and letters 0-9 and a-v only",
+    ),
+    ("{text:N}", "as `{value:N}`, but of digits and letters only"),
+    (
+        "{uniform:LOW:HIGH}",
+        "a whole number from LOW to HIGH, each as likely, drawn for each request",
+    ),
+];
+
+/// Most different values that a key may have.
+const NUMBERS_MAX: u32 = 1 << 16;
+
+/// A part of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Always the same.
+    Literal(Vec<u8>),
+    /// The key's text.
+    Key,
+    /// The key's value of this number.
+    Value(u32),
+    /// The size of the key's value.
+    ValueBytes,
+    /// The key's printable value of this number.
+    Text(u32),
+    /// A whole number drawn from the range; `place` tells it from others of the same request.
+    Uniform {
+        /// Which of the request's draws.
+        place: u64,
+        /// Smallest.
+        low: u64,
+        /// How many there are.
+        count: u64,
+    },
+}
+
+/// A template.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Text {
+    pieces: Vec<Piece>,
+}
+
+impl Text {
+    /// A template without places.
+    pub fn literal(text: impl Into<Vec<u8>>) -> Self {
+        let bytes: Vec<u8> = text.into();
+        let pieces = if bytes.is_empty() {
+            Vec::new()
+        } else {
+            vec![Piece::Literal(bytes)]
+        };
+        Self { pieces }
+    }
+
+    /// The template that `text` writes; the error says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            literal.push_str(&rest[..at]);
+            let brace = &rest[at..=at];
+            if rest[at + 1..].starts_with(brace) {
+                literal.push_str(brace);
+                rest = &rest[at + 2..];
+                continue;
+            }
+            if brace == "}" {
+                return Err(format!("{text:?} closes a brace that it has not opened"));
+            }
+            let end = rest[at..]
+                .find('}')
+                .ok_or_else(|| format!("{text:?} opens a brace that it does not close"))?;
+            if !literal.is_empty() {
+                pieces.push(Piece::Literal(std::mem::take(&mut literal).into_bytes()));
+            }
+            let place = pieces.len() as u64;
+            pieces.push(placeholder(&rest[at + 1..at + end], place)?);
+            rest = &rest[at + end + 1..];
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(literal.into_bytes()));
+        }
+        Ok(Self { pieces })
+    }
+
+    /// One template of several in a row.
+    pub fn concat(texts: impl IntoIterator<Item = Self>) -> Self {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for piece in texts.into_iter().flat_map(|text| text.pieces) {
+            if let (Some(Piece::Literal(before)), Piece::Literal(bytes)) =
+                (pieces.last_mut(), &piece)
+            {
+                before.extend_from_slice(bytes);
+            } else {
+                pieces.push(piece);
+            }
+        }
+        Self { pieces }
+    }
+
+    /// Tells its draws from all others of the same request, which have numbers up to `next`.
+    pub fn number_draws(&mut self, next: &mut u64) {
+        for piece in &mut self.pieces {
+            if let Piece::Uniform { place, .. } = piece {
+                *place = *next;
+                *next += 1;
+            }
+        }
+    }
+
+    /// Its parts.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Its bytes, if they are always the same.
+    pub fn as_literal(&self) -> Option<&[u8]> {
+        match self.pieces.as_slice() {
+            [] => Some(&[]),
+            [Piece::Literal(bytes)] => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Whether it holds a key's value, printable or not.
+    pub fn has_value(&self) -> bool {
+        let is_value = |p: &Piece| matches!(p, Piece::Value(_) | Piece::Text(_));
+        self.pieces.iter().any(is_value)
+    }
+
+    /// Whether it holds bytes that no text protocol can carry.
+    pub fn has_binary(&self) -> bool {
+        self.pieces.iter().any(|p| matches!(p, Piece::Value(_)))
+    }
+
+    /// Whether it holds a number that is drawn for each request.
+    pub fn has_draw(&self) -> bool {
+        self.pieces
+            .iter()
+            .any(|p| matches!(p, Piece::Uniform { .. }))
+    }
+
+    /// How many bytes `write` appends.
+    #[inline]
+    pub fn len(&self, workload: &Workload, request: &Request) -> usize {
+        self.pieces
+            .iter()
+            .map(|piece| piece.len(workload, request))
+            .sum()
+    }
+
+    /// Whether it never holds anything.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Appends the bytes for `request`.
+    #[inline]
+    pub fn write(&self, workload: &Workload, request: &Request, out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            piece.write(workload, request, out);
+        }
+    }
+}
+
+impl Piece {
+    #[inline]
+    fn len(&self, workload: &Workload, request: &Request) -> usize {
+        match self {
+            Self::Literal(bytes) => bytes.len(),
+            Self::Key => workload.key_bytes(request),
+            Self::Value(_) | Self::Text(_) => workload.value_bytes(request),
+            Self::ValueBytes => decimal_digits(workload.value_bytes(request) as u64),
+            Self::Uniform { place, low, count } => {
+                decimal_digits(drawn(request, *place, *low, *count))
+            }
+        }
+    }
+
+    #[inline]
+    fn write(&self, workload: &Workload, request: &Request, out: &mut Vec<u8>) {
+        match self {
+            Self::Literal(bytes) => out.extend_from_slice(bytes),
+            Self::Key => workload.write_key(request, out),
+            Self::Value(number) => out.extend_from_slice(workload.value(request, *number)),
+            Self::Text(number) => out.extend_from_slice(workload.text(request, *number)),
+            Self::ValueBytes => write_decimal(workload.value_bytes(request) as u64, out),
+            Self::Uniform { place, low, count } => {
+                write_decimal(drawn(request, *place, *low, *count), out);
+            }
+        }
+    }
+}
+
+/// The number that `request` draws from `count` ones beginning with `low`.
+#[inline]
+fn drawn(request: &Request, place: u64, low: u64, count: u64) -> u64 {
+    // The product's upper half is uniform to within count / 2^64, which no load can tell from exact.
+    let bits = mix(request.draw ^ mix(place));
+    low + ((u128::from(bits) * u128::from(count)) >> 64) as u64
+}
+
+fn placeholder(name: &str, place: u64) -> Result<Piece, String> {
+    let mut words = name.split(':');
+    let word = words.next().unwrap_or_default();
+    let arguments: Vec<&str> = words.collect();
+    let unknown = || {
+        let known: Vec<&str> = PLACEHOLDERS.iter().map(|(text, _)| *text).collect();
+        format!(
+            "{{{name}}} is not a placeholder: known are {}",
+            known.join(", ")
+        )
+    };
+    let number = |text: &str| text.parse::<u64>().map_err(|_| unknown());
+    match (word, arguments.as_slice()) {
+        ("key", []) => Ok(Piece::Key),
+        ("value", []) => Ok(Piece::Value(0)),
+        ("text", []) => Ok(Piece::Text(0)),
+        ("value_bytes", []) => Ok(Piece::ValueBytes),
+        ("value" | "text", [which]) => {
+            let which = number(which)?;
+            if which >= u64::from(NUMBERS_MAX) {
+                return Err(format!(
+                    "{{{name}}}: values are numbered below {NUMBERS_MAX}"
+                ));
+            }
+            let which = which as u32;
+            Ok(if word == "value" {
+                Piece::Value(which)
+            } else {
+                Piece::Text(which)
+            })
+        }
+        ("uniform", [low, high]) => {
+            let (low, high) = (number(low)?, number(high)?);
+            if low > high || high - low == u64::MAX {
+                return Err(format!("{{{name}}} is an empty range"));
+            }
+            let count = high - low + 1;
+            Ok(Piece::Uniform { place, low, count })
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// How many decimal digits `number` has.
+#[inline]
+pub fn decimal_digits(number: u64) -> usize {
+    match number {
+        0..=9 => 1,
+        10..=99 => 2,
+        100..=999 => 3,
+        _ => number.ilog10() as usize + 1,
+    }
+}
+
+/// Appends `number` in decimal.
+#[inline]
+pub fn write_decimal(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sizes;
+    use crate::keyspace::Keyspace;
+    use crate::workload::Popularity;
+    use proptest::prelude::*;
+
+    fn workload() -> Workload {
+        let keys = Keyspace::new(1000, Sizes::fixed(12), Sizes::fixed(30), true).unwrap();
+        let mut workload = Workload::of_gets_and_sets(keys, Popularity::Uniform, 0.0).unwrap();
+        let keys = Keyspace::new(1000, Sizes::fixed(12), Sizes::fixed(30), true).unwrap();
+        workload.keys = keys.with_values(0, true);
+        workload
+    }
+
+    fn written(template: &str, key: u64, draw: u64) -> Vec<u8> {
+        let request = Request {
+            draw,
+            ..Request::of(0, key)
+        };
+        let (text, workload, mut out) = (Text::parse(template).unwrap(), workload(), Vec::new());
+        text.write(&workload, &request, &mut out);
+        assert_eq!(out.len(), text.len(&workload, &request), "{template}");
+        out
+    }
+
+    #[test]
+    fn places_are_filled_and_doubled_braces_stand_for_themselves() {
+        let mut key = Vec::new();
+        workload().keys.write_key(5, &mut key);
+        let key = String::from_utf8(key).unwrap();
+        assert_eq!(
+            written("/a/{key}?b={{{value_bytes}}}", 5, 0),
+            format!("/a/{key}?b={{30}}").into_bytes()
+        );
+        assert_eq!(written("{value}", 5, 0), workload().keys.value(5));
+        assert_ne!(written("{value:1}", 5, 0), written("{value}", 5, 0));
+        let text = written("{text}", 5, 0);
+        assert!(text.len() == 30 && text.iter().all(u8::is_ascii_alphanumeric));
+        assert!(Text::parse("").unwrap().is_empty());
+        assert_eq!(Text::parse("a{{b").unwrap().as_literal(), Some(&b"a{b"[..]));
+    }
+
+    #[test]
+    fn drawn_numbers_cover_their_range_alike() {
+        let mut counts = [0u32; 100];
+        let (text, workload, mut out) = (
+            Text::parse("{uniform:1:100}").unwrap(),
+            workload(),
+            Vec::new(),
+        );
+        for draw in 0..100_000u64 {
+            let request = Request {
+                draw: mix(draw),
+                ..Request::of(0, 0)
+            };
+            out.clear();
+            text.write(&workload, &request, &mut out);
+            let number: usize = std::str::from_utf8(&out).unwrap().parse().unwrap();
+            counts[number - 1] += 1;
+        }
+        // Chi-square with 99 degrees of freedom: 148 is the 0.999 quantile; the draws are fixed.
+        let chi: f64 = counts
+            .iter()
+            .map(|&n| (f64::from(n) - 1e3).powi(2) / 1e3)
+            .sum();
+        assert!(chi < 148.2, "{chi}");
+        let both = String::from_utf8(written("{uniform:0:99999},{uniform:0:99999}", 0, 7)).unwrap();
+        let (left, right) = both.split_once(',').unwrap();
+        assert_ne!(left, right, "draws of one request are independent");
+    }
+
+    #[test]
+    fn bad_templates_are_refused_with_the_reason() {
+        for (bad, why) in [
+            ("{keys}", "known are {key}"),
+            ("{value:x}", "not a placeholder"),
+            ("{value:70000}", "numbered below"),
+            ("{uniform:9:1}", "empty range"),
+            ("{uniform:1}", "not a placeholder"),
+            ("{uniform:0:18446744073709551615}", "empty range"),
+            ("{key", "does not close"),
+            ("key}", "not opened"),
+        ] {
+            let error = Text::parse(bad).unwrap_err();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_is_refused(text in "[{}a-z:0-9]{0,40}") {
+            let _ = Text::parse(&text);
+        }
+
+        #[test]
+        fn decimals_are_as_the_standard_library_writes_them(number: u64) {
+            let mut out = Vec::new();
+            write_decimal(number, &mut out);
+            prop_assert_eq!(out.len(), decimal_digits(number));
+            prop_assert_eq!(out, number.to_string().into_bytes());
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The command `health`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use clap::{Args, ValueEnum};
+use steelyard::{Exit, Failure};
+use steelyard_launch::die_with_parent;
+use steelyard_record::{Estimate, HealthResult};
+use steelyard_tax::health::{HealthError, Mode, PARTS, Settings, Surroundings, Topology, plan};
+
+use crate::run::catch_signals;
+
+/// What to check.
+#[derive(Debug, Args)]
+pub struct HealthArguments {
+    /// About 20 s instead of a couple of minutes
+    #[arg(long)]
+    quick: bool,
+    /// Only these parts, separated by commas: memory_latency, memory_bandwidth, core_to_core, disk, loopback
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    parts: Vec<String>,
+    /// Folder on whose file system the disk is measured, with a file that has no name
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// What does the disk's I/O: fio where it is installed (auto), or this program
+    #[arg(long, value_enum, default_value = "auto")]
+    disk_engine: EngineArgument,
+    /// Seed of every random choice
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Tell what would be measured (JSON), and measure nothing
+    #[arg(long)]
+    plan: bool,
+    /// With --plan: where /proc and /sys are, such as a recorded tree
+    #[arg(long, value_name = "DIR", default_value = "/", requires = "plan")]
+    root: PathBuf,
+    /// Write the result (JSON) to a file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write the result (JSON) to standard output
+    #[arg(long)]
+    json: bool,
+    /// Progress lines on standard error
+    #[arg(long, value_enum, default_value = "text")]
+    progress: ProgressArgument,
+    /// End with the process that started this one
+    #[arg(long, hide = true)]
+    die_with_parent: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EngineArgument {
+    Auto,
+    BuiltIn,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProgressArgument {
+    Json,
+    Text,
+    None,
+}
+
+fn failure(error: HealthError) -> Failure {
+    let exit = match &error {
+        HealthError::Setting { .. } => Exit::Usage,
+        HealthError::Unavailable(_) => Exit::Environment,
+        _ => Exit::Failed,
+    };
+    Failure::new(exit, error)
+}
+
+fn settings(arguments: &HealthArguments) -> Settings {
+    let all = || PARTS.iter().map(|part| (*part).to_owned()).collect();
+    Settings {
+        mode: if arguments.quick {
+            Mode::Quick
+        } else {
+            Mode::Full
+        },
+        parts: if arguments.parts.is_empty() {
+            all()
+        } else {
+            arguments.parts.clone()
+        },
+        directory: arguments.directory.clone(),
+        fio: arguments.disk_engine == EngineArgument::Auto,
+        seed: arguments.seed,
+    }
+}
+
+/// Checks, tells, and stores.
+pub fn run(
+    arguments: &HealthArguments,
+    parent: libc::pid_t,
+    stop: &AtomicBool,
+) -> Result<Exit, Failure> {
+    if arguments.die_with_parent {
+        die_with_parent(libc::SIGKILL, parent)?;
+    }
+    catch_signals();
+    let settings = settings(arguments);
+    if arguments.plan {
+        let usable = (arguments.root == Path::new("/"))
+            .then(steelyard_launch::usable_cpus)
+            .transpose()?;
+        let topology = Topology::read(&arguments.root, usable.as_deref());
+        println!("{:#}", plan(&topology, settings.mode));
+        return Ok(Exit::Ok);
+    }
+    let topology = Topology::read(&arguments.root, Some(&steelyard_launch::usable_cpus()?));
+    let progress = |part: &str, ratio: f64| tell(arguments.progress, part, ratio);
+    let surroundings = Surroundings {
+        command: std::env::args().collect(),
+        stop,
+        progress: &progress,
+    };
+    let result = steelyard_tax::health::run(&settings, &topology, &surroundings);
+    if arguments.progress == ProgressArgument::Text {
+        eprint!("\r\x1b[K");
+    }
+    let result = result.map_err(failure)?;
+    if let Some(path) = &arguments.output {
+        steelyard_record::write_atomically(&result, path)?;
+    }
+    if arguments.json {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer(&mut out, &result)?;
+        writeln!(out)?;
+    } else if arguments.output.is_none() {
+        print(&result)?;
+    }
+    Ok(if result.interrupted {
+        Exit::Failed
+    } else {
+        Exit::Ok
+    })
+}
+
+/// One line of progress; nobody may be reading.
+fn tell(progress: ProgressArgument, part: &str, ratio: f64) {
+    let mut out = std::io::stderr().lock();
+    let _ = match progress {
+        ProgressArgument::Json => {
+            writeln!(
+                out,
+                "{}",
+                serde_json::json!({"event": "progress", "part": part, "done_ratio": ratio})
+            )
+        }
+        ProgressArgument::Text => {
+            write!(
+                out,
+                "\r{} {:.0} %\x1b[K",
+                part.replace('_', " "),
+                ratio * 100.0
+            )
+        }
+        ProgressArgument::None => Ok(()),
+    };
+    let _ = out.flush();
+}
+
+fn rate(estimate: Option<&Estimate>) -> String {
+    estimate.map_or_else(
+        || "-".to_owned(),
+        |rate| {
+            let (median, low, high) = (rate.median / 1e9, rate.low / 1e9, rate.high / 1e9);
+            format!("{median:7.2} GB/s  [{low:.2}, {high:.2}]")
+        },
+    )
+}
+
+/// A table for a person.
+fn print(result: &HealthResult) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    for point in result.memory_latency.iter().flat_map(|part| &part.points) {
+        let one = &point.latency_ns;
+        writeln!(
+            out,
+            "latency   {:>9} KiB {:4} pages  {:7.2} ns  [{:.2}, {:.2}]",
+            point.working_set_bytes >> 10,
+            point.pages,
+            one.median,
+            one.low,
+            one.high
+        )?;
+    }
+    for row in result.memory_bandwidth.iter().flat_map(|part| &part.rows) {
+        let figures = rate(row.rate_bytes_per_s.as_ref());
+        let why = row.missing.as_deref().unwrap_or_default();
+        let (cpus, memory, kernel) = (row.cpu_node, row.memory_node, &row.kernel);
+        writeln!(
+            out,
+            "bandwidth CPUs of node {cpus}, memory of {memory}  {kernel:17} {figures}{why}"
+        )?;
+    }
+    if let Some(part) = &result.core_to_core {
+        for (row, cpu) in part.cpus.iter().enumerate().take(8) {
+            for (column, other) in part.cpus.iter().enumerate().take(8).skip(row + 1) {
+                if let Some(ns) = part.median_ns[row][column] {
+                    writeln!(out, "line from CPU {cpu} to {other}  {ns:.1} ns")?;
+                }
+            }
+        }
+    }
+    for row in result.disk.iter().flat_map(|part| &part.rows) {
+        let figures = rate(row.rate_bytes_per_s.as_ref());
+        let operations = row
+            .operations_per_s
+            .as_ref()
+            .map_or_else(String::new, |rate| {
+                format!("  {:.0} operations/s", rate.median)
+            });
+        let why = row.missing.as_deref().unwrap_or_default();
+        writeln!(
+            out,
+            "disk      {:17} depth {:2}  {figures}{operations}{why}",
+            row.pattern, row.depth
+        )?;
+    }
+    if let Some(part) = &result.loopback {
+        writeln!(out, "loopback  {}", rate(Some(&part.rate_bytes_per_s)))?;
+        let (p50, p99) = (part.round_trip_p50_ns.median, part.round_trip_p99_ns.median);
+        writeln!(
+            out,
+            "loopback  round trip p50 {:.1} us  p99 {:.1} us",
+            p50 / 1e3,
+            p99 / 1e3
+        )?;
+    }
+    for (what, why) in &result.missing {
+        writeln!(out, "no {what}: {why}")?;
+    }
+    Ok(())
+}

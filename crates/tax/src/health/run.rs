@@ -1,0 +1,273 @@
+//! The parts of a health check, one after the other.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use steelyard_record::{
+    Clock, HealthConditions, HealthResult, HealthSettings, Kind, Tool, monotonic_ns,
+};
+
+use super::conditions::Conditions;
+use super::error::HealthError;
+use super::topology::Topology;
+use super::{bandwidth, core_to_core, disk, latency, loopback};
+
+/// The parts, in the order in which they are measured.
+pub const PARTS: [&str; 5] = [
+    "memory_latency",
+    "memory_bandwidth",
+    "core_to_core",
+    "disk",
+    "loopback",
+];
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// About 20 s.
+    Quick,
+    /// A couple of minutes.
+    Full,
+}
+
+impl Mode {
+    /// The word in the record.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How much is measured.
+    pub mode: Mode,
+    /// Parts to measure, of `PARTS`.
+    pub parts: Vec<String>,
+    /// Folder in which the disk is measured.
+    pub directory: PathBuf,
+    /// Whether fio may do the disk's I/O where it is installed.
+    pub fio: bool,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Refuses what cannot be asked for.
+    pub fn check(&self) -> Result<(), HealthError> {
+        for part in &self.parts {
+            if !PARTS.contains(&part.as_str()) {
+                return Err(HealthError::Setting {
+                    name: "--parts",
+                    why: format!("{part:?} is none of {}", PARTS.join(", ")),
+                });
+            }
+        }
+        if self.parts.iter().any(|part| part == "disk") {
+            disk::check_directory(&self.directory)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a check needs besides its settings.
+pub struct Surroundings<'a> {
+    /// Command line, for the record.
+    pub command: Vec<String>,
+    /// Set to stop the check.
+    pub stop: &'a AtomicBool,
+    /// Told the part under way and how far it is, 0 to 1.
+    pub progress: &'a (dyn Fn(&str, f64) + Sync),
+}
+
+/// What the parts share.
+pub(super) struct Run<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) topology: &'a Topology,
+    pub(super) missing: BTreeMap<String, String>,
+    stop: &'a AtomicBool,
+    progress: &'a (dyn Fn(&str, f64) + Sync),
+}
+
+impl Run<'_> {
+    /// Ends the part when somebody asked the check to stop.
+    pub(super) fn check_stop(&self) -> Result<(), HealthError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(HealthError::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// What is set to stop the check.
+    pub(super) fn stop(&self) -> &AtomicBool {
+        self.stop
+    }
+
+    /// Tells how far a part is.
+    pub(super) fn progress(&self, part: &str, ratio: f64) {
+        (self.progress)(part, ratio);
+    }
+}
+
+/// Measures the parts that were asked for. Errors are those that make the whole check void: a wrong
+/// setting, or a result that is not what the work must give.
+pub fn run(
+    settings: &Settings,
+    topology: &Topology,
+    surroundings: &Surroundings<'_>,
+) -> Result<HealthResult, HealthError> {
+    settings.check()?;
+    let clock = Clock::now();
+    let mut run = Run {
+        settings,
+        topology,
+        missing: BTreeMap::new(),
+        stop: surroundings.stop,
+        progress: surroundings.progress,
+    };
+    let mut conditions = BTreeMap::new();
+    let begin_ns = monotonic_ns();
+    let memory_latency = part(
+        &mut run,
+        "memory_latency",
+        &mut conditions,
+        latency::measure,
+    )?;
+    let memory_bandwidth = part(
+        &mut run,
+        "memory_bandwidth",
+        &mut conditions,
+        bandwidth::measure,
+    )?;
+    let core_to_core = part(
+        &mut run,
+        "core_to_core",
+        &mut conditions,
+        core_to_core::measure,
+    )?;
+    let disk = part(&mut run, "disk", &mut conditions, disk::measure)?;
+    let loopback = part(&mut run, "loopback", &mut conditions, loopback::measure)?;
+    Ok(HealthResult {
+        kind: Kind::of::<HealthResult>(),
+        tool: Tool {
+            name: "steelyard-tax".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        command: surroundings.command.clone(),
+        clock,
+        settings: HealthSettings {
+            mode: settings.mode.name().to_owned(),
+            parts: settings.parts.clone(),
+            directory: settings.directory.to_string_lossy().into_owned(),
+            seed: settings.seed,
+        },
+        machine: topology.record(),
+        begin_ns,
+        end_ns: monotonic_ns(),
+        interrupted: surroundings.stop.load(Ordering::Relaxed),
+        memory_latency,
+        memory_bandwidth,
+        core_to_core,
+        disk,
+        loopback,
+        conditions,
+        missing: run.missing,
+    })
+}
+
+/// One part: none with a reason when it was not asked for or cannot be measured here.
+fn part<T>(
+    run: &mut Run<'_>,
+    name: &str,
+    conditions: &mut BTreeMap<String, HealthConditions>,
+    measure: fn(&mut Run<'_>) -> Result<T, HealthError>,
+) -> Result<Option<T>, HealthError> {
+    if !run.settings.parts.iter().any(|part| part == name) {
+        run.missing
+            .insert(name.to_owned(), "not asked for (--parts)".to_owned());
+        return Ok(None);
+    }
+    run.progress(name, 0.0);
+    let began = Conditions::start();
+    let measured = run.check_stop().and_then(|()| measure(run));
+    conditions.insert(name.to_owned(), began.end());
+    match measured {
+        Ok(value) => Ok(Some(value)),
+        Err(error @ (HealthError::Wrong(_) | HealthError::Setting { .. })) => Err(error),
+        Err(error) => {
+            run.missing.insert(name.to_owned(), error.to_string());
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use steelyard_record::HealthCache;
+
+    /// A topology of one CPU with a last-level cache and memory of these sizes.
+    pub(in crate::health) fn topology_with(cache_bytes: u64, memory_bytes: u64) -> Topology {
+        let root = tempfile::tempdir().expect("a folder");
+        let mut topology = Topology::read(root.path(), Some(&[0]));
+        topology.caches.push(HealthCache {
+            level: 3,
+            size_bytes: cache_bytes,
+            line_bytes: Some(64),
+            cpus: None,
+        });
+        topology.memory_available_bytes = Some(memory_bytes);
+        topology
+    }
+
+    /// Gives `body` a quick run that nobody stops.
+    pub(in crate::health) fn run_with(topology: &Topology, body: impl FnOnce(&Run<'_>)) {
+        body(&Run {
+            settings: &settings(&PARTS),
+            topology,
+            missing: BTreeMap::new(),
+            stop: &AtomicBool::new(false),
+            progress: &|_, _| {},
+        });
+    }
+
+    fn settings(parts: &[&str]) -> Settings {
+        Settings {
+            mode: Mode::Quick,
+            parts: parts.iter().map(|part| (*part).to_owned()).collect(),
+            directory: std::env::temp_dir(),
+            fio: false,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn every_part_is_there_or_has_a_reason() {
+        let surroundings = Surroundings {
+            command: vec![],
+            stop: &AtomicBool::new(true),
+            progress: &|_, _| {},
+        };
+        let topology = topology_with(1 << 20, 1 << 30);
+        let result = run(&settings(&["core_to_core"]), &topology, &surroundings).expect("a result");
+        assert!(result.interrupted);
+        assert_eq!(result.missing["core_to_core"], "interrupted");
+        assert_eq!(result.missing["disk"], "not asked for (--parts)");
+        assert_eq!(result.missing.len(), PARTS.len());
+    }
+
+    #[test]
+    fn an_unknown_part_is_refused() {
+        let error = settings(&["memory"]).check().expect_err("refused");
+        assert!(
+            error
+                .to_string()
+                .contains("\"memory\" is none of memory_latency"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! Files that shape a load, as anybody may write them: read or refused in one line, never a panic.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use steelyard_load::Protocol;
+use steelyard_load::mix::MixFile;
+use steelyard_load::text::Text;
+
+fuzz_target!(|text: &str| {
+    let refused = |why: String| assert!(!why.contains('\n'), "{why}");
+    // A folder that is not there: no file is opened for what the fuzzer writes.
+    match MixFile::parse(text, "fuzz", Path::new("/nonexistent")) {
+        Ok(mix) => {
+            for protocol in [Protocol::Memcached, Protocol::Redis, Protocol::Http] {
+                let _ = mix.for_protocol(protocol);
+            }
+        }
+        Err(why) => refused(why),
+    }
+    if let Err(why) = Text::parse(text) {
+        refused(why.replace(text, ""));
+    }
+});

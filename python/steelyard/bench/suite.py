@@ -1,0 +1,198 @@
+"""One execution of a suite: its directory, and ``suite.json``, rewritten atomically at each change.
+
+In: what happened to its members. Out: a file that says how far the suite came, whenever it is read. The runs
+of the members are directories inside the suite's, each complete in itself.
+
+Invariants: a suite is complete only when every run that was asked for came to a result; whatever killed it,
+it is visible as incomplete; a member that fails, or cannot be started, leaves the others alone.
+
+Not here: running members (``launch``), and scores (``decide``), which ``cli`` hands in.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from steelyard._base import RecordError
+from steelyard.bench import runs as run_files
+from steelyard.bench.clock import Clock
+from steelyard.bench.identity import gone
+from steelyard.bench.manifest import MANIFEST, SUITE, this_process
+from steelyard.records import Level, Run, RunStatus, Suite, SuiteMember, SuiteRun
+from steelyard.records import read as read_record
+from steelyard.records import write as write_record
+
+
+class SuiteManifest:
+    """The manifest of the suite in ``directory``; every change is on disk before the method returns."""
+
+    def __init__(self, directory: Path, suite: Suite, clock: Clock) -> None:
+        self.directory = directory
+        self.suite = suite
+        self._clock = clock
+        self._save()
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        clock: Clock,
+        *,
+        suite: str,
+        tier: str,
+        repeats: int,
+        version: str,
+        command: list[str],
+        members: Sequence[tuple[str, str, str | None]],
+    ) -> "SuiteManifest":
+        """Write the first manifest; ``members`` are benchmark, metric, and why it is not run, if so."""
+        listed = [
+            SuiteMember(benchmark=name, runs=[], refused=refused, metric=metric)
+            for name, metric, refused in members
+        ]
+        record = Suite(
+            suite_id=directory.name,
+            suite=suite,
+            tier=tier,
+            repeats=repeats,
+            status=RunStatus.RUNNING,
+            steelyard_version=version,
+            command=command,
+            clock=clock.now(),
+            orchestrator=this_process(),
+            members=listed,
+        )
+        return cls(directory, record, clock)
+
+    def _save(self) -> None:
+        write_record(self.suite, self.directory / SUITE)
+
+    def put_run(self, run: Run) -> None:
+        """Add a run of a member, or say how it stands now."""
+        self.suite = self.suite.model_copy(
+            update={
+                "members": [
+                    with_run(member, run) if member.benchmark == run.benchmark else member
+                    for member in self.suite.members
+                ]
+            }
+        )
+        self._save()
+
+    def finish(self, stopped: str | None = None) -> None:
+        """Say how it ended; ``stopped`` is what ended it before every member had its turn."""
+        reason = stopped or unfinished(self.suite)
+        self.suite = self.suite.model_copy(
+            update={
+                "status": RunStatus.COMPLETE if reason is None else RunStatus.INCOMPLETE,
+                "status_reason": reason,
+                "end_ns": self._clock.monotonic_ns(),
+            }
+        )
+        self._save()
+
+
+def with_run(member: SuiteMember, run: Run) -> SuiteMember:
+    """Return ``member`` with ``run`` as it stands."""
+    verdict = run.verdict
+    told = SuiteRun(
+        run_id=run.run_id,
+        index=run.series.index,
+        status=run.status,
+        status_reason=run.status_reason,
+        level=verdict.level if verdict is not None else None,
+        reasons=verdict.reasons if verdict is not None else [],
+    )
+    known = [one.run_id for one in member.runs]
+    runs = [told if one.run_id == run.run_id else one for one in member.runs]
+    return member.model_copy(update={"runs": runs if run.run_id in known else [*runs, told]})
+
+
+def unfinished(suite: Suite) -> str | None:
+    """Return which members lack a result and why, None when none does."""
+    lacking = []
+    for member in suite.members:
+        if member.refused is not None:
+            lacking.append(f"{member.benchmark} was not run: {member.refused}")
+            continue
+        failed = [run for run in member.runs if run.status is not RunStatus.COMPLETE]
+        if failed:
+            lacking.append(
+                f"{member.benchmark} has no result: {failed[0].status_reason or 'no reason given'}"
+            )
+        elif len(member.runs) < suite.repeats:
+            lacking.append(f"{member.benchmark} has {len(member.runs)} of {suite.repeats} runs")
+    return "; ".join(lacking) or None
+
+
+def is_suite(directory: Path) -> bool:
+    """Return whether ``directory`` is that of a suite."""
+    return (directory / SUITE).is_file()
+
+
+def save(suite: Suite, directory: Path) -> None:
+    """Write the manifest of a suite that has ended, now with its scores."""
+    write_record(suite, directory / SUITE)
+
+
+def load(directory: Path, proc: Path = Path("/proc")) -> tuple[Suite, list[tuple[Path, Run]]]:
+    """Return a suite as its directory shows it now, and the runs of its members that can be read.
+
+    What a run's own manifest says goes before what the suite's says of it: the directory may have been copied
+    while it ran, or its orchestrator killed. Raises RecordError when there is no readable ``suite.json``.
+    """
+    suite = read_record(Suite, directory / SUITE)
+    found: list[tuple[Path, Run]] = []
+    for folder in sorted(path.parent for path in directory.glob(f"*/{MANIFEST}")):
+        try:
+            found.append((folder, run_files.load(folder, proc)))
+        except RecordError:
+            continue
+    members = suite.members
+    for _, run in found:
+        members = [
+            with_run(member, run) if member.benchmark == run.benchmark else member for member in members
+        ]
+    present = {run.run_id for _, run in found}
+    members = [_without_lost(member, present) for member in members]
+    suite = suite.model_copy(update={"members": members})
+    reason = None
+    if suite.status is RunStatus.RUNNING and (why := gone(suite.orchestrator, proc)) is not None:
+        running = next((member.benchmark for member in members if _under_way(member, suite.repeats)), None)
+        reason = f"{why} while {running} was to run" if running else why
+    elif suite.status is RunStatus.COMPLETE:
+        reason = unfinished(suite)
+    if reason is not None:
+        suite = suite.model_copy(update={"status": RunStatus.INCOMPLETE, "status_reason": reason})
+    return suite, found
+
+
+def _without_lost(member: SuiteMember, present: set[str]) -> SuiteMember:
+    """Say of runs whose directory is not there, or cannot be read, that they are no results here."""
+    runs = [
+        run
+        if run.run_id in present
+        else run.model_copy(
+            update={
+                "status": RunStatus.INCOMPLETE,
+                "status_reason": f"the run's directory {run.run_id} is not in the suite's, or cannot be read",
+                "level": None,
+                "reasons": [],
+            }
+        )
+        for run in member.runs
+    ]
+    return member.model_copy(update={"runs": runs})
+
+
+def _under_way(member: SuiteMember, repeats: int) -> bool:
+    return member.refused is None and sum(run.status is RunStatus.COMPLETE for run in member.runs) < repeats
+
+
+def level_of(member: SuiteMember) -> Level | None:
+    """Return the worst verdict among a member's results, None when there is none.
+
+    Invalid runs count only when there is nothing else: one of several repeats that failed is left out.
+    """
+    levels = [run.level for run in member.runs if run.level is not None]
+    good = [level for level in levels if level is not Level.INVALID]
+    return max(good or levels, key=lambda level: level.severity, default=None)

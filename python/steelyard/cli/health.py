@@ -1,0 +1,124 @@
+"""``steelyard health``: memory, caches, disk and loopback of this machine, held against earlier checks.
+
+In: flags. Out: tables or one JSON document, and the check's folder with its page. Not here: measuring
+(``bench.health``), judging (``analyze.health``), drawing (``report.health_table``, ``report.health_page``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from steelyard._base import ExitCode, UsageError
+from steelyard.analyze.health import Alert, Comparison, compare
+from steelyard.analyze.health_machine import changes
+from steelyard.bench import health as checks
+from steelyard.cli.output import print_json
+from steelyard.cli.progress import shown
+
+
+@dataclass(frozen=True)
+class HealthRequest:
+    """What the command line asks for."""
+
+    quick: bool
+    against: str | None
+    parts: list[str]
+    directory: Path | None
+    accept: bool
+    out: Path
+
+
+def _judge(check: checks.Check, request: HealthRequest, identity: str) -> Comparison:
+    """Compare a check with what was asked for: this machine's history, its last good check, or a file."""
+    if request.against is not None and request.against != "last":
+        baseline = checks.find_baseline(Path(request.against))
+        return compare(
+            check.result, [baseline.result], against=request.against, notes=_differences(check, baseline)
+        )
+    mode = check.result.settings.mode
+    earlier = checks.history(request.out, identity, mode=mode)
+    if not earlier:
+        reason = f"there is no earlier good {mode} check of this machine in {request.out}"
+        return compare(check.result, [], against=f"nothing: {reason}")
+    alerts: list[Alert] = []
+    notes: list[str] = []
+    before = earlier[-1].machine
+    if before is not None and check.machine is not None:
+        alerts, notes = changes(check.machine, before)
+    if request.against == "last":
+        earlier = earlier[-1:]
+    names = (
+        f"its last {len(earlier)} good checks"
+        if len(earlier) > 1
+        else f"the check of {earlier[-1].folder.name}"
+    )
+    return compare(check.result, [one.result for one in earlier], against=names, changes=alerts, notes=notes)
+
+
+def _differences(check: checks.Check, baseline: checks.Check) -> list[str]:
+    """Return why figures may differ from a baseline's other than by health."""
+    found = []
+    for noun, now, then in (
+        ("processor", check.result.machine.cpu_model, baseline.result.machine.cpu_model),
+        ("usable CPUs", check.result.machine.usable_cpus, baseline.result.machine.usable_cpus),
+        ("mode", check.result.settings.mode, baseline.result.settings.mode),
+    ):
+        if now != then:
+            found.append(f"the baseline has another {noun}: {then} (here {now})")
+    return found
+
+
+def show_health(request: HealthRequest, *, as_json: bool) -> int:
+    """Check this machine and tell; 0 when it is as expected, 1 when an alert fires."""
+    from steelyard.report.health_page import write as write_page
+
+    if request.against not in (None, "last"):
+        # A wrong file is told before minutes of measuring, not after.
+        checks.find_baseline(Path(str(request.against)))
+    identity = checks.machine_identity()
+    if request.against == "last" and not checks.history(
+        request.out, identity, mode="quick" if request.quick else "full"
+    ):
+        raise UsageError(
+            f"there is no earlier good check of this machine in {request.out}",
+            hint="run steelyard health once without --against",
+        )
+    folder = checks.new_folder(request.out, identity)
+    with shown() as progress:
+        check = checks.measure(
+            folder,
+            quick=request.quick,
+            progress=progress,
+            parts=request.parts,
+            directory=request.directory,
+        )
+    comparison = _judge(check, request, identity)
+    checks.save_comparison(folder, comparison, accepted=request.accept)
+    page = write_page(folder, check.result, comparison)
+    if as_json:
+        print_json(_document(check, comparison, page))
+    else:
+        from steelyard.report.health_table import render
+
+        console = Console()
+        console.print(render(check.result, comparison))
+        console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+    return int(ExitCode.OK if comparison.is_ok else ExitCode.NO)
+
+
+def _document(check: checks.Check, comparison: Comparison, page: Path) -> dict[str, Any]:
+    return {
+        "folder": str(check.folder),
+        "report": str(page),
+        "against": comparison.against,
+        "is_ok": comparison.is_ok,
+        "is_quiet": comparison.is_quiet,
+        "alerts": [asdict(alert) for alert in comparison.alerts],
+        "notes": comparison.notes,
+        "figures": [asdict(row) for row in comparison.rows],
+        "health": check.result.model_dump(mode="json"),
+    }

@@ -1,0 +1,150 @@
+"""Showing suites: in the terminal, as JSON, as an HTML report with one for each member; and scoring them.
+
+In: the directory of a suite. Out: `SuiteView`, drawn by ``report`` and scored by ``decide``.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steelyard._base import ExitCode, SteelyardError
+from steelyard.bench import suite as suite_files
+from steelyard.bench.suite import level_of
+from steelyard.cli import reports
+from steelyard.cli.output import print_json
+from steelyard.records import Level, Run, RunStatus, Suite
+
+if TYPE_CHECKING:
+    from steelyard.decide import Baseline, Refusal, Score
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteView:
+    """One suite with what was derived from it. ``error`` is why a page could not be written."""
+
+    directory: Path
+    suite: Suite
+    scores: "dict[str, Score | Refusal]"
+    members: list[reports.RunView]
+    report: Path | None
+    error: SteelyardError | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the suite as ``--json`` shows it: its record, and where the pages are."""
+        return {
+            **self.suite.model_dump(mode="json"),
+            "directory": str(self.directory),
+            "verdict": self.level,
+            "report": str(self.report) if self.report else None,
+            "reports": {view.run.run_id: str(view.report) for view in self.members if view.report},
+        }
+
+    @property
+    def level(self) -> str | None:
+        """The worst verdict among the members, None unless each has one."""
+        levels = [level_of(member) for member in self.suite.members]
+        known = [level for level in levels if level is not None]
+        if self.suite.status is not RunStatus.COMPLETE or len(known) < len(levels):
+            return None
+        return str(max(known, key=lambda level: level.severity))
+
+
+def weighed(
+    directory: Path, baseline: "Baseline | None"
+) -> "tuple[Suite, dict[str, Score | Refusal], list[tuple[Path, Run]]]":
+    """Return the suite in ``directory`` with its scores, and its members' runs."""
+    from steelyard.decide import weigh
+
+    suite, found = suite_files.load(directory)
+    suite, scores = weigh(suite, by_benchmark([run for _, run in found]), baseline)
+    return suite, scores, found
+
+
+def by_benchmark(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return runs by benchmark, each in the order of its repeats."""
+    grouped: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.series.index, run.run_id)):
+        grouped.setdefault(run.benchmark, []).append(run)
+    return grouped
+
+
+def view(directory: Path, baseline: "Baseline | None", *, output: Path | None = None) -> SuiteView:
+    """Score a suite, and write its page and those of its members into ``output`` or their own directories."""
+    from steelyard.report import suite_page
+
+    suite, scores, found = weighed(directory, baseline)
+    members = [
+        reports.view(folder, run, baseline, output=None if output is None else output / folder.name)
+        for folder, run in found
+    ]
+    pages: dict[str, list[suite_page.MemberRun]] = {}
+    for one in sorted(members, key=lambda one: (one.run.series.index, one.run.run_id)):
+        page = suite_page.page_of(one.directory) if one.report is not None else None
+        pages.setdefault(one.run.benchmark, []).append(suite_page.MemberRun(one.run, page))
+    errors = [one.error for one in members if one.error is not None]
+    try:
+        path = suite_page.write(directory, suite, pages, scores, output)
+    except SteelyardError as error:
+        return SuiteView(directory, suite, scores, members, None, error)
+    return SuiteView(directory, suite, scores, members, path, errors[0] if errors else None)
+
+
+def show(one: SuiteView) -> None:
+    """Print a suite as a table."""
+    from rich.console import Console
+
+    from steelyard.report.suite_table import suite_summary
+
+    runs = by_benchmark([member.run for member in one.members])
+    Console(file=sys.stdout).print(suite_summary(one.suite, runs, report_path=one.report), markup=False)
+
+
+def exit_code(suite: Suite) -> ExitCode:
+    """Return the exit code that a suite's state stands for: 1 unless every member has a usable result."""
+    if suite.status is not RunStatus.COMPLETE:
+        return ExitCode.NO
+    invalid = any(level_of(member) in (None, Level.INVALID) for member in suite.members)
+    return ExitCode.NO if invalid else ExitCode.OK
+
+
+def show_report(directory: Path, output: Path | None, *, baseline: "Baseline | None", as_json: bool) -> int:
+    """Show a suite again and write its pages."""
+    one = view(directory, baseline, output=output)
+    if one.error is not None:
+        raise one.error
+    if as_json:
+        print_json(one.document())
+    else:
+        show(one)
+    return int(exit_code(one.suite))
+
+
+def show_score(directory: Path, *, baseline: "Baseline | None", as_json: bool) -> int:
+    """Show the scores of a suite, or why it has none."""
+    from steelyard.decide import Score
+
+    suite, scores, _ = weighed(directory, baseline)
+    overall = suite.overall
+    if as_json:
+        print_json(
+            {
+                "suite_id": suite.suite_id,
+                "overall": overall.model_dump(mode="json") if overall else None,
+                "scores": {name: reports.score_document(found) for name, found in scores.items()},
+            }
+        )
+    else:
+        for name, found in scores.items():
+            if isinstance(found, Score):
+                print(f"{name}: {found.ratio:.3g} x {found.baseline} ({found.metric})")
+                for reservation in found.reservations:
+                    print(f"  {reservation}")
+            else:
+                print(f"{name}: no score: {found.reason}")
+        if overall is not None and overall.score is not None:
+            print(f"{suite.suite_id}: overall {overall.score:.3g} x {overall.baseline_title}")
+        elif overall is not None:
+            print(f"{suite.suite_id}: overall {overall.withheld}")
+    return int(ExitCode.OK if overall is not None and overall.score is not None else ExitCode.NO)

@@ -1,0 +1,91 @@
+"""A suite's scores: one a member, and their mean.
+
+In: a suite as its directory shows it, the runs of its members, a baseline. Out: the suite with its scores.
+
+Invariants: a score stands on runs that are results; a repeat that is invalid or incomplete is left out, and a
+member of which nothing is left has no score, so that the mean is withheld.
+
+Not here: reading directories, and drawing.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from steelyard.decide.baseline import Baseline
+from steelyard.decide.score import Refusal, Score, overall, score
+from steelyard.records import Level, Run, Suite, SuiteMember, SuiteOverall
+from steelyard.stats.intervals import median_interval
+
+
+def weigh(
+    suite: Suite, runs: Mapping[str, Sequence[Run]], baseline: Baseline | None
+) -> tuple[Suite, dict[str, Score | Refusal]]:
+    """Return ``suite`` with its scores, and the scores by member; ``runs`` are those of each member."""
+    scores = {
+        member.benchmark: _score(member, runs.get(member.benchmark, ()), baseline) for member in suite.members
+    }
+    mean = overall(scores)
+    members = [
+        _with_score(member, _counted(runs.get(member.benchmark, ())), scores[member.benchmark])
+        for member in suite.members
+    ]
+    summary = SuiteOverall(
+        score=mean.value,
+        withheld=mean.reason,
+        suspect=_suspect(members),
+        baseline=baseline.name if baseline else None,
+        baseline_title=baseline.title if baseline else None,
+    )
+    return suite.model_copy(update={"members": members, "overall": summary}), scores
+
+
+def _counted(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.verdict is not None and run.verdict.level is not Level.INVALID]
+
+
+def _suspect(members: Sequence[SuiteMember]) -> list[str]:
+    return [
+        member.benchmark
+        for member in members
+        if any(run.level is Level.SUSPECT for run in member.runs) and member.value is not None
+    ]
+
+
+def _score(member: SuiteMember, runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
+    counted = _counted(runs)
+    if counted:
+        found = score(counted, baseline)
+        # The suite shows which runs a member has: their names are no part of the reason.
+        return found if isinstance(found, Score) else Refusal(_without_names(found.reason, counted))
+    if member.refused is not None:
+        return Refusal(f"not run: {member.refused}")
+    if not member.runs:
+        return Refusal("not run")
+    for one in runs:
+        if one.verdict is not None:
+            objecting = [check.id for check in one.verdict.reasons if check.level is Level.INVALID]
+            return Refusal(f"invalid: {', '.join(objecting) or 'no check says why'}")
+    return Refusal(f"no result: {member.runs[0].status_reason or 'no reason given'}")
+
+
+def _without_names(reason: str, runs: Sequence[Run]) -> str:
+    for run in runs:
+        reason = reason.removeprefix(f"{run.run_id}: ")
+    return reason
+
+
+def _with_score(member: SuiteMember, counted: Sequence[Run], found: Score | Refusal) -> SuiteMember:
+    metrics = [run.metrics[member.metric] for run in counted if member.metric in run.metrics]
+    values = [metric.value for metric in metrics if metric.value is not None]
+    changes = {
+        "value": median_interval(values).median if values else None,
+        "unit": metrics[0].unit if values else None,
+        "score": None,
+        "score_low": None,
+        "score_high": None,
+        "no_score": None,
+    }
+    if isinstance(found, Score):
+        changes |= {"score": found.ratio, "score_low": found.ratio_low, "score_high": found.ratio_high}
+    else:
+        changes |= {"no_score": found.reason}
+    return member.model_copy(update=changes)

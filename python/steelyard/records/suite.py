@@ -1,0 +1,82 @@
+"""The manifest of one execution of a suite. The same shape as ``crates/record/src/suite.rs``."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from steelyard.records.io import Record
+from steelyard.records.run import Orchestrator, RunStatus
+from steelyard.records.values import Check, Clock, Count, Level, Value
+
+
+class SuiteRun(Value):
+    """One run of a member, in short; the whole is in the run's own directory."""
+
+    run_id: str = Field(description="Name of the run and of its directory, which lies in the suite's")
+    index: Count = Field(description="Number of the repeat, from 1")
+    status: RunStatus = Field(description="How far it came")
+    status_reason: str | None = Field(default=None, description="Why it is incomplete, null otherwise")
+    level: Level | None = Field(default=None, description="Its verdict, null while running or incomplete")
+    reasons: list[Check] = Field(description="The checks that object")
+
+
+class SuiteMember(Value):
+    """One benchmark of a suite with what its runs amount to."""
+
+    benchmark: str = Field(description="Which benchmark")
+    runs: list[SuiteRun] = Field(
+        description="Its runs in the order in which they were made; empty before the first began"
+    )
+    refused: str | None = Field(default=None, description="Why it was not run, null otherwise")
+    metric: str = Field(description="The metric that it is scored by")
+    value: float | None = Field(
+        default=None, description="Median of the metric over the runs that count, null when there is none"
+    )
+    unit: str | None = Field(default=None, description="Unit of `value`")
+    score: float | None = Field(
+        default=None, description="Score against the baseline, null when there is none"
+    )
+    score_low: float | None = Field(
+        default=None, description="Lower end of the interval for the score, null with too few runs"
+    )
+    score_high: float | None = Field(default=None, description="Upper end of it")
+    no_score: str | None = Field(default=None, description="Why there is no score, null otherwise")
+
+
+class SuiteOverall(Value):
+    """The geometric mean of the members' scores."""
+
+    score: float | None = Field(default=None, description="The mean, null when it is withheld")
+    withheld: str | None = Field(default=None, description="Why it is withheld, null otherwise")
+    suspect: list[str] = Field(description="Members whose result is suspect: the score rests on them too")
+    baseline: str | None = Field(
+        default=None, description="How users name the baseline, null when there is none"
+    )
+    baseline_title: str | None = Field(
+        default=None, description="How a report names the baseline's machine, null when there is none"
+    )
+
+
+class Suite(Record):
+    """One execution of a suite: ``suite.json``, beside the directories of its members' runs."""
+
+    KIND: ClassVar[str] = "suite"
+
+    suite_id: str = Field(description="Unique name, also of the directory")
+    suite: str = Field(description="Which suite")
+    tier: str = Field(description="`smoke`, `quick`, `standard` or `full`")
+    repeats: Count = Field(description="Number of runs of each member that were asked for")
+    status: RunStatus = Field(description="How far it came")
+    status_reason: str | None = Field(default=None, description="Why it is incomplete, null otherwise")
+    steelyard_version: str = Field(description="Version of Steelyard")
+    command: list[str] = Field(description="The exact command")
+    clock: Clock = Field(description="Both clocks at the start")
+    end_ns: Count | None = Field(default=None, description="When the last member ended, null before")
+    orchestrator: Orchestrator = Field(
+        description="The process that drives the suite: one that says `running` and whose process is gone"
+        " was killed"
+    )
+    members: list[SuiteMember] = Field(description="Benchmarks in the order in which they run")
+    overall: SuiteOverall | None = Field(
+        default=None, description="The overall score, null before the last member ended"
+    )

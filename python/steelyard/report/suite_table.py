@@ -1,0 +1,119 @@
+"""A suite in the terminal.
+
+In: a suite with its scores, and its members' runs. Out: a renderable for a `rich` console. Every text from
+outside is a `Text`, never markup, and loses its control characters.
+
+Not here: printing, and what a single run says (``table``).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.records import Run, RunStatus, Suite, SuiteMember
+from steelyard.report import format as fmt
+from steelyard.report.suite_page import lasted, state_of, tiles_of, value_of, verdict
+from steelyard.report.table import safe
+
+_MARKS = {"valid": "✓", "suspect": "!", "invalid": "✗", "incomplete": "…"}
+_STYLES = {"valid": "bold green", "suspect": "bold yellow", "invalid": "bold red", "incomplete": "bold"}
+_FIGURES_AT_MOST = 3
+
+
+def suite_summary(
+    suite: Suite, runs: Mapping[str, Sequence[Run]], *, report_path: Path | None = None
+) -> RenderableType:
+    """Return a suite: overall score and verdict, one row a member, why not valid, where the report is."""
+    parts: list[RenderableType] = [_title(suite), _overall(suite)]
+    if suite.status_reason:
+        parts.append(safe(suite.status_reason))
+    parts += [Text(), _members(suite, runs)]
+    for member in suite.members:
+        parts += _details(member, runs.get(member.benchmark, ()))
+    if suite.overall is not None and suite.overall.withheld:
+        parts += [Text(), Text("overall score ", style="dim").append(safe(suite.overall.withheld).plain)]
+    if report_path is not None:
+        text = Text("report  ", style="dim", overflow="fold")
+        parts += [Text(), text.append(safe(str(report_path)).plain, style="not dim bold")]
+    return Group(*parts)
+
+
+def _title(suite: Suite) -> Text:
+    repeats = f" · {suite.repeats} runs of each" if suite.repeats > 1 else ""
+    tier = f" · {suite.tier}" if suite.tier != suite.suite else ""
+    took = f" · {fmt.plain(lasted(suite) or '')}" if suite.end_ns is not None else ""
+    text = safe(f"suite {suite.suite}{tier}{repeats} · {suite.suite_id}{took}")
+    text.stylize("dim")
+    return text
+
+
+def _mark(level: str, word: str) -> Text:
+    return Text(f"{_MARKS[level]} {word.lower()}", style=_STYLES[level])
+
+
+def _overall(suite: Suite) -> Text:
+    found = verdict(suite)
+    line = Text()
+    if suite.overall is not None and suite.overall.score is not None:
+        line.append(f"{fmt.significant(suite.overall.score)}×", style="bold")
+        line.append(safe(f" overall, against {suite.overall.baseline_title}").plain).append("   ")
+    else:
+        line.append("no overall score", style="bold").append("   ")
+    line.append_text(_mark(found["level"], found["word"]))
+    if suite.overall is not None and suite.overall.score is not None and suite.overall.suspect:
+        line.append(f"   rests on suspect results of {', '.join(suite.overall.suspect)}", style="dim")
+    return line
+
+
+def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("member", no_wrap=True)
+    table.add_column("result", justify="right", overflow="fold")
+    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for member in suite.members:
+        value = value_of(member, runs.get(member.benchmark, ()))
+        level, word, _ = state_of(member)
+        result = Text(fmt.MISSING) if value is None else safe(fmt.plain(f"{value[0]} {value[1]}"))
+        if member.value is None:
+            result.stylize("dim")
+        score = fmt.MISSING if member.score is None else f"{fmt.significant(member.score)}×"
+        table.add_row(safe(member.benchmark), result, score, _mark(level, word))
+    return table
+
+
+def _details(member: SuiteMember, runs: Sequence[Run]) -> list[RenderableType]:
+    """Return what lies behind a row: further figures, why it is not valid, why it has no score."""
+    parts: list[RenderableType] = []
+    results = [run for run in runs if run.status is RunStatus.COMPLETE]
+    if results:
+        figures = [f"{name} {fmt.plain(value)}" for name, value, _ in tiles_of(results[0])[:_FIGURES_AT_MOST]]
+        parts.append(_line("", ", ".join(figures), "dim"))
+    missing = state_of(member)[2]
+    if missing:
+        parts.append(_line("", missing, ""))
+    told = {check.id: check for run in reversed(member.runs) for check in run.reasons}
+    for check in sorted(told.values(), key=lambda check: -check.level.severity):
+        parts.append(_line(check.id, check.claim, _STYLES[check.level.value]))
+    if member.no_score and not missing and member.value is not None:
+        parts.append(_line("no score", member.no_score, "dim"))
+    head = safe(member.benchmark)
+    head.stylize("bold")
+    return [Text(), head, *parts] if parts else []
+
+
+def _line(name: str, text: str, style: str) -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    head = safe(name)
+    head.stylize(style)
+    told = safe(text)
+    if not name:
+        told.stylize(style)
+    row.add_row(*([head, told] if name else [told]))
+    return row

@@ -1,0 +1,345 @@
+"""Suites of several members: what their directory says, whatever becomes of a member."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from steelyard._base import EnvironmentLacksError, RecordError, UsageError
+from steelyard.bench import runs, tiers
+from steelyard.bench import suite as suites
+from steelyard.bench.launch import Request, execute
+from steelyard.bench.progress import Silence
+from steelyard.cli.main import invoke
+from steelyard.decide import weigh
+from steelyard.decide.baseline import build
+from steelyard.records import Level, Machine, Run, RunStatus, Suite, read
+from tests.bench import trio
+from tests.bench.conftest import until
+
+PACKAGE = Path(tiers.__file__).parents[2]
+QUICKLY = ["probe:enabled=false"]
+"""Reading telemetry takes longer than all else here, and is tested elsewhere."""
+
+
+@pytest.fixture(autouse=True)
+def three(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    trio.add()
+    yield
+    trio.remove()
+
+
+def launch(tmp_path, **chosen):
+    repeat = int(chosen.pop("repeat", 1))
+    request = Request("trio", chosen=chosen, repeat=repeat, hooks=QUICKLY, out=tmp_path / "runs")
+    return execute(request, progress=Silence())
+
+
+def states(suite):
+    return {
+        member.benchmark: [str(run.level or run.status) for run in member.runs] for member in suite.members
+    }
+
+
+def test_a_suite_is_a_directory_of_whole_runs(tmp_path):
+    launched = launch(tmp_path)
+    assert launched.suite.parent == tmp_path / "runs"
+    suite, found = suites.load(launched.suite)
+    assert (suite.status, suite.status_reason, suite.end_ns is not None) == (RunStatus.COMPLETE, None, True)
+    assert (suite.suite, suite.tier, suite.repeats) == ("trio", "smoke", 1)
+    assert [member.benchmark for member in suite.members] == ["spin", "moody", "nap"]
+    assert [member.metric for member in suite.members] == ["turns_per_s", "turns_per_s", "nap_ns"]
+    for folder, run in found:
+        assert folder.parent == launched.suite
+        assert (run.suite, run.status) == ("trio", RunStatus.COMPLETE)
+        # A member is a run like any other: it can be found, and shown, alone.
+        assert runs.find(run.run_id, tmp_path / "runs") == folder
+        assert runs.load(folder).metrics
+    assert suite.command[:3] == ["steelyard", "run", "trio"]
+    assert runs.find("latest", tmp_path / "runs") == launched.suite
+    assert suites.is_suite(runs.find(suite.suite_id[:20], tmp_path / "runs"))
+    assert [directory for directory, _ in runs.listing(tmp_path / "runs")] == [folder for folder, _ in found]
+
+
+@pytest.mark.parametrize(
+    ("mood", "state", "told"),
+    [
+        ("fail", ["incomplete"], "moody has no result: moody would not start"),
+        ("lack", ["incomplete"], "moody has no result: the executable steelyard-moon is not here"),
+        ("refuse", [], "moody was not run: there is no moon"),
+    ],
+)
+def test_a_member_that_fails_leaves_the_others_alone(tmp_path, mood, state, told):
+    launched = launch(tmp_path, mood=mood)
+    suite, _ = suites.load(launched.suite)
+    assert states(suite)["moody"] == state
+    assert len(states(suite)["spin"]) == len(states(suite)["nap"]) == 1
+    assert all(
+        run.status is RunStatus.COMPLETE for run in (suite.members[0].runs[0], suite.members[2].runs[0])
+    )
+    assert suite.status is RunStatus.INCOMPLETE
+    assert told in suite.status_reason
+    assert len(launched.attempts) == (2 if mood == "refuse" else 3)
+
+
+def test_repeats_of_a_suite_take_turns(tmp_path):
+    launched = launch(tmp_path, repeat=2)
+    assert [attempt.run.benchmark for attempt in launched.attempts] == ["spin", "moody", "nap"] * 2
+    suite, _ = suites.load(launched.suite)
+    assert [[run.index for run in member.runs] for member in suite.members] == [[1, 2]] * 3
+    assert suite.command[3:5] == ["--repeat", "2"]
+
+
+def test_a_suite_without_a_single_member_that_can_start_is_refused(tmp_path):
+    trio.add(["moody"])
+    with pytest.raises(EnvironmentLacksError, match="there is no moon"):
+        launch(tmp_path, mood="refuse")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_wrong_setting_is_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(UsageError, match="mood=blue: allowed is"):
+        launch(tmp_path, mood="blue")
+    with pytest.raises(UsageError, match="trio has no parameter 'moood', did you mean mood"):
+        launch(tmp_path, moood="fail")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_lost_member_is_no_result(tmp_path):
+    launched = launch(tmp_path)
+    [spin] = [attempt.directory for attempt in launched.attempts if attempt.run.benchmark == "spin"]
+    shutil.rmtree(spin)
+    suite, found = suites.load(launched.suite)
+    assert len(found) == 2
+    assert suite.status is RunStatus.INCOMPLETE
+    assert f"spin has no result: the run's directory {spin.name} is not in" in suite.status_reason
+
+
+def reference(launched, without=()):
+    pairs = [
+        (attempt.run, read(Machine, attempt.directory / "machine.json"))
+        for attempt in launched.attempts
+        if attempt.run.benchmark not in without
+    ]
+    return build(
+        pairs,
+        name="desk",
+        title="a desk",
+        provenance="measured in a test",
+        metrics={run.benchmark: tiers.benchmark(run.benchmark).headline[0] for run, _ in pairs},
+        allow_suspect=True,
+    )
+
+
+def weighed(launched, baseline):
+    suite, found = suites.load(launched.suite)
+    by_benchmark = {}
+    for _, run in found:
+        by_benchmark.setdefault(run.benchmark, []).append(run)
+    return weigh(suite, by_benchmark, baseline)
+
+
+def test_the_overall_score_is_the_geometric_mean_of_the_members(tmp_path):
+    launched = launch(tmp_path)
+    baseline = reference(launched)
+    for one, factor in zip(baseline.results, (0.5, 2.0, 8.0), strict=True):
+        object.__setattr__(one, "value", one.value * factor)
+    suite, _ = weighed(launched, baseline)
+    # More is better for the first two, less for the last: 2, 1/2 and 8.
+    assert [member.score for member in suite.members] == pytest.approx([2.0, 0.5, 8.0])
+    assert suite.overall.score == pytest.approx(2.0)
+    assert suite.overall.baseline_title == "a desk"
+    assert suite.overall.withheld is None
+
+
+@pytest.mark.parametrize(
+    ("mood", "told"),
+    [
+        ("invalid", "moody (invalid: mood)"),
+        ("fail", "moody (no result: moody would not start)"),
+        ("refuse", "moody (not run: there is no moon)"),
+    ],
+)
+def test_the_overall_score_is_withheld_when_a_member_has_none(tmp_path, mood, told):
+    baseline = reference(launch(tmp_path / "before"))
+    suite, _ = weighed(launch(tmp_path, mood=mood), baseline)
+    assert suite.overall.score is None
+    assert told in suite.overall.withheld
+    assert [member.score is not None for member in suite.members] == [True, False, True]
+
+
+def test_a_suspect_member_is_scored_and_shown(tmp_path):
+    baseline = reference(launch(tmp_path / "before"))
+    suite, _ = weighed(launch(tmp_path, mood="suspect"), baseline)
+    assert "moody" in suite.overall.suspect
+    # The mood was set by the command, and the baseline's was not: the two runs are not alike.
+    assert suite.overall.score is None
+    assert "parameter mood is suspect (set)" in suite.overall.withheld
+
+
+def test_a_baseline_without_a_member_says_so(tmp_path):
+    launched = launch(tmp_path)
+    suite, _ = weighed(launched, reference(launched, without=["nap"]))
+    assert suite.overall.withheld == "withheld: no score for nap (baseline desk has nap in no tier)"
+    suite, _ = weighed(launched, None)
+    assert suite.overall.withheld.startswith("withheld: no score for spin (no baseline")
+
+
+def test_an_invalid_repeat_is_left_out_and_the_rest_is_scored(tmp_path):
+    launched = launch(tmp_path, repeat=2)
+    baseline = reference(launched)
+    suite, found = suites.load(launched.suite)
+    mine = [run for _, run in found if run.benchmark == "spin"]
+    broken = mine[0].model_copy(
+        update={"verdict": mine[0].verdict.model_copy(update={"level": Level.INVALID})}
+    )
+    members = suite.model_copy(update={"members": suite.members[:1]})
+    scored, _ = weigh(members, {"spin": [broken, mine[1]]}, baseline)
+    assert scored.members[0].value == mine[1].metrics["turns_per_s"].value
+    assert scored.overall.score is not None
+
+
+def command(tmp_path, *arguments):
+    return [
+        sys.executable,
+        *("-m", "tests.bench.trio", "run", "trio", "--json", "--out", str(tmp_path / "runs")),
+        *("--hook", *QUICKLY, *arguments),
+    ]
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(PACKAGE)}
+
+
+def nap_began(out):
+    try:
+        [path] = out.glob("*/*-nap-smoke-*/run.json")
+        return "measure" in path.read_text() and "sleeper" in path.read_text()
+    except (ValueError, OSError):
+        return False
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_a_suite_that_is_killed_is_visible_as_incomplete(tmp_path, sent):
+    out = tmp_path / "runs"
+    process = subprocess.Popen(
+        command(tmp_path, "--set", "nap_s=60"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=PACKAGE,
+    )
+    try:
+        until(lambda: nap_began(out))
+        assert suites.load(next(out.glob("*/suite.json")).parent)[0].status is RunStatus.RUNNING
+        process.send_signal(sent)
+        stdout, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    directory = next(out.glob("*/suite.json")).parent
+    suite, _ = suites.load(directory)
+    assert suite.status is RunStatus.INCOMPLETE
+    assert suite.overall is None or suite.overall.score is None
+    if sent is signal.SIGKILL:
+        assert read(Suite, directory / "suite.json").status is RunStatus.RUNNING
+        assert "was killed while nap was to run" in suite.status_reason
+    else:
+        assert "stopped by SIGINT" in suite.status_reason
+        assert process.returncode == 4
+        assert json.loads(stdout)["suite"]["status"] == "incomplete"
+        assert stderr.count("steelyard: ") == 1
+    assert states(suite)["nap"] == ["incomplete"]
+    assert states(suite)["spin"] != ["incomplete"]
+    # A sleeper that outlived its suite would be an orphan.
+    until(lambda: not any("time.sleep(60" in one for one in commands()))
+
+
+def commands():
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mood", "code"), [("valid", 0), ("suspect", 0), ("invalid", 1), ("fail", 4), ("lack", 3), ("refuse", 3)]
+)
+def test_the_exit_code_is_that_of_the_worst_member(tmp_path, mood, code, capsys):
+    out = str(tmp_path / "runs")
+    arguments = ["--hook", *QUICKLY, "--out", out, "--set", f"mood={mood}"]
+    assert invoke(["run", "trio", "--json", *arguments]) == code
+    said = capsys.readouterr()
+    document = json.loads(said.out)
+    told = [line for line in said.err.splitlines() if line.startswith("steelyard: ")]
+    assert len(told) == (1 if code > 1 else 0)
+    suite = document["suite"]
+    assert suite["status"] == ("complete" if code < 3 else "incomplete")
+    assert [member["benchmark"] for member in suite["members"]] == ["spin", "moody", "nap"]
+    assert os.path.exists(suite["report"])
+    assert all(os.path.exists(path) for path in suite["reports"].values())
+    # What was shown is what was written, and what is shown again.
+    again = json.loads((Path(suite["directory"]) / "suite.json").read_text())
+    assert again["overall"] == suite["overall"]
+    if mood in ("suspect", "fail"):
+        shown = invoke(["report", suite["suite_id"], "--json", "--out", out])
+        assert shown == (0 if code == 0 else 1)
+        assert json.loads(capsys.readouterr().out)["members"] == suite["members"]
+
+
+def test_the_terminal_shows_every_member_and_why(tmp_path, capsys):
+    out = str(tmp_path / "runs")
+    assert invoke(["run", "trio", "--out", out, "--hook", *QUICKLY, "--set", "mood=invalid"]) == 1
+    said = capsys.readouterr().out
+    for word in (
+        "suite trio",
+        "no overall score",
+        "spin",
+        "nap",
+        "turns/s",
+        "✗ invalid",
+        "as it was asked to be",
+    ):
+        assert word in said
+    assert "report  " in said
+    assert invoke(["list", "runs", "--out", out]) == 0
+    listed = [line for line in capsys.readouterr().out.splitlines() if "-smoke-" in line or "-trio-" in line]
+    assert len(listed) == 4
+    assert sum(line.startswith("  ") for line in listed) == 3
+    assert invoke(["score", "latest", "--out", out]) == 1
+    assert "overall withheld: no score for spin" in capsys.readouterr().out
+    assert invoke(["score", "latest", "--json", "--out", out]) == 1
+    assert json.loads(capsys.readouterr().out)["overall"]["score"] is None
+
+
+def test_a_suite_in_another_folder_takes_its_members_pages_along(tmp_path, capsys):
+    out = tmp_path / "runs"
+    assert invoke(["run", "trio", "--json", "--out", str(out)]) == 0
+    suite = json.loads(capsys.readouterr().out)["suite"]
+    elsewhere = tmp_path / "pages"
+    assert invoke(["report", suite["suite_id"], "--json", "--out", str(out), "--output", str(elsewhere)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert Path(found["report"]) == elsewhere / "report.html"
+    for run_id, page in found["reports"].items():
+        assert Path(page) == elsewhere / run_id / "report.html"
+        assert f'href="{run_id}/report.html"' in (elsewhere / "report.html").read_text()
+
+
+def test_a_manifest_that_cannot_be_read_is_listed_with_the_reason(tmp_path, capsys):
+    launched = launch(tmp_path)
+    (launched.suite / "suite.json").write_text('{"kind": "suite", "schema_version": "9.0"}')
+    with pytest.raises(RecordError, match=r"9\.0"):
+        suites.load(launched.suite)
+    assert invoke(["list", "runs", "--json", "--out", str(tmp_path / "runs")]) == 0
+    [listed] = json.loads(capsys.readouterr().out)["suite_runs"]
+    assert listed["status"] == "unreadable"
+    assert isinstance(launched.attempts[0].run, Run)

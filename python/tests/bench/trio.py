@@ -1,0 +1,156 @@
+"""Three small benchmarks that really measure, and suites of them, for tests of suites.
+
+``spin`` counts turns of a loop, ``nap`` asks a process of the run, ``moody`` does what its parameter says.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import ClassVar
+
+from steelyard._base import EnvironmentLacksError, WorkloadFailedError
+from steelyard.bench import tiers
+from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.parameters import Parameter
+from steelyard.records import Check, Level, Metric
+
+SEED = Parameter("seed", "count", "of every choice", default=1, minimum=0, maximum=2**53)
+
+
+class Spin(Benchmark):
+    """Turns of a loop per second."""
+
+    name = "spin"
+    title = "Spin"
+    doc = "turns of a loop"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        SEED,
+        Parameter("spin_s", "seconds", "how long", default=0.05, minimum=0.01, maximum=60.0),
+    )
+    headline: ClassVar[tuple[str, ...]] = ("turns_per_s", "turns")
+    load_ratio = 0.0
+    objection: Level = Level.VALID
+
+    @classmethod
+    def suggest(cls, asked, *, machine, tier, placement):
+        return {}
+
+    @classmethod
+    def checks(cls, settings: Mapping, *, machine) -> None:
+        pass
+
+    def install(self) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def warm_up(self) -> None:
+        pass
+
+    def measure(self) -> int:
+        self.session.begin_phase("measure")
+        begin = time.monotonic()
+        self.turns = 0
+        while (lasted := time.monotonic() - begin) < self.settings.number("spin_s"):
+            self.turns += 1
+            if self.turns % 1000 == 0:
+                self.session.check()
+        self.lasted = lasted
+        return self.session.clock.monotonic_ns()
+
+    def drain(self) -> None:
+        pass
+
+    def collect(self) -> Outcome:
+        return Outcome(
+            metrics={
+                "turns_per_s": Metric(value=self.turns / self.lasted, unit="1/s", better="higher"),
+                "turns": Metric(value=self.turns, unit="1"),
+            },
+            loads=None,
+            checks=[Check(id="mood", level=self.objection, claim="as it was asked to be")],
+        )
+
+
+class Nap(Spin):
+    """How long a process takes to sleep."""
+
+    name = "nap"
+    title = "Nap"
+    doc = "how long a short sleep is"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        SEED,
+        Parameter("nap_s", "seconds", "how long", default=0.05, minimum=0.0, maximum=600.0),
+    )
+    headline: ClassVar[tuple[str, ...]] = ("nap_ns",)
+
+    def measure(self) -> int:
+        self.session.begin_phase("measure")
+        begin_ns = time.monotonic_ns()
+        code = f"import time; time.sleep({self.settings.number('nap_s')})"
+        process = self.session.start_process("sleeper", [sys.executable, "-c", code], cpus=None)
+        self.session.join(process, 600.0, what="the sleep")
+        self.nap_ns = time.monotonic_ns() - begin_ns
+        return time.monotonic_ns()
+
+    def collect(self) -> Outcome:
+        return Outcome({"nap_ns": Metric(value=self.nap_ns, unit="ns", better="lower")}, loads=None)
+
+
+class Moody(Spin):
+    """Is invalid, fails, or lacks something, as asked."""
+
+    name = "moody"
+    title = "Moody"
+    doc = "does what its parameter says"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        *Spin.parameters,
+        Parameter(
+            "mood",
+            "choice",
+            "how it ends",
+            default="valid",
+            choices=("valid", "suspect", "invalid", "fail", "lack", "refuse"),
+        ),
+    )
+
+    @classmethod
+    def checks(cls, settings, *, machine) -> None:
+        if settings["mood"] == "refuse":
+            raise EnvironmentLacksError("there is no moon", hint="wait for the night")
+
+    def install(self) -> None:
+        if self.settings.text("mood") == "lack":
+            raise EnvironmentLacksError("the executable steelyard-moon is not here", hint="build it")
+
+    def start(self) -> None:
+        if self.settings.text("mood") == "fail":
+            raise WorkloadFailedError("moody would not start")
+
+    def collect(self) -> Outcome:
+        mood = self.settings.text("mood")
+        self.objection = Level(mood) if mood in list(Level) else Level.VALID
+        return super().collect()
+
+
+def add(members=("spin", "moody", "nap")) -> None:
+    """Make the benchmarks and the suite ``trio`` known."""
+    for one in (Spin, Moody, Nap):
+        tiers._BENCHMARKS[one.name] = f"{__name__}:{one.__name__}"
+    tiers.SUITES["trio"] = tiers.Suite("trio", "smoke", tuple(members))
+
+
+def remove() -> None:
+    """Forget them again."""
+    for one in (Spin, Moody, Nap):
+        tiers._BENCHMARKS.pop(one.name, None)
+    tiers.SUITES.pop("trio", None)
+
+
+if __name__ == "__main__":
+    add(tuple(os.environ.get("TRIO", "spin,moody,nap").split(",")))
+    from steelyard.cli.main import main
+
+    main()
