@@ -1,32 +1,34 @@
 //! The controlling thread: starts generator threads, sets the phases, and gathers what they report.
 
+mod hlog;
+mod worker;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufWriter};
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 use steelyard_record::{Clock, LoadResult, monotonic_ns};
 
-use crate::codec::{Codec, Factory, factory};
+use crate::codec::{Factory, factory};
 use crate::control::{Control, Counts, Interval, Measured, NOTICE_NS, Phase, thread_cpu_ns};
-use crate::engine::{Engine, Prefill, Report, Task};
-use crate::io::{Epoll, Uring};
+use crate::engine::Report;
+use crate::io::Uring;
 use crate::latency::Latencies;
 use crate::progress::Progress;
-use crate::random::{Purpose, Random};
-use crate::schedule::{Schedule, Share};
 use crate::settings::{IoChoice, Settings};
 use crate::workload::Workload;
 use crate::{LoadError, summary};
+
+use hlog::{HlogWriter, begin_hlog, write_interval};
+use worker::{Worker, task};
 
 /// Where the load's outputs go and where its commands come from.
 pub struct Surroundings<'a> {
@@ -55,8 +57,6 @@ enum Order {
     /// The input has ended.
     Gone,
 }
-
-type HlogWriter<'a> = IntervalLogWriter<'a, 'a, BufWriter<File>, V2DeflateSerializer>;
 
 /// Runs the load that `settings` describe.
 pub fn run(settings: &Settings, surroundings: Surroundings<'_>) -> Result<LoadResult, LoadError> {
@@ -118,21 +118,6 @@ fn choose_io(choice: IoChoice) -> Result<&'static str, LoadError> {
             }),
         },
     }
-}
-
-fn begin_hlog<'a>(
-    file: &'a mut BufWriter<File>,
-    serializer: &'a mut V2DeflateSerializer,
-    path: &Path,
-    clock: Clock,
-) -> Result<HlogWriter<'a>, LoadError> {
-    let start = SystemTime::UNIX_EPOCH + Duration::from_nanos(clock.realtime_ns);
-    IntervalLogWriterBuilder::new()
-        .add_comment("[Latencies in ns; tags: response, service, lag, queued]")
-        .with_start_time(start)
-        .with_max_value_divisor(1e6)
-        .begin_log_with(file, serializer)
-        .map_err(|source| file_error(path, source))
 }
 
 struct Runner<'a, 'w> {
@@ -379,26 +364,6 @@ impl<'a, 'w> Runner<'a, 'w> {
     }
 }
 
-fn write_interval(
-    hlog: &mut HlogWriter<'_>,
-    interval: &Interval,
-    clock: Clock,
-) -> std::io::Result<()> {
-    let start = Duration::from_nanos(interval.begin_ns.saturating_sub(clock.monotonic_ns));
-    let length = Duration::from_nanos(interval.end_ns - interval.begin_ns);
-    let latencies = &interval.latencies;
-    for (tag, histogram) in [
-        ("response", &latencies.response),
-        ("service", &latencies.service),
-        ("lag", &latencies.lag),
-        ("queued", &latencies.queued),
-    ] {
-        hlog.write_histogram(histogram, start, length, Tag::new(tag))
-            .map_err(|error| std::io::Error::other(format!("{error:?}")))?;
-    }
-    Ok(())
-}
-
 fn thread_lost() -> LoadError {
     LoadError::Thread {
         why: "it is gone".to_owned(),
@@ -423,130 +388,4 @@ fn listen(input: Box<dyn BufRead + Send>) -> Receiver<Order> {
         let _ = sender.send(Order::Gone);
     });
     orders
-}
-
-fn task(
-    settings: &Settings,
-    index: u32,
-    workload: &Arc<Workload>,
-    control: &Arc<Control>,
-    reports: Sender<Report>,
-    spare: Receiver<Box<Interval>>,
-) -> Task {
-    let threads = u64::from(settings.threads);
-    Task {
-        index: index as usize,
-        target: settings.target,
-        connections: (u64::from(index)..u64::from(settings.connections))
-            .step_by(threads as usize)
-            .collect(),
-        depth: settings.depth as usize,
-        max_outstanding: settings.max_outstanding.div_ceil(threads) as usize,
-        drain_ns: settings.drain_ns,
-        seed: settings.seed,
-        workload: Arc::clone(workload),
-        prefill: settings.prefill.map(|operation| Prefill {
-            operation,
-            first: u64::from(index),
-            step: threads,
-        }),
-        control: Arc::clone(control),
-        reports,
-        spare,
-    }
-}
-
-/// What a generator thread needs besides its task.
-struct Worker {
-    io: &'static str,
-    cpu: Option<usize>,
-    pin: fn(&[usize]) -> std::io::Result<()>,
-    codecs: Factory,
-    started: Receiver<u64>,
-    /// Makes the schedule of an open loop from its start.
-    schedule: Option<Box<dyn FnOnce(u64) -> Schedule + Send>>,
-}
-
-impl Worker {
-    fn new(
-        settings: &Settings,
-        index: u32,
-        io: &'static str,
-        codecs: &Factory,
-        started: Receiver<u64>,
-    ) -> Self {
-        let schedule = settings.offers_per_s().map(|rate| {
-            let random = Random::stream(settings.seed, Purpose::Arrivals, u64::from(index));
-            let (arrival, duration_ns) = (settings.arrival.clone(), settings.duration_ns);
-            let share = Share {
-                thread: index,
-                threads: settings.threads,
-            };
-            let make =
-                move |start_ns| Schedule::new(&arrival, rate, duration_ns, share, start_ns, random);
-            Box::new(make) as Box<dyn FnOnce(u64) -> Schedule + Send>
-        });
-        let cpu = (!settings.cpus.is_empty())
-            .then(|| settings.cpus[index as usize % settings.cpus.len()]);
-        Self {
-            io,
-            cpu,
-            pin: settings.pin,
-            codecs: Arc::clone(codecs),
-            started,
-            schedule,
-        }
-    }
-
-    fn main(self, task: Task) {
-        let reports = task.reports.clone();
-        let ended = catch_unwind(AssertUnwindSafe(|| self.work(task)));
-        let error = match ended {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(_) => LoadError::Thread {
-                why: "it panicked, see above".to_owned(),
-            },
-        };
-        let _ = reports.send(Report::Failed(error));
-    }
-
-    fn work(self, task: Task) -> Result<(), LoadError> {
-        if let Some(cpu) = self.cpu {
-            (self.pin)(&[cpu]).map_err(|source| LoadError::Environment {
-                what: format!("--cpus: CPU {cpu}"),
-                source,
-            })?;
-        }
-        // SAFETY: PR_SET_TIMERSLACK changes how precisely this thread is woken, nothing else.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        let slots = task.connections.len();
-        let codecs = Arc::clone(&self.codecs);
-        let environment = |what: &str, source| LoadError::Environment {
-            what: what.to_owned(),
-            source,
-        };
-        if self.io == "uring" {
-            let transport = Uring::new(slots).map_err(|source| environment("io_uring", source))?;
-            self.drive(Engine::new(task, codecs, transport)?)
-        } else {
-            let transport = Epoll::new(slots).map_err(|source| environment("epoll", source))?;
-            self.drive(Engine::new(task, codecs, transport)?)
-        }
-    }
-
-    fn drive<T: crate::io::Transport>(
-        self,
-        mut engine: Engine<Box<dyn Codec>, T>,
-    ) -> Result<(), LoadError> {
-        engine.shake_hands()?;
-        engine.prefill()?;
-        engine.report_ready();
-        // Without a start the controlling thread has given up, and said why.
-        let Ok(start_ns) = self.started.recv() else {
-            return Ok(());
-        };
-        let schedule = self.schedule.map(|make| make(start_ns));
-        engine.run(start_ns, schedule)
-    }
 }

@@ -1,0 +1,55 @@
+//! The interval log: the histograms of every interval in a file, in HdrHistogram's own format (V2, deflated).
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
+use steelyard_record::Clock;
+
+use crate::LoadError;
+use crate::control::Interval;
+
+use super::file_error;
+
+/// Writes to the log's file.
+pub type HlogWriter<'a> = IntervalLogWriter<'a, 'a, BufWriter<File>, V2DeflateSerializer>;
+
+/// Writes what an interval log opens with.
+pub fn begin_hlog<'a>(
+    file: &'a mut BufWriter<File>,
+    serializer: &'a mut V2DeflateSerializer,
+    path: &Path,
+    clock: Clock,
+) -> Result<HlogWriter<'a>, LoadError> {
+    let start = SystemTime::UNIX_EPOCH + Duration::from_nanos(clock.realtime_ns);
+    IntervalLogWriterBuilder::new()
+        .add_comment("[Latencies in ns; tags: response, service, lag, queued]")
+        .with_start_time(start)
+        .with_max_value_divisor(1e6)
+        .begin_log_with(file, serializer)
+        .map_err(|source| file_error(path, source))
+}
+
+/// Writes the histograms of one interval.
+pub fn write_interval(
+    hlog: &mut HlogWriter<'_>,
+    interval: &Interval,
+    clock: Clock,
+) -> std::io::Result<()> {
+    let start = Duration::from_nanos(interval.begin_ns.saturating_sub(clock.monotonic_ns));
+    let length = Duration::from_nanos(interval.end_ns - interval.begin_ns);
+    let latencies = &interval.latencies;
+    for (tag, histogram) in [
+        ("response", &latencies.response),
+        ("service", &latencies.service),
+        ("lag", &latencies.lag),
+        ("queued", &latencies.queued),
+    ] {
+        hlog.write_histogram(histogram, start, length, Tag::new(tag))
+            .map_err(|error| std::io::Error::other(format!("{error:?}")))?;
+    }
+    Ok(())
+}
