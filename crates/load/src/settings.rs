@@ -18,6 +18,10 @@ pub enum Protocol {
     Redis,
     /// HTTP/1.1.
     Http,
+    /// Framed Thrift, compact protocol.
+    Thrift,
+    /// CQL's native protocol, version 4.
+    Cql,
 }
 
 impl Protocol {
@@ -27,6 +31,8 @@ impl Protocol {
             Self::Memcached => "memcached",
             Self::Redis => "redis",
             Self::Http => "http",
+            Self::Thrift => "thrift",
+            Self::Cql => "cql",
         }
     }
 }
@@ -38,6 +44,23 @@ pub struct Tls {
     pub ca: Option<PathBuf>,
     /// Name that the server's certificate must be for, and that the server is asked for (SNI).
     pub name: String,
+}
+
+/// Who asks, where a server wants to know.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// Name.
+    pub user: String,
+    /// Password.
+    pub password: String,
+}
+
+/// Says who, and never the password: settings are written to logs.
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = formatter.debug_struct("Credentials");
+        out.field("user", &self.user).finish_non_exhaustive()
+    }
 }
 
 /// How bytes are to be moved.
@@ -60,6 +83,8 @@ pub struct Settings {
     pub target: SocketAddr,
     /// TLS around the protocol.
     pub tls: Option<Tls>,
+    /// Who asks; CQL knows what to do with it.
+    pub credentials: Option<Credentials>,
     /// Generator threads.
     pub threads: u32,
     /// Connections over all threads.
@@ -131,6 +156,9 @@ impl Settings {
         }
         if self.depth == 0 || self.depth > 65_536 {
             return wrong("--depth", "must be between 1 and 65536");
+        }
+        if self.protocol == Protocol::Cql && self.depth > crate::codec::STREAMS_MAX {
+            return wrong("--depth", "must be at most 32768 in CQL");
         }
         if self
             .rate_per_s

@@ -19,6 +19,12 @@ impl<'a> Writer<'a> {
         Self { out, last_id: 0 }
     }
 
+    /// A writer that appends to `out` more fields of a structure whose last field was `id`.
+    #[inline]
+    pub fn after(out: &'a mut Vec<u8>, id: i16) -> Self {
+        Self { out, last_id: id }
+    }
+
     /// Writes a structure whose fields `body` writes.
     #[inline]
     pub fn structure(&mut self, body: impl FnOnce(&mut Self)) {

@@ -6,18 +6,23 @@
 //! request of the connection; input that is not the protocol is an error, never a panic and never an endless
 //! loop.
 
+mod cql;
 mod http;
 mod memcached;
 mod resp;
+mod session;
 mod steps;
+mod thrift;
 mod tls;
 
 use std::sync::Arc;
 
+pub use cql::{Cql, CqlScript, STREAMS_MAX};
 pub use http::{Http, HttpScript};
 pub use memcached::{MemcachedScript, MemcachedText};
 pub use resp::{Resp, RespScript};
 pub use steps::Steps;
+pub use thrift::{Thrift, ThriftScript};
 pub use tls::{Tls, Trust};
 
 use crate::LoadError;
@@ -169,14 +174,16 @@ pub fn factory(settings: &Settings, workload: &Arc<Workload>) -> Result<Factory,
             let script = Arc::new(HttpScript::of(mix, settings.target));
             Arc::new(move || Box::new(Http::new(Arc::clone(&script))))
         }
-    };
-    let secured: Factory = match &settings.tls {
-        Some(tls) => {
-            let trust = Trust::new(tls)?;
-            Arc::new(move || Box::new(Tls::new(plain(), trust.clone())))
+        Protocol::Thrift => {
+            let script = Arc::new(ThriftScript::of(workload)?);
+            Arc::new(move || Box::new(Thrift::new(Arc::clone(&script))))
         }
-        None => plain,
+        Protocol::Cql => {
+            let script = CqlScript::of(workload, settings.credentials.clone())?;
+            Arc::new(of_cql(script))
+        }
     };
+    let secured = secured(settings, plain)?;
     if !Steps::are_needed(workload) {
         return Ok(secured);
     }
@@ -184,4 +191,31 @@ pub fn factory(settings: &Settings, workload: &Arc<Workload>) -> Result<Factory,
     Ok(Arc::new(move || {
         Box::new(Steps::new(secured(), Arc::clone(&workload)))
     }))
+}
+
+/// Does what is done once before a load: CQL's setup.
+pub fn set_up(settings: &Settings, workload: &Arc<Workload>) -> Result<(), LoadError> {
+    if settings.protocol != Protocol::Cql {
+        return Ok(());
+    }
+    let script = CqlScript::of(workload, settings.credentials.clone())?;
+    let Some(setup) = script.setup() else {
+        return Ok(());
+    };
+    let codecs = secured(settings, Arc::new(of_cql(setup)))?;
+    session::drive(settings.target, &mut *codecs())
+}
+
+fn of_cql(script: CqlScript) -> impl Fn() -> Box<dyn Codec> + Send + Sync {
+    let script = Arc::new(script);
+    move || Box::new(Cql::new(Arc::clone(&script)))
+}
+
+/// `plain` inside TLS where the settings ask for it.
+fn secured(settings: &Settings, plain: Factory) -> Result<Factory, LoadError> {
+    let Some(tls) = &settings.tls else {
+        return Ok(plain);
+    };
+    let trust = Trust::new(tls)?;
+    Ok(Arc::new(move || Box::new(Tls::new(plain(), trust.clone()))))
 }

@@ -69,7 +69,7 @@ pub trait Transport {
 }
 
 /// The kind under which an error of a socket is counted.
-fn closed_kind(error: &io::Error) -> &'static str {
+pub(crate) fn closed_kind(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ECONNRESET | libc::EPIPE) => "connection-reset",
         Some(libc::ECONNREFUSED) => "connection-refused",

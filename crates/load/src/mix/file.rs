@@ -9,7 +9,7 @@ use toml::Value;
 use super::template::check_memcached;
 use super::{
     CqlSetup, CqlTemplate, HttpTemplate, Mix, MixKeys, SHIPPED, Template, ThriftArgument,
-    ThriftTemplate, ThriftValue,
+    ThriftExpectation, ThriftTemplate, ThriftValue,
 };
 use crate::settings::Protocol;
 use crate::text::Text;
@@ -81,6 +81,7 @@ struct ValuesTable {
 struct CqlTable {
     #[serde(default)]
     setup: Vec<String>,
+    consistency: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -133,6 +134,14 @@ struct ThriftStep {
     method: String,
     #[serde(default)]
     arguments: Vec<ArgumentTable>,
+    expect: Option<ExpectTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectTable {
+    fields: Vec<i16>,
+    i64: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -207,6 +216,7 @@ impl MixFile {
             prefill: root.prefill,
             cql: CqlSetup {
                 setup: root.cql.setup,
+                consistency: root.cql.consistency,
             },
             operations,
         })
@@ -220,6 +230,8 @@ impl MixFile {
                 Protocol::Memcached => &operation.memcached,
                 Protocol::Redis => &operation.redis,
                 Protocol::Http => &operation.http,
+                Protocol::Thrift => &operation.thrift,
+                Protocol::Cql => &operation.cql,
             };
             let needed = operation.weight > 0.0 || self.prefill.as_deref() == Some(&operation.name);
             if steps.is_empty() && needed {
@@ -421,6 +433,10 @@ fn thrift(value: Value) -> Result<Template, String> {
     Ok(Template::Thrift(ThriftTemplate {
         method: step.method,
         arguments: arguments(step.arguments, 0)?,
+        expect: step.expect.map(|expect| ThriftExpectation {
+            fields: expect.fields,
+            i64: expect.i64,
+        }),
     }))
 }
 

@@ -13,8 +13,8 @@ pub use file::MixFile;
 pub(crate) use file::check_weights;
 pub use shipped::{SHIPPED, Shipped};
 pub use template::{
-    CqlTemplate, HttpTemplate, MEMCACHED_COMMANDS, Template, ThriftArgument, ThriftTemplate,
-    ThriftValue,
+    CqlTemplate, HttpTemplate, MEMCACHED_COMMANDS, Template, ThriftArgument, ThriftExpectation,
+    ThriftTemplate, ThriftValue,
 };
 
 use crate::settings::Protocol;
@@ -40,6 +40,8 @@ pub struct MixKeys {
 pub struct CqlSetup {
     /// Statements run once, in order, before anything is prepared.
     pub setup: Vec<String>,
+    /// Name of the level of consistency that is asked for; None: what drivers ask for.
+    pub consistency: Option<String>,
 }
 
 /// A mix for one protocol.
@@ -83,7 +85,7 @@ impl Mix {
                 Template::Redis(words(&["GET", "{key}"])),
                 Template::Redis(words(&["SET", "{key}", "{value}"])),
             ),
-            Protocol::Http => {
+            Protocol::Http | Protocol::Thrift | Protocol::Cql => {
                 return Err(LoadError::Setting {
                     name: "--mix",
                     why: format!("{} has no gets and sets: name a mix", protocol.name()),

@@ -199,6 +199,17 @@ pub struct ThriftTemplate {
     pub method: String,
     /// Its arguments.
     pub arguments: Vec<ThriftArgument>,
+    /// What its answer must hold.
+    pub expect: Option<ThriftExpectation>,
+}
+
+/// A whole number that an answer must hold, or the answer counts as an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThriftExpectation {
+    /// Where it is: ids of fields within fields, beginning in the result. Empty: the result itself.
+    pub fields: Vec<i16>,
+    /// What it must be; None: anything.
+    pub i64: Option<i64>,
 }
 
 /// An argument of a call, or a field of a struct.

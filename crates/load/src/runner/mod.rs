@@ -17,7 +17,7 @@ use std::time::Duration;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use steelyard_record::{Clock, LoadResult, monotonic_ns};
 
-use crate::codec::{Factory, factory};
+use crate::codec::{Factory, factory, set_up};
 use crate::control::{Control, Counts, Interval, Measured, NOTICE_NS, Phase, thread_cpu_ns};
 use crate::engine::Report;
 use crate::io::Uring;
@@ -82,6 +82,7 @@ pub fn run_whole(
         hlog = Some(begin_hlog(&mut file, &mut serializer, path, clock)?);
     }
     let codecs = factory(settings, &workload)?;
+    set_up(settings, &workload)?;
     let mut runner = Runner::start(settings, surroundings, io, &workload, &codecs, clock)?;
     runner.wait_ready()?;
     runner.begin();

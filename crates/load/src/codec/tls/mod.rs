@@ -102,6 +102,7 @@ impl<C: Codec> Tls<C> {
                     break;
                 }
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    self.inner.end(answers);
                     return Err(ProtocolError {
                         kind: "connection-closed",
                     });

@@ -25,6 +25,12 @@ pub struct LoadArguments {
     /// Name that the server must prove, and is asked for; without it the host of --target
     #[arg(long, value_name = "NAME", requires = "tls")]
     pub tls_name: Option<String>,
+    /// Name to give a server that asks for one (CQL)
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// The password that goes with it, in the first line of a file
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
     /// Generator threads
     #[arg(long, default_value_t = 1)]
     pub threads: u32,
@@ -121,6 +127,8 @@ pub enum ProtocolArgument {
     Memcached,
     Redis,
     Http,
+    Thrift,
+    Cql,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -9,7 +9,7 @@ use steelyard_launch::pin_to_cpus;
 use steelyard_load::mix::{Mix, MixFile};
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
-use steelyard_load::settings::Tls;
+use steelyard_load::settings::{Credentials, Tls};
 use steelyard_load::workload::{GET, SET};
 use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes};
 
@@ -40,6 +40,8 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         ProtocolArgument::Memcached => Protocol::Memcached,
         ProtocolArgument::Redis => Protocol::Redis,
         ProtocolArgument::Http => Protocol::Http,
+        ProtocolArgument::Thrift => Protocol::Thrift,
+        ProtocolArgument::Cql => Protocol::Cql,
     };
     let mix = mix(arguments, protocol).map_err(usage)?;
     let asked = mix.keys.clone();
@@ -51,6 +53,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         protocol,
         target: resolve(arguments.target.as_deref().unwrap_or_default()).map_err(usage)?,
         tls: tls(arguments),
+        credentials: credentials(arguments).map_err(usage)?,
         threads: arguments.threads,
         connections: arguments.connections,
         depth: arguments.depth,
@@ -98,6 +101,22 @@ fn tls(arguments: &LoadArguments) -> Option<Tls> {
             .clone()
             .unwrap_or_else(|| host.to_owned()),
     })
+}
+
+/// Who asks, with the password from the first line of a file.
+fn credentials(arguments: &LoadArguments) -> Result<Option<Credentials>, LoadError> {
+    let Some(user) = arguments.user.clone() else {
+        return Ok(None);
+    };
+    let password = match &arguments.password_file {
+        None => String::new(),
+        Some(path) => std::fs::read_to_string(path).map_err(|source| LoadError::File {
+            path: path.clone(),
+            source,
+        })?,
+    };
+    let password = password.lines().next().unwrap_or_default().to_owned();
+    Ok(Some(Credentials { user, password }))
 }
 
 /// The mix that the flags name or describe.
