@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::random::Random;
+use crate::workload::Request;
 
 const BACKOFF_FIRST_NS: u64 = 1_000_000;
 const BACKOFF_MAX_NS: u64 = 1_000_000_000;
@@ -14,10 +15,8 @@ pub struct Pending {
     pub intended_ns: u64,
     /// When it was given to the kernel, 0 before that.
     pub sent_ns: u64,
-    /// Index of what it asks in the workload's operations.
-    pub operation: usize,
-    /// Tells it from the others in flight here.
-    pub ticket: u32,
+    /// What it asks.
+    pub request: Request,
     /// How long it waited for a connection with room, after it was noticed to be due.
     pub queued_ns: u64,
 }
@@ -31,6 +30,8 @@ pub enum Link {
     Up,
     /// Found to be of no further use; cleared away after the events at hand.
     Broken(&'static str),
+    /// Ended by its server in order, after an answer; cleared away after the events at hand.
+    Leaving,
     /// Without a socket until this time.
     Down(u64),
 }
@@ -60,6 +61,8 @@ pub struct Connection<C> {
     pub room_since_ns: u64,
     /// Closed loop: intended times of requests that are due.
     pub due: VecDeque<u64>,
+    /// Closed loop: requests with their intended times that a connection took with it when it ended in order.
+    pub again: VecDeque<(u64, Request)>,
     /// Closed loop: its stream of requests.
     pub random: Random,
     backoff_ns: u64,
@@ -80,6 +83,7 @@ impl<C> Connection<C> {
             free: false,
             room_since_ns: 0,
             due: VecDeque::with_capacity(depth),
+            again: VecDeque::new(),
             random,
             backoff_ns: BACKOFF_FIRST_NS,
         }
@@ -88,6 +92,11 @@ impl<C> Connection<C> {
     /// Whether it can take one more request.
     pub fn has_room(&self, depth: usize) -> bool {
         self.link == Link::Up && self.pending.len() < depth
+    }
+
+    /// Closed loop: whether requests are due that have not been sent.
+    pub fn waits(&self) -> bool {
+        !(self.due.is_empty() && self.again.is_empty())
     }
 
     /// Marks the requests that were waiting as given to the kernel at `sent_ns`, telling each of them.
@@ -105,6 +114,14 @@ impl<C> Connection<C> {
     #[inline]
     pub fn works(&mut self) {
         self.backoff_ns = BACKOFF_FIRST_NS;
+    }
+
+    /// Ends in order, to be opened again at once.
+    pub fn leave(&mut self, codec: C) {
+        self.codec = codec;
+        self.out.clear();
+        self.unstamped = 0;
+        self.link = Link::Down(0);
     }
 
     /// Goes down at `now_ns`, for twice as long as the time before if nothing was answered in between.

@@ -244,6 +244,8 @@ pub struct Measured {
     pub operations: Vec<OperationCounts>,
     /// Response times of each of them, empty where there is but one to draw from.
     pub responses: Vec<Histogram<u64>>,
+    /// Connections that their servers ended in order, over the whole load.
+    pub connections_ended: u64,
     /// Connections lost over the whole load.
     pub connections_lost: u64,
     /// Attempts to connect again that failed.
@@ -290,6 +292,7 @@ impl Measured {
             to.add(from)
                 .expect("all latency histograms have the same bounds");
         }
+        self.connections_ended += other.connections_ended;
         self.connections_lost += other.connections_lost;
         self.connects_failed += other.connects_failed;
     }

@@ -107,6 +107,8 @@ pub struct Settings {
     pub seed: u64,
     /// What is sent; None is reads and stores by `set_ratio`, or GET / for HTTP.
     pub mix: Option<Arc<Mix>>,
+    /// The name of the mix, if the user named one.
+    pub named_mix: Option<String>,
     /// Number of keys.
     pub keys: u64,
     /// One of `LAWS`.

@@ -9,7 +9,7 @@ use steelyard_record::{
 
 use crate::control::{Counts, Interval, Measured, Phase};
 use crate::latency::{Latencies, quantile, summary};
-use crate::settings::Settings;
+use crate::settings::{Protocol, Settings};
 use crate::verdict::{Evidence, SAMPLES_BEYOND, judge};
 use crate::workload::{Effect, Workload};
 
@@ -129,6 +129,7 @@ pub fn result(
                 .iter()
                 .map(|(kind, n)| ((*kind).to_owned(), *n))
                 .collect(),
+            answers_by_class: answers_by_class(settings.protocol, measured),
             outstanding_at_end: measured.outstanding,
             unsent: measured.unsent,
         },
@@ -153,6 +154,24 @@ pub fn result(
         },
         verdict,
     }
+}
+
+/// Answers by class, refusals among them.
+fn answers_by_class(protocol: Protocol, measured: &Measured) -> Option<BTreeMap<String, u64>> {
+    if protocol != Protocol::Http {
+        return None;
+    }
+    let refused = measured.errors_by_kind.iter().filter_map(|(kind, count)| {
+        let class = kind.strip_prefix("status-")?;
+        Some((class.to_owned(), *count))
+    });
+    let completed = measured.answers_by_class.iter();
+    Some(
+        completed
+            .map(|(class, count)| ((*class).to_owned(), *count))
+            .chain(refused)
+            .collect(),
+    )
 }
 
 /// Takes out the percentiles that too few samples lie beyond.
@@ -228,6 +247,8 @@ pub fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
         duration_s: settings.duration_ns as f64 / 1e9,
         seed: settings.seed,
         keys: settings.keys,
+        mix: settings.named_mix.clone(),
+        trace: None,
         key_distribution: settings.key_distribution.clone(),
         key_sizes: settings.key_sizes.name().to_owned(),
         value_sizes: settings.value_sizes.name().to_owned(),

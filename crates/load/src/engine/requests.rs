@@ -29,7 +29,7 @@ impl<C: Codec> State<C> {
             self.measured.intended += 1;
         }
         let connection = &mut self.connections[slot];
-        if connection.due.is_empty() {
+        if !connection.waits() {
             self.due.push(slot);
         }
         connection.due.push_back(intended_ns);
@@ -94,6 +94,15 @@ impl<C: Codec> State<C> {
         let mut due = std::mem::take(&mut self.due);
         due.retain(|&slot| {
             while self.connections[slot].has_room(self.depth) {
+                if let Some((intended_ns, request)) = self.connections[slot].again.pop_front() {
+                    let due = Due {
+                        intended_ns,
+                        noticed_ns: intended_ns,
+                        request,
+                    };
+                    self.encode(slot, due);
+                    continue;
+                }
                 let Some(intended_ns) = self.connections[slot].due.pop_front() else {
                     return false;
                 };
@@ -107,7 +116,7 @@ impl<C: Codec> State<C> {
                 };
                 self.encode(slot, due);
             }
-            !self.connections[slot].due.is_empty()
+            self.connections[slot].waits()
         });
         self.due = due;
     }
@@ -148,8 +157,7 @@ impl<C: Codec> State<C> {
         connection.pending.push_back(Pending {
             intended_ns,
             sent_ns: 0,
-            operation: request.operation,
-            ticket: request.ticket,
+            request,
             queued_ns: connection.room_since_ns.saturating_sub(noticed_ns),
         });
         connection.unstamped += 1;

@@ -75,6 +75,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         set_ratio: arguments.set_ratio,
         prefill: prefill(arguments, &mix).map_err(usage)?,
         mix: Some(Arc::new(mix)),
+        named_mix: arguments.mix.clone(),
         cpus: cpus.unwrap_or_default(),
         pin: pin_to_cpus,
         io: match arguments.io {
