@@ -175,6 +175,8 @@ pub fn failure(error: LoadError) -> Failure {
     let (exit, hint) = match &error {
         LoadError::Setting { .. } | LoadError::Distribution { .. } => (Exit::Usage, None),
         LoadError::Connect { .. } => (Exit::Environment, Some("is the server running?")),
+        // Where the protocol could say what is wrong, a guess would only distract.
+        LoadError::Handshake { why, .. } if why.contains(' ') => (Exit::Environment, None),
         LoadError::Handshake { .. } => (
             Exit::Environment,
             Some("is it the server that the flags describe?"),
