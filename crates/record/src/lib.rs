@@ -17,6 +17,7 @@ mod health;
 mod io;
 mod load;
 mod machine;
+mod rank_stats;
 mod run;
 mod suite;
 mod sweep;
@@ -42,6 +43,7 @@ pub use load::{
     LoadSettings, LoadThread, QuantileValue, Tool,
 };
 pub use machine::{Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode};
+pub use rank_stats::{RankStage, RankStats, RankThread};
 pub use run::{
     Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,
 };

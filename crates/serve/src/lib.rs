@@ -13,6 +13,7 @@ mod limits;
 mod mailbox;
 mod random;
 mod signals;
+mod table;
 mod threads;
 mod usage;
 
@@ -21,5 +22,6 @@ pub use limits::{CgroupTooSmall, allow_connections, check_cgroup};
 pub use mailbox::Mailbox;
 pub use random::Random;
 pub use signals::block_signals;
+pub use table::Table;
 pub use threads::{ThreadRow, Threads, give_up};
 pub use usage::{process_cpu_ns, rss_bytes, thread_cpu_now_ns};

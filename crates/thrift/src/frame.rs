@@ -50,6 +50,11 @@ impl FrameBuffer {
         }
     }
 
+    /// Whether the beginning of a frame waits for its end.
+    pub fn is_partial(&self) -> bool {
+        !self.partial.is_empty()
+    }
+
     /// Takes all of `input` and gives every frame it completes to `on_frame`, in order. Frames that lie whole in
     /// `input` are not copied. After an error the connection is of no further use.
     pub fn take<E: From<ThriftError>>(

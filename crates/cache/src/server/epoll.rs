@@ -8,11 +8,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::FastThread;
-use super::table::Table;
 use crate::clock;
 use crate::counters::Counter;
 use crate::error::CacheError;
 use crate::session::{Session, Worker};
+use steelyard_serve::Table;
 
 const MAILBOX: u64 = u64::MAX;
 const EVENTS: usize = 256;

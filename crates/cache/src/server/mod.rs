@@ -5,7 +5,7 @@
 //! line of statistics before `run` returns.
 
 mod epoll;
-mod table;
+
 mod uring;
 
 use std::fs::File;

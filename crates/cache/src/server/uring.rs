@@ -18,11 +18,11 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use self::buffers::Buffers;
 use super::FastThread;
-use super::table::Table;
 use crate::clock;
 use crate::counters::Counter;
 use crate::error::CacheError;
 use crate::session::Session;
+use steelyard_serve::Table;
 
 /// Entries of the submission queue; the completion queue has four times as many.
 const ENTRIES: u32 = 1024;

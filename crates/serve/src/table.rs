@@ -14,6 +14,12 @@ pub struct Table<T> {
     free: Vec<u32>,
 }
 
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Table<T> {
     /// An empty one.
     pub fn new() -> Self {
