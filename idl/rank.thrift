@@ -82,6 +82,8 @@ struct LeafResponse {
   4: i32 result_count,
   5: i32 uncompressed_bytes,
   6: list<StageTime> stages,
+  /** Hash over the scores of all candidates, those that are not returned too. */
+  7: i64 all_scores,
 }
 
 /** Stories and their scores, best first. */

@@ -87,7 +87,7 @@ impl Service for Leaf {
             )));
         };
         clock.end(DECOMPRESS);
-        let scored = score_shard(
+        let (scored, all_scores) = score_shard(
             &self.items,
             request.user ^ xxh3_64(text),
             request.shard,
@@ -104,6 +104,7 @@ impl Service for Leaf {
             stories: scored.len(),
             uncompressed_bytes: bytes.len(),
             bytes: packer.pack(request.compression, &bytes),
+            all_scores,
         };
         clock.end(COMPRESS);
         Ok(blob)
@@ -113,5 +114,6 @@ impl Service for Leaf {
         response.write(fields);
         fields.field_i32(5, response.uncompressed_bytes as i32);
         stages.write(6, fields);
+        fields.field_i64(7, response.all_scores as i64);
     }
 }

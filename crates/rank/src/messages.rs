@@ -62,6 +62,8 @@ pub struct Blob {
     pub stories: usize,
     /// Bytes of it before compression.
     pub uncompressed_bytes: usize,
+    /// A leaf's hash over all that it scored.
+    pub all_scores: u64,
 }
 
 impl From<ThriftError> for Refusal {
@@ -225,6 +227,7 @@ impl Blob {
             bytes: Vec::new(),
             stories: 0,
             uncompressed_bytes: 0,
+            all_scores: 0,
         };
         let (mut code, mut stories, mut length) = (0, 0, 0);
         while let Some(field) = fields.next(reader)? {
@@ -234,6 +237,7 @@ impl Blob {
                 (3, Type::Binary) => blob.bytes = reader.binary()?.to_vec(),
                 (4, Type::I32) => stories = reader.i32()?,
                 (5, Type::I32) => length = reader.i32()?,
+                (7, Type::I64) => blob.all_scores = reader.i64()? as u64,
                 (_, kind) => reader.skip(kind)?,
             }
         }

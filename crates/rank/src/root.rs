@@ -1,7 +1,7 @@
 //! The root: everything that ranking one user's feed takes.
 //!
 //! Invariant: the checksum is a function of the user, the number of stories and the work settings of root and leaves:
-//! it covers the features, every story's score with its place, the walk through the graph, and every byte of the text.
+//! it covers the features, every candidate's score, every ranked story's with its place, the walk through the graph, and every byte of the text.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -117,6 +117,8 @@ pub struct Room {
     activations: Activations,
     pooled: Vec<[i16; ROW]>,
     scored: Vec<Scored>,
+    /// Hash over all that the leaves scored.
+    all_scores: u64,
 }
 
 impl Root {
@@ -177,8 +179,10 @@ impl Root {
         }
         let answers = batch.wait().map_err(Refusal::Leaf)?;
         room.scored.clear();
+        room.all_scores = 0;
         for answer in &answers {
             let blob = Blob::read_answer(answer).map_err(Refusal::Leaf)?;
+            room.all_scores = mix(room.all_scores ^ blob.all_scores);
             let results = room
                 .packer
                 .unpack(blob.compression, &blob.bytes, blob.uncompressed_bytes)
@@ -244,6 +248,7 @@ impl Service for Root {
         clock.end(NETWORK);
         let mut checksum = Xxh3::new();
         checksum.update(&features.checksum.to_le_bytes());
+        checksum.update(&room.all_scores.to_le_bytes());
         for story in &room.scored {
             checksum.update(&story.id.to_le_bytes());
             checksum.update(&story.score.to_le_bytes());
@@ -274,6 +279,7 @@ impl Service for Root {
             stories: stories.len(),
             uncompressed_bytes: bytes.len(),
             bytes: room.packer.pack(request.compression, &bytes),
+            all_scores: 0,
         };
         clock.end(COMPRESS);
         Ok(blob)

@@ -54,6 +54,7 @@ from steelyard.records.load import (
     Tool,
 )
 from steelyard.records.machine import Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode
+from steelyard.records.rank_stats import RankStage, RankStats, RankThread
 from steelyard.records.run import (
     Cpus,
     Metric,
@@ -132,6 +133,9 @@ __all__ = [
     "Phase",
     "Process",
     "QuantileValue",
+    "RankStage",
+    "RankStats",
+    "RankThread",
     "Record",
     "Run",
     "RunStatus",

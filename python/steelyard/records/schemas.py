@@ -13,6 +13,7 @@ from steelyard.records.health import HealthResult
 from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
 from steelyard.records.machine import Machine
+from steelyard.records.rank_stats import RankStats
 from steelyard.records.run import Run
 from steelyard.records.suite import Suite
 from steelyard.records.tax import TaxResult
@@ -24,6 +25,7 @@ RECORDS: tuple[type[Record], ...] = (
     HealthResult,
     LoadResult,
     Machine,
+    RankStats,
     Run,
     Suite,
     SweepResult,

@@ -31,7 +31,7 @@ pub fn best_first(a: &Scored, b: &Scored) -> std::cmp::Ordering {
     b.score.cmp(&a.score).then(a.id.cmp(&b.id))
 }
 
-/// The `results` best of `candidates` stories of a shard for a user, best first.
+/// The `results` best of `candidates` stories of a shard for a user, best first, and a hash over the scores of all.
 pub fn score_shard(
     items: &Items,
     user: u64,
@@ -39,7 +39,7 @@ pub fn score_shard(
     vector: &[i8; ROW],
     candidates: usize,
     results: usize,
-) -> Vec<Scored> {
+) -> (Vec<Scored>, u64) {
     let base = mix(user ^ mix(u64::from(shard) + 1));
     let mut scored: Vec<Scored> = (0..candidates)
         .map(|candidate| {
@@ -56,10 +56,15 @@ pub fn score_shard(
             }
         })
         .collect();
+    let all_scores = scored.iter().fold(base, |hash, story| {
+        (hash ^ story.score as u64)
+            .wrapping_mul(0x9fb2_1c65_1e98_df25)
+            .rotate_left(23)
+    });
     if results < scored.len() {
         scored.select_nth_unstable_by(results, best_first);
         scored.truncate(results);
     }
     scored.sort_unstable_by(best_first);
-    scored
+    (scored, all_scores)
 }

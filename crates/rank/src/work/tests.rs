@@ -48,16 +48,17 @@ fn the_network_is_what_plain_sums_say() {
 fn a_leaf_returns_the_best_of_its_candidates() {
     let items = Items::new(64 * 500, 1);
     let vector = [3; ROW];
-    let all = score_shard(&items, 7, 2, &vector, 300, 300);
-    let best = score_shard(&items, 7, 2, &vector, 300, 20);
+    let (all, hash) = score_shard(&items, 7, 2, &vector, 300, 300);
+    let (best, same_hash) = score_shard(&items, 7, 2, &vector, 300, 20);
     assert_eq!(all.len(), 300);
+    assert_eq!(hash, same_hash, "what is not returned was scored too");
     assert_eq!(best, all[..20]);
     assert!(
         all.windows(2)
             .all(|pair| best_first(&pair[0], &pair[1]).is_lt())
     );
-    assert_ne!(best, score_shard(&items, 7, 3, &vector, 300, 20));
-    assert_eq!(score_shard(&items, 7, 2, &vector, 5, 20).len(), 5);
+    assert_ne!(best, score_shard(&items, 7, 3, &vector, 300, 20).0);
+    assert_eq!(score_shard(&items, 7, 2, &vector, 5, 20).0.len(), 5);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use steelyard_rank::{
 
 /// Ranks feeds: a root calls leaves, and is called by any Thrift client (idl/rank.thrift).
 #[derive(Debug, Parser)]
-#[command(name = "steelyard-rank", version)]
+#[command(name = "steelyard-rank", version, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
     role: Role,
