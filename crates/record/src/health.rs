@@ -276,7 +276,7 @@ pub struct HealthConditions {
     /// End of the part.
     pub end_ns: u64,
     /// CPU time of everything but this process and its children over the CPU time that there was, null when
-    /// the kernel does not tell it.
+    /// the kernel does not tell it or the part was shorter than its clock's tick.
     pub foreign_busy_ratio: Option<f64>,
     /// CPU time that the hypervisor gave to others over the CPU time that there was, null likewise.
     pub steal_ratio: Option<f64>,

@@ -82,6 +82,8 @@ pub struct TaxBenchmark {
     pub one: Option<TaxMeasure>,
     /// On all cores at once, null when it was not measured.
     pub all: Option<TaxMeasure>,
+    /// Why `one` or `all` is null although it was asked for, null where neither is.
+    pub missing: Option<String>,
     /// Rate on all cores over rate on one core times the number of cores, null without both.
     pub scaling_ratio: Option<f64>,
 }

@@ -140,6 +140,11 @@ pub trait Microbenchmark: Send + Sync {
         true
     }
 
+    /// Why it cannot be measured on this machine with so many workers at once, none where it can.
+    fn missing(&self, _workers: usize) -> Option<String> {
+        None
+    }
+
     /// Makes the workers. They may share state where the work is to contend for something; what
     /// belongs to a worker alone it should allocate in [`Worker::begin`], on the CPU that will use it.
     fn prepare(&self, setup: &Setup) -> Result<Prepared, TaxError>;

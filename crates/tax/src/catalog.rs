@@ -1,7 +1,10 @@
 //! Every benchmark there is.
 
 use crate::benchmark::Microbenchmark;
-use crate::{TaxError, compression, encryption, hashing, serialization};
+use crate::{
+    TaxError, allocation, compression, concurrency, encryption, hashing, kernel, memory, rpc,
+    serialization,
+};
 
 /// All benchmarks, by category.
 pub fn all() -> Vec<Box<dyn Microbenchmark>> {
@@ -10,6 +13,11 @@ pub fn all() -> Vec<Box<dyn Microbenchmark>> {
     found.extend(hashing::benchmarks());
     found.extend(serialization::benchmarks());
     found.extend(encryption::benchmarks());
+    found.extend(memory::benchmarks());
+    found.extend(allocation::benchmarks());
+    found.extend(concurrency::benchmarks());
+    found.extend(rpc::benchmarks());
+    found.extend(kernel::benchmarks());
     found
 }
 

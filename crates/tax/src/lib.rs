@@ -11,17 +11,22 @@
 //!
 //! Not here: scores against another machine (the control plane's `decide`), and application benchmarks.
 
+mod allocation;
 mod batch;
 mod benchmark;
 mod catalog;
 mod compression;
+mod concurrency;
 mod encryption;
 mod error;
 mod hashing;
 pub mod health;
 mod inputs;
+mod kernel;
+mod memory;
 mod progress;
 mod random;
+mod rpc;
 mod runner;
 mod serialization;
 pub mod statistics;

@@ -83,6 +83,15 @@ impl Settings {
         Ok(())
     }
 
+    /// How many workers run at once in what was asked for.
+    pub(crate) fn workers(&self) -> Vec<usize> {
+        match self.cores {
+            Cores::One => vec![1],
+            Cores::All => vec![self.cpus.len()],
+            Cores::Both => vec![1, self.cpus.len()],
+        }
+    }
+
     /// Index of the CPU of runs on one core: the last, because the first takes most interrupts.
     pub(crate) fn one(&self) -> usize {
         self.cpus.len() - 1
@@ -217,7 +226,9 @@ impl Run<'_> {
                 if self.stopped() {
                     return Err(TaxError::Stopped);
                 }
-                if wanted {
+                let workers = if all { self.settings.cpus.len() } else { 1 };
+                let possible = self.benchmarks[benchmark].missing(workers).is_none();
+                if wanted && possible {
                     self.prepare(benchmark, all)?;
                 }
             }
@@ -296,6 +307,21 @@ pub(crate) fn run_these(
         entries: Vec::new(),
     };
     run.prepare_all()?;
+    if run.entries.is_empty() {
+        let why = run.benchmarks.iter().find_map(|benchmark| {
+            settings
+                .workers()
+                .into_iter()
+                .find_map(|workers| benchmark.missing(workers))
+        });
+        return Err(TaxError::Setting {
+            name: "--only",
+            why: format!(
+                "nothing of it can be measured here: {}",
+                why.unwrap_or_default()
+            ),
+        });
+    }
     let begin_ns = monotonic_ns();
     let interrupted = run.rounds(started)?;
     let end_ns = monotonic_ns();

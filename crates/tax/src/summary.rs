@@ -317,6 +317,10 @@ pub fn summarize(
                 waits,
                 one,
                 all,
+                missing: settings
+                    .workers()
+                    .into_iter()
+                    .find_map(|workers| benchmark.missing(workers)),
                 scaling_ratio,
             }
         })

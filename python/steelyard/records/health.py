@@ -218,7 +218,7 @@ class HealthConditions(Value):
     foreign_busy_ratio: float | None = Field(
         default=None,
         description="CPU time of everything but this process and its children over the CPU time that there"
-        " was, null when the kernel does not tell it",
+        " was, null when the kernel does not tell it or the part was shorter than its clock's tick",
     )
     steal_ratio: float | None = Field(
         default=None,

@@ -87,6 +87,10 @@ class TaxBenchmark(Value):
     all: TaxMeasure | None = Field(
         default=None, description="On all cores at once, null when it was not measured"
     )
+    missing: str | None = Field(
+        default=None,
+        description="Why `one` or `all` is null although it was asked for, null where neither is",
+    )
     scaling_ratio: float | None = Field(
         default=None,
         description="Rate on all cores over rate on one core times the number of cores, null without both",

@@ -10,3 +10,4 @@ mod words;
 
 pub use blocks::{Blocks, blocks};
 pub use message::{Item, Message, fleet_messages, response_messages};
+pub use sizes::Sizes;
