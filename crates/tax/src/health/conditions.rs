@@ -32,15 +32,13 @@ impl Conditions {
     pub(super) fn end(self) -> HealthConditions {
         let between = self.machine.zip(machine()).and_then(|(begin, end)| {
             let all = end.all.checked_sub(begin.all).filter(|all| *all > 0)?;
-            Some((
-                end.busy.checked_sub(begin.busy)?,
-                end.steal.checked_sub(begin.steal)?,
-                all,
-            ))
+            // Counters of a guest may be set back by a tick or two.
+            let since = |end: u64, begin: u64| end.saturating_sub(begin);
+            Some((since(end.busy, begin.busy), since(end.steal, begin.steal), all))
         });
         // SAFETY: sysconf has no preconditions.
         let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
-        let own_ticks = (own_cpu_ns() - self.own_ns) as f64 / 1e9 * ticks_per_s;
+        let own_ticks = own_cpu_ns().saturating_sub(self.own_ns) as f64 / 1e9 * ticks_per_s;
         HealthConditions {
             begin_ns: self.begin_ns,
             end_ns: monotonic_ns(),
