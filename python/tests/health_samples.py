@@ -1,4 +1,4 @@
-"""Health checks made of recorded matrices and of invented figures, for tests of what is drawn and compared."""
+"""Health checks made of recorded matrices and invented figures, to test what is drawn and compared."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def with_matrix(
 
 
 def with_nodes(result: HealthResult, nodes: int, *, slow: int | None = None) -> HealthResult:
-    """Return ``result`` on a machine of some nodes, whose memory of node ``slow`` lost a third of its rate."""
+    """Return ``result`` on a machine of some nodes; the memory of ``slow`` lost a third of its rate."""
     rows = []
     for kernel, best in (
         ("read", 95e9),
@@ -141,7 +141,7 @@ def quiet(result: HealthResult) -> HealthResult:
 def shaken(result: HealthResult, seed: int, *, spread: float, latency: float = 1.0) -> HealthResult:
     """Return ``result`` as another check of the same machine would give it.
 
-    Every figure is off by a log-normal factor of standard deviation ``spread``; latencies beyond the caches are
+    Every figure is off by a log-normal factor of deviation ``spread``; latencies beyond the caches are
     ``latency`` times as long.
     """
     draw = random.Random(seed)
