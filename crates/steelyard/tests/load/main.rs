@@ -5,3 +5,4 @@ mod faults;
 mod protocol;
 mod repeat;
 mod support;
+mod tls;

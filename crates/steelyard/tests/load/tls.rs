@@ -1,0 +1,295 @@
+//! TLS around a protocol: real servers, servers that cannot be trusted or do not play their part, and one that changes
+//! its certificate under load.
+
+use std::io::{BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::support::{Server, answer, finish, load, next_request, result};
+
+/// An authority's certificate, and a server's with its key, in files.
+struct Files {
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    /// Certificates for `name` from a new authority.
+    fn of(name: &str) -> Self {
+        let mut params = CertificateParams::new(vec![]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "tests");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let issuer = CertifiedIssuer::self_signed(params, key).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        // memcached gives up root before it reads them.
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        let write = |file, text: String| std::fs::write(folder.path().join(file), text).unwrap();
+        write("ca.pem", issuer.pem());
+        write("certificate.pem", certificate.pem());
+        write("key.pem", key.serialize_pem());
+        Self { folder }
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    fn config(&self) -> Arc<ServerConfig> {
+        let certificate = CertificateDer::from_pem_file(self.path("certificate.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(self.path("key.pem")).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        Arc::new(config)
+    }
+}
+
+/// A program that listens on a free port.
+struct Program {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Program {
+    fn start(command: impl Fn(u16) -> Command) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let mut command = command(address.port());
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("scripts/install-test-packages brings it");
+        let program = Self { child, address };
+        let begin = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(
+                begin.elapsed() < Duration::from_secs(10),
+                "it does not listen"
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+        program
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Whether `program` is installed; in CI it must be.
+fn is_here(program: &str) -> bool {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    });
+    assert!(
+        found || std::env::var_os("CI").is_none(),
+        "{program} is missing: scripts/install-test-packages brings it"
+    );
+    if !found {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+#[test]
+fn memcached_is_loaded_through_tls() {
+    if !is_here("memcached") {
+        return;
+    }
+    let files = Files::of("localhost");
+    let chain = format!(
+        "ssl_chain_cert={},ssl_key={}",
+        text(&files.path("certificate.pem")),
+        text(&files.path("key.pem"))
+    );
+    let server = Program::start(|port| {
+        let mut command = Command::new("memcached");
+        command.args([
+            "-u",
+            "nobody",
+            "-l",
+            "127.0.0.1",
+            "-t",
+            "1",
+            "-Z",
+            "-o",
+            &chain,
+        ]);
+        command.args(["-p", &port.to_string()]);
+        command
+    });
+    for io in ["auto", "epoll"] {
+        let ca = files.path("ca.pem");
+        let flags = "--tls --tls-name localhost --prefill --keys 500 --value-sizes 30000 --depth 4 \
+                     --set-ratio 0.2 --warmup 100ms --duration 500ms";
+        let mut arguments: Vec<&str> = flags.split_whitespace().collect();
+        arguments.extend(["--tls-ca", text(&ca), "--io", io]);
+        let result = result(server.address, &arguments);
+        assert_eq!(result["requests"]["errors"], 0, "{io}");
+        let get = &result["operations"]["get"];
+        assert!(get["completed"].as_u64().unwrap() > 100);
+        assert_eq!(get["hits"], get["completed"]);
+    }
+}
+
+#[test]
+fn openssl_answers_or_is_refused_for_its_version() {
+    if !is_here("openssl") {
+        return;
+    }
+    let files = Files::of("127.0.0.1");
+    let start = |version: &'static str| {
+        Program::start(|port| {
+            let mut command = Command::new("openssl");
+            command.args(["s_server", "-www", "-quiet", version, "-accept"]);
+            command.arg(format!("127.0.0.1:{port}"));
+            command.args(["-cert", text(&files.path("certificate.pem"))]);
+            command.args(["-key", text(&files.path("key.pem"))]);
+            command
+        })
+    };
+    let ca = files.path("ca.pem");
+    let arguments = [
+        "--protocol",
+        "http",
+        "--tls",
+        "--tls-ca",
+        text(&ca),
+        "--connections",
+        "1",
+        "--warmup",
+        "50ms",
+        "--duration",
+        "300ms",
+    ];
+    // It answers each connection once and closes it: every request shakes hands anew.
+    let server = start("-tls1_3");
+    let result = result(server.address, &arguments);
+    assert!(result["requests"]["completed"].as_u64().unwrap() > 5);
+    assert_eq!(result["requests"]["errors"], 0);
+    drop(server);
+
+    let server = start("-tls1_2");
+    let refused = refused(server.address, &arguments);
+    assert!(refused.contains("does not speak TLS 1.3"), "{refused}");
+}
+
+/// Runs the program, which must end quickly with code 3 and one line; returns the line.
+fn refused(target: SocketAddr, arguments: &[&str]) -> String {
+    let child = load(target, arguments).spawn().unwrap();
+    let output = finish(child, Duration::from_secs(20));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(output.stdout.is_empty());
+    line
+}
+
+/// Serves memcached's protocol in TLS on one connection, up to `requests` of them.
+fn serve(stream: TcpStream, config: &Arc<ServerConfig>, requests: usize) {
+    let connection = ServerConnection::new(Arc::clone(config)).unwrap();
+    let mut read = BufReader::new(StreamOwned::new(connection, stream));
+    for _ in 0..requests {
+        let Some(request) = next_request(&mut read) else {
+            return;
+        };
+        if read
+            .get_mut()
+            .write_all(answer(&request).as_bytes())
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+#[test]
+fn who_cannot_be_trusted_or_does_not_speak_tls_is_refused_in_one_line() {
+    let (files, other) = (Files::of("localhost"), Files::of("localhost"));
+    let config = files.config();
+    let secured = Server::start(move |stream| serve(stream, &config, usize::MAX));
+    let (ca, wrong) = (files.path("ca.pem"), other.path("ca.pem"));
+    let with = |ca: &str, name: &str, target| {
+        refused(target, &["--tls", "--tls-ca", ca, "--tls-name", name])
+    };
+    let address = secured.address;
+    let line = with(text(&wrong), "localhost", address);
+    assert!(line.contains("unknown authority"), "{line}");
+    let line = with(text(&ca), "elsewhere.test", address);
+    assert!(line.contains(r#"not for "elsewhere.test""#), "{line}");
+    // The name of --target counts where none is given: here an address that is not in the certificate.
+    let line = refused(address, &["--tls", "--tls-ca", text(&ca)]);
+    assert!(line.contains(r#"not for "127.0.0.1""#), "{line}");
+
+    let plain = Server::start(|mut stream| {
+        let _ = stream.write_all(b"ERROR\r\n");
+        let _ = stream.read(&mut [0; 1000]);
+    });
+    let line = with(text(&ca), "localhost", plain.address);
+    assert!(line.contains("does not speak TLS"), "{line}");
+    let closing = Server::start(drop);
+    let line = with(text(&ca), "localhost", closing.address);
+    assert!(line.contains("connection-"), "{line}");
+    let silent = Server::start(|mut stream| while let Ok(1..) = stream.read(&mut [0; 1000]) {});
+    let line = with(text(&ca), "localhost", silent.address);
+    assert!(line.contains("handshake-timeout"), "{line}");
+}
+
+#[test]
+fn a_server_that_changes_its_certificate_is_not_trusted_again() {
+    let (files, other) = (Files::of("localhost"), Files::of("localhost"));
+    let (first, then) = (files.config(), other.config());
+    let connections = AtomicUsize::new(0);
+    let server = Server::start(move |stream| {
+        // The first two connections serve for a while; whatever is made after them meets another authority.
+        let config = if connections.fetch_add(1, Ordering::Relaxed) < 2 {
+            &first
+        } else {
+            &then
+        };
+        serve(stream, config, 300);
+    });
+    let ca = files.path("ca.pem");
+    let flags =
+        "--tls --tls-name localhost --connections 2 --warmup 0ms --duration 1s --drain 100ms";
+    let mut arguments: Vec<&str> = flags.split_whitespace().collect();
+    arguments.extend(["--tls-ca", text(&ca)]);
+    let child = load(server.address, &arguments).spawn().unwrap();
+    let output = finish(child, Duration::from_secs(20));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    assert_eq!(told.matches("unknown authority").count(), 1, "{told}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answered = result["requests"]["completed"].as_u64().unwrap();
+    assert!((1..=600).contains(&answered), "{answered}");
+    assert_ne!(result["verdict"]["level"], "valid");
+}
