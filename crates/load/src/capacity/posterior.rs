@@ -21,7 +21,7 @@ const ABOVE: f64 = 4.7;
 /// Share of probes that may say anything.
 const LAPSE: f64 = 0.005;
 /// Distance from the bound, in logits, within which the line is believed: a factor of about three.
-const REACH: f64 = 1.2;
+pub const REACH: f64 = 1.2;
 /// Spread of the capacity from run to run, as a logarithm, and how likely each is thought before any probe.
 const SPREADS: [(f64, f64); 5] = [
     (0.004, 0.18),
@@ -165,7 +165,9 @@ impl Posterior {
 
 /// How likely it is to measure `excess` when the capacity lies `above` the rate, as a logarithm.
 fn line(above: f64, slope: f64, spread: f64, excess: Excess) -> f64 {
-    let expected = -slope * above;
+    // The share itself is measured without bias; its logarithm is low by half of its variance, as a length of
+    // time that happens to hold no burst looks better than the server is.
+    let expected = -slope * above - 0.5 * excess.error * excess.error;
     let deviation = (excess.error * excess.error + slope * slope * spread * spread).sqrt();
     if excess.logits <= -REACH {
         LAPSE * 0.5 + (1.0 - LAPSE) * normal_cdf((-REACH - expected) / deviation)

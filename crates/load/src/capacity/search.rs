@@ -9,8 +9,8 @@
 //! called confirmed was probed at least twice after it was chosen. Not here: what a probe does
 //! ([`super::measure`]).
 
-use super::evidence::Said;
-use super::posterior::{Posterior, Prior};
+use super::evidence::{Excess, Said};
+use super::posterior::{Posterior, Prior, REACH};
 
 /// What the search may cost and how sure it must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -149,6 +149,8 @@ pub struct Search {
     posterior: Posterior,
     seen: Vec<Seen>,
     edges: Option<(Edge, Edge)>,
+    /// Sum of the squared errors of probes near the bound, and their number.
+    errors: (f64, f64),
 }
 
 /// How far a step of the bracketing goes at most, as a factor.
@@ -169,6 +171,7 @@ impl Search {
             posterior: Posterior::new(prior),
             seen: Vec::new(),
             edges: None,
+            errors: (0.0, 0.0),
         }
     }
 
@@ -191,9 +194,31 @@ impl Search {
         self.plan.probes.saturating_sub(self.seen.len())
     }
 
+    /// The error of a probe near the bound, together with those before it: twenty batches tell little of their
+    /// own spread, and a probe without a burst knows nothing of bursts.
+    fn pooled(&mut self, said: Said) -> Said {
+        let Some(excess) = said.excess else {
+            return said;
+        };
+        if excess.logits.abs() < REACH {
+            self.errors.0 += excess.error * excess.error;
+            self.errors.1 += 1.0;
+        }
+        let error = if self.errors.1 > 0.0 {
+            (self.errors.0 / self.errors.1).sqrt()
+        } else {
+            excess.error
+        };
+        Said {
+            excess: Some(Excess { error, ..excess }),
+            ..said
+        }
+    }
+
     /// Takes in what a probe came to.
     pub fn tell(&mut self, seen: Seen) {
-        self.posterior.tell(seen.rate_per_s, &seen.said);
+        let said = self.pooled(seen.said);
+        self.posterior.tell(seen.rate_per_s, &said);
         if let Some((low, high)) = &mut self.edges {
             let distance = seen.said.excess.map_or_else(
                 || 1.0 - 2.0 * seen.said.met_probability,
