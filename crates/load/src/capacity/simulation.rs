@@ -286,7 +286,7 @@ fn a_sharp_capacity_is_found_from_any_start() {
         (Prior::ClosedLoop(3000.0), 300.0),
         (Prior::Guess(900.0), 300.0),
         (Prior::Guess(100.0), 450.0),
-        (Prior::Guess(9000.0), 450.0),
+        (Prior::Guess(9000.0), 800.0),
     ] {
         let search = find_sharp(prior, 1000.0, f64::INFINITY);
         let answer = search.answer();
