@@ -13,7 +13,13 @@ fuzz_target!(|text: &str| {
     // A folder that is not there: no file is opened for what the fuzzer writes.
     match MixFile::parse(text, "fuzz", Path::new("/nonexistent")) {
         Ok(mix) => {
-            for protocol in [Protocol::Memcached, Protocol::Redis, Protocol::Http] {
+            for protocol in [
+                Protocol::Memcached,
+                Protocol::Redis,
+                Protocol::Http,
+                Protocol::Thrift,
+                Protocol::Cql,
+            ] {
                 let _ = mix.for_protocol(protocol);
             }
         }
