@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use steelyard_load::Protocol;
 use steelyard_load::mix::MixFile;
 use steelyard_load::text::Text;
+use steelyard_load::trace::Columns;
 
 fuzz_target!(|text: &str| {
     let refused = |why: String| assert!(!why.contains('\n'), "{why}");
@@ -24,6 +25,12 @@ fuzz_target!(|text: &str| {
             }
         }
         Err(why) => refused(why),
+    }
+    let mut lines = text.lines();
+    if let Ok(columns) = Columns::parse(lines.next().unwrap_or_default()) {
+        for line in lines {
+            let _ = columns.row(line);
+        }
     }
     if let Err(why) = Text::parse(text) {
         refused(why.replace(text, ""));

@@ -36,6 +36,7 @@ pub mod slo;
 mod summary;
 pub mod sweep;
 pub mod text;
+pub mod trace;
 pub mod verdict;
 pub mod workload;
 pub mod zipf;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::mix::Mix;
 use crate::schedule::Arrival;
+use crate::trace::Trace;
 use crate::{LoadError, Sizes};
 
 /// A protocol that the engine speaks.
@@ -109,6 +110,8 @@ pub struct Settings {
     pub mix: Option<Arc<Mix>>,
     /// The name of the mix, if the user named one.
     pub named_mix: Option<String>,
+    /// Requests with their own times, instead of drawn ones.
+    pub trace: Option<Arc<Trace>>,
     /// Number of keys.
     pub keys: u64,
     /// One of `LAWS`.
@@ -136,7 +139,10 @@ pub struct Settings {
 impl Settings {
     /// The mean rate that an open loop is to offer in the measure phase, per second; None in a closed loop.
     pub fn offers_per_s(&self) -> Option<f64> {
-        self.arrival.mean_rate_per_s().or(self.rate_per_s)
+        match &self.trace {
+            Some(trace) => Some(trace.mean_rate_per_s()),
+            None => self.arrival.mean_rate_per_s().or(self.rate_per_s),
+        }
     }
 
     /// Refuses what cannot be run.

@@ -241,14 +241,20 @@ pub fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
         connections: settings.connections,
         depth: settings.depth,
         r#loop: if open { "open" } else { "closed" }.to_owned(),
-        arrival: open.then(|| settings.arrival.name()),
+        arrival: open.then(|| match &settings.trace {
+            Some(_) => "trace".to_owned(),
+            None => settings.arrival.name(),
+        }),
         rate_per_s,
         warmup_s: settings.warmup_ns as f64 / 1e9,
         duration_s: settings.duration_ns as f64 / 1e9,
         seed: settings.seed,
         keys: settings.keys,
         mix: settings.named_mix.clone(),
-        trace: None,
+        trace: settings
+            .trace
+            .as_ref()
+            .map(|trace| trace.path.display().to_string()),
         key_distribution: settings.key_distribution.clone(),
         key_sizes: settings.key_sizes.name().to_owned(),
         value_sizes: settings.value_sizes.name().to_owned(),

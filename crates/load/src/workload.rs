@@ -9,6 +9,7 @@ use crate::mix::{Mix, Template};
 use crate::random::{Random, mix};
 use crate::settings::{Protocol, Settings};
 use crate::text::{Piece, Text};
+use crate::trace::TraceKeys;
 
 pub use crate::popularity::Popularity;
 
@@ -100,12 +101,18 @@ pub struct Workload {
     shares: Vec<f64>,
     /// Where the mix inserts.
     growth: Option<Growth>,
+    /// Where a trace names the keys.
+    trace: Option<TraceKeys>,
 }
 
 /// Index of the read in a workload of reads and stores.
 pub const GET: usize = 0;
 /// Index of the store in a workload of reads and stores.
 pub const SET: usize = 1;
+
+fn is_printable(text: &Text) -> bool {
+    text.pieces().iter().any(|p| matches!(p, Piece::Text(_)))
+}
 
 const NUMBER_SALT: u64 = 0x6e75_6d62_6572_6f66;
 
@@ -127,7 +134,20 @@ impl Workload {
             false,
         )?;
         let popularity = Popularity::parse(&settings.key_distribution, settings.keys)?;
-        Self::new(keys, popularity, mix)
+        let mut workload = Self::new(keys, popularity, mix)?;
+        if let Some(trace) = &settings.trace {
+            workload.trace = Some(TraceKeys::new(settings.threads));
+            let printable = workload.texts().any(is_printable);
+            workload.keys = workload
+                .keys
+                .with_values(trace.largest_value_bytes, printable);
+        }
+        Ok(workload)
+    }
+
+    /// Every text that is ever sent.
+    fn texts(&self) -> impl Iterator<Item = &Text> {
+        self.mix.templates().flat_map(Template::texts)
     }
 
     /// A workload over `keys` of the operations of `mix` in the shares of their weights.
@@ -156,10 +176,9 @@ impl Workload {
             .rposition(|o| o.weight > 0.0)
             .unwrap_or(0);
         shares[last..].fill(1.0);
-        let printable = |text: &Text| text.pieces().iter().any(|p| matches!(p, Piece::Text(_)));
         let texts: Vec<&Text> = mix.templates().flat_map(Template::texts).collect();
         if texts.iter().any(|text| text.has_value()) {
-            keys = keys.with_values(0, texts.iter().any(|text| printable(text)));
+            keys = keys.with_values(0, texts.iter().any(|text| is_printable(text)));
         }
         let mut growth = None;
         if mix.operations.iter().any(|o| o.inserts && o.weight > 0.0) {
@@ -172,6 +191,7 @@ impl Workload {
             mix,
             shares,
             growth,
+            trace: None,
         })
     }
 
@@ -233,38 +253,76 @@ impl Workload {
         }
     }
 
+    /// Keeps the key of a trace's request; returns its number.
+    #[inline]
+    pub fn keep_key(&self, thread: u32, text: &[u8], value_bytes: Option<u32>) -> u64 {
+        match &self.trace {
+            Some(trace) => trace.keep(thread, text, value_bytes),
+            None => 0,
+        }
+    }
+
+    /// The request is over, or never will be sent.
+    #[inline]
+    pub fn forget(&self, request: &Request) {
+        if let Some(trace) = &self.trace {
+            trace.forget(request.key);
+        }
+    }
+
     /// Size of the text of the request's key, bytes.
     #[inline]
     pub fn key_bytes(&self, request: &Request) -> usize {
-        self.keys.key_size(request.key)
+        match &self.trace {
+            Some(trace) => trace.len(request.key),
+            None => self.keys.key_size(request.key),
+        }
     }
 
     /// Appends the text of the request's key.
     #[inline]
     pub fn write_key(&self, request: &Request, out: &mut Vec<u8>) {
-        self.keys.write_key(request.key, out);
+        match &self.trace {
+            Some(trace) => trace.write(request.key, out),
+            None => self.keys.write_key(request.key, out),
+        }
     }
 
     /// Size of the request's value, bytes.
     #[inline]
     pub fn value_bytes(&self, request: &Request) -> usize {
-        self.keys.value_size(request.key)
+        match &self.trace {
+            Some(trace) => {
+                let (hash, told) = trace.value(request.key);
+                told.unwrap_or_else(|| self.keys.value_size(hash))
+            }
+            None => self.keys.value_size(request.key),
+        }
+    }
+
+    /// What the values of the request's key are a function of.
+    #[inline]
+    fn key_hash(&self, request: &Request) -> u64 {
+        match &self.trace {
+            Some(trace) => trace.value(request.key).0,
+            None => request.key,
+        }
     }
 
     /// Value number `number` of the request's key: random bytes.
     #[inline]
     pub fn value(&self, request: &Request, number: u32) -> &[u8] {
-        if number == 0 {
+        if number == 0 && self.trace.is_none() {
             return self.keys.value(request.key);
         }
-        let hash = mix(request.key ^ mix(NUMBER_SALT ^ u64::from(number)));
+        let hash = mix(self.key_hash(request) ^ mix(NUMBER_SALT ^ u64::from(number)));
         self.keys.bytes_at(hash, self.value_bytes(request))
     }
 
     /// Value number `number` of the request's key, of digits and letters only.
     #[inline]
     pub fn text(&self, request: &Request, number: u32) -> &[u8] {
-        let hash = mix(request.key ^ mix(NUMBER_SALT ^ u64::from(number)));
+        let hash = mix(self.key_hash(request) ^ mix(NUMBER_SALT ^ u64::from(number)));
         self.keys.printable_at(hash, self.value_bytes(request))
     }
 }

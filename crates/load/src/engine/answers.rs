@@ -155,6 +155,7 @@ impl<C: Codec> State<C> {
             connection.pending.remove(place);
         }
         connection.works();
+        self.task.workload.forget(&pending.request);
         self.outstanding -= 1;
         self.last_answer_ns = at_ns;
         let measured = self.is_measured(pending.intended_ns);
@@ -224,6 +225,7 @@ impl<C: Codec> State<C> {
             for pending in lost {
                 self.outstanding -= 1;
                 let measured = self.is_measured(pending.intended_ns);
+                self.task.workload.forget(&pending.request);
                 self.failed(kind, measured);
                 if !matches!(self.kind, Loop::Open(_)) {
                     self.due_on(slot, now_ns);

@@ -12,6 +12,9 @@
 mod answers;
 mod handshake;
 mod requests;
+mod source;
+
+pub use source::Source;
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,7 +32,6 @@ use crate::control::{Control, Interval, Measured, thread_cpu_ns};
 use crate::io::{Event, Transport, Wait, connect_blocking};
 use crate::pace::Pacer;
 use crate::random::{Purpose, Random};
-use crate::schedule::Schedule;
 use crate::workload::{Request, Workload};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -102,9 +104,7 @@ enum Loop {
 }
 
 struct OpenLoop {
-    schedule: Schedule,
-    /// The thread's stream of requests.
-    random: Random,
+    source: Source,
     /// Due requests without a connection.
     queue: VecDeque<Due>,
 }
@@ -261,8 +261,8 @@ impl<C: Codec, T: Transport> Engine<C, T> {
         let _ = self.state.task.reports.send(Report::Ready);
     }
 
-    /// Runs the load from `start_ns` until it has drained: by `schedule` in an open loop, else closed.
-    pub fn run(mut self, start_ns: u64, schedule: Option<Schedule>) -> Result<(), LoadError> {
+    /// Runs the load from `start_ns` until it has drained: by `source` in an open loop, else closed.
+    pub fn run(mut self, start_ns: u64, source: Option<Source>) -> Result<(), LoadError> {
         let state = &mut self.state;
         state.depth = state.task.depth;
         state.measure = state.task.control.measure();
@@ -275,16 +275,10 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             connection.due.clear();
             connection.again.clear();
         }
-        match schedule {
-            Some(schedule) => {
-                let random = Random::stream(
-                    state.task.seed,
-                    Purpose::Requests,
-                    (1 << 40) + state.task.index as u64,
-                );
+        match source {
+            Some(source) => {
                 state.kind = Loop::Open(Box::new(OpenLoop {
-                    schedule,
-                    random,
+                    source,
                     queue: VecDeque::new(),
                 }));
                 state.refresh_free();
@@ -312,7 +306,10 @@ impl<C: Codec, T: Transport> Engine<C, T> {
                 state.cut_interval(state.interval_end_ns);
             }
             if let Loop::Open(open) = &mut state.kind {
-                open.schedule.measure(state.measure.0);
+                open.source.measure(state.measure.0);
+                if let Some(error) = open.source.take_failure() {
+                    return Err(error);
+                }
             }
             // Before the end is looked at: what fell due before it belongs to the load however late it is seen.
             let due_ns = state.make_due(now_ns);

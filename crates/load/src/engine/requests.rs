@@ -42,23 +42,23 @@ impl<C: Codec> State<C> {
             return None;
         };
         loop {
-            let intended_ns = open.schedule.peek();
+            let intended_ns = open.source.peek();
             if intended_ns >= end_ns {
                 return None;
             }
             if intended_ns > now_ns {
                 return Some(intended_ns);
             }
-            open.schedule.advance();
             self.interval.counts.due += 1;
             // Drawn even if it cannot be sent: the stream must not depend on how the server does.
-            let request = self.task.workload.next(&mut open.random);
+            let request = open.source.take(&self.task.workload);
             let measured = intended_ns >= begin_ns;
             self.measured.intended += u64::from(measured);
             let late = measured && now_ns - intended_ns > LATE_NS;
             self.measured.noticed_late += u64::from(late);
             if self.outstanding + open.queue.len() >= self.task.max_outstanding {
                 self.measured.unsent += u64::from(measured);
+                self.task.workload.forget(&request);
             } else {
                 open.queue.push_back(Due {
                     intended_ns,

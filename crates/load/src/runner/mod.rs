@@ -154,13 +154,18 @@ impl<'a, 'w> Runner<'a, 'w> {
         if settings.prefill.is_some() {
             surroundings.progress.phase("prefill", monotonic_ns());
         }
+        let mut traces = match &settings.trace {
+            Some(trace) => trace.streams(settings.threads, workload)?,
+            None => Vec::new(),
+        }
+        .into_iter();
         for index in 0..settings.threads {
             let (start, started) = channel();
             let (spare, used) = channel();
             starts.push(start);
             spares.push(spare);
             let task = task(settings, index, workload, &control, report.clone(), used);
-            let worker = Worker::new(settings, index, io, codecs, started);
+            let worker = Worker::new(settings, index, io, codecs, started, traces.next());
             thread::Builder::new()
                 .name(format!("load-{index}"))
                 .spawn(move || worker.main(task))

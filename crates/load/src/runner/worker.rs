@@ -8,11 +8,12 @@ use std::sync::mpsc::{Receiver, Sender};
 use crate::LoadError;
 use crate::codec::{Codec, Factory};
 use crate::control::{Control, Interval};
-use crate::engine::{Engine, Prefill, Report, Task};
+use crate::engine::{Engine, Prefill, Report, Source, Task};
 use crate::io::{Epoll, Uring};
 use crate::random::{Purpose, Random};
 use crate::schedule::{Schedule, Share};
 use crate::settings::Settings;
+use crate::trace::TraceStream;
 use crate::workload::Workload;
 
 /// What thread number `index` is to do.
@@ -54,8 +55,8 @@ pub struct Worker {
     pin: fn(&[usize]) -> std::io::Result<()>,
     codecs: Factory,
     started: Receiver<u64>,
-    /// Makes the schedule of an open loop from its start.
-    schedule: Option<Box<dyn FnOnce(u64) -> Schedule + Send>>,
+    /// Makes the source of an open loop from its start.
+    source: Option<Box<dyn FnOnce(u64) -> Source + Send>>,
 }
 
 impl Worker {
@@ -66,17 +67,30 @@ impl Worker {
         io: &'static str,
         codecs: &Factory,
         started: Receiver<u64>,
+        trace: Option<TraceStream>,
     ) -> Self {
-        let schedule = settings.offers_per_s().map(|rate| {
+        let drawn = settings.offers_per_s().map(|rate| {
             let random = Random::stream(settings.seed, Purpose::Arrivals, u64::from(index));
+            // Connections of closed loops have the streams below.
+            let requests = (1 << 40) + u64::from(index);
+            let draws = Random::stream(settings.seed, Purpose::Requests, requests);
             let (arrival, duration_ns) = (settings.arrival.clone(), settings.duration_ns);
             let share = Share {
                 thread: index,
                 threads: settings.threads,
             };
-            let make =
-                move |start_ns| Schedule::new(&arrival, rate, duration_ns, share, start_ns, random);
-            Box::new(make) as Box<dyn FnOnce(u64) -> Schedule + Send>
+            let make = move |start_ns| Source::Drawn {
+                schedule: Schedule::new(&arrival, rate, duration_ns, share, start_ns, random),
+                random: draws,
+            };
+            Box::new(make) as Box<dyn FnOnce(u64) -> Source + Send>
+        });
+        let traced = trace.map(|mut stream| {
+            let make = move |start_ns| {
+                stream.begin(start_ns);
+                Source::Trace(stream)
+            };
+            Box::new(make) as Box<dyn FnOnce(u64) -> Source + Send>
         });
         let cpu = (!settings.cpus.is_empty())
             .then(|| settings.cpus[index as usize % settings.cpus.len()]);
@@ -86,7 +100,7 @@ impl Worker {
             pin: settings.pin,
             codecs: Arc::clone(codecs),
             started,
-            schedule,
+            source: traced.or(drawn),
         }
     }
 
@@ -139,7 +153,7 @@ impl Worker {
         let Ok(start_ns) = self.started.recv() else {
             return Ok(());
         };
-        let schedule = self.schedule.map(|make| make(start_ns));
-        engine.run(start_ns, schedule)
+        let source = self.source.map(|make| make(start_ns));
+        engine.run(start_ns, source)
     }
 }

@@ -47,9 +47,9 @@ pub struct LoadArguments {
     /// per second, over the measure phase) or recorded:FILE at their own rates
     #[arg(long, value_name = "LAW", default_value = "poisson")]
     pub arrival: String,
-    /// Length of the measure phase
-    #[arg(long, value_parser = args::duration, default_value = "10s")]
-    pub duration: Duration,
+    /// Length of the measure phase [default: 10s, or the rest of the trace]
+    #[arg(long, value_parser = args::duration)]
+    pub duration: Option<Duration>,
     /// Load before it that is not counted; with --hold at least this much
     #[arg(long, value_parser = args::duration, default_value = "2s")]
     pub warmup: Duration,
@@ -65,6 +65,13 @@ pub struct LoadArguments {
     /// What is sent: a mix file, or a shipped mix such as ycsb-a
     #[arg(long, value_name = "FILE|NAME")]
     pub mix: Option<String>,
+    /// Requests with their own times to replay: CSV with the columns time_s (or _ms, _us, _ns), operation, key and size,
+    /// plain, gzip or zstd; its beginning is the warm-up
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "hold"])]
+    pub trace: Option<PathBuf>,
+    /// How many times as fast as recorded a trace is replayed
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "trace")]
+    pub speed: f64,
     /// Number of keys [default: the mix's, else 100000]
     #[arg(long)]
     pub keys: Option<u64>,

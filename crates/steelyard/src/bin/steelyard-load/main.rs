@@ -114,6 +114,13 @@ fn body() -> Result<Exit, Failure> {
     if load.die_with_parent {
         die_with_parent(libc::SIGKILL, parent)?;
     }
+    if line.mode.is_some() && load.trace.is_some() {
+        let error = LoadError::Setting {
+            name: "--trace",
+            why: "a trace has its own rate, which no search can set".to_owned(),
+        };
+        return Err(Failure::new(Exit::Usage, error));
+    }
     catch_signals();
     match &line.mode {
         None => plain::run(load, &STOP),

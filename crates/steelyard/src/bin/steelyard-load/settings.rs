@@ -10,6 +10,7 @@ use steelyard_load::mix::{Mix, MixFile};
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
 use steelyard_load::settings::{Credentials, Tls};
+use steelyard_load::trace::Trace;
 use steelyard_load::workload::{GET, SET};
 use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes};
 
@@ -49,6 +50,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         Some(text) => Sizes::parse(text).map_err(usage),
         None => Ok(of_mix.unwrap_or(Sizes::fixed(default))),
     };
+    let trace = trace(arguments, protocol, &mix).map_err(usage)?;
     let settings = Settings {
         protocol,
         target: resolve(arguments.target.as_deref().unwrap_or_default()).map_err(usage)?,
@@ -60,7 +62,12 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         rate_per_s: arguments.rate,
         arrival: Arrival::parse(&arguments.arrival).map_err(usage)?,
         warmup_ns: ns(arguments.warmup),
-        duration_ns: ns(arguments.duration),
+        duration_ns: duration_ns(
+            arguments.duration.map(ns),
+            ns(arguments.warmup),
+            trace.as_ref(),
+        )
+        .map_err(usage)?,
         drain_ns: ns(arguments.drain),
         interval_ns: ns(arguments.interval),
         seed: arguments.seed,
@@ -76,6 +83,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         prefill: prefill(arguments, &mix).map_err(usage)?,
         mix: Some(Arc::new(mix)),
         named_mix: arguments.mix.clone(),
+        trace: trace.map(Arc::new),
         cpus: cpus.unwrap_or_default(),
         pin: pin_to_cpus,
         io: match arguments.io {
@@ -124,9 +132,58 @@ fn credentials(arguments: &LoadArguments) -> Result<Option<Credentials>, LoadErr
 fn mix(arguments: &LoadArguments, protocol: Protocol) -> Result<Mix, LoadError> {
     match &arguments.mix {
         Some(name) => MixFile::find(name)?.for_protocol(protocol),
+        // A trace's keys are the paths, unless the flag says where they stand.
+        None if protocol == Protocol::Http && arguments.trace.is_some() => {
+            Mix::of_path(match arguments.path.as_str() {
+                "/" => "/{key}",
+                path => path,
+            })
+        }
         None if protocol == Protocol::Http => Mix::of_path(&arguments.path),
         None => Mix::of_gets_and_sets(protocol, arguments.set_ratio),
     }
+}
+
+/// The trace that the flags name, read through.
+fn trace(
+    arguments: &LoadArguments,
+    protocol: Protocol,
+    mix: &Mix,
+) -> Result<Option<Trace>, LoadError> {
+    let Some(path) = &arguments.trace else {
+        return Ok(None);
+    };
+    if arguments.prefill.is_some() {
+        return Err(LoadError::Setting {
+            name: "--prefill",
+            why: "a trace names its own keys: load them by a trace of stores before".to_owned(),
+        });
+    }
+    Trace::check(path, arguments.speed, protocol, mix).map(Some)
+}
+
+/// Length of the measure phase: as asked, but a trace ends it.
+fn duration_ns(
+    asked_ns: Option<u64>,
+    warmup_ns: u64,
+    trace: Option<&Trace>,
+) -> Result<u64, LoadError> {
+    let Some(trace) = trace else {
+        return Ok(asked_ns.unwrap_or(10_000_000_000));
+    };
+    // The last request is due at the trace's length, and belongs to the phase.
+    let rest_ns = (trace.length_ns + 1)
+        .checked_sub(warmup_ns)
+        .filter(|rest_ns| *rest_ns > 0)
+        .ok_or_else(|| LoadError::Setting {
+            name: "--trace",
+            why: format!(
+                "{} takes {:.3} s, no longer than the warm-up: use --warmup 0s",
+                trace.path.display(),
+                trace.length_ns as f64 / 1e9
+            ),
+        })?;
+    Ok(asked_ns.map_or(rest_ns, |asked_ns| asked_ns.min(rest_ns)))
 }
 
 /// Index of the operation that every key is asked for with before the load.
