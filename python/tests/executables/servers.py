@@ -76,7 +76,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def _running(process: "subprocess.Popen[bytes]", port: int, name: str) -> Iterator[Server]:
+def running(process: "subprocess.Popen[bytes]", port: int, name: str) -> Iterator[Server]:
     try:
         yield Server(process, port, name)
     finally:
@@ -100,7 +100,7 @@ def steelyard_cache(*arguments: str, wrapper: tuple[str, ...] = ()) -> Iterator[
         raise AssertionError(f"steelyard-cache did not start: {error.decode()}")
     ready = json.loads(line)
     assert ready["event"] == "ready"
-    with _running(process, int(ready["listen"].rsplit(":", 1)[1]), "steelyard-cache") as server:
+    with running(process, int(ready["listen"].rsplit(":", 1)[1]), "steelyard-cache") as server:
         yield server
 
 
@@ -130,8 +130,8 @@ def memcached(*arguments: str) -> Iterator[Server]:
             [*command, "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         # Another program may take the port in between: memcached then ends, and another port is tried.
-        if _listens(process, port):
-            with _running(process, port, "memcached") as server:
+        if listens(process, port):
+            with running(process, port, "memcached") as server:
                 yield server
             return
         process.kill()
@@ -139,7 +139,7 @@ def memcached(*arguments: str) -> Iterator[Server]:
     raise AssertionError("memcached found no free port")
 
 
-def _listens(process: "subprocess.Popen[bytes]", port: int) -> bool:
+def listens(process: "subprocess.Popen[bytes]", port: int) -> bool:
     pause = threading.Event()
     for _ in range(500):
         try:

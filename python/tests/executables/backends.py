@@ -1,0 +1,125 @@
+"""Runs Debian's redis-server and nginx for the length of a test, and the load engine against them."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import servers
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _serving(command: list[str], port: int, name: str) -> Iterator[servers.Server]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if not servers.listens(process, port):
+        process.kill()
+        process.wait()
+        raise AssertionError(f"{name} did not start")
+    with servers.running(process, port, name) as server:
+        yield server
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[servers.Server]:
+    """Run Debian's redis-server, in memory only, until the block ends."""
+    port = free_port()
+    command = [servers.tool("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    with _serving([*command, "--dir", str(folder)], port, "redis-server") as server:
+        yield server
+
+
+def commands_of(server: servers.Server) -> dict[str, int]:
+    """Return how many commands of each kind a redis-server has executed, without the caller's own."""
+    with server.connect() as connection:
+        connection.sendall(b"INFO commandstats\r\nQUIT\r\n")
+        text = servers.read_all(connection).decode()
+    found = re.findall(r"^cmdstat_(\S+?):calls=(\d+),", text, re.MULTILINE)
+    return {name: int(calls) for name, calls in found}
+
+
+@dataclass
+class Nginx:
+    """A running nginx, what it serves and what it has logged."""
+
+    server: servers.Server
+    folder: Path
+
+    def statuses(self) -> dict[str, int]:
+        """Return how many requests it has answered by class of status."""
+        counts: dict[str, int] = {}
+        for line in (self.folder / "access.log").read_text().splitlines():
+            # The time to write a line of the log comes after the answer: the caller stops the server before.
+            name = f"{line.split()[0][0]}xx"
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+
+CONFIG = """
+daemon off;
+master_process off;
+pid {folder}/pid;
+error_log {folder}/error.log;
+events {{ worker_connections 512; }}
+http {{
+  log_format statuses '$status $request_method $uri';
+  access_log {folder}/access.log statuses;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  keepalive_requests {keepalive_requests};
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{ return 200 "hello from a small page\\n"; }}
+    location /post {{ return 204; }}
+    location /moved {{ return 301 /; }}
+    location /missing {{ return 404; }}
+    location /broken {{ return 503; }}
+  }}
+}}
+"""
+
+
+@contextmanager
+def nginx(folder: Path, keepalive_requests: int = 1_000_000) -> Iterator[Nginx]:
+    """Run Debian's nginx with a handful of locations until the block ends."""
+    port = free_port()
+    config = folder / "nginx.conf"
+    config.write_text(CONFIG.format(folder=folder, port=port, keepalive_requests=keepalive_requests))
+    command = [servers.tool("nginx"), "-p", str(folder), "-c", str(config), "-e", str(folder / "error.log")]
+    with _serving(command, port, "nginx") as server:
+        yield Nginx(server, folder)
+
+
+def load(port: int, *arguments: str) -> dict[str, Any]:
+    """Run steelyard-load against a port and return its result."""
+    done = load_process(port, *arguments)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def load_process(port: int, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run steelyard-load against a port to its end."""
+    command = [str(servers.executable("steelyard-load")), "--target", f"127.0.0.1:{port}"]
+    command += ["--json", "--progress", "none", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=os.environ)
+
+
+def answered(result: dict[str, Any]) -> int:
+    """Return how many requests the server has answered over the whole load, prefill apart."""
+    return sum(row["completed"] + row["errors"] for row in result["series"])
