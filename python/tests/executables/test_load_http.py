@@ -96,8 +96,8 @@ def test_a_trace_of_paths_is_replayed(tmp_path: Path) -> None:
 def test_wrk_finds_the_same(tmp_path: Path) -> None:
     """Closed loops of 16 connections, each program in turn, the medians compared.
 
-    A factor of 2 for the same reason as with redis-benchmark: three programs on two shared CPUs move by some ten
-    percent each way, the mistakes that this looks for by more than 2.
+    A factor of 2 for the same reason as with redis-benchmark: three programs on two shared CPUs move by some
+    ten percent each way, the mistakes that this looks for by more than 2.
     """
     ours, theirs = [], []
     units = {"us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -116,7 +116,8 @@ def test_wrk_finds_the_same(tmp_path: Path) -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
             rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
             median = re.search(r"50%\s+([\d.]+)(us|ms|s)", done.stdout)
-            assert rate and median, done.stdout
+            assert rate, done.stdout
+            assert median, done.stdout
             theirs.append((float(rate[1]), float(median[1]) * units[median[2]]))
     for which, what in enumerate(("throughput", "median latency")):
         ratio = statistics.median(o[which] for o in ours) / statistics.median(t[which] for t in theirs)

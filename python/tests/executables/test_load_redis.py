@@ -99,9 +99,10 @@ def test_a_trace_is_replayed_request_by_request(redis: servers.Server, tmp_path:
 def test_redis_benchmark_finds_the_same(redis: servers.Server) -> None:
     """Closed loops of 16 connections, each program in turn, the medians compared.
 
-    Both share two CPUs with the server and whatever else runs, and spend different CPU time on a request, which moves
-    both figures by some ten percent each way on a quiet machine. A factor of 2 leaves room for that, and is
-    less than a mistake of the kind looked for: a batch counted as one request, a wrong unit, a wait left out.
+    Both share two CPUs with the server and whatever else runs, and spend different CPU time on a request,
+    which moves both figures by some ten percent each way on a quiet machine. A factor of 2 leaves room for
+    that, and is less than a mistake of the kind looked for: a batch counted as one request, a wrong unit, a
+    wait left out.
     """
     ours, theirs = [], []
     for _ in range(3):
