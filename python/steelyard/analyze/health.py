@@ -263,6 +263,19 @@ def _words(row: Compared) -> str:
     )
 
 
+def tolerated(row: Compared) -> str:
+    """Return how far a figure may stray to its worse side, as a change: 0.25 above is 0.2 below.
+
+    >>> one = Figure("x", "x", "bandwidth", "bytes/s", "higher", 100.0, 99.0, 101.0)
+    >>> tolerated(Compared(one, 100.0, 1, 0.25, 0.0, "ok"))
+    '-20%'
+    """
+    ratio = row.tolerance_ratio
+    if ratio is None:
+        return ""
+    return f"{ratio:+.0%}" if row.figure.better == "lower" else f"{1 / (1 + ratio) - 1:+.0%}"
+
+
 def _alerts(rows: Sequence[Compared]) -> list[Alert]:
     """One alert a family that got worse, and one a family that is gone: one cause is told once."""
     found = []
@@ -272,7 +285,7 @@ def _alerts(rows: Sequence[Compared]) -> list[Alert]:
         if worse:
             worst = _farthest(worse)
             others = f"; {_several(len(worse), 'figure')} worse, of {len(members)}" if len(worse) > 1 else ""
-            claim = f"{_words(worst)}, where {worst.tolerance_ratio:.0%} is tolerated{others}"
+            claim = f"{_words(worst)}, where {tolerated(worst)} is tolerated{others}"
             found.append(Alert(f"{family}-worse", claim, meaning))
         gone = [row for row in members if row.state == "gone"]
         if gone:

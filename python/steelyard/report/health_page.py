@@ -19,12 +19,13 @@ from markupsafe import Markup
 
 from steelyard import __version__
 from steelyard._base import WorkloadFailedError
-from steelyard.analyze.health import Compared, Comparison, quantity
+from steelyard.analyze.health import Compared, Comparison, quantity, tolerated
 from steelyard.analyze.health_figures import size
+from steelyard.machine.tree import format_list
 from steelyard.records import HealthResult
 from steelyard.report import format as fmt
 from steelyard.report import health_charts
-from steelyard.report.health_table import verdict
+from steelyard.report.health_table import spread, verdict
 from steelyard.report.html import PAGE, SCRIPT, embed, place_script
 
 _SECTIONS = (
@@ -44,6 +45,8 @@ _STATES = {
     "missing": ("incomplete", "not measured"),
 }
 _CPUS_LISTED = 24
+_ROWS_OPEN = 8
+"""Up to this many rows a table beside a chart is open."""
 
 
 def write(folder: Path, result: HealthResult, comparison: Comparison) -> Path:
@@ -118,10 +121,11 @@ def _content(result: HealthResult, comparison: Comparison, charts: list[dict[str
                 "intro": _intro(anchor, result),
                 "charts": [chart for chart in charts if chart["id"].startswith(anchor)],
                 "rows": [_row(row) for row in rows],
+                "alarming": [_row(row) for row in rows if row.state in ("worse", "gone")],
                 "groups": _groups(result) if anchor == "core-to-core" else [],
                 "absent": absent,
-                # The curve says what its table says, and better.
-                "folded": anchor == "latency" and bool(charts),
+                # A chart says what a long table says, and better.
+                "folded": len(rows) > _ROWS_OPEN and any(c["id"].startswith(anchor) for c in charts),
                 "busy": _busy(part, result),
             }
         )
@@ -208,7 +212,7 @@ def _row(row: Compared) -> dict[str, str]:
     level, word = _STATES[row.state]
     interval = ""
     if figure.low is not None and figure.high is not None:
-        interval = f"{quantity(figure.low, figure.unit)} – {quantity(figure.high, figure.unit)}"
+        interval = spread(figure)
     expected = "" if row.expected is None else quantity(row.expected, figure.unit)
     return {
         "name": figure.name,
@@ -216,7 +220,7 @@ def _row(row: Compared) -> dict[str, str]:
         "raw": f"{figure.id} = {figure.value!r} {figure.unit}",
         "interval": interval or figure.reason or "",
         "expected": expected,
-        "tolerance": "" if row.tolerance_ratio is None else f"±{row.tolerance_ratio:.0%}",
+        "tolerance": tolerated(row),
         "change": "" if row.change_ratio is None else f"{row.change_ratio:+.1%}",
         "level": level,
         "word": word,
@@ -230,7 +234,7 @@ def _groups(result: HealthResult) -> list[str]:
         return []
     sentences = []
     for level in health_charts.grouped(part).levels:
-        members = [", ".join(str(part.cpus[position]) for position in group) for group in level.groups]
+        members = [format_list([part.cpus[position] for position in group]) for group in level.groups]
         listed = " | ".join(members)
         if len(part.cpus) > _CPUS_LISTED and len(level.groups) > 4:
             listed = " | ".join(members[:4]) + " | ..."

@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.analyze.health import Compared, Comparison, quantity
+from steelyard.analyze.health import Compared, Comparison, quantity, tolerated
+from steelyard.analyze.health_figures import Figure
 from steelyard.records import HealthResult
 
 _TITLES = {
@@ -33,14 +34,25 @@ _STATES = {
 def _expected(row: Compared) -> str:
     if row.expected is None or row.tolerance_ratio is None:
         return quantity(row.expected, row.figure.unit) if row.expected is not None else ""
-    return f"{quantity(row.expected, row.figure.unit)} ±{row.tolerance_ratio:.0%}"
+    return f"{quantity(row.expected, row.figure.unit)} {tolerated(row)}"
+
+
+def spread(figure: Figure) -> str:
+    """Return a figure's interval, its unit once where both ends have the same.
+
+    >>> spread(Figure("x", "x", "bandwidth", "bytes/s", "higher", 2e9, 1.9e9, 2.1e9))
+    '1.9–2.1 GB/s'
+    """
+    low, high = quantity(figure.low, figure.unit), quantity(figure.high, figure.unit)
+    first, second = low.partition(" "), high.partition(" ")
+    return f"{first[0]}–{high}" if first[2] == second[2] else f"{low} – {high}"
 
 
 def _interval(row: Compared) -> str:
     figure = row.figure
     if figure.low is None or figure.high is None:
         return escape(figure.reason or "")
-    return f"{quantity(figure.low, figure.unit)} to {quantity(figure.high, figure.unit)}"
+    return spread(figure)
 
 
 def render(result: HealthResult, comparison: Comparison) -> RenderableType:
@@ -48,13 +60,13 @@ def render(result: HealthResult, comparison: Comparison) -> RenderableType:
     parts: list[RenderableType] = []
     for key, members in groupby(comparison.rows, key=lambda row: row.figure.family.partition("-")[0]):
         title = _TITLES.get(key, _TITLES["core-to-core"])
-        table = Table(title=title, title_justify="left", box=None, expand=True)
-        table.add_column("", ratio=5, overflow="fold")
-        table.add_column("median", justify="right", min_width=9, no_wrap=True)
-        table.add_column("interval", ratio=3, overflow="fold")
-        table.add_column("expected", ratio=2, overflow="fold")
-        table.add_column("change", justify="right", min_width=6)
-        table.add_column("", min_width=9, no_wrap=True)
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        table.add_column("", width=29, overflow="fold")
+        table.add_column("median", justify="right", width=9, no_wrap=True)
+        table.add_column("interval", width=15, overflow="fold")
+        table.add_column("expected", width=14, overflow="fold")
+        table.add_column("change", justify="right", width=7)
+        table.add_column("", width=9, no_wrap=True)
         for row in members:
             value = "–" if row.figure.value is None else quantity(row.figure.value, row.figure.unit)
             change = "" if row.change_ratio is None else f"{row.change_ratio:+.1%}"
@@ -73,8 +85,14 @@ def render(result: HealthResult, comparison: Comparison) -> RenderableType:
 
 
 def _short(row: Compared) -> str:
-    """Return the figure's name without what the table's title says."""
-    name = row.figure.name
+    """Return the figure's name without what the table's title says.
+
+    >>> name = "read bandwidth, CPUs of node 0, memory of node 1"
+    >>> _short(Compared(Figure("x", name, "bandwidth", "1", "", 1, 1, 1), None, 0, None, None, "new"))
+    'read, node 0 to memory of 1'
+    """
+    name = row.figure.name.replace(" bandwidth, CPUs of", ",").replace(", memory of node", " to memory of")
+    name = name.replace(" in base pages", ", base pages").replace(" in huge pages", ", huge pages")
     for start in ("latency of ", "core to core, ", "disk ", "loopback TCP "):
         name = name.removeprefix(start)
     return name

@@ -1,0 +1,79 @@
+"""``steelyard health`` from its command line: history, alerts and exit codes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.bench import health
+from steelyard.cli.main import invoke
+from steelyard.records import HealthResult, read, write
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = invoke(["health", "--quick", "--part", "core_to_core", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def _hasten(path: Path, factor: float) -> None:
+    """Make an earlier check faster than it was, as if the machine had been."""
+    result = read(HealthResult, path)
+    part = result.core_to_core
+    if part is None:
+        pytest.skip("one CPU only")
+    times: dict[str, Any] = {
+        name: [[cell and cell * factor for cell in row] for row in part.median_ns]
+        for name in ("median_ns", "low_ns", "high_ns")
+    }
+    write(result.model_copy(update={"core_to_core": part.model_copy(update=times)}), path)
+
+
+def test_first_check_is_stored_and_later_ones_are_held_against_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ("--out", str(tmp_path))
+    code, text, _ = _run(capsys, "--accept", *out)
+    assert code == 0
+    assert "no earlier good quick check" in " ".join(text.split())
+    (first,) = (tmp_path / "health").glob("*/*")
+    names = {"health.json", "machine.json", "comparison.json", "report.html", "plotly.min.js"}
+    assert names <= {path.name for path in first.iterdir()}
+    # A million times faster: whatever this machine does now is slow against it.
+    _hasten(first / "health.json", 1e-6)
+    code, text, _ = _run(capsys, "--json", *out)
+    document = json.loads(text)
+    assert code == 1
+    assert [alert["id"] for alert in document["alerts"]] == ["core-to-core-worse"]
+    assert document["against"] == f"the check of {first.name}"
+    assert Path(document["report"]).is_file()
+    # A check with an alert is not held against later ones.
+    earlier = health.history(tmp_path, first.parent.name, mode="quick")
+    assert [check.folder for check in earlier] == [first]
+    baseline = first / "health.json"
+    code, text, _ = _run(capsys, "--against", str(baseline), *out)
+    assert code == 1
+    assert "instead of" in text
+    code, _, _ = _run(capsys, "--against", "last", *out)
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("against", "words"),
+    [("/does/not/exist.json", "No such file"), ("last", "no earlier good check")],
+)
+def test_nothing_to_compare_with_is_told_before_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], against: str, words: str
+) -> None:
+    code, out, err = _run(capsys, "--against", against, "--out", str(tmp_path))
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "health").exists()
+
+
+def test_a_wrong_part_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = invoke(["health", "--part", "everything", "--out", str(tmp_path)])
+    assert code == 2
+    assert "none of memory_latency" in capsys.readouterr().err
