@@ -1,4 +1,5 @@
 use std::io;
+use std::path::PathBuf;
 
 /// What can go wrong in a microbenchmark or around it.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,14 @@ pub enum TaxError {
     Thread {
         /// What is known about it.
         why: String,
+    },
+    /// A file could not be written.
+    #[error("{path}")]
+    File {
+        /// The file concerned.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
     /// Stopped by a signal before there was anything to report.
     #[error("stopped before the first round was complete")]

@@ -1,5 +1,7 @@
 //! Prepares benchmarks, sizes their batches, and runs rounds until the time is over.
 
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -108,6 +110,8 @@ pub struct Surroundings<'a> {
     pub stop: &'a AtomicBool,
     /// Binds a thread to CPUs.
     pub pin: Pin,
+    /// File that gets a line for every batch (CSV).
+    pub batches: Option<PathBuf>,
 }
 
 /// One benchmark on one core or on all, with what was measured.
@@ -283,6 +287,39 @@ impl Run<'_> {
     }
 }
 
+/// Writes every batch as a line of `path`, in the order of benchmarks.
+fn write_batches(run: &Run<'_>, path: &Path) -> Result<(), TaxError> {
+    let written = (|| {
+        let mut out = BufWriter::new(std::fs::File::create(path)?);
+        writeln!(
+            out,
+            "benchmark,cores,round,worker,operations,begin_ns,wall_ns,cpu_ns,preemptions"
+        )?;
+        for entry in &run.entries {
+            let name = run.benchmarks[entry.benchmark].name();
+            let cores = if entry.all { "all" } else { "one" };
+            for (number, round) in entry.rounds.iter().enumerate() {
+                for (worker, batch) in round.iter().enumerate() {
+                    writeln!(
+                        out,
+                        "{name},{cores},{number},{worker},{},{},{},{},{}",
+                        batch.operations,
+                        batch.begin_ns,
+                        batch.wall_ns,
+                        batch.cpu_ns,
+                        batch.preemptions
+                    )?;
+                }
+            }
+        }
+        out.flush()
+    })();
+    written.map_err(|source| TaxError::File {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 /// Measures what `settings` ask for.
 pub fn run(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<TaxResult, TaxError> {
     let benchmarks = crate::catalog::select(&settings.only)?;
@@ -328,6 +365,9 @@ pub(crate) fn run_these(
     surroundings.progress.end();
     if run.entries.iter().all(|entry| entry.rounds.is_empty()) {
         return Err(TaxError::Stopped);
+    }
+    if let Some(path) = &surroundings.batches {
+        write_batches(&run, path)?;
     }
     Ok(summary::summarize(
         &run.benchmarks,

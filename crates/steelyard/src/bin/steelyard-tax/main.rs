@@ -38,7 +38,10 @@ fn failure(error: TaxError) -> Failure {
         TaxError::Environment { .. } => {
             (Exit::Environment, Some("see ulimit -a and taskset -p $$"))
         }
-        TaxError::Work { .. } | TaxError::Thread { .. } | TaxError::Stopped => (Exit::Failed, None),
+        TaxError::Work { .. }
+        | TaxError::Thread { .. }
+        | TaxError::File { .. }
+        | TaxError::Stopped => (Exit::Failed, None),
     };
     let failure = Failure::new(exit, error);
     match hint {

@@ -34,6 +34,9 @@ pub struct RunArguments {
     /// Length of a batch, between two readings of the clock
     #[arg(long, value_parser = args::duration, default_value = "2ms", hide = true)]
     batch: Duration,
+    /// Write every batch to a file (CSV)
+    #[arg(long, value_name = "FILE")]
+    batches: Option<PathBuf>,
     /// Write the result (JSON) to a file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -118,6 +121,7 @@ pub fn run(arguments: &RunArguments, parent: libc::pid_t) -> Result<Exit, Failur
         },
         stop: &STOP,
         pin: pin_to_cpus,
+        batches: arguments.batches.clone(),
     };
     let result = steelyard_tax::run(&settings, &surroundings).map_err(failure)?;
     if let Some(path) = &arguments.output {
