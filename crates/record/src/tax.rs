@@ -24,6 +24,10 @@ pub struct TaxResult {
     pub begin_ns: u64,
     /// End of the last round.
     pub end_ns: u64,
+    /// User CPU time of the program between the two, s.
+    pub cpu_user_s: f64,
+    /// System CPU time of the program between the two, s.
+    pub cpu_system_s: f64,
     /// Whether it was stopped before its time; rounds that were complete count all the same.
     pub interrupted: bool,
     /// Rounds that were completed; each ran every benchmark once, in an order of its own.

@@ -52,6 +52,15 @@ impl Progress {
         let _ = out.flush();
     }
 
+    /// Tells that the rounds begin.
+    pub(crate) fn measure(self, begin_ns: u64) {
+        if self == Self::Json {
+            let line =
+                serde_json::json!({ "event": "phase", "name": "measure", "begin_ns": begin_ns });
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+
     /// Ends the rewritten line.
     pub(crate) fn end(self) {
         if self == Self::Text {

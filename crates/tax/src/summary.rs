@@ -34,6 +34,10 @@ pub struct Occasion {
     pub begin_ns: u64,
     /// End of the last round.
     pub end_ns: u64,
+    /// User CPU time between them, s.
+    pub cpu_user_s: f64,
+    /// System CPU time between them, s.
+    pub cpu_system_s: f64,
     /// Whether it was stopped before its time.
     pub interrupted: bool,
 }
@@ -224,7 +228,7 @@ fn verdict(rows: &[TaxBenchmark], changed: &[&str], rounds: u64, interrupted: bo
             format!("something else had the CPU during {disturbed} of {total} batches"),
             disturbed_ratio,
             DISTURBED_BOUND,
-            "ratio",
+            "1",
         ),
         check(
             "wide-intervals",
@@ -232,7 +236,7 @@ fn verdict(rows: &[TaxBenchmark], changed: &[&str], rounds: u64, interrupted: bo
             format!("{wide} of {count} results have an interval wider than 2 %"),
             wide_ratio,
             WIDE_SHARE_BOUND,
-            "ratio",
+            "1",
         ),
         check(
             "rounds",
@@ -240,7 +244,7 @@ fn verdict(rows: &[TaxBenchmark], changed: &[&str], rounds: u64, interrupted: bo
             format!("{rounds} rounds were completed"),
             rounds as f64,
             LEAST_ROUNDS as f64,
-            "rounds",
+            "1",
         ),
     ];
     if let Some((ratio, name)) = cpu {
@@ -253,7 +257,7 @@ fn verdict(rows: &[TaxBenchmark], changed: &[&str], rounds: u64, interrupted: bo
             ),
             ratio,
             CPU_BOUND,
-            "ratio",
+            "1",
         ));
     }
     checks.push(Check {
@@ -269,7 +273,7 @@ fn verdict(rows: &[TaxBenchmark], changed: &[&str], rounds: u64, interrupted: bo
         },
         value: Some(changed.len() as f64),
         bound: Some(0.0),
-        unit: Some("benchmarks".to_owned()),
+        unit: Some("1".to_owned()),
     });
     if interrupted {
         checks.push(Check {
@@ -355,6 +359,8 @@ pub fn summarize(
         },
         begin_ns: occasion.begin_ns,
         end_ns: occasion.end_ns,
+        cpu_user_s: occasion.cpu_user_s,
+        cpu_system_s: occasion.cpu_system_s,
         interrupted: occasion.interrupted,
         rounds,
         score_one: score(benchmarks, entries, false, settings.seed),

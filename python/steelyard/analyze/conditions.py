@@ -120,10 +120,14 @@ class Conditions:
     """Source -> why it gave nothing."""
     foreign_load: bool = False
     """Whether the run's verdict objects to work of others on the run's CPUs."""
+    has_load: bool = True
+    """Whether a load generator drove the run: without one the workload decides itself how busy CPUs are."""
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:
         """CPUs that both the server and the load may use."""
+        if not self.has_load:
+            return ()
         return tuple(sorted(set(self.server_cpus.cpus) & set(self.load_cpus.cpus)))
 
 
@@ -168,6 +172,7 @@ def observe(
         cache=cache,
         generator=generator,
         missing=dict(reader.missing),
+        has_load=run.cpus.load is not None,
         foreign_load=any(check.id == "foreign-load" for check in run.verdict.reasons)
         if run.verdict
         else False,

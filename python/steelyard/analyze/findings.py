@@ -113,6 +113,8 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
     use = conditions.server_cpus.use
     if use is None or use.busy_ratio < CPU_SATURATED_RATIO or conditions.shared_cpus:
         return None
+    if not conditions.has_load:
+        return None
     if conditions.foreign_load:
         # Others' work is in the figure too, and the verdict says so; what bounds the server is then unknown.
         return None
@@ -128,7 +130,7 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
 @rule("server-cpus-unused", "Are the server's CPUs idle while the run is called a peak?")
 def _server_unused(conditions: Conditions) -> Finding | None:
     use = conditions.server_cpus.use
-    if use is None or use.busy_ratio >= CPU_UNUSED_RATIO:
+    if use is None or use.busy_ratio >= CPU_UNUSED_RATIO or not conditions.has_load:
         return None
     return Finding(
         "server-cpus-unused",

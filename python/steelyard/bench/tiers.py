@@ -23,7 +23,7 @@ TIERS = {
 }
 """Name -> how long a suite takes in it."""
 
-_BENCHMARKS = {"tao": "steelyard.bench.tao:TaoBench"}
+_BENCHMARKS = {"tao": "steelyard.bench.tao:TaoBench", "tax": "steelyard.bench.tax:TaxBench"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,8 @@ class TaxResult(Record):
     settings: TaxSettings = Field(description="What was asked for")
     begin_ns: Count = Field(description="Start of the first round, after inputs were made and batches sized")
     end_ns: Count = Field(description="End of the last round")
+    cpu_user_s: float = Field(description="User CPU time of the program between the two, s")
+    cpu_system_s: float = Field(description="System CPU time of the program between the two, s")
     interrupted: bool = Field(
         description="Whether it was stopped before its time; rounds that were complete count all the same"
     )

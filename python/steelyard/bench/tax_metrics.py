@@ -1,0 +1,47 @@
+"""What the microbenchmarks showed: metrics from their record.
+
+In: a ``TaxResult``. Out: an `Outcome`; what was not measured is None with the reason.
+
+A score is the ratio of two geometric means, which is the geometric mean of the ratios as long as both are over
+the same benchmarks; the parameter ``benchmarks`` sees to that.
+"""
+
+from collections.abc import Mapping
+
+from steelyard.bench.benchmark import Outcome
+from steelyard.records import Metric, TaxResult, TaxScore
+from steelyard.stats.intervals import geometric_mean
+
+
+def outcome(result: TaxResult, artifacts: Mapping[str, str]) -> Outcome:
+    """Return what ``result`` shows. What was not asked for (one core, all cores) has no metric at all."""
+    metrics: dict[str, Metric] = {}
+    for score, infix in ((result.score_all, ""), (result.score_one, "_one")):
+        if score is not None:
+            metrics |= _score_metrics(score, infix)
+    scaling = [row.scaling_ratio for row in result.benchmarks if row.scaling_ratio is not None]
+    if scaling:
+        metrics["scaling_ratio"] = Metric(value=geometric_mean(scaling), unit="1", better="higher")
+    measures = [one for row in result.benchmarks for one in (row.one, row.all) if one is not None]
+    batches = sum(one.batches for one in measures)
+    metrics["wide_ratio"] = Metric(
+        value=sum(one.wide for one in measures) / len(measures), unit="1", better="lower"
+    )
+    metrics["disturbed_ratio"] = Metric(
+        value=sum(one.disturbed for one in measures) / batches, unit="1", better="lower"
+    )
+    metrics["rounds"] = Metric(value=result.rounds, unit="1", better="higher")
+    return Outcome(
+        metrics=metrics,
+        loads=None,
+        own_cpu_s=result.cpu_user_s + result.cpu_system_s,
+        checks=result.verdict.checks,
+        artifacts=dict(artifacts),
+    )
+
+
+def _score_metrics(score: TaxScore, infix: str) -> dict[str, Metric]:
+    metrics = {f"operations{infix}_per_s": Metric(value=score.rate_per_s, unit="1/s", better="higher")}
+    for category, part in score.categories.items():
+        metrics[f"{category}{infix}_per_s"] = Metric(value=part.rate_per_s, unit="1/s", better="higher")
+    return metrics
