@@ -8,7 +8,8 @@ use std::sync::Arc;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use crate::TaxError;
-use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};
+use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker, fold};
+use crate::buffer::Buffer;
 use crate::inputs::{Blocks, blocks};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,8 +156,8 @@ impl Coder {
 }
 
 struct Block {
-    plain: Vec<u8>,
-    packed: Vec<u8>,
+    plain: Buffer,
+    packed: Buffer,
 }
 
 impl Microbenchmark for Coding {
@@ -188,7 +189,10 @@ impl Microbenchmark for Coding {
             let mut packed = vec![0; packer.bound(plain.len())];
             let bytes = packer.compress(&plain, &mut packed).map_err(wrong)?;
             packed.truncate(bytes);
-            blocks.push(Block { plain, packed });
+            blocks.push(Block {
+                plain: Buffer::copy(&plain, 0),
+                packed: Buffer::copy(&packed, 1024),
+            });
         }
         let total = |of: fn(&Block) -> usize| blocks.iter().map(of).sum::<usize>() as f64;
         let ratio = total(|block| block.packed.len()) / total(|block| block.plain.len());
@@ -197,7 +201,7 @@ impl Microbenchmark for Coding {
             .map(|_| {
                 let coder = coder()?;
                 Ok(Box::new(Core {
-                    out: vec![0; coder.bound(self.kind.bytes)],
+                    out: Buffer::zeroed(coder.bound(self.kind.bytes), 2048),
                     coder,
                     blocks: blocks.clone(),
                     decompress: self.decompress,
@@ -216,7 +220,7 @@ impl Microbenchmark for Coding {
 struct Core {
     coder: Coder,
     blocks: Arc<Vec<Block>>,
-    out: Vec<u8>,
+    out: Buffer,
     decompress: bool,
 }
 
@@ -230,12 +234,12 @@ impl Worker for Core {
     fn verify(&mut self) -> Result<(), String> {
         for block in self.blocks.iter() {
             let bytes = self.coder.compress(&block.plain, &mut self.out)?;
-            if self.out[..bytes] != block.packed {
+            if self.out[..bytes] != *block.packed {
                 return Err("the same block was compressed to other bytes".to_owned());
             }
             let mut again = vec![0; block.plain.len()];
             if self.coder.decompress(&block.packed, &mut again)? != again.len()
-                || again != block.plain
+                || again != *block.plain
             {
                 return Err("what was compressed came back as something else".to_owned());
             }
@@ -255,7 +259,7 @@ impl Worker for Core {
             }
             .expect("what verify did before");
             let last = self.out[bytes - 1];
-            sum = sum.rotate_left(1) ^ (bytes as u64) << 8 ^ u64::from(last);
+            sum = fold(sum, (bytes as u64) << 8 ^ u64::from(last));
         }
         sum
     }
@@ -315,11 +319,11 @@ mod tests {
         let bytes = coder.compress(&plain, &mut packed).expect("compressed");
         packed.truncate(bytes);
         let mut core = Core {
-            out: vec![0; coder.bound(4096)],
+            out: Buffer::zeroed(coder.bound(4096), 0),
             coder,
             blocks: Arc::new(vec![Block {
-                plain: vec![8; 4096],
-                packed,
+                plain: Buffer::copy(&[8; 4096], 0),
+                packed: Buffer::copy(&packed, 0),
             }]),
             decompress: true,
         };

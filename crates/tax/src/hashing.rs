@@ -6,7 +6,8 @@
 use std::hash::Hasher;
 
 use crate::TaxError;
-use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};
+use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker, fold};
+use crate::buffer::Buffer;
 use crate::random::Random;
 
 /// A hash function with its name and the sizes it is measured at.
@@ -98,9 +99,9 @@ impl Microbenchmark for Hash {
     fn prepare(&self, setup: &Setup) -> Result<Prepared, TaxError> {
         let workers = (0..setup.workers)
             .map(|_| {
-                let mut data = vec![0; self.size];
+                let mut data = Buffer::zeroed(self.size, 0);
                 Random::stream(setup.seed, "hashing").fill(&mut data);
-                Box::new(Buffer {
+                Box::new(Core {
                     kind: self.kind,
                     data,
                 }) as _
@@ -110,12 +111,12 @@ impl Microbenchmark for Hash {
     }
 }
 
-struct Buffer {
+struct Core {
     kind: &'static Kind,
-    data: Vec<u8>,
+    data: Buffer,
 }
 
-impl Worker for Buffer {
+impl Worker for Core {
     fn verify(&mut self) -> Result<(), String> {
         let found = (self.kind.hash)(b"123456789");
         if found == self.kind.known {
@@ -132,8 +133,8 @@ impl Worker for Buffer {
         let mut sum = 0u64;
         for _ in 0..operations {
             // Hidden from the optimiser, or one hash would do for all.
-            let hash = (self.kind.hash)(std::hint::black_box(&self.data));
-            sum = sum.rotate_left(1) ^ hash;
+            let hash = (self.kind.hash)(std::hint::black_box(&*self.data));
+            sum = fold(sum, hash);
         }
         sum
     }

@@ -14,6 +14,7 @@
 mod allocation;
 mod batch;
 mod benchmark;
+mod buffer;
 mod catalog;
 mod compression;
 mod concurrency;

@@ -15,8 +15,11 @@ use crate::random::Random;
 use crate::summary;
 use crate::workers::{Pin, Workers};
 
-/// Rounds below which no result is given: the interval of a median needs six.
-pub const LEAST_ROUNDS: u64 = 6;
+/// Rounds that are made however short the time is: an interval of the lower quartile needs 13.
+pub const LEAST_ROUNDS: u64 = 13;
+
+/// Rounds that batches are made short for when the time is short: about thrice what an interval needs.
+const ROUNDS: f64 = 40.0;
 
 /// On how many cores benchmarks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +49,8 @@ pub struct Settings {
     /// Time for everything, making inputs and sizing batches included. The least number of rounds is run
     /// whatever it says.
     pub time: Duration,
-    /// Length to size batches for.
-    pub batch: Duration,
+    /// Length to size batches for; without it, what lets enough rounds into the time.
+    pub batch: Option<Duration>,
     /// Seed of inputs and orders.
     pub seed: u64,
     /// Words that select benchmarks; all when empty.
@@ -76,7 +79,8 @@ impl Settings {
         if sorted.len() != self.cpus.len() {
             return wrong("--cpus", "names a CPU twice");
         }
-        if !(Duration::from_micros(50)..=Duration::from_secs(1)).contains(&self.batch) {
+        let allowed = Duration::from_micros(50)..=Duration::from_secs(1);
+        if self.batch.is_some_and(|batch| !allowed.contains(&batch)) {
             return wrong("--batch", "is not between 50us and 1s");
         }
         if self.time < Duration::from_millis(100) || self.time > Duration::from_secs(86_400) {
@@ -92,6 +96,18 @@ impl Settings {
             Cores::All => vec![self.cpus.len()],
             Cores::Both => vec![1, self.cpus.len()],
         }
+    }
+
+    /// The length of a batch when `benchmarks` are measured: as asked for, else a share of the time that depends on
+    /// nothing that is measured, so that two runs choose the same.
+    pub(crate) fn batch_for(&self, benchmarks: usize) -> Duration {
+        let modes = if self.cores == Cores::Both { 2 } else { 1 };
+        // A warm-up of a tenth, and as much again for switching between threads.
+        let batches = (benchmarks * modes).max(1) as f64 * ROUNDS * 1.2;
+        self.batch.unwrap_or_else(|| {
+            Duration::from_secs_f64(self.time.as_secs_f64() / batches)
+                .clamp(Duration::from_micros(250), Duration::from_millis(2))
+        })
     }
 
     /// Index of the CPU of runs on one core: the last, because the first takes most interrupts.
@@ -141,10 +157,11 @@ fn size_batch(
 ) -> Result<u64, TaxError> {
     let mut cycles = 1u64;
     loop {
-        // The shorter of two: a disturbance would otherwise size every batch of the run.
-        let took_ns = measure(cycles * cycle)?
-            .min(measure(cycles * cycle)?)
-            .max(1);
+        // The shortest of three: a disturbance would otherwise size every batch of the run.
+        let mut took_ns = u64::MAX;
+        for _ in 0..3 {
+            took_ns = took_ns.min(measure(cycles * cycle)?.max(1));
+        }
         if took_ns * 4 >= target_ns || cycles >= 1 << 40 {
             let wanted = (cycles as f64 * target_ns as f64 / took_ns as f64).max(1.0);
             let power = 2f64.powf(wanted.log2().floor());
@@ -163,6 +180,7 @@ fn size_batch(
 
 struct Run<'a> {
     settings: &'a Settings,
+    batch: Duration,
     surroundings: &'a Surroundings<'a>,
     benchmarks: Vec<Box<dyn Microbenchmark>>,
     workers: Workers,
@@ -198,7 +216,7 @@ impl Run<'_> {
             places.push((thread, self.slots[thread]));
             self.slots[thread] += 1;
         }
-        let target_ns = self.settings.batch.as_nanos() as u64;
+        let target_ns = self.batch.as_nanos() as u64;
         let operations = size_batch(target_ns, prepared.cycle, |operations| {
             let batches = self.workers.batch(&places, operations, kind.name())?;
             Ok(batches.iter().map(|b| b.wall_ns).min().unwrap_or(1))
@@ -347,6 +365,7 @@ pub(crate) fn run_these(
     let started = Instant::now();
     let mut run = Run {
         settings,
+        batch: settings.batch_for(benchmarks.len()),
         surroundings,
         benchmarks,
         workers: Workers::start(&settings.cpus, surroundings.pin)?,
@@ -387,6 +406,7 @@ pub(crate) fn run_these(
         &run.entries,
         settings,
         summary::Occasion {
+            batch_ns: run.batch.as_nanos() as u64,
             command: surroundings.command.clone(),
             clock,
             begin_ns,
@@ -397,3 +417,6 @@ pub(crate) fn run_these(
         },
     ))
 }
+
+#[cfg(test)]
+mod tests;

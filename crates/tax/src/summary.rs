@@ -26,6 +26,8 @@ const RESAMPLES: usize = 400;
 
 /// When and how the measuring went.
 pub struct Occasion {
+    /// Length that batches were sized for, ns.
+    pub batch_ns: u64,
     /// The command line.
     pub command: Vec<String>,
     /// Both clocks at the start.
@@ -347,7 +349,7 @@ pub fn summarize(
         clock: occasion.clock,
         settings: TaxSettings {
             time_s: settings.time.as_secs_f64(),
-            batch_ns: settings.batch.as_nanos() as u64,
+            batch_ns: occasion.batch_ns,
             seed: settings.seed,
             only: settings.only.clone(),
             cores: settings.cores.name().to_owned(),

@@ -3,9 +3,9 @@
 In: settings that follow from the tier. Out: operations per second as geometric means, by category and over
 all, on all cores at once and on one.
 
-``steelyard-tax`` is server and load in one. It has every CPU, and the probe runs beside it: a reading twice a second
-takes about a millisecond of one CPU, which disturbs one batch in a few hundred, and the median over rounds
-does not see it. Without it nobody would know whether others used the machine meanwhile.
+``steelyard-tax`` is server and load in one. It has every CPU, and the probe runs beside it: a reading twice a
+second takes about a millisecond of one CPU, which disturbs one batch in a few hundred, and the median over
+rounds does not see it. Without it nobody would know whether others used the machine meanwhile.
 
 Not here: the benchmarks and their statistics (``crates/tax``), metrics from the record (``tax_metrics``).
 """
@@ -50,7 +50,7 @@ PARAMETERS = (
     Parameter(
         "only",
         "text",
-        "words separated by spaces: benchmarks whose name holds one, or of the category called so; empty: all",
+        "words separated by spaces, each a part of a benchmark's name or a category; empty: all",
         default="",
     ),
     Parameter(
@@ -68,7 +68,7 @@ class TaxBench(Benchmark):
 
     name = "tax"
     title = "Datacenter tax"
-    doc = "microbenchmarks of compression, hashing, serialization, encryption and the like, on one core and all"
+    doc = "microbenchmarks: compression, hashing, serialization, encryption and the like, on one core and all"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     headline: ClassVar[tuple[str, ...]] = (
         "operations_per_s",
@@ -135,7 +135,9 @@ class TaxBench(Benchmark):
             if stream == "stderr" and line.startswith("{"):
                 self._take(line)
         if self.session.clock.monotonic_ns() > deadline_ns:
-            raise WorkloadFailedError(f"{what} the benchmarks took too long", hint="give it more --set time=...")
+            raise WorkloadFailedError(
+                f"{what} the benchmarks took too long", hint="give it more --set time=..."
+            )
         self.session.clock.sleep(LOOK_S)
 
     def _take(self, line: str) -> None:

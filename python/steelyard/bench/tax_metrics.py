@@ -2,8 +2,8 @@
 
 In: a ``TaxResult``. Out: an `Outcome`; what was not measured is None with the reason.
 
-A score is the ratio of two geometric means, which is the geometric mean of the ratios as long as both are over
-the same benchmarks; the parameter ``benchmarks`` sees to that.
+A score is the ratio of two geometric means, which is the geometric mean of the ratios as long as both are
+over the same benchmarks; the parameter ``benchmarks`` sees to that.
 """
 
 from collections.abc import Mapping

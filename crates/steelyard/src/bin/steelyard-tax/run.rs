@@ -31,9 +31,9 @@ pub struct RunArguments {
     /// Seed of inputs and orders
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Length of a batch, between two readings of the clock
-    #[arg(long, value_parser = args::duration, default_value = "2ms", hide = true)]
-    batch: Duration,
+    /// Length of a batch, between two readings of the clock [default: 2ms, less where the time is short]
+    #[arg(long, value_parser = args::duration)]
+    batch: Option<Duration>,
     /// Write every batch to a file (CSV)
     #[arg(long, value_name = "FILE")]
     batches: Option<PathBuf>,
