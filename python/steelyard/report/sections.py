@@ -17,7 +17,7 @@ from steelyard.report.workload_charts import percentile_chart, workload_charts
 if TYPE_CHECKING:
     from steelyard.report.model import ReportData
 
-_OF_BENCHMARK: dict[str, str] = {}
+_OF_BENCHMARK: dict[str, str] = {"tax": "steelyard.report.tax:sections"}
 """Benchmark -> ``module:function`` that returns its sections."""
 
 
@@ -30,6 +30,8 @@ class Cell:
     level: str | None = None
     words: bool = False
     """Whether it is text, which stands at the left and may be broken over lines."""
+    bar: float | None = None
+    """Share of a rail to fill, 0 to 1: a bar instead of text."""
 
 
 @dataclass(frozen=True)

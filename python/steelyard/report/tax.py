@@ -1,0 +1,147 @@
+"""What a page shows of the datacenter tax: categories with bars, and every benchmark with its interval.
+
+In: the run's ``tax.json``. Out: sections with tables; bars need no script.
+
+Not here: how the figures were made (``crates/tax``), and their scores.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from steelyard._base import SteelyardError
+from steelyard.records import TaxBenchmark, TaxMeasure, TaxResult, TaxScore, read
+from steelyard.report import format as fmt
+from steelyard.report.chart import absent
+from steelyard.report.sections import Cell, Section, Table
+from steelyard.stats.intervals import geometric_mean
+
+if TYPE_CHECKING:
+    from steelyard.report.model import ReportData
+
+_NONE = Cell("–")
+
+
+def sections(data: "ReportData") -> list[Section]:
+    """Return the sections of a run of the tax, or the reason why its record cannot be read."""
+    try:
+        result = read(TaxResult, data.folder / "tax.json")
+    except SteelyardError as error:
+        reason = error.message.replace(f"{data.folder}/", "")
+        return [Section("benchmarks", "Benchmarks", charts=(absent("tax", "Benchmarks", reason),))]
+    return [_categories(result), _benchmarks(result)]
+
+
+def _categories(result: TaxResult) -> Section:
+    names = sorted({row.category for row in result.benchmarks})
+    return Section(
+        "categories",
+        "Categories",
+        "Operations per second, the geometric mean over a category's benchmarks. Only their ratio to another"
+        " machine's means anything. Scaling is what all cores do over one core times their number: the bar is"
+        " full at 100 %.",
+        tables=(
+            Table(
+                ("category", "benchmarks", "all cores", "interval", "one core", "interval", "scaling", ""),
+                tuple(_category(name, result) for name in names),
+            ),
+        ),
+    )
+
+
+def _category(name: str, result: TaxResult) -> tuple[Cell, ...]:
+    rows = [row for row in result.benchmarks if row.category == name]
+    scaling = geometric_mean(row.scaling_ratio for row in rows)
+    return (
+        Cell(name),
+        Cell(str(len(rows))),
+        *_category_rate(name, result.score_all),
+        *_category_rate(name, result.score_one),
+        _NONE if scaling is None else Cell(fmt.quantity(scaling, "ratio"), f"{scaling}"),
+        _NONE if scaling is None else Cell("", bar=scaling),
+    )
+
+
+def _category_rate(name: str, score: TaxScore | None) -> tuple[Cell, Cell]:
+    part = score.categories.get(name) if score is not None else None
+    if part is None:
+        return _NONE, _NONE
+    rate = Cell(fmt.quantity(part.rate_per_s, "1/s"), f"{part.rate_per_s} 1/s")
+    return rate, _interval(part.rate_per_s, part.interval_low_per_s, part.interval_high_per_s, "1/s")
+
+
+def _interval(value: float, low: float | None, high: float | None, unit: str) -> Cell:
+    """Return an interval as the distances of its ends from the value, in percent."""
+    if low is None or high is None:
+        return Cell("–", "too few rounds for an interval")
+    below, above = 100 * (low / value - 1), 100 * (high / value - 1)
+    return Cell(f"{below:+.1f} {above:+.1f} %".replace("-", "−"), f"{low} to {high} {unit}")
+
+
+def _benchmarks(result: TaxResult) -> Section:
+    return Section(
+        "benchmarks",
+        "Benchmarks",
+        f"Time of one operation on one core: the {_quantile(result.settings.quantile)} over"
+        f" {result.rounds} rounds, with its {result.settings.confidence:.0%} interval. An interval wider than"
+        f" {result.settings.wide_bound_ratio:.0%} is marked. Disturbed are batches in which something else had"
+        " the CPU; they are part of the figures.",
+        tables=tuple(
+            _table(name, [row for row in result.benchmarks if row.category == name])
+            for name in sorted({row.category for row in result.benchmarks})
+        ),
+    )
+
+
+def _quantile(quantile: float) -> str:
+    names = {0.25: "lower quartile", 0.5: "median"}
+    return names.get(quantile, f"{quantile:.0%} quantile")
+
+
+def _table(category: str, rows: Sequence[TaxBenchmark]) -> Table:
+    packed = any(row.compressed_ratio is not None for row in rows)
+    columns = [
+        "benchmark",
+        "one core",
+        "interval",
+        "rate",
+        "all cores",
+        "interval",
+        "rate",
+        "scaling",
+        "disturbed",
+    ]
+    if packed:
+        columns.append("size after")
+    return Table(tuple(columns), tuple(_row(row, packed=packed) for row in rows), caption=category)
+
+
+def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:
+    size = (
+        "" if row.bytes_per_operation is None else f", {fmt.quantity(row.bytes_per_operation, 'bytes')} each"
+    )
+    measures = [one for one in (row.one, row.all) if one is not None]
+    batches = sum(one.batches for one in measures)
+    disturbed = sum(one.disturbed for one in measures)
+    share = Cell(fmt.quantity(disturbed / batches, "ratio"), f"{disturbed} of {batches} batches")
+    cells = [Cell(row.name, f"{row.operation}{size}"), *_measure(row.one), *_measure(row.all)]
+    if row.scaling_ratio is None:
+        cells += [_NONE, share]
+    else:
+        cells += [Cell(fmt.quantity(row.scaling_ratio, "ratio"), f"{row.scaling_ratio}"), share]
+    if packed:
+        ratio = row.compressed_ratio
+        cells.append(_NONE if ratio is None else Cell(fmt.quantity(ratio, "ratio"), f"{ratio}"))
+    return tuple(cells)
+
+
+def _measure(found: TaxMeasure | None) -> tuple[Cell, Cell, Cell]:
+    if found is None:
+        return _NONE, _NONE, _NONE
+    interval = _interval(found.time_ns, found.interval_low_ns, found.interval_high_ns, "ns")
+    if found.wide:
+        interval = Cell(interval.text, f"{interval.raw}: wide", level="suspect")
+    if found.rate_bytes_per_s is not None:
+        rate = Cell(fmt.quantity(found.rate_bytes_per_s, "bytes/s"), f"{found.rate_bytes_per_s} bytes/s")
+    else:
+        rate = Cell(fmt.quantity(found.rate_per_s, "1/s"), f"{found.rate_per_s} 1/s")
+    return Cell(fmt.quantity(found.time_ns, "ns"), f"{found.time_ns} ns"), interval, rate
