@@ -83,8 +83,8 @@ def _benchmarks(result: TaxResult) -> Section:
         "Benchmarks",
         f"Time of one operation on one core: the {_quantile(result.settings.quantile)} over"
         f" {result.rounds} rounds, with its {result.settings.confidence:.0%} interval. An interval wider than"
-        f" {result.settings.wide_bound_ratio:.0%} is marked. Disturbed are batches in which something else had"
-        " the CPU; they are part of the figures.",
+        f" {result.settings.wide_bound_ratio:.0%} is marked. Disturbed are batches in which something else"
+        " had the CPU; they are part of the figures.",
         tables=tuple(
             _table(name, [row for row in result.benchmarks if row.category == name])
             for name in sorted({row.category for row in result.benchmarks})

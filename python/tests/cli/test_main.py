@@ -17,7 +17,11 @@ PACKAGE = Path(tiers.__file__).parents[2]
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["run", "taoo"], 2, "did you mean tao? (benchmarks: tao; suites: smoke, quick, standard, full)"),
+        (
+            ["run", "taoo"],
+            2,
+            "did you mean tao? (benchmarks: tao, tax; suites: smoke, quick, standard, full)",
+        ),
         (["run", "tao", "--tier", "qick"], 2, "did you mean quick? (tiers: smoke, quick, standard, full)"),
         (["run", "tao", "--set", "memry=1GiB"], 2, "did you mean memory? (valid names: memory, instances,"),
         (["run", "tao", "--set", "depth=0"], 2, "depth=0: allowed is 1..1024"),
