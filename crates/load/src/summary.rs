@@ -236,6 +236,7 @@ pub fn settings_record(settings: &Settings, io: &str) -> LoadSettings {
     LoadSettings {
         protocol: settings.protocol.name().to_owned(),
         target: settings.target.to_string(),
+        tls: settings.tls.is_some(),
         io: io.to_owned(),
         threads: settings.threads,
         connections: settings.connections,

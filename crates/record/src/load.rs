@@ -68,6 +68,9 @@ pub struct LoadSettings {
     pub protocol: String,
     /// Address and port.
     pub target: String,
+    /// Whether the protocol is wrapped in TLS. Absent before 1.2.
+    #[serde(default)]
+    pub tls: bool,
     /// How bytes are moved: `uring` or `epoll`.
     pub io: String,
     /// Generator threads.

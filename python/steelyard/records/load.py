@@ -20,6 +20,7 @@ class LoadSettings(Value):
 
     protocol: str = Field(description="Codec, such as `memcached`")
     target: str = Field(description="Address and port")
+    tls: bool = Field(default=False, description="Whether the protocol is wrapped in TLS; absent before 1.2")
     io: str = Field(description="How bytes are moved: `uring` or `epoll`")
     threads: Count = Field(description="Generator threads")
     connections: Count = Field(description="Connections over all threads")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from . import certificates, servers
+from . import certificates, rank, servers
 
 MIX = """
 schema_version = "1.0"
@@ -62,14 +62,25 @@ def run(
     port: int,
     *flags: str,
     method: str = "rank",
-    effect: str = "call",
     expect: str = "expect = { fields = [1] }",
+    mix: str | None = None,
 ) -> dict[str, Any]:
     """Load a server and return the result."""
-    mix = tmp_path / "mix.toml"
-    mix.write_text(MIX.format(method=method, effect=effect, expect=expect))
-    command = [str(servers.executable("steelyard-load")), "--protocol", "thrift", "--mix", str(mix)]
-    command += ["--target", f"127.0.0.1:{port}", "--connections", "2", "--depth", "3", "--warmup", "100ms"]
+    file = tmp_path / "mix.toml"
+    file.write_text(mix or MIX.format(method=method, effect="call", expect=expect))
+    command = [str(servers.executable("steelyard-load")), "--protocol", "thrift", "--mix", str(file)]
+    command += [
+        "--target",
+        f"127.0.0.1:{port}",
+        "--connections",
+        "2",
+        "--depth",
+        "3",
+        "--warmup",
+        "0ms",
+        "--drain",
+        "20s",
+    ]
     command += ["--duration", "700ms", "--json", "--progress", "none", *flags]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     result: dict[str, Any] = json.loads(done.stdout)
@@ -107,3 +118,28 @@ def test_results_are_checked_and_exceptions_counted(tmp_path: Path) -> None:
     assert set(refused["requests"]["errors_by_kind"]) == {"declared-exception"}
     assert refused["requests"]["completed"] == 0
     assert set(unknown["requests"]["errors_by_kind"]) == {"unknown-method"}
+
+
+def test_feedsim_is_called_with_a_shipped_mix_and_its_checksum_proven(tmp_path: Path) -> None:
+    known = json.loads((servers.ROOT / "data" / "feed" / "checksums.json").read_text())["checksums"]
+    checksum = int(known["12345"], 16)
+    signed = checksum - (checksum >> 63 << 64)
+    call = MIX.format(method="rank", effect="call", expect=f"expect = {{ fields = [1], i64 = {signed} }}")
+    call = call.replace("{key}", "12345").replace("value = 100", "value = 0")
+    with rank.leaf(tmp_path) as leaf, rank.root(tmp_path, [leaf]) as root:
+        port = int(root.ready["listen"].rsplit(":", 1)[1])
+        secured = ("--tls", "--tls-ca", str(tmp_path / "ca.pem"), "--tls-name", "localhost")
+        proven = run(tmp_path, port, *secured, mix=call)
+        other = run(tmp_path, port, *secured, mix=call.replace(str(signed), str(signed ^ 1)))
+        line = [str(servers.executable("steelyard-load")), "--protocol", "thrift", "--mix", "feed-rank"]
+        line += ["--target", f"127.0.0.1:{port}", *secured, "--warmup", "0ms", "--drain", "20s"]
+        done = subprocess.run(
+            [*line, "--json", "--duration", "700ms"], check=True, capture_output=True, text=True, timeout=60
+        )
+    shipped = json.loads(done.stdout)
+    for result in (proven, shipped):
+        assert result["requests"]["errors_by_kind"] == {}
+        assert result["requests"]["completed"] > 5
+        assert result["settings"]["tls"] is True
+    assert other["requests"]["completed"] == 0
+    assert set(other["requests"]["errors_by_kind"]) == {"wrong-result"}

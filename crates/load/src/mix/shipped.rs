@@ -21,6 +21,7 @@ macro_rules! shipped {
 
 /// Every shipped mix, by name.
 pub const SHIPPED: &[Shipped] = &shipped!(
+    "feed-rank",
     "http-pages",
     "ycsb-a",
     "ycsb-b",

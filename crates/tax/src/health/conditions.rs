@@ -34,7 +34,11 @@ impl Conditions {
             let all = end.all.checked_sub(begin.all).filter(|all| *all > 0)?;
             // Counters of a guest may be set back by a tick or two.
             let since = |end: u64, begin: u64| end.saturating_sub(begin);
-            Some((since(end.busy, begin.busy), since(end.steal, begin.steal), all))
+            Some((
+                since(end.busy, begin.busy),
+                since(end.steal, begin.steal),
+                all,
+            ))
         });
         // SAFETY: sysconf has no preconditions.
         let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
