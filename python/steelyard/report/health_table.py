@@ -105,4 +105,4 @@ def verdict(comparison: Comparison) -> str:
         return f"{count} alert{'s' if count > 1 else ''}, against {comparison.against}"
     if any(row.earlier for row in comparison.rows):
         return f"healthy, against {comparison.against}"
-    return f"measured; {comparison.against}"
+    return f"measured, compared with {comparison.against}"
