@@ -169,10 +169,10 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Adds what another thread saw in the same interval.
-    pub fn add(&mut self, other: &Self) {
+    /// Adds what another thread saw in the same interval, and calls `between` between pieces of the work.
+    pub fn add(&mut self, other: &Self, between: &mut dyn FnMut()) {
         self.counts.add(&other.counts);
-        self.latencies.add(&other.latencies);
+        self.latencies.add_in_pieces(&other.latencies, between);
     }
 
     /// Where a request that was due at `intended_ns` is counted. An interval never spans a phase change, so

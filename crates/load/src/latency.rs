@@ -66,6 +66,11 @@ impl Latencies {
 
     /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
+        self.add_in_pieces(other, &mut || ());
+    }
+
+    /// Adds the counts of `other`, and calls `between` after each histogram that had any.
+    pub fn add_in_pieces(&mut self, other: &Self, between: &mut dyn FnMut()) {
         for (to, from) in [
             (&mut self.response, &other.response),
             (&mut self.service, &other.service),
@@ -77,6 +82,7 @@ impl Latencies {
             }
             to.add(from)
                 .expect("all latency histograms have the same bounds");
+            between();
         }
     }
 

@@ -6,8 +6,10 @@
 //! queue and keep their intended time.
 //!
 //! Time stamps: the sends of a batch run one after the other in one call, so each gets the time interpolated
-//! between the call's begin and end; answers get the time after the read that brought them. Both are exact
-//! for a batch of one and off by at most the batch's duration otherwise.
+//! between the call's begin and end: exact for a batch of one, off by at most the batch's duration otherwise.
+//! Answers have the time of their arrival as the kernel stamped it, by epoll that after the read. In a closed loop
+//! the next request is due at that same time, so that what the generator takes to get round to it is lag, and
+//! connections over response time is the rate.
 
 mod answers;
 mod handshake;
@@ -29,12 +31,14 @@ use crate::LoadError;
 use crate::codec::{Answer, Codec};
 use crate::connection::Connection;
 use crate::control::{Control, Interval, Measured, thread_cpu_ns};
-use crate::io::{Event, Transport, Wait, connect_blocking};
+use crate::io::{Event, GATHER_NS, Transport, Wait, connect_blocking};
 use crate::pace::Pacer;
 use crate::random::{Purpose, Random};
 use crate::workload::{Request, Workload};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Share of the time for which receives may be held that they should need on average.
+const GATHER_SHARE: f64 = 0.7;
 /// A prefill without an answer for this long has failed.
 const PREFILL_STALL_NS: u64 = 10_000_000_000;
 
@@ -154,6 +158,10 @@ struct State<C> {
     /// Begin and end of the measure phase, as last read.
     measure: (u64, u64),
     last_answer_ns: u64,
+    /// Receives since `gap_since_ns`, and the mean distance between them lately.
+    receives: u32,
+    gap_since_ns: u64,
+    gap_ns: f64,
 }
 
 impl<C: Codec, T: Transport> Engine<C, T> {
@@ -195,6 +203,9 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             measured: Box::new(Measured::of(task.workload.operations())),
             measure: (u64::MAX, u64::MAX),
             last_answer_ns: 0,
+            receives: 0,
+            gap_since_ns: monotonic_ns(),
+            gap_ns: GATHER_NS as f64,
             connections,
             task,
         };
@@ -357,8 +368,9 @@ impl<C: Codec, T: Transport> Engine<C, T> {
         }
         // What was left to send before the wait makes the wait's end mean nothing.
         self.transport
-            .poll(wait, &mut |slot, event| {
+            .poll(wait, state.gather(now_ns), &mut |slot, event| {
                 busy |= !matches!(event, Event::Sent);
+                state.receives += u32::from(matches!(event, Event::Received { .. }));
                 state.handle(slot, event);
             })
             .map_err(|source| LoadError::Io {
@@ -377,6 +389,26 @@ impl<C: Codec, T: Transport> Engine<C, T> {
 }
 
 impl<C: Codec> State<C> {
+    /// How many receives are worth waiting for together at `now_ns`.
+    ///
+    /// Closed loop only, and only where they come so fast that a few are there within the time that the
+    /// transport may hold them: then fewer wake-ups serve as many answers. At most half of the connections are
+    /// left waiting for each other, so that the server keeps work.
+    fn gather(&mut self, now_ns: u64) -> u32 {
+        if self.receives > 0 {
+            let gap_ns = now_ns.saturating_sub(self.gap_since_ns) as f64 / f64::from(self.receives);
+            self.gap_ns += (gap_ns - self.gap_ns) * 0.1;
+            self.gap_since_ns = now_ns;
+            self.receives = 0;
+        }
+        if matches!(self.kind, Loop::Open(_)) {
+            return 1;
+        }
+        let half = self.outstanding.min(self.connections.len()) / 2;
+        let within = GATHER_SHARE * GATHER_NS as f64 / self.gap_ns.max(1.0);
+        (half as u32).min(within as u32).max(1)
+    }
+
     #[inline]
     fn is_measured(&self, intended_ns: u64) -> bool {
         intended_ns >= self.measure.0 && intended_ns < self.measure.1

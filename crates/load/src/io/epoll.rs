@@ -282,7 +282,12 @@ impl Transport for Epoll {
         Ok(())
     }
 
-    fn poll(&mut self, wait: Wait, sink: &mut dyn FnMut(usize, Event<'_>)) -> io::Result<()> {
+    fn poll(
+        &mut self,
+        wait: Wait,
+        _gather: u32,
+        sink: &mut dyn FnMut(usize, Event<'_>),
+    ) -> io::Result<()> {
         while let Some(slot) = self.failed.pop() {
             if let Some(kind) = self.slots[slot].failed.take() {
                 sink(slot, Event::Closed(kind));

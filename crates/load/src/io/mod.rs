@@ -29,16 +29,20 @@ pub enum Wait {
 /// `Wait::Tick` returns after this time at the latest.
 pub const TICK_NS: u64 = 20_000_000;
 
+/// For how long `poll` may hold the first receives while others join them. What they brought keeps the time of
+/// its arrival.
+pub const GATHER_NS: u64 = 50_000;
+
 /// What happened on a connection.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The connection is made.
     Opened,
-    /// Bytes came, and were all here at `at_ns`.
+    /// Bytes came, and had all arrived at `at_ns`.
     Received {
         /// The bytes.
         bytes: &'a [u8],
-        /// Monotonic time after they were read.
+        /// Monotonic time of their arrival as the kernel stamped it; without a stamp, that after they were read.
         at_ns: u64,
     },
     /// Everything given to `send` is with the kernel: `send` may be called again.
@@ -64,8 +68,14 @@ pub trait Transport {
     /// Starts all sends, in the order given.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Waits for events and hands them over with their slots.
-    fn poll(&mut self, wait: Wait, sink: &mut dyn FnMut(usize, Event<'_>)) -> io::Result<()>;
+    /// Waits for events and hands them over with their slots. A tick may wait for `gather` receives to come together,
+    /// for `GATHER_NS` at most, where the kernel stamps what they bring.
+    fn poll(
+        &mut self,
+        wait: Wait,
+        gather: u32,
+        sink: &mut dyn FnMut(usize, Event<'_>),
+    ) -> io::Result<()>;
 }
 
 /// The kind under which an error of a socket is counted.

@@ -33,11 +33,12 @@ pub fn begin_hlog<'a>(
         .map_err(|source| file_error(path, source))
 }
 
-/// Writes the histograms of one interval.
+/// Writes the histograms of one interval, and calls `between` after each.
 pub fn write_interval(
     hlog: &mut HlogWriter<'_>,
     interval: &Interval,
     clock: Clock,
+    between: &mut dyn FnMut(),
 ) -> std::io::Result<()> {
     let start = Duration::from_nanos(interval.begin_ns.saturating_sub(clock.monotonic_ns));
     let length = Duration::from_nanos(interval.end_ns - interval.begin_ns);
@@ -50,6 +51,7 @@ pub fn write_interval(
     ] {
         hlog.write_histogram(histogram, start, length, Tag::new(tag))
             .map_err(|error| std::io::Error::other(format!("{error:?}")))?;
+        between();
     }
     Ok(())
 }

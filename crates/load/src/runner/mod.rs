@@ -30,6 +30,9 @@ use crate::{LoadError, summary};
 use hlog::{HlogWriter, begin_hlog, write_interval};
 use worker::{Worker, task};
 
+/// How often orders and the wish to stop are looked for.
+const LOOK_AROUND: Duration = Duration::from_millis(25);
+
 /// Where the load's outputs go and where its commands come from.
 pub struct Surroundings<'a> {
     /// The command line, for the record.
@@ -132,6 +135,9 @@ struct Runner<'a, 'w> {
     start_ns: u64,
     told: Option<Phase>,
     controller_cpu_ns: (u64, u64),
+    /// Whether to work in pieces of a few tens of microseconds: the generator threads of an open loop have
+    /// requests to send on time, and may share their CPUs with this thread.
+    gives_way: bool,
     /// Up to when each thread has reported.
     reported_ns: Vec<u64>,
     /// Intervals by their begin, summed over the threads that have reported them.
@@ -202,6 +208,7 @@ impl<'a, 'w> Runner<'a, 'w> {
             start_ns: 0,
             told: None,
             controller_cpu_ns: (0, 0),
+            gives_way: settings.offers_per_s().is_some(),
             reported_ns: vec![0; settings.threads as usize],
             partial: BTreeMap::new(),
             outcome,
@@ -243,7 +250,7 @@ impl<'a, 'w> Runner<'a, 'w> {
     fn gather(&mut self, hlog: &mut Option<HlogWriter<'_>>) -> Result<(), LoadError> {
         let mut done = 0;
         while done < self.settings.threads {
-            match self.reports.recv_timeout(Duration::from_millis(10)) {
+            match self.reports.recv_timeout(LOOK_AROUND) {
                 Ok(Report::Interval(thread, interval)) => self.add_interval(thread, interval),
                 Ok(Report::Done(thread, measured)) => {
                     self.reported_ns[thread] = u64::MAX;
@@ -267,9 +274,14 @@ impl<'a, 'w> Runner<'a, 'w> {
     }
 
     fn add_interval(&mut self, thread: usize, mut interval: Box<Interval>) {
-        self.outcome.latencies.add(&interval.late);
+        let between = &mut || give_way(self.gives_way);
+        self.outcome
+            .latencies
+            .add_in_pieces(&interval.late, between);
         if self.control.phase(interval.begin_ns) == Phase::Measure {
-            self.outcome.latencies.add(&interval.latencies);
+            self.outcome
+                .latencies
+                .add_in_pieces(&interval.latencies, between);
             self.outcome.threads[thread].add(&interval.counts);
         }
         interval.fold();
@@ -279,7 +291,7 @@ impl<'a, 'w> Runner<'a, 'w> {
             return;
         };
         sum.end_ns = sum.end_ns.max(interval.end_ns);
-        sum.add(&interval);
+        sum.add(&interval, between);
         // The histograms go back to the thread, so that it need not make new ones while it measures.
         interval.restart(0);
         let _ = self.spares[thread].send(interval);
@@ -353,20 +365,31 @@ impl<'a, 'w> Runner<'a, 'w> {
             let mut interval = entry.remove();
             let phase = self.control.phase(interval.begin_ns);
             self.surroundings.progress.interval(&interval, phase);
+            give_way(self.gives_way);
             if let Some(watch) = &mut self.surroundings.watch
                 && watch(&interval, phase).is_break()
             {
                 self.interrupt(monotonic_ns());
             }
             self.outcome.series.push(summary::row(&interval, phase));
+            give_way(self.gives_way);
             if let (Some(hlog), Some(path)) = (hlog.as_mut(), &self.surroundings.hlog) {
-                write_interval(hlog, &interval, self.outcome.clock)
-                    .map_err(|source| file_error(path, source))?;
+                write_interval(hlog, &interval, self.outcome.clock, &mut || {
+                    give_way(self.gives_way);
+                })
+                .map_err(|source| file_error(path, source))?;
             }
             interval.restart(0);
             let _ = self.spares[0].send(interval);
         }
         Ok(())
+    }
+}
+
+/// Leaves the CPU to a generator thread that may share it.
+fn give_way(gives_way: bool) {
+    if gives_way {
+        thread::sleep(Duration::from_micros(200));
     }
 }
 

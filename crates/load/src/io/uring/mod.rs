@@ -5,70 +5,26 @@
 //! only gives its buffer back. Needs Linux 6.1 and a system that allows io_uring.
 
 mod buffers;
+mod enter;
+mod stamps;
 
 use std::collections::HashMap;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use io_uring::types::{Fixed, TimeoutFlags, Timespec};
+use io_uring::types::{Fixed, RecvMsgOut, TimeoutFlags, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use steelyard_record::monotonic_ns;
 
 use self::buffers::Buffers;
+use self::enter::{Door, Wanted};
+use self::stamps::Distance;
 use super::socket::{pending_error, shut_down};
-use super::{Event, TICK_NS, Transport, Wait, closed_kind};
+use super::{Event, GATHER_NS, TICK_NS, Transport, Wait, closed_kind};
 
 const GROUP: u16 = 0;
-/// Flags of io_uring_enter and an operation of io_uring_register (linux/io_uring.h).
-const GETEVENTS: u32 = 1 << 0;
-const EXT_ARG: u32 = 1 << 3;
-const REGISTERED_RING: u32 = 1 << 4;
-const REGISTER_RING_FDS: u32 = 20;
-
-/// struct io_uring_getevents_arg.
-#[repr(C)]
-struct WaitArgument {
-    signal_mask: u64,
-    signal_mask_bytes: u32,
-    min_wait_us: u32,
-    time: u64,
-}
-
-/// struct io_uring_rsrc_update.
-#[repr(C)]
-struct RingUpdate {
-    offset: u32,
-    reserved: u32,
-    data: u64,
-}
-
-/// Registers the ring's descriptor with the calling thread, which saves its look-up at every call; returns
-/// what to enter by, the descriptor itself where the kernel knows no such thing.
-fn register_ring(ring: &IoUring) -> (i32, u32) {
-    let fd = ring.as_raw_fd();
-    let mut update = RingUpdate {
-        offset: u32::MAX,
-        reserved: 0,
-        data: fd as u64,
-    };
-    // SAFETY: `update` is one entry of the kind that this operation takes and fills.
-    let status = unsafe {
-        libc::syscall(
-            libc::SYS_io_uring_register,
-            fd,
-            REGISTER_RING_FDS,
-            &raw mut update,
-            1u32,
-        )
-    };
-    if status == 1 {
-        (update.offset as i32, REGISTERED_RING)
-    } else {
-        (fd, 0)
-    }
-}
-
+/// How long answers are left to gather.
 const CONNECT: u64 = 1;
 const RECEIVE: u64 = 2;
 const SEND: u64 = 3;
@@ -100,8 +56,12 @@ pub struct Uring {
     under_way: usize,
     tick_armed: bool,
     tick: Box<Timespec>,
-    /// Descriptor, or registered index with its flag, by which the ring is entered.
-    enter_by: (i32, u32),
+    door: Door,
+    /// What each receive is asked for: nothing but room for a stamp.
+    message: Box<libc::msghdr>,
+    distance: Distance,
+    /// Whether several completions can be waited for with a bound on the time.
+    gathers: bool,
     /// Slots whose bytes wait for `flush`.
     queued: Vec<usize>,
     completions: Vec<(u64, i32, u32)>,
@@ -131,8 +91,14 @@ impl Uring {
                 0,
             )?
         };
+        // SAFETY: all-zero bytes are a valid msghdr that names no address and no memory.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_controllen = stamps::CONTROL_BYTES as _;
         Ok(Self {
-            enter_by: register_ring(&ring),
+            door: Door::new(&ring),
+            message: Box::new(message),
+            distance: Distance::default(),
+            gathers: ring.params().is_feature_min_timeout(),
             ring: ManuallyDrop::new(ring),
             buffers: ManuallyDrop::new(buffers),
             slots: (0..slots).map(|_| Slot::default()).collect(),
@@ -147,7 +113,7 @@ impl Uring {
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         // SAFETY: every entry's buffers live until its completion: sends' in their slot or parked, receives'
-        // in `buffers`, the tick's time in its box.
+        // in `buffers`, the tick's time and the receives' message in their boxes.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.submit()?;
         }
@@ -157,11 +123,9 @@ impl Uring {
     fn arm_receive(&mut self, slot: usize) -> io::Result<()> {
         let data = user_data(RECEIVE, self.slots[slot].generation, slot);
         self.under_way += 1;
-        self.push(
-            &opcode::RecvMulti::new(Fixed(slot as u32), GROUP)
-                .build()
-                .user_data(data),
-        )
+        let receive =
+            opcode::RecvMsgMulti::new(Fixed(slot as u32), &raw const *self.message, GROUP);
+        self.push(&receive.build().user_data(data))
     }
 
     fn push_send(&mut self, slot: usize) -> io::Result<()> {
@@ -178,49 +142,22 @@ impl Uring {
     }
 
     fn submit(&mut self) -> io::Result<()> {
-        if self.ring.submission().is_empty() {
-            Ok(())
-        } else {
-            self.enter(0, 0, None)
-        }
-    }
-
-    /// Submits what is queued and waits for `want` completions, at most for `time`.
-    fn enter(&mut self, want: u32, flags: u32, time: Option<&Timespec>) -> io::Result<()> {
         let queued = self.ring.submission().len() as u32;
-        let argument = WaitArgument {
-            signal_mask: 0,
-            signal_mask_bytes: 0,
-            min_wait_us: 0,
-            time: time.map_or(0, |time| std::ptr::from_ref(time) as u64),
-        };
-        let (fd, registered) = self.enter_by;
-        let flags = flags | registered | if time.is_some() { EXT_ARG } else { 0 };
-        let (pointer, bytes) = match time {
-            Some(_) => (&raw const argument, size_of::<WaitArgument>()),
-            None => (std::ptr::null(), 0),
-        };
-        // SAFETY: the argument and the time in it live through the call, and what the queued entries point to
-        // lives until they complete (see `push`).
-        let status = unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_enter,
-                fd,
-                queued,
-                want,
-                flags,
-                pointer,
-                bytes,
-            )
-        };
-        if status < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
+        if queued == 0 {
+            return Ok(());
         }
+        // SAFETY: see `push`.
+        unsafe { self.door.submit(queued) }
     }
 
-    fn wait(&mut self, wait: Wait) -> io::Result<()> {
+    /// Submits what is queued, runs the work that completions need, and waits for what is wanted.
+    fn enter(&mut self, wanted: Wanted<'_>) -> io::Result<()> {
+        let queued = self.ring.submission().len() as u32;
+        // SAFETY: see `push`.
+        unsafe { self.door.wait(queued, wanted) }
+    }
+
+    fn wait(&mut self, wait: Wait, gather: u32) -> io::Result<()> {
         if !self.tick_armed {
             self.tick_armed = true;
             let tick = opcode::Timeout::new(&raw const *self.tick)
@@ -236,16 +173,27 @@ impl Uring {
                     return Ok(());
                 }
                 drop(submission);
-                // To ask for events without waiting for any runs the work that completions need.
-                self.enter(0, GETEVENTS, None)
+                self.enter(Wanted::default())
             }
-            Wait::Tick => self.enter(1, GETEVENTS, None),
+            Wait::Tick => self.enter(Wanted {
+                completions: gather,
+                gather_us: if gather > 1 {
+                    (GATHER_NS / 1_000) as u32
+                } else {
+                    0
+                },
+                time: None,
+            }),
             Wait::Until(at_ns) => {
                 let left_ns = at_ns.saturating_sub(monotonic_ns());
                 let time = Timespec::new()
                     .sec(left_ns / 1_000_000_000)
                     .nsec((left_ns % 1_000_000_000) as u32);
-                self.enter(1, GETEVENTS, Some(&time))
+                self.enter(Wanted {
+                    completions: 1,
+                    gather_us: 0,
+                    time: Some(&time),
+                })
             }
         };
         match result {
@@ -268,10 +216,10 @@ impl Uring {
         );
         let mut notable = false;
         if !completions.is_empty() {
-            let at_ns = monotonic_ns();
+            let now_ns = monotonic_ns();
             for &(data, result, flags) in &completions {
                 notable |= data >> 56 != SEND || result < 0;
-                self.handle(data, result, flags, at_ns, sink)?;
+                self.handle(data, result, flags, now_ns, sink)?;
             }
             self.buffers.publish();
             completions.clear();
@@ -285,7 +233,7 @@ impl Uring {
         data: u64,
         result: i32,
         flags: u32,
-        at_ns: u64,
+        now_ns: u64,
         sink: &mut dyn FnMut(usize, Event<'_>),
     ) -> io::Result<()> {
         let (kind, slot) = (data >> 56, data as u32 as usize);
@@ -312,7 +260,7 @@ impl Uring {
             RECEIVE => {
                 let buffer = cqueue::buffer_select(flags);
                 if current {
-                    self.received(slot, result, buffer, flags, at_ns, sink)?;
+                    self.received(slot, result, buffer, flags, now_ns, sink)?;
                 }
                 if let Some(id) = buffer {
                     self.buffers.put(id);
@@ -333,19 +281,25 @@ impl Uring {
         result: i32,
         buffer: Option<u16>,
         flags: u32,
-        at_ns: u64,
+        now_ns: u64,
         sink: &mut dyn FnMut(usize, Event<'_>),
     ) -> io::Result<()> {
         match (result, buffer) {
             (0, _) => sink(slot, Event::Closed("connection-closed")),
             (length, Some(id)) if length > 0 => {
-                sink(
-                    slot,
-                    Event::Received {
-                        bytes: self.buffers.get(id, length as usize),
-                        at_ns,
-                    },
-                );
+                let filled = self.buffers.get(id, length as usize);
+                let Ok(received) = RecvMsgOut::parse(filled, &self.message) else {
+                    return Err(io::Error::other("a receive without its head"));
+                };
+                if received.payload_data().is_empty() {
+                    sink(slot, Event::Closed("connection-closed"));
+                    return Ok(());
+                }
+                let stamp_ns = stamps::find(received.control_data());
+                let at_ns =
+                    stamp_ns.map_or(now_ns, |stamp_ns| self.distance.monotonic(stamp_ns, now_ns));
+                let bytes = received.payload_data();
+                sink(slot, Event::Received { bytes, at_ns });
                 if !cqueue::more(flags) {
                     self.arm_receive(slot)?;
                 }
@@ -391,6 +345,11 @@ impl Uring {
 
 impl Transport for Uring {
     fn open(&mut self, slot: usize, socket: OwnedFd) -> io::Result<()> {
+        if let Err(error) = stamps::ask(&socket) {
+            // An answer then has the time after the read that brought it, and is not held.
+            self.gathers = false;
+            tracing::debug!(%error, "no receive stamps");
+        }
         self.ring
             .submitter()
             .register_files_update(slot as u32, &[socket.as_raw_fd()])?;
@@ -453,12 +412,17 @@ impl Transport for Uring {
         self.submit()
     }
 
-    fn poll(&mut self, wait: Wait, sink: &mut dyn FnMut(usize, Event<'_>)) -> io::Result<()> {
+    fn poll(
+        &mut self,
+        wait: Wait,
+        gather: u32,
+        sink: &mut dyn FnMut(usize, Event<'_>),
+    ) -> io::Result<()> {
         // Sends mostly complete while they are submitted; they are no reason not to wait for an answer.
         if self.take_completions(sink)? {
             return Ok(());
         }
-        self.wait(wait)?;
+        self.wait(wait, if self.gathers { gather } else { 1 })?;
         self.take_completions(sink)?;
         Ok(())
     }
@@ -472,7 +436,7 @@ impl Drop for Uring {
         // The kernel may use our buffers until every operation has completed.
         let until = monotonic_ns() + 1_000_000_000;
         while self.under_way > 0 && monotonic_ns() < until {
-            if self.poll(Wait::Tick, &mut |_, _| {}).is_err() {
+            if self.poll(Wait::Tick, 1, &mut |_, _| {}).is_err() {
                 break;
             }
         }
