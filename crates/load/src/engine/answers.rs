@@ -8,9 +8,32 @@ use steelyard_record::monotonic_ns;
 use super::{Due, Loop, State};
 use crate::codec::{Answer, Codec, Outcome};
 use crate::connection::{Link, Pending};
-use crate::io::{Event, Transport, connect_start};
+use crate::io::{Event, GATHER_NS, Transport, connect_start};
+
+/// Share of the time for which receives may be held that they should need on average.
+const GATHER_SHARE: f64 = 0.7;
 
 impl<C: Codec> State<C> {
+    /// How many receives are worth waiting for together at `now_ns`.
+    ///
+    /// Closed loop only, and only where they come so fast that a few are there within the time that the
+    /// transport may hold them: then fewer wake-ups serve as many answers. At most half of the connections are
+    /// left waiting for each other, so that the server keeps work.
+    pub(super) fn gather(&mut self, now_ns: u64) -> u32 {
+        if self.receives > 0 {
+            let gap_ns = now_ns.saturating_sub(self.gap_since_ns) as f64 / f64::from(self.receives);
+            self.gap_ns += (gap_ns - self.gap_ns) * 0.1;
+            self.gap_since_ns = now_ns;
+            self.receives = 0;
+        }
+        if matches!(self.kind, Loop::Open(_)) {
+            return 1;
+        }
+        let half = self.outstanding.min(self.connections.len()) / 2;
+        let within = GATHER_SHARE * GATHER_NS as f64 / self.gap_ns.max(1.0);
+        (half as u32).min(within as u32).max(1)
+    }
+
     pub(super) fn handle(&mut self, slot: usize, event: Event<'_>) {
         match event {
             Event::Received { bytes, at_ns } => self.received(slot, bytes, at_ns),

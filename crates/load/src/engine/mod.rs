@@ -37,8 +37,6 @@ use crate::random::{Purpose, Random};
 use crate::workload::{Request, Workload};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Share of the time for which receives may be held that they should need on average.
-const GATHER_SHARE: f64 = 0.7;
 /// A prefill without an answer for this long has failed.
 const PREFILL_STALL_NS: u64 = 10_000_000_000;
 
@@ -389,26 +387,6 @@ impl<C: Codec, T: Transport> Engine<C, T> {
 }
 
 impl<C: Codec> State<C> {
-    /// How many receives are worth waiting for together at `now_ns`.
-    ///
-    /// Closed loop only, and only where they come so fast that a few are there within the time that the
-    /// transport may hold them: then fewer wake-ups serve as many answers. At most half of the connections are
-    /// left waiting for each other, so that the server keeps work.
-    fn gather(&mut self, now_ns: u64) -> u32 {
-        if self.receives > 0 {
-            let gap_ns = now_ns.saturating_sub(self.gap_since_ns) as f64 / f64::from(self.receives);
-            self.gap_ns += (gap_ns - self.gap_ns) * 0.1;
-            self.gap_since_ns = now_ns;
-            self.receives = 0;
-        }
-        if matches!(self.kind, Loop::Open(_)) {
-            return 1;
-        }
-        let half = self.outstanding.min(self.connections.len()) / 2;
-        let within = GATHER_SHARE * GATHER_NS as f64 / self.gap_ns.max(1.0);
-        (half as u32).min(within as u32).max(1)
-    }
-
     #[inline]
     fn is_measured(&self, intended_ns: u64) -> bool {
         intended_ns >= self.measure.0 && intended_ns < self.measure.1
