@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The load engine beside its peers: requests per CPU-second of the client, and how late an open loop sends.
 
-Each pair puts the same requests on the same server, one client thread and 16 connections, client on the first
-CPU and server on the last, alternately, some rounds; a ratio is the median of the rounds' ratios. The CPU time of
-a client is what wait4 says of the whole process, start, prefill and warm-up included. A round in which other
-processes took more than a twentieth of the machine is repeated, a few times at most, and the note says how many
-were not quiet in the end.
+Each pair puts the same requests on the same server, one client thread and 16 connections, client on the
+first CPU and server on the last, alternately, some rounds; a ratio is the median of the rounds' ratios. The
+CPU time of a client is what wait4 says of the whole process, start, prefill and warm-up included. A round
+in which other processes took more than a twentieth of the machine is repeated, a few times at most, and the
+note says how many were not quiet in the end.
 """
 
 import json
