@@ -19,17 +19,22 @@ def outcome(result: TaxResult, artifacts: Mapping[str, str]) -> Outcome:
     for score, infix in ((result.score_all, ""), (result.score_one, "_one")):
         if score is not None:
             metrics |= _score_metrics(score, infix)
+    lacking = [row for row in result.benchmarks if row.all is None]
+    if result.score_all is not None and lacking:
+        # A mean over the rest is a mean over other benchmarks than elsewhere: on one CPU nobody contends.
+        metrics["operations_per_s"] = Metric(
+            unit="1/s", better="higher", missing=f"{lacking[0].name}: {lacking[0].missing or 'not measured'}"
+        )
     scaling = [row.scaling_ratio for row in result.benchmarks if row.scaling_ratio is not None]
     if scaling:
         metrics["scaling_ratio"] = Metric(value=geometric_mean(scaling), unit="1", better="higher")
     measures = [one for row in result.benchmarks for one in (row.one, row.all) if one is not None]
     batches = sum(one.batches for one in measures)
-    metrics["wide_ratio"] = Metric(
-        value=sum(one.wide for one in measures) / len(measures), unit="1", better="lower"
-    )
-    metrics["disturbed_ratio"] = Metric(
-        value=sum(one.disturbed for one in measures) / batches, unit="1", better="lower"
-    )
+    if measures:
+        wide = sum(one.wide for one in measures) / len(measures)
+        disturbed = sum(one.disturbed for one in measures) / batches
+        metrics["wide_ratio"] = Metric(value=wide, unit="1", better="lower")
+        metrics["disturbed_ratio"] = Metric(value=disturbed, unit="1", better="lower")
     metrics["rounds"] = Metric(value=result.rounds, unit="1", better="higher")
     return Outcome(
         metrics=metrics,

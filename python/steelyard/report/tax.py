@@ -50,7 +50,8 @@ def _categories(result: TaxResult) -> Section:
 
 def _category(name: str, result: TaxResult) -> tuple[Cell, ...]:
     rows = [row for row in result.benchmarks if row.category == name]
-    scaling = geometric_mean(row.scaling_ratio for row in rows)
+    # Some can be measured on many cores only: they say nothing of scaling.
+    scaling = geometric_mean(row.scaling_ratio for row in rows if row.scaling_ratio is not None)
     return (
         Cell(name),
         Cell(str(len(rows))),
@@ -122,8 +123,11 @@ def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:
     measures = [one for one in (row.one, row.all) if one is not None]
     batches = sum(one.batches for one in measures)
     disturbed = sum(one.disturbed for one in measures)
-    share = Cell(fmt.quantity(disturbed / batches, "ratio"), f"{disturbed} of {batches} batches")
-    cells = [Cell(row.name, f"{row.operation}{size}"), *_measure(row.one), *_measure(row.all)]
+    share = _NONE
+    if batches:
+        share = Cell(fmt.quantity(disturbed / batches, "ratio"), f"{disturbed} of {batches} batches")
+    cells = [Cell(row.name, f"{row.operation}{size}")]
+    cells += [*_measure(row.one, row.missing), *_measure(row.all, row.missing)]
     if row.scaling_ratio is None:
         cells += [_NONE, share]
     else:
@@ -134,9 +138,9 @@ def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _measure(found: TaxMeasure | None) -> tuple[Cell, Cell, Cell]:
+def _measure(found: TaxMeasure | None, missing: str | None) -> tuple[Cell, Cell, Cell]:
     if found is None:
-        return _NONE, _NONE, _NONE
+        return Cell("–", missing or "not asked for"), _NONE, _NONE
     interval = _interval(found.time_ns, found.interval_low_ns, found.interval_high_ns, "ns")
     if found.wide:
         interval = Cell(interval.text, f"{interval.raw}: wide", level="suspect")

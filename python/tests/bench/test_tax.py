@@ -128,6 +128,18 @@ def test_metrics_of_one_core_alone_say_nothing_of_all() -> None:
     assert found.loads is None
 
 
+def test_a_benchmark_that_this_machine_cannot_run_withholds_the_score() -> None:
+    golden = read(TaxResult, schemas_dir() / "golden" / "tax_result.json")
+    lacking = golden.benchmarks[0].model_copy(
+        update={"all": None, "scaling_ratio": None, "missing": "nobody to contend with"}
+    )
+    found = outcome(golden.model_copy(update={"benchmarks": [lacking, *golden.benchmarks[1:]]}), {})
+    metric = found.metrics["operations_per_s"]
+    assert metric.value is None
+    assert "nobody to contend with" in (metric.missing or "")
+    assert found.metrics["operations_one_per_s"].value is not None
+
+
 def test_a_killed_program_makes_the_run_incomplete(tmp_path: Path) -> None:
     command = [
         sys.executable,
