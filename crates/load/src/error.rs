@@ -72,4 +72,12 @@ pub enum LoadError {
         /// What is known about it.
         why: String,
     },
+    /// A process of the load on some host cannot be reached, or has gone.
+    #[error("host {host}: {why}")]
+    Host {
+        /// The host.
+        host: String,
+        /// What is known about it.
+        why: String,
+    },
 }

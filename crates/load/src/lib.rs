@@ -19,6 +19,7 @@ pub mod control;
 mod engine;
 mod error;
 mod growth;
+pub mod hosts;
 pub mod io;
 pub mod keyspace;
 pub mod latency;

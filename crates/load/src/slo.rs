@@ -80,6 +80,15 @@ impl FromStr for Slo {
 }
 
 impl Slo {
+    /// An objective that everything meets.
+    pub fn nothing() -> Self {
+        Self {
+            percentiles: Vec::new(),
+            errors_ratio_max: 1.0,
+            achieved_ratio_min: 0.0,
+        }
+    }
+
     /// Takes one bound in; returns what it bounds.
     fn add(&mut self, term: &str) -> Result<String, SloError> {
         if term.is_empty() {

@@ -153,6 +153,7 @@ pub fn result(
             requests_per_cpu_s: (cpu_s > 0.0).then(|| total.completed as f64 / cpu_s),
         },
         verdict,
+        hosts: None,
     }
 }
 
@@ -175,7 +176,7 @@ fn answers_by_class(protocol: Protocol, measured: &Measured) -> Option<BTreeMap<
 }
 
 /// Takes out the percentiles that too few samples lie beyond.
-fn quotable(mut summary: LatencySummary) -> LatencySummary {
+pub fn quotable(mut summary: LatencySummary) -> LatencySummary {
     if summary.count < SAMPLES_BEYOND * 1_000 {
         summary.p999_ns = None;
     }

@@ -86,7 +86,7 @@ impl Sweep {
         let (mut points, mut interrupted, mut lost) = (Vec::new(), false, false);
         let mut rates = self.rates_per_s.clone();
         if rates.is_empty() {
-            let offered = offer.offer(&self.closed(), &nothing())?;
+            let offered = offer.offer(&self.closed(), &Slo::nothing())?;
             let throughput_per_s = offered.result.throughput_per_s;
             io = Some(offered.result.settings.io.clone());
             interrupted = offered.result.interrupted;
@@ -101,7 +101,7 @@ impl Sweep {
                 break;
             }
             let settings = self.open(rate_per_s, position, io.is_none());
-            let offered = match offer.offer(&settings, &nothing()) {
+            let offered = match offer.offer(&settings, &Slo::nothing()) {
                 Ok(offered) => offered,
                 Err(LoadError::Connect { .. }) if io.is_some() => {
                     lost = true;
@@ -175,15 +175,6 @@ impl Sweep {
             }
         }
         rates
-    }
-}
-
-/// An objective that bounds no percentile.
-fn nothing() -> Slo {
-    Slo {
-        percentiles: Vec::new(),
-        errors_ratio_max: 1.0,
-        achieved_ratio_min: 0.0,
     }
 }
 

@@ -39,8 +39,8 @@ pub use health::{
 };
 pub use io::{read, write_atomically};
 pub use load::{
-    IntervalRow, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests, LoadResult,
-    LoadSettings, LoadThread, QuantileValue, Tool,
+    IntervalRow, LatencySummary, LoadCpu, LoadHost, LoadLatency, LoadOperations, LoadRequests,
+    LoadResult, LoadSettings, LoadThread, QuantileValue, Tool,
 };
 pub use machine::{Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode};
 pub use rank_stats::{RankStage, RankStats, RankThread};

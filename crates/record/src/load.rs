@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::version::{Kind, Record};
-use crate::{Clock, Verdict};
+use crate::{Clock, Level, Verdict};
 
 /// What a load generator offered and what came back: `load.json`. Everything but `series` covers the
 /// measure phase only.
@@ -50,6 +50,37 @@ pub struct LoadResult {
     pub cpu: LoadCpu,
     /// Whether the generator vouches for the result.
     pub verdict: Verdict,
+    /// One row a host, null when one process made the load; counts and latencies above are of all of them.
+    /// Absent before 1.3.
+    #[serde(default)]
+    pub hosts: Option<Vec<LoadHost>>,
+}
+
+/// One process of a load that several made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadHost {
+    /// As `--host` named it.
+    pub name: String,
+    /// How long after the first process it began to measure, by the clock of the one that commanded, ns.
+    pub began_after_ns: u64,
+    /// Its connections.
+    pub connections: u32,
+    /// Requests per second that its schedule asked for, null in a closed loop.
+    pub offered_per_s: Option<f64>,
+    /// Completed requests per second.
+    pub throughput_per_s: f64,
+    /// Answered without an error.
+    pub completed: u64,
+    /// Failed.
+    pub errors: u64,
+    /// Median response time, null without answers.
+    pub response_p50_ns: Option<u64>,
+    /// 99th percentile of response time, null without answers.
+    pub response_p99_ns: Option<u64>,
+    /// The busiest generator thread's share of its CPU.
+    pub busy_ratio: f64,
+    /// Its verdict about its own part.
+    pub verdict: Level,
 }
 
 /// A program.
@@ -266,5 +297,5 @@ pub struct LoadCpu {
 
 impl Record for LoadResult {
     const KIND: &'static str = "load_result";
-    const VERSION: &'static str = "1.2";
+    const VERSION: &'static str = "1.3";
 }

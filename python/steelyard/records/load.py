@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from steelyard.records.io import Record
-from steelyard.records.values import Clock, Count, Value, Verdict
+from steelyard.records.values import Clock, Count, Level, Value, Verdict
 
 
 class Tool(Value):
@@ -183,6 +183,31 @@ class LoadCpu(Value):
     )
 
 
+class LoadHost(Value):
+    """One process of a load that several made."""
+
+    name: str = Field(description="As `--host` named it")
+    began_after_ns: Count = Field(
+        description="How long after the first process it began to measure, by the clock of the one that"
+        " commanded, ns"
+    )
+    connections: Count = Field(description="Its connections")
+    offered_per_s: float | None = Field(
+        default=None, description="Requests per second that its schedule asked for, null in a closed loop"
+    )
+    throughput_per_s: float = Field(description="Completed requests per second")
+    completed: Count = Field(description="Answered without an error")
+    errors: Count = Field(description="Failed")
+    response_p50_ns: Count | None = Field(
+        default=None, description="Median response time, null without answers"
+    )
+    response_p99_ns: Count | None = Field(
+        default=None, description="99th percentile of response time, null without answers"
+    )
+    busy_ratio: float = Field(description="The busiest generator thread's share of its CPU")
+    verdict: Level = Field(description="Its verdict about its own part")
+
+
 class LoadResult(Record):
     """What a load generator offered and what came back: ``load.json``.
 
@@ -216,3 +241,8 @@ class LoadResult(Record):
     threads: list[LoadThread] = Field(description="One row a thread")
     cpu: LoadCpu = Field(description="CPU used by the generator")
     verdict: Verdict = Field(description="Whether the generator vouches for the result")
+    hosts: list[LoadHost] | None = Field(
+        default=None,
+        description="One row a host, null when one process made the load; counts and latencies above are of"
+        " all of them. Absent before 1.3.",
+    )

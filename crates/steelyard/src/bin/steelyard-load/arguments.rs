@@ -124,6 +124,16 @@ pub struct LoadArguments {
     /// Most requests waiting or in flight in an open loop; more are counted as unsent
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub max_outstanding: u64,
+    /// Run a part of the load on this host (repeatable): user@host over ssh, or localhost for one more process
+    /// here; rate and connections are split, threads are per host, files are read there
+    #[arg(long, value_name = "HOST")]
+    pub host: Vec<String>,
+    /// ssh and its options
+    #[arg(long, value_name = "COMMAND", default_value = "ssh")]
+    pub ssh: String,
+    /// steelyard-load on the other hosts
+    #[arg(long, value_name = "PATH", default_value = "steelyard-load")]
+    pub remote_command: String,
     /// End with the process that started this one
     #[arg(long, hide = true)]
     pub die_with_parent: bool,

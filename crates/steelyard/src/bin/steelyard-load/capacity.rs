@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicBool;
 
 use steelyard::{Exit, Failure};
 use steelyard_load::capacity::{Capacity, End, Trail};
-use steelyard_load::offer::Here;
 use steelyard_load::progress::Progress;
 use steelyard_load::slo::Slo;
 use steelyard_load::{LoadError, Settings};
@@ -66,6 +65,7 @@ pub fn base(load: &LoadArguments, settle: std::time::Duration) -> Result<Setting
     if load.hlog.is_some() {
         return wrong("--hlog", "is for a single load");
     }
+    crate::hosts::check(load)?;
     let settings = settings(load)?;
     let settle_ns = u64::try_from(settle.as_nanos()).unwrap_or(u64::MAX / 4);
     Ok(Settings {
@@ -94,14 +94,12 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
         start_per_s: arguments.start,
     };
     capacity.check().map_err(failure)?;
-    crate::pin(&capacity.settings)?;
     let progress = progress(load);
-    let mut here = Here {
-        progress: inner(progress),
-        stop,
-    };
+    let mut offer = crate::hosts::offerer(load, &capacity.settings, inner(progress), stop)?;
     let begin = Clock::now();
-    let trail: Trail = capacity.run(&mut here, stop, progress).map_err(failure)?;
+    let trail: Trail = capacity
+        .run(offer.as_mut(), stop, progress)
+        .map_err(failure)?;
     let end = trail.end;
     let command = std::env::args().collect();
     let result = trail.record(&capacity, command, begin, monotonic_ns());
@@ -150,7 +148,7 @@ fn report(result: &CapacityResult) {
 }
 
 fn edge(name: &str, edge: Option<&CapacityEdge>, what: &str) {
-    if let Some(edge) = edge {
+    if let Some(edge) = edge.filter(|edge| edge.repeats > 0) {
         println!(
             "{name:<10}  {} of {} fresh probes at {:.1} requests/s: {what}",
             edge.agreed, edge.repeats, edge.rate_per_s

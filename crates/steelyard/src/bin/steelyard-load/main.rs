@@ -2,6 +2,7 @@
 
 mod arguments;
 mod capacity;
+mod hosts;
 mod plain;
 mod settings;
 mod sweep;
@@ -39,6 +40,9 @@ struct Line {
 enum Mode {
     Capacity(Box<CapacityArguments>),
     Sweep(Box<SweepArguments>),
+    /// Takes orders on standard input, as one of several processes of a load
+    #[command(hide = true)]
+    Join,
 }
 
 /// Set by SIGINT and SIGTERM.
@@ -110,6 +114,10 @@ fn body() -> Result<Exit, Failure> {
         None => &line.load,
         Some(Mode::Capacity(arguments)) => &arguments.load,
         Some(Mode::Sweep(arguments)) => &arguments.load,
+        Some(Mode::Join) => {
+            hosts::join();
+            return Ok(Exit::Ok);
+        }
     };
     if load.die_with_parent {
         die_with_parent(libc::SIGKILL, parent)?;
@@ -126,6 +134,7 @@ fn body() -> Result<Exit, Failure> {
         None => plain::run(load, &STOP),
         Some(Mode::Capacity(arguments)) => capacity::run(arguments, &STOP),
         Some(Mode::Sweep(arguments)) => sweep::run(arguments, &STOP),
+        Some(Mode::Join) => Ok(Exit::Ok),
     }
 }
 

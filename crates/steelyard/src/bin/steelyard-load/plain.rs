@@ -3,14 +3,21 @@
 use std::sync::atomic::AtomicBool;
 
 use steelyard::{Exit, Failure};
-use steelyard_load::Surroundings;
+use steelyard_load::progress::Progress;
+use steelyard_load::slo::Slo;
+use steelyard_load::{Settings, Surroundings};
+use steelyard_record::LoadResult;
 
 use crate::arguments::{LoadArguments, ProgressArgument};
 use crate::settings::{failure, progress, settings};
 
 /// Runs the load and writes its result.
 pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure> {
+    crate::hosts::check(arguments)?;
     let settings = settings(arguments)?;
+    if !arguments.host.is_empty() {
+        return run_on_hosts(arguments, &settings, stop);
+    }
     crate::pin(&settings)?;
     let surroundings = Surroundings {
         command: std::env::args().collect(),
@@ -23,9 +30,29 @@ pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure
         watch: None,
     };
     let result = steelyard_load::run(&settings, surroundings).map_err(failure)?;
-    crate::write(arguments, &result)?;
+    tell(arguments, &result)
+}
+
+/// The same load, made by several processes.
+fn run_on_hosts(
+    arguments: &LoadArguments,
+    settings: &Settings,
+    stop: &AtomicBool,
+) -> Result<Exit, Failure> {
+    let mut offer = crate::hosts::offerer(arguments, settings, Progress::None, stop)?;
+    let nothing = Slo::nothing();
+    let offered = offer.offer(settings, &nothing).map_err(failure)?;
+    let result = LoadResult {
+        command: std::env::args().collect(),
+        ..offered.result
+    };
+    tell(arguments, &result)
+}
+
+fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure> {
+    crate::write(arguments, result)?;
     if !arguments.json && !matches!(arguments.progress, ProgressArgument::Json) {
-        report(&result);
+        report(result);
     }
     Ok(if result.interrupted {
         Exit::Failed
@@ -53,6 +80,16 @@ fn report(result: &steelyard_record::LoadResult) {
             us(latency.p99_ns),
             us(latency.p999_ns),
             us(latency.max_ns)
+        );
+    }
+    for host in result.hosts.iter().flatten() {
+        println!(
+            "{:<10}  {:.0} requests/s  p50 {} us  p99 {} us  {} connections",
+            host.name,
+            host.throughput_per_s,
+            us(host.response_p50_ns),
+            us(host.response_p99_ns),
+            host.connections
         );
     }
     crate::report_verdict(&result.verdict);

@@ -231,6 +231,12 @@ pub fn progress(arguments: &LoadArguments) -> Progress {
 pub fn failure(error: LoadError) -> Failure {
     let (exit, hint) = match &error {
         LoadError::Setting { .. } | LoadError::Distribution { .. } => (Exit::Usage, None),
+        LoadError::Host { .. } => (
+            Exit::Environment,
+            Some(
+                "is it reachable by ssh without a password, and is steelyard-load in its PATH (or --remote-command)?",
+            ),
+        ),
         LoadError::Connect { .. } => (Exit::Environment, Some("is the server running?")),
         // Where the protocol could say what is wrong, a guess would only distract.
         LoadError::Handshake { why, .. } if why.contains(' ') => (Exit::Environment, None),

@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicBool;
 
 use clap::ValueEnum;
 use steelyard::{Exit, Failure};
-use steelyard_load::offer::Here;
 use steelyard_load::progress::Progress;
 use steelyard_load::sweep::Sweep;
 use steelyard_record::SweepResult;
@@ -54,15 +53,11 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
         ascending: arguments.order == Order::Ascending,
     };
     sweep.check().map_err(failure)?;
-    crate::pin(&sweep.settings)?;
     let progress = progress(load);
-    let mut here = Here {
-        progress: inner(progress),
-        stop,
-    };
+    let mut offer = crate::hosts::offerer(load, &sweep.settings, inner(progress), stop)?;
     let command = std::env::args().collect();
     let swept = sweep
-        .run(&mut here, stop, progress, command)
+        .run(offer.as_mut(), stop, progress, command)
         .map_err(failure)?;
     crate::write(load, &swept.result)?;
     if !load.json && progress != Progress::Json {

@@ -1,0 +1,213 @@
+//! The process that takes orders: `steelyard-load join`.
+//!
+//! In: orders on standard input, a JSON line each. Out: reports on standard output. It ends at once when its
+//! input ends or nobody has given an order for half a minute: whoever commanded it is gone, and a load that
+//! nobody reads must not go on.
+
+use std::io::{BufRead, Read, Write};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use steelyard_record::monotonic_ns;
+
+use super::wire::{Changes, LINE_MAX, Order, Packed, PackedInterval, Report, Share};
+use crate::LoadError;
+use crate::control::{Interval, Phase};
+use crate::progress::Progress;
+use crate::runner::{Surroundings, run_whole};
+use crate::settings::Settings;
+
+/// Without an order for this long the process ends.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The exit code of a load that failed.
+const FAILED: i32 = 4;
+
+/// Set by the order to stop.
+static STOP: AtomicBool = AtomicBool::new(false);
+/// When the last order came.
+static HEARD_NS: AtomicU64 = AtomicU64::new(0);
+/// When the last order to measure came.
+static MEASURE_NS: AtomicU64 = AtomicU64::new(0);
+/// Where the load that is running takes its order to measure.
+static MEASURE: Mutex<Option<Sender<()>>> = Mutex::new(None);
+
+/// Takes orders until there are none. `read` turns flags into settings.
+pub fn serve(read: &dyn Fn(&[String]) -> Result<Settings, String>) {
+    let (loads, orders) = channel();
+    HEARD_NS.store(monotonic_ns(), Ordering::Relaxed);
+    thread::spawn(move || listen(&loads));
+    thread::spawn(watch_silence);
+    report(&Report::Hello {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    for (arguments, changes) in orders {
+        let settings = match read(&arguments) {
+            Ok(settings) => change(settings, &changes),
+            Err(why) => {
+                let kind = "usage".to_owned();
+                report(&Report::Failed { kind, why });
+                continue;
+            }
+        };
+        match load(&settings) {
+            Ok(share) => report(&Report::Share(Box::new(share))),
+            Err(error) => report(&failed(&error)),
+        }
+    }
+}
+
+/// Reads orders. The end of the input is the end of the process.
+fn listen(loads: &Sender<(Vec<String>, Changes)>) {
+    let mut lines = std::io::stdin().lock();
+    loop {
+        let mut line = String::new();
+        match lines.by_ref().take(LINE_MAX).read_line(&mut line) {
+            Ok(0) | Err(_) => std::process::exit(FAILED),
+            Ok(_) => {}
+        }
+        HEARD_NS.store(monotonic_ns(), Ordering::Relaxed);
+        match serde_json::from_str(&line) {
+            Ok(Order::Load { arguments, changes }) => {
+                STOP.store(false, Ordering::Relaxed);
+                let _ = loads.send((arguments, changes));
+            }
+            Ok(Order::Measure) => {
+                MEASURE_NS.store(monotonic_ns(), Ordering::Relaxed);
+                if let Ok(measure) = MEASURE.lock()
+                    && let Some(measure) = measure.as_ref()
+                {
+                    let _ = measure.send(());
+                }
+            }
+            Ok(Order::Stop) => STOP.store(true, Ordering::Relaxed),
+            Ok(Order::Ping) => {}
+            Err(error) => {
+                eprintln!("steelyard-load: an order cannot be read: {error}");
+                std::process::exit(FAILED);
+            }
+        }
+    }
+}
+
+fn watch_silence() {
+    loop {
+        thread::sleep(Duration::from_secs(1));
+        let silent_ns = monotonic_ns().saturating_sub(HEARD_NS.load(Ordering::Relaxed));
+        if u128::from(silent_ns) > SILENCE.as_nanos() {
+            eprintln!("steelyard-load: nobody has given an order for {SILENCE:?}");
+            std::process::exit(FAILED);
+        }
+    }
+}
+
+fn report(report: &Report) {
+    let mut out = std::io::stdout().lock();
+    let line = serde_json::to_string(report).expect("reports are plain data");
+    // A reader that has gone away has closed the input too, which ends the process.
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
+}
+
+fn change(settings: Settings, changes: &Changes) -> Settings {
+    Settings {
+        rate_per_s: changes.rate_per_s,
+        connections: changes.connections,
+        seed: changes.seed,
+        warmup_ns: changes.warmup_ns,
+        duration_ns: changes.duration_ns,
+        drain_ns: changes.drain_ns,
+        interval_ns: changes.interval_ns,
+        max_outstanding: changes.max_outstanding,
+        prefill: settings.prefill.filter(|_| changes.prefill),
+        hold: true,
+        ..settings
+    }
+}
+
+fn failed(error: &LoadError) -> Report {
+    let kind = match error {
+        LoadError::Connect { .. } => "connect",
+        LoadError::Setting { .. } | LoadError::Distribution { .. } => "usage",
+        _ => "other",
+    };
+    let mut why = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        why = format!("{why}: {cause}");
+        source = cause.source();
+    }
+    Report::Failed {
+        kind: kind.to_owned(),
+        why,
+    }
+}
+
+/// The orders to measure, as the lines that a held load reads.
+struct Lines {
+    orders: Receiver<()>,
+    line: &'static [u8],
+}
+
+impl Read for Lines {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let from = self.fill_buf()?;
+        let count = from.len().min(into.len());
+        into[..count].copy_from_slice(&from[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Lines {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        if self.line.is_empty() && self.orders.recv().is_ok() {
+            self.line = b"measure\n";
+        }
+        Ok(self.line)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.line = &self.line[count..];
+    }
+}
+
+fn load(settings: &Settings) -> Result<Share, LoadError> {
+    let (measure, orders) = channel();
+    // The sender of the load before is dropped here, and with it the thread that read its orders ends.
+    if let Ok(mut current) = MEASURE.lock() {
+        *current = Some(measure);
+    }
+    let mut intervals = Vec::new();
+    let mut warm = false;
+    let mut watch = |interval: &Interval, _phase: Phase| {
+        if !warm {
+            warm = true;
+            report(&Report::Warm);
+        }
+        intervals.push(PackedInterval {
+            due: interval.counts.due,
+            latencies: Packed::of(&interval.latencies),
+        });
+        ControlFlow::Continue(())
+    };
+    let surroundings = Surroundings {
+        command: Vec::new(),
+        hlog: None,
+        progress: Progress::None,
+        stop: &STOP,
+        input: Some(Box::new(Lines { orders, line: b"" })),
+        watch: Some(&mut watch),
+    };
+    let (result, latencies) = run_whole(settings, surroundings)?;
+    let measure_ns = MEASURE_NS.load(Ordering::Relaxed);
+    Ok(Share {
+        began_after_ns: result.begin_ns.checked_sub(measure_ns),
+        latencies: Packed::of(&latencies),
+        intervals,
+        result,
+    })
+}

@@ -1,0 +1,335 @@
+//! One process of a load, as the commanding one sees it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use steelyard_record::monotonic_ns;
+
+use super::Remote;
+use super::wire::{LINE_MAX, Order, Report, Share, read_report};
+use crate::LoadError;
+
+/// What is kept of a process's standard error, bytes.
+const ERRORS_KEPT: usize = 4096;
+
+/// A process, its orders and its reports.
+pub struct Member {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    reports: Receiver<Result<Report, String>>,
+    errors: Arc<Mutex<String>>,
+    heard: Instant,
+    stopping: bool,
+    warm: bool,
+    share: Option<Share>,
+    measured_ns: u64,
+}
+
+impl Member {
+    /// Starts the process for `host`.
+    pub fn start(host: &str, remote: &Remote) -> Result<Self, LoadError> {
+        let mut command = command(host, remote)?;
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Out of the terminal's group: an interrupt is for the commanding process to pass on.
+            .process_group(0);
+        // SAFETY: prctl is async-signal-safe, and touches nothing of the parent's.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().map_err(|source| LoadError::Environment {
+            what: format!("host {host}: cannot start {:?}", command.get_program()),
+            source,
+        })?;
+        let (sender, reports) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || {
+                let mut lines = BufReader::new(stdout);
+                loop {
+                    let mut line = String::new();
+                    match lines.by_ref().take(LINE_MAX).read_line(&mut line) {
+                        Ok(0) | Err(_) => return,
+                        Ok(_) if sender.send(read_report(&line)).is_err() => return,
+                        Ok(_) => {}
+                    }
+                }
+            });
+        }
+        let errors = Arc::new(Mutex::new(String::new()));
+        if let Some(stderr) = child.stderr.take() {
+            let errors = Arc::clone(&errors);
+            thread::spawn(move || {
+                for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                    let line = String::from_utf8_lossy(&line).trim().to_owned();
+                    if let Ok(mut kept) = errors.lock()
+                        && !line.is_empty()
+                        && kept.len() < ERRORS_KEPT
+                    {
+                        *kept = line;
+                    }
+                }
+            });
+        }
+        Ok(Self {
+            name: host.to_owned(),
+            input: child.stdin.take(),
+            child,
+            reports,
+            errors,
+            heard: Instant::now(),
+            stopping: false,
+            warm: false,
+            share: None,
+            measured_ns: 0,
+        })
+    }
+
+    /// The host.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When the order to measure was sent.
+    pub fn measured_ns(&self) -> u64 {
+        self.measured_ns
+    }
+
+    /// Whether its load has begun, or has ended already.
+    pub fn warm(&self) -> bool {
+        self.warm || self.share.is_some()
+    }
+
+    /// What its load came to, once.
+    pub fn share(&mut self) -> Option<Share> {
+        self.share.take()
+    }
+
+    /// An error about this host.
+    pub fn error(&self, why: &str) -> LoadError {
+        LoadError::Host {
+            host: self.name.clone(),
+            why: why.to_owned(),
+        }
+    }
+
+    /// Gives an order.
+    pub fn send(&mut self, order: &Order) -> Result<(), LoadError> {
+        if matches!(order, Order::Load { .. }) {
+            (self.warm, self.share, self.stopping) = (false, None, false);
+        }
+        self.heard = Instant::now();
+        let mut line = serde_json::to_string(order).expect("orders are plain data");
+        line.push('\n');
+        let sent = self
+            .input
+            .as_mut()
+            .map_or(Ok(()), |input| input.write_all(line.as_bytes()));
+        match sent {
+            Ok(()) => Ok(()),
+            // Why is on its standard error, or in a report that is on its way.
+            Err(_) => match self.poll() {
+                Ok(Some(report)) => self.take(Some(report)),
+                Ok(None) => Err(self.gone()),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Orders to measure.
+    pub fn measure(&mut self) -> Result<(), LoadError> {
+        if self.share.is_some() {
+            return Ok(());
+        }
+        self.measured_ns = monotonic_ns();
+        self.send(&Order::Measure)
+    }
+
+    /// Says that somebody is there, and passes a stop on once.
+    pub fn tell(&mut self, stop: bool, ping: Duration) -> Result<(), LoadError> {
+        if stop && !self.stopping {
+            self.stopping = true;
+            return self.send(&Order::Stop);
+        }
+        if self.heard.elapsed() >= ping {
+            return self.send(&Order::Ping);
+        }
+        Ok(())
+    }
+
+    /// A report, if one comes soon.
+    pub fn poll(&mut self) -> Result<Option<Report>, LoadError> {
+        match self.reports.recv_timeout(Duration::from_millis(10)) {
+            Ok(Ok(report)) => Ok(Some(report)),
+            Ok(Err(why)) => Err(self.error(&why)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
+        }
+    }
+
+    /// Notes what a report says.
+    pub fn take(&mut self, report: Option<Report>) -> Result<(), LoadError> {
+        match report {
+            None | Some(Report::Hello { .. }) => Ok(()),
+            Some(Report::Warm) => {
+                self.warm = true;
+                Ok(())
+            }
+            Some(Report::Share(share)) => {
+                self.share = Some(*share);
+                Ok(())
+            }
+            Some(Report::Failed { kind, why }) if kind == "connect" => Err(LoadError::Connect {
+                target: format!("the target from host {}", self.name),
+                source: std::io::Error::other(why),
+            }),
+            Some(Report::Failed { why, .. }) => Err(self.error(&why)),
+        }
+    }
+
+    /// The next report before `deadline`.
+    pub fn wait(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Report, LoadError> {
+        loop {
+            if let Some(report) = self.poll()? {
+                return Ok(report);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(self.error("stopped before it answered"));
+            }
+            if Instant::now() > deadline {
+                return Err(self.error("it did not answer"));
+            }
+        }
+    }
+
+    /// What is known of a process that has ended.
+    fn gone(&mut self) -> LoadError {
+        // Its last words may still be on their way.
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let mut status = None;
+        while status.is_none() && Instant::now() < deadline {
+            status = self.child.try_wait().ok().flatten();
+            thread::sleep(Duration::from_millis(10));
+        }
+        thread::sleep(Duration::from_millis(20));
+        let words = self
+            .errors
+            .lock()
+            .map(|kept| kept.clone())
+            .unwrap_or_default();
+        let why = match (words.is_empty(), status) {
+            (false, _) => words,
+            (true, Some(status)) => format!("its process ended: {status}"),
+            (true, None) => "its process has closed its output".to_owned(),
+        };
+        self.error(&why)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // The process ends when its input does; ssh passes that on and ends too.
+        self.input = None;
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < deadline {
+            if self.child.try_wait().ok().flatten().is_some() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The command that starts `steelyard-load join` on `host`.
+fn command(host: &str, remote: &Remote) -> Result<Command, LoadError> {
+    let usable = !host.is_empty()
+        && !host.starts_with('-')
+        && host.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    if !usable {
+        return Err(LoadError::Setting {
+            name: "--host",
+            why: format!("{host:?} is not a host such as user@host"),
+        });
+    }
+    if host == "localhost" {
+        let here = std::env::current_exe().map_err(|source| LoadError::Environment {
+            what: "finding this program's file".to_owned(),
+            source,
+        })?;
+        let mut command = Command::new(here);
+        command.arg("join");
+        return Ok(command);
+    }
+    let Some((program, options)) = remote.ssh.split_first() else {
+        return Err(LoadError::Setting {
+            name: "--ssh",
+            why: "must name a program".to_owned(),
+        });
+    };
+    let mut command = Command::new(program);
+    command.args(options);
+    for option in [
+        "BatchMode=yes",
+        "ConnectTimeout=10",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+    ] {
+        command.args(["-o", option]);
+    }
+    // The far shell takes the text apart: in single quotes it is one word whatever it holds.
+    let quoted = format!("'{}'", remote.command.replace('\'', r"'\''"));
+    command.args(["-T", host, "--", &format!("{quoted} join")]);
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote() -> Remote {
+        Remote {
+            ssh: vec!["ssh".to_owned(), "-p".to_owned(), "2222".to_owned()],
+            command: "/opt/it's here/steelyard-load".to_owned(),
+        }
+    }
+
+    #[test]
+    fn other_hosts_are_reached_by_ssh_without_questions() {
+        let command = command("me@there", &remote()).unwrap();
+        let words: Vec<&str> = command
+            .get_args()
+            .map(|word| word.to_str().unwrap())
+            .collect();
+        assert_eq!(&words[..2], ["-p", "2222"]);
+        assert!(words.contains(&"BatchMode=yes"));
+        assert_eq!(
+            &words[words.len() - 4..],
+            [
+                "-T",
+                "me@there",
+                "--",
+                r"'/opt/it'\''s here/steelyard-load' join"
+            ]
+        );
+    }
+
+    #[test]
+    fn hosts_that_would_be_options_are_refused() {
+        for host in ["", "-oProxyCommand=x", "a b", "a\nb"] {
+            assert!(command(host, &remote()).is_err(), "{host:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `--host`: the load of several processes, and `steelyard-load join`, which each of them runs.
+
+use std::sync::atomic::AtomicBool;
+
+use clap::Parser;
+use steelyard::{Exit, Failure};
+use steelyard_load::hosts::{Fleet, Remote, join as orders};
+use steelyard_load::offer::{Here, Offer};
+use steelyard_load::progress::Progress;
+use steelyard_load::{LoadError, Settings};
+
+use crate::arguments::LoadArguments;
+use crate::settings::{failure, settings};
+use crate::{Line, Mode};
+
+/// What loads are offered with: this process, or those on the hosts that the flags name.
+pub fn offerer<'a>(
+    load: &LoadArguments,
+    asked: &Settings,
+    progress: Progress,
+    stop: &'a AtomicBool,
+) -> Result<Box<dyn Offer + 'a>, Failure> {
+    if load.host.is_empty() {
+        crate::pin(asked)?;
+        return Ok(Box::new(Here { progress, stop }));
+    }
+    Fleet::check(load.host.len(), asked).map_err(failure)?;
+    let remote = Remote {
+        ssh: load.ssh.split_whitespace().map(str::to_owned).collect(),
+        command: load.remote_command.clone(),
+    };
+    let arguments: Vec<String> = std::env::args().collect();
+    let fleet = Fleet::start(&load.host, &remote, arguments, stop).map_err(failure)?;
+    Ok(Box::new(fleet))
+}
+
+/// Refuses flags of a single process where there are several.
+pub fn check(load: &LoadArguments) -> Result<(), Failure> {
+    let wrong = |name, why: &str| {
+        let why = why.to_owned();
+        Err(Failure::new(Exit::Usage, LoadError::Setting { name, why }))
+    };
+    if load.host.is_empty() {
+        return Ok(());
+    }
+    if load.hold {
+        return wrong("--hold", "is for a load of one process");
+    }
+    if load.hlog.is_some() {
+        return wrong("--hlog", "is for a load of one process");
+    }
+    Ok(())
+}
+
+/// Takes orders until the input ends.
+pub fn join() {
+    orders::serve(&|arguments| {
+        let line = Line::try_parse_from(arguments).map_err(|error| {
+            error
+                .to_string()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })?;
+        let load = match &line.mode {
+            None => &line.load,
+            Some(Mode::Capacity(arguments)) => &arguments.load,
+            Some(Mode::Sweep(arguments)) => &arguments.load,
+            Some(Mode::Join) => return Err("a process that takes orders makes no load".to_owned()),
+        };
+        let settings = settings(load).map_err(|failure| format!("{:#}", failure.error))?;
+        crate::pin(&settings).map_err(|failure| format!("{:#}", failure.error))?;
+        Ok(settings)
+    });
+}
