@@ -49,6 +49,8 @@ pub struct Posterior {
     first: f64,
     /// Weight of each grid rate, one row for each spread and slope.
     rows: Vec<Row>,
+    /// Sums over rows, by cell.
+    column: Vec<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -74,26 +76,34 @@ impl Posterior {
                 Prior::Guess(_) => 1.0 / (1.0 + (x / std::f64::consts::LN_2).powi(2)),
             }
         };
-        let column: Vec<f64> = (0..cells).map(weight).collect();
+        let weights: Vec<f64> = (0..cells).map(weight).collect();
         let row = |slope: f64, (spread, likely): (f64, f64)| Row {
             spread,
             slope,
-            weights: column.iter().map(|w| w * likely).collect(),
+            weights: weights.iter().map(|w| w * likely).collect(),
         };
         let rows = SLOPES
             .iter()
             .flat_map(|&slope| SPREADS.map(|spread| row(slope, spread)))
             .collect();
-        let mut posterior = Self { first, rows };
+        let column = vec![0.0; cells];
+        let mut posterior = Self {
+            first,
+            rows,
+            column,
+        };
         posterior.normalize();
         posterior
     }
 
     fn normalize(&mut self) {
-        let weights = || self.rows.iter().flat_map(|row| &row.weights);
-        let sum: f64 = weights().sum();
-        for weight in self.rows.iter_mut().flat_map(|row| &mut row.weights) {
-            *weight /= sum;
+        let sum: f64 = self.rows.iter().flat_map(|row| &row.weights).sum();
+        self.column.fill(0.0);
+        for row in &mut self.rows {
+            for (cell, weight) in self.column.iter_mut().zip(&mut row.weights) {
+                *weight /= sum;
+                *cell += *weight;
+            }
         }
     }
 
@@ -121,36 +131,24 @@ impl Posterior {
         self.normalize();
     }
 
-    /// Sums over spreads, by cell.
-    fn column(&self) -> Vec<f64> {
-        let mut column = vec![0.0; self.rows[0].weights.len()];
-        for row in &self.rows {
-            for (sum, weight) in column.iter_mut().zip(&row.weights) {
-                *sum += weight;
-            }
-        }
-        column
-    }
-
     /// The rate below which the capacity lies with probability `p`.
     pub fn quantile(&self, p: f64) -> f64 {
         let mut sum = 0.0;
-        for (cell, weight) in self.column().into_iter().enumerate() {
+        for (cell, &weight) in self.column.iter().enumerate() {
             if sum + weight >= p {
                 return self.rate(cell as f64 + (p - sum) / weight.max(f64::MIN_POSITIVE));
             }
             sum += weight;
         }
-        self.rate(self.rows[0].weights.len() as f64)
+        self.rate(self.column.len() as f64)
     }
 
     /// Probability that the capacity lies below `rate_per_s`.
     pub fn below(&self, rate_per_s: f64) -> f64 {
         let position = (rate_per_s.ln() - self.first) / STEP;
         let whole = position.floor().max(0.0) as usize;
-        let column = self.column();
-        let sum: f64 = column.iter().take(whole).sum();
-        let part = column.get(whole).copied().unwrap_or(0.0) * (position - position.floor());
+        let sum: f64 = self.column.iter().take(whole).sum();
+        let part = self.column.get(whole).copied().unwrap_or(0.0) * (position - position.floor());
         (sum + if position > 0.0 { part } else { 0.0 }).clamp(0.0, 1.0)
     }
 

@@ -1,8 +1,10 @@
 //! `steelyard-load` from outside: against servers whose behaviour is known exactly, and against memcached.
 
 mod accuracy;
+mod capacity;
 mod delays;
 mod faults;
+mod hosts;
 mod protocol;
 mod repeat;
 mod support;

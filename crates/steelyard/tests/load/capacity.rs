@@ -1,0 +1,239 @@
+//! Capacity searches and sweeps against a server whose capacity is known, and what becomes of them when it is
+//! not there, goes away, or is too slow.
+
+use std::net::SocketAddr;
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Server, finish};
+
+/// A server that takes this long for each request, one after the other.
+fn one_at_a_time(service: Duration) -> Server {
+    let desk = Mutex::new(());
+    Server::answering(move |_| {
+        let _mine = desk.lock().unwrap();
+        thread::sleep(service);
+    })
+}
+
+fn mode(mode: &str, target: SocketAddr, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steelyard-load"));
+    command
+        .args([mode, "--target", &target.to_string(), "--json"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+const QUICK: [&str; 6] = [
+    "--duration",
+    "1s",
+    "--warmup",
+    "100ms",
+    "--connections",
+    "8",
+];
+
+fn run(command: &mut Command) -> Output {
+    finish(command.spawn().unwrap(), Duration::from_secs(120))
+}
+
+fn record(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn the_capacity_of_a_known_server_is_found() {
+    // At most 500/s; the sleep takes a little more than it is told, so the capacity is somewhat below.
+    let server = one_at_a_time(Duration::from_millis(2));
+    let begin = Instant::now();
+    let output = run(mode("capacity", server.address, &QUICK).args([
+        "--slo",
+        "p90<=100ms",
+        "--probes",
+        "9",
+        "--progress",
+        "json",
+    ]));
+    let result = record(&output);
+    assert_eq!(output.status.code(), Some(0), "{result}");
+    assert!(begin.elapsed() < Duration::from_secs(60));
+    assert_eq!(result["kind"], "capacity_result");
+    assert_eq!(result["slo"], "p90<=100ms,errors<=0.001,achieved>=0.99");
+    assert!(result["probes"].as_array().unwrap().len() <= 8);
+    assert_eq!(result["settings"]["rate_per_s"], Value::Null);
+    let closed = result["closed_loop"]["throughput_per_s"].as_f64().unwrap();
+    assert!((100.0..500.0).contains(&closed), "{closed}");
+    for probe in result["probes"].as_array().unwrap() {
+        let met = probe["criteria"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|c| c["met"] == true);
+        assert_eq!(met, probe["outcome"] == "met", "{probe}");
+    }
+    // A machine that is busy with other work gives the generator too little CPU time, and is told apart.
+    if result["answer"] == "interval" {
+        let interval = &result["interval"];
+        let (low, high) = (
+            interval["low_per_s"].as_f64().unwrap(),
+            interval["high_per_s"].as_f64().unwrap(),
+        );
+        assert!(low < high && high < 700.0, "{interval}");
+        let estimate = result["estimate_per_s"].as_f64().unwrap();
+        assert!(low <= estimate && estimate <= high);
+    } else {
+        assert_eq!(result["answer"], "at-least", "{result}");
+    }
+    let events = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        events
+            .lines()
+            .any(|line| line.contains("\"event\":\"probe\""))
+    );
+}
+
+#[test]
+fn a_server_that_never_meets_the_objective_is_a_no() {
+    let server = one_at_a_time(Duration::from_millis(5));
+    let output = run(mode("capacity", server.address, &QUICK).args(["--slo", "p50<=1ms"]));
+    let result = record(&output);
+    assert_eq!(output.status.code(), Some(1), "{result}");
+    assert_eq!(result["answer"], "never");
+    assert_eq!(result["interval"], Value::Null);
+    assert!(result["probes"].as_array().unwrap().len() >= 3);
+}
+
+#[test]
+fn a_search_that_is_stopped_leaves_what_it_has() {
+    let server = one_at_a_time(Duration::from_millis(2));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let child = mode("capacity", server.address, &QUICK)
+            .args(["--slo", "p95<=50ms"])
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_secs(4));
+        // SAFETY: kill takes a process id and a signal; the child is ours and not yet waited for.
+        unsafe { libc::kill(child.id() as i32, signal) };
+        let output = finish(child, Duration::from_secs(20));
+        let result = record(&output);
+        assert_eq!(output.status.code(), Some(4), "{result}");
+        assert_eq!(result["interrupted"], true);
+        assert_eq!(result["verdict"]["level"], "invalid");
+    }
+}
+
+#[test]
+fn a_server_that_dies_leaves_a_partial_search() {
+    // A server of its own process, which can be ended.
+    let mut server = Command::new(env!("CARGO_BIN_EXE_steelyard-cache"))
+        .args(["--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let address = listening(&mut server);
+    let child = mode("capacity", address, &QUICK)
+        .args(["--slo", "p95<=50ms"])
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_secs(3));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let output = finish(child, Duration::from_secs(60));
+    assert_eq!(
+        output.status.code(),
+        Some(4),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let result = record(&output);
+    assert_eq!(result["ended"], "The server has stopped answering.");
+    assert_eq!(result["interrupted"], false);
+    assert_eq!(result["verdict"]["level"], "invalid");
+}
+
+/// The address in the line that a server prints when it listens.
+pub fn listening(server: &mut std::process::Child) -> SocketAddr {
+    use std::io::{BufRead, BufReader};
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let event: Value = serde_json::from_str(&line).unwrap();
+    let address = ["listen", "address"]
+        .iter()
+        .find_map(|key| event[key].as_str());
+    address.unwrap_or_else(|| panic!("{line}")).parse().unwrap()
+}
+
+#[test]
+fn a_sweep_measures_each_rate_once_in_a_shuffled_order() {
+    let server = one_at_a_time(Duration::from_millis(1));
+    let arguments = ["--rates", "50,100,200,400", "--seed", "3"];
+    let output = run(mode("sweep", server.address, &QUICK).args(arguments));
+    let result = record(&output);
+    assert_eq!(output.status.code(), Some(0), "{result}");
+    let points = result["points"].as_array().unwrap();
+    let rates: Vec<f64> = points
+        .iter()
+        .map(|p| p["rate_per_s"].as_f64().unwrap())
+        .collect();
+    assert_eq!(rates, [50.0, 100.0, 200.0, 400.0]);
+    let mut positions: Vec<u64> = points
+        .iter()
+        .map(|p| p["position"].as_u64().unwrap())
+        .collect();
+    assert_ne!(positions, [0, 1, 2, 3]);
+    positions.sort_unstable();
+    assert_eq!(positions, [0, 1, 2, 3]);
+    for point in points {
+        assert!(point["latency"]["response"]["count"].as_u64().unwrap() > 10);
+    }
+    let output =
+        run(mode("sweep", server.address, &QUICK).args(["--points", "3", "--order", "ascending"]));
+    let result = record(&output);
+    let points = result["points"].as_array().unwrap();
+    assert_eq!(points.len(), 3);
+    assert!(points.iter().enumerate().all(|(i, p)| p["position"] == i));
+    assert!(result["closed_loop_per_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn what_cannot_be_searched_is_one_line() {
+    let address = "127.0.0.1:9".parse().unwrap();
+    for (name, arguments, code) in [
+        ("capacity", &["--slo", "p95<500ms"][..], 2),
+        ("capacity", &["--slo", "p95<=500ms", "--rate", "5"], 2),
+        ("capacity", &["--slo", "p95<=500ms", "--probes", "1"], 2),
+        (
+            "capacity",
+            &["--slo", "p95<=500ms", "--arrival", "ramp:1-2"],
+            2,
+        ),
+        ("capacity", &["--slo", "p95<=500ms"], 3),
+        ("sweep", &["--rates", "0,5"], 2),
+        ("sweep", &["--points", "1"], 2),
+        ("sweep", &["--points", "3", "--host=-x"], 2),
+        (
+            "sweep",
+            &["--points", "3", "--host", "localhost", "--connections", "0"],
+            2,
+        ),
+    ] {
+        let mut command = mode(name, address, arguments);
+        let output = run(command
+            .args(["--progress", "none"])
+            .args(["--duration", "1s"]));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
+        assert!(output.stdout.is_empty());
+    }
+}

@@ -1,0 +1,19 @@
+//! Objectives as people write them, and the reports of a load's other processes: read or refused, never a panic,
+//! and what is displayed reads back.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use steelyard_load::hosts::wire::{Packed, read_report};
+use steelyard_load::slo::Slo;
+
+fuzz_target!(|text: String| {
+    if let Ok(slo) = text.parse::<Slo>() {
+        assert_eq!(slo.to_string().parse::<Slo>(), Ok(slo));
+    }
+    let _ = read_report(&text);
+    let packed = Packed {
+        response: text.clone(),
+        ..Packed::default()
+    };
+    let _ = packed.unpack();
+});
