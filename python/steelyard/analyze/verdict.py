@@ -71,6 +71,7 @@ class Evidence:
     memory_limit_bytes: int | None = None
     shared_cpus: bool = False
     own: Sequence[Check] = field(default_factory=tuple)
+    samples: tuple[int, int] = SAMPLES
     hook_problems: Sequence[str] = field(default_factory=tuple)
     remarks: Sequence[str] = field(default_factory=tuple)
     limited_on_purpose: bool = False
@@ -167,16 +168,15 @@ def _bound_level(load: LoadResult) -> Level:
 
 def _samples(evidence: Evidence) -> Iterator[Check]:
     completed = sum(load.requests.completed for load in _loads(evidence))
-    level = (
-        Level.INVALID if completed < SAMPLES[1] else Level.SUSPECT if completed < SAMPLES[0] else Level.VALID
-    )
+    enough, least = evidence.samples
+    level = Level.INVALID if completed < least else Level.SUSPECT if completed < enough else Level.VALID
     yield Check(
         id="samples",
         level=level,
         claim=f"{completed} requests were measured"
         + ("" if level is Level.VALID else ": too few for the tail's percentiles"),
         value=completed,
-        bound=SAMPLES[0],
+        bound=enough,
         unit="1",
     )
 

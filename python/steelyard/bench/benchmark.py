@@ -28,6 +28,8 @@ class Outcome:
     metrics: "dict[str, Metric]"
     loads: "Sequence[LoadResult] | None"
     """What the load generators say of the measure phase; None for a benchmark without a load generator."""
+    samples: tuple[int, int] | None = None
+    """Requests below which the result is suspect, and below which it is invalid; None: as for a p99.9."""
     warmup: "WarmUp | None" = None
     measure: "Steadiness | None" = None
     memory_needed_bytes: int | None = None

@@ -1,6 +1,6 @@
-"""A cache server's cumulative counters over time, and what they gained between two moments.
+"""A server's cumulative counters over time, and what they gained between two moments.
 
-In: the lines of ``cache-stats.jsonl``, while it grows or afterwards. Out: gains, interpolated to the moments
+In: the lines of a statistics file, while it grows or afterwards. Out: gains, interpolated to the moments
 asked for.
 
 Not here: what the gains mean.
@@ -9,12 +9,21 @@ Not here: what the gains mean.
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from steelyard.records import CacheStats, parse
 
 
+class Counted(Protocol):
+    """One line of counters."""
+
+    @property
+    def monotonic_ns(self) -> int:
+        """When they were read."""
+
+
 class StatsTail:
-    """Follows one server's statistics file."""
+    """Follows one cache server's statistics file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -34,7 +43,7 @@ class StatsTail:
         return [parse(CacheStats, line, where=str(self.path)) for line in lines if line.strip()]
 
 
-def at(stats: Sequence[CacheStats], counter: str, moment_ns: int) -> float | None:
+def at(stats: Sequence[Counted], counter: str, moment_ns: int) -> float | None:
     """Return a counter's value at ``moment_ns``, on a straight line between the readings around it.
 
     None when the moment lies outside the readings.
@@ -47,14 +56,14 @@ def at(stats: Sequence[CacheStats], counter: str, moment_ns: int) -> float | Non
     return None
 
 
-def gain(stats: Sequence[CacheStats], counter: str, begin_ns: int, end_ns: int) -> float | None:
+def gain(stats: Sequence[Counted], counter: str, begin_ns: int, end_ns: int) -> float | None:
     """Return how much a counter rose from ``begin_ns`` to ``end_ns``, None when that is not known."""
     first, last = at(stats, counter, begin_ns), at(stats, counter, end_ns)
     return None if first is None or last is None else last - first
 
 
 def total_gain(
-    servers: Sequence[Sequence[CacheStats]], counter: str, begin_ns: int, end_ns: int
+    servers: Sequence[Sequence[Counted]], counter: str, begin_ns: int, end_ns: int
 ) -> float | None:
     """Return the sum of a counter's gains over all servers, None when one of them is not known."""
     gains = [gain(stats, counter, begin_ns, end_ns) for stats in servers]

@@ -6,6 +6,7 @@ CPUs, one shared list otherwise.
 Not here: pinning, which ``steelyard-exec`` does.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,3 +122,11 @@ def place(
     while len(groups) > 1 and len(chosen) < wanted:
         chosen.extend(groups.pop())
     return Placement(tuple(sorted(cpu for group in groups for cpu in group)), tuple(sorted(chosen)))
+
+
+def split(cpus: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
+    """Return ``cpus`` in ``parts`` lists of nearly equal length; with too few CPUs, parts share them."""
+    if len(cpus) < parts:
+        return [(cpus[part % len(cpus)],) for part in range(parts)]
+    edges = [round(part * len(cpus) / parts) for part in range(parts + 1)]
+    return [cpus[a:b] for a, b in itertools.pairwise(edges)]

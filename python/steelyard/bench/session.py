@@ -10,7 +10,7 @@ Not here: what a benchmark does, and how evidence is judged.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -184,13 +184,15 @@ class Session:
         """Allow a process to end by itself from now on."""
         self._watched[process.name].may_end = True
 
-    def join(self, process: Process, timeout_s: float, *, what: str) -> None:
-        """Wait for a process to end by itself; raises WorkloadFailedError unless it exits with code 0."""
+    def join(
+        self, process: Process, timeout_s: float, *, what: str, codes: Container[int | None] = (0,)
+    ) -> None:
+        """Wait for a process to end; raises WorkloadFailedError for an exit code that is not of ``codes``."""
         self.expect_end(process)
         self.wait_for(lambda: process.poll() is not None, timeout_s, what=what)
         watched = self._watched[process.name]
         self._note_end(watched, process.stop(0.0))
-        if process.stop(0.0).exit_code != 0:
+        if process.stop(0.0).exit_code not in codes:
             raise self._unexpected(watched)
 
     def stop_process(self, process: Process, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -333,6 +335,7 @@ class Session:
         evidence = verdicts.Evidence(
             loads=outcome.loads,
             own=outcome.checks,
+            samples=outcome.samples or verdicts.SAMPLES,
             warmup=outcome.warmup,
             measure=outcome.measure,
             machine=self.machine,

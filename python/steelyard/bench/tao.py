@@ -10,7 +10,6 @@ is nothing but load, and lasts until the hit ratio has settled.
 Not here: the arithmetic of the key space (``analyze.cache_model``), metrics from records (``tao_metrics``).
 """
 
-import itertools
 import math
 import resource
 import shlex
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.parameters import Parameter, Setting
-from steelyard.bench.placement import Placement
+from steelyard.bench.placement import Placement, split
 from steelyard.bench.tao_parameters import MOST_CONNECTIONS, PARAMETERS
 
 if TYPE_CHECKING:
@@ -97,14 +96,6 @@ def _exponent(key_distribution: str) -> float:
     if kind != "zipf" or not 0 <= value <= 10:
         raise UsageError(f"key_distribution={key_distribution}: allowed is uniform|zipf:0..10")
     return value
-
-
-def _split(cpus: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
-    """Return ``cpus`` in ``parts`` lists of nearly equal length; with too few CPUs, parts share them."""
-    if len(cpus) < parts:
-        return [(cpus[part % len(cpus)],) for part in range(parts)]
-    edges = [round(part * len(cpus) / parts) for part in range(parts + 1)]
-    return [cpus[a:b] for a, b in itertools.pairwise(edges)]
 
 
 class TaoBench(Benchmark):
@@ -206,8 +197,8 @@ class TaoBench(Benchmark):
                     f"data/tao/{name}.json is not there", hint="install Steelyard again"
                 )
         count = self.settings.count("instances")
-        servers = _split(self.session.placement.server, count)
-        loads = _split(self.session.placement.load, count)
+        servers = split(self.session.placement.server, count)
+        loads = split(self.session.placement.load, count)
         self._instances = [
             _Instance(n + 1, "" if count == 1 else f"-{n + 1}", servers[n], loads[n]) for n in range(count)
         ]

@@ -6,28 +6,23 @@ do not say is None with the reason.
 Not here: telemetry of the machine, and judgement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.bench import counters
 from steelyard.bench.benchmark import Outcome
+from steelyard.bench.load_metrics import load_metrics, per_second, value
 from steelyard.bench.merge import merged
-from steelyard.records import CacheStats, LatencySummary, LoadResult, Metric, read, read_lines, write
+from steelyard.records import CacheStats, LoadResult, Metric, read, read_lines, write
 from steelyard.stats import steady
 
 if TYPE_CHECKING:
     from steelyard.analyze.verdict import WarmUp
     from steelyard.bench.session import Session
 
-_PERCENTILES = ("p50", "p90", "p95", "p99", "p999", "p9999")
 _NO_STATS = "the server does not report it"
 _NOT_COVERED = "the server's counters do not cover the measure phase"
-
-
-def value(number: float | None, unit: str, better: str | None, missing: str) -> Metric:
-    """Return a metric, which says why when there is no number."""
-    return Metric(value=number, unit=unit, better=better, missing=missing if number is None else None)
 
 
 def outcome(
@@ -51,7 +46,7 @@ def outcome(
     if not foreign:
         servers = [list(read_lines(CacheStats, folder / f"cache-stats{suffix}.jsonl")) for suffix in suffixes]
     metrics = {
-        **_load_metrics(whole, len(session.placement.load)),
+        **load_metrics(whole, len(session.placement.load)),
         **_server_metrics(
             servers, span, len(session.placement.server), _NO_STATS if foreign else _NOT_COVERED
         ),
@@ -69,7 +64,7 @@ def outcome(
         metrics=metrics,
         loads=loads,
         warmup=warmup,
-        measure=steady.check(_per_second(loads)),
+        measure=steady.check(per_second(loads)),
         memory_needed_bytes=session.settings.count("memory"),
         own_cpu_s=None if cpu_s is None else cpu_s + load_cpu_s,
         artifacts=_artifacts(folder, suffixes),
@@ -88,40 +83,6 @@ def _artifacts(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
             if (folder / file).exists():
                 found[name] = file
     return found
-
-
-def _per_second(loads: Sequence[LoadResult]) -> list[float]:
-    """Return requests per second over all loads for every whole interval of the measure phase."""
-    rates = [
-        [
-            row.completed / ((row.end_ns - row.begin_ns) / 1e9)
-            for row in load.series
-            if row.phase == "measure" and row.end_ns > row.begin_ns
-        ]
-        for load in loads
-    ]
-    return [sum(values) for values in zip(*rates, strict=False)]
-
-
-def _load_metrics(load: LoadResult, cpus: int) -> dict[str, Metric]:
-    seconds = (load.end_ns - load.begin_ns) / 1e9
-    metrics = {
-        "requests_per_s": Metric(value=load.throughput_per_s, unit="1/s", better="higher"),
-        "errors": Metric(value=load.requests.errors, unit="1", better="lower"),
-        "load_cpu_user_ratio": Metric(value=load.cpu.user_s / (seconds * cpus), unit="1"),
-        "load_cpu_system_ratio": Metric(value=load.cpu.system_s / (seconds * cpus), unit="1"),
-    }
-    kinds: Mapping[str, LatencySummary] = {
-        "response": load.latency.response,
-        "service": load.latency.service,
-    }
-    for kind, summary in kinds.items():
-        for percentile in _PERCENTILES:
-            number = getattr(summary, f"{percentile}_ns")
-            missing = "too few requests to tell" if summary.count else "no request was answered"
-            metrics[f"{kind}_{percentile}_ns"] = value(number, "ns", "lower", missing)
-        metrics[f"{kind}_mean_ns"] = value(summary.mean_ns, "ns", "lower", "no request was answered")
-    return metrics
 
 
 def _cpu_s(servers: Sequence[Sequence[CacheStats]], span: tuple[int, int]) -> float | None:

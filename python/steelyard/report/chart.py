@@ -29,13 +29,26 @@ class Trace:
     x: Floats | None = None
     stack: bool = False
     dash: str | None = None
+    mode: str = "lines"
+    """``lines``, ``markers`` or ``lines+markers``."""
+    symbol: str | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line across a chart of kind ``curve`` at a value of one axis, ``x`` or ``y``."""
+
+    axis: str
+    value: float
+    label: str
 
 
 @dataclass(frozen=True)
 class Chart:
     """One chart, or, with ``missing``, the reason why there is none.
 
-    ``x`` is in seconds from the report's zero for kind ``time``, and 1/(1-quantile) for ``percentile``;
+    ``x`` is in seconds from the report's zero for kind ``time``, and 1/(1-quantile) for ``percentile``; for
+    ``curve`` it is what ``x_title`` says, ``marks`` are lines across it and ``band`` a shaded range of x.
     ``window`` is the part of x that the summary is about. A ``heat`` chart has one trace a row.
     """
 
@@ -53,6 +66,9 @@ class Chart:
     size: str = "normal"
     rows: tuple[str, ...] = ()
     y_title: str = ""
+    x_title: str = ""
+    marks: tuple[Mark, ...] = ()
+    band: tuple[float, float] | None = None
 
     @property
     def drawable(self) -> bool:
@@ -74,13 +90,16 @@ class Chart:
         if self.kind == "percentile":
             parts = [f"{trace.name}: {self._quantiles(trace)}" for trace in self.traces]
             return f"{self.title}. " + "; ".join(parts) + "."
+        if self.kind == "curve":
+            told = [f"{one.label}" for one in self.marks]
+            return f"{self.title}. {'; '.join(trace.name for trace in self.traces)}; {'; '.join(told)}."
         parts = [f"{name}: {mean} on average, {low} to {high}" for name, mean, low, high in self.table]
         return f"{self.title}. " + "; ".join(parts[:8]) + "." if parts else f"{self.title}."
 
     @property
     def table(self) -> list[tuple[str, str, str, str]]:
         """Name, mean, lowest and highest of each trace within the window, formatted."""
-        if self.kind == "percentile":
+        if self.kind in ("percentile", "curve"):
             # The mean over an axis of quantiles means nothing; the page has a table of percentiles.
             return []
         rows = []
@@ -132,6 +151,10 @@ class Chart:
             spec["rows"] = list(self.rows)
         if self.y_title:
             spec["yTitle"] = self.y_title
+        if self.kind == "curve":
+            spec["xTitle"] = self.x_title
+            spec["marks"] = [{"axis": one.axis, "value": one.value, "label": one.label} for one in self.marks]
+            spec["band"] = None if self.band is None else list(self.band)
         return spec
 
 
@@ -176,6 +199,10 @@ def _trace(trace: Trace, unit: str) -> dict[str, Any]:
         spec["stack"] = True
     if trace.dash:
         spec["dash"] = trace.dash
+    if trace.mode != "lines":
+        spec["mode"] = trace.mode
+    if trace.symbol:
+        spec["symbol"] = trace.symbol
     return spec
 
 

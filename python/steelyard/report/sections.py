@@ -17,7 +17,10 @@ from steelyard.report.workload_charts import percentile_chart, workload_charts
 if TYPE_CHECKING:
     from steelyard.report.model import ReportData
 
-_OF_BENCHMARK: dict[str, str] = {"tax": "steelyard.report.tax:sections"}
+_OF_BENCHMARK: dict[str, str] = {
+    "feed": "steelyard.report.feed:sections",
+    "tax": "steelyard.report.tax:sections",
+}
 """Benchmark -> ``module:function`` that returns its sections."""
 
 

@@ -52,11 +52,12 @@
       const [format, suffix] = unit(chart);
       const hover = chart.unit === "ratio" ? "%{y:.1%}" : `%{y:${format === "~s" ? ".3s" : ",.3~r"}}${suffix}`;
       traces.push({
-        x, y: scaled(trace.y), name, type: "scatter", mode: "lines", legendgroup: name, connectgaps: false,
+        x, y: scaled(trace.y), name, type: "scatter", mode: trace.mode || "lines", legendgroup: name, connectgaps: false,
+        ...(trace.mode ? { marker: { color: shade, size: 9, symbol: trace.symbol || "circle", line: { color: colour("--surface"), width: 1 } } } : {}),
         line: { color: shade, width: trace.stack ? 0 : 2, dash: trace.dash || "solid" },
         // Waiting for I/O is idle time with a reason: it must not look like work.
         ...(trace.stack ? { stackgroup: "all", fillcolor: faint(shade, trace.role === "iowait" ? 0.22 : 0.82) } : {}),
-        hovertemplate: chart.kind === "percentile" ? `%{text} %{y:.3s}s` : hover,
+        hovertemplate: chart.kind === "percentile" ? `%{text} %{y:.3s}s` : chart.kind === "curve" ? `%{x:,.4~r}/s: ${hover}` : hover,
         ...(chart.kind === "percentile" ? { text: x.map((value) => `${percent(value)}`) } : {}),
       });
     }
@@ -113,6 +114,7 @@
       while (ticks.length > room) ticks = ticks.filter((tick, at) => at % 2 === 0 || ticks.length === 2);
       Object.assign(x, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick)), showgrid: true, ticksuffix: "", hoverformat: "", tickangle: 0 });
     }
+    if (chart.kind === "curve") Object.assign(x, { showgrid: true, ticksuffix: "", tickformat: "~s", hoverformat: "", rangemode: "tozero", title: { text: chart.xTitle, font: { size: 12, color: colour("--muted") } } });
     if (chart.log) {
       const ticks = decades(chart);
       Object.assign(y, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => short(tick) + suffix) });
@@ -123,8 +125,31 @@
     return { xaxis: x, yaxis: y };
   }
 
+  // Lines and a band across a chart that is not over time. On a logarithmic axis a shape takes the value itself,
+  // an annotation its logarithm.
+  function marks(chart, colour) {
+    const [, , scale] = unit(chart);
+    const shapes = [], annotations = [];
+    if (chart.band) shapes.push({ type: "rect", xref: "x", yref: "paper", x0: chart.band[0], x1: chart.band[1], y0: 0, y1: 1, line: { width: 0 }, fillcolor: colour("--phase"), layer: "below" });
+    const line = { width: 1.5, color: colour("--muted"), dash: "dash" };
+    for (const mark of chart.marks) {
+      const said = { text: text(mark.label), showarrow: false, font: { size: 11, color: colour("--muted") } };
+      if (mark.axis === "y") {
+        const at = mark.value * scale;
+        shapes.push({ type: "line", xref: "paper", yref: "y", x0: 0, x1: 1, y0: at, y1: at, line });
+        annotations.push({ ...said, xref: "paper", x: 0, xanchor: "left", yref: "y", y: chart.log ? Math.log10(at) : at, yanchor: "bottom" });
+      } else {
+        shapes.push({ type: "line", xref: "x", yref: "paper", x0: mark.value, x1: mark.value, y0: 0, y1: 1, line });
+        annotations.push({ ...said, xref: "x", x: mark.value, xanchor: "center", yref: "paper", y: 1, yanchor: "bottom" });
+      }
+    }
+    return { shapes, annotations };
+  }
+
+  const apart = (chart) => chart.kind === "percentile" || chart.kind === "curve";
   function phases(chart, colour) {
     if (chart.kind === "percentile") return {};
+    if (chart.kind === "curve") return marks(chart, colour);
     const small = chart.size === "panel" || chart.kind === "heat";
     const shapes = [], annotations = [];
     for (const phase of drawn.phases) {
@@ -141,13 +166,13 @@
     const small = chart.size === "panel";
     const shown = chart.kind === "heat" ? 0 : chart.traces.length;
     const box = { ...axes(chart, colour, width), ...phases(chart, colour) };
-    if (chart.kind !== "percentile" && drawn.phases.length) box.xaxis.range = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
+    if (!apart(chart) && drawn.phases.length) box.xaxis.range = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
     return {
       ...box,
       margin: { l: 8, r: 16, t: small ? 6 : 20, b: 8 }, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
       showlegend: !small && shown > 1, legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
-      hovermode: chart.kind === "heat" ? "closest" : chart.kind === "percentile" ? "closest" : "x unified", dragmode: coarse ? false : "zoom",
+      hovermode: chart.kind === "heat" || apart(chart) ? "closest" : "x unified", dragmode: coarse ? false : "zoom",
       hoverdistance: chart.kind === "percentile" ? -1 : 20, hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
     };
   }
@@ -161,7 +186,7 @@
     window.Plotly.react(place, traces, layout(chart, colour, place.clientWidth), { responsive: true, displayModeBar: false, displaylogo: false });
     if (!plots.has(chart.id)) {
       plots.set(chart.id, place);
-      if (chart.kind !== "percentile") place.on("plotly_relayout", (change) => follow(place, change));
+      if (!apart(chart)) place.on("plotly_relayout", (change) => follow(place, change));
     }
   }
   // A zoom into one chart over time zooms all of them; a chart that is there already is left alone, which
@@ -171,7 +196,7 @@
     const range = [...source.layout.xaxis.range];
     for (const chart of drawn.charts) {
       const place = plots.get(chart.id);
-      if (!place || place === source || chart.kind === "percentile") continue;
+      if (!place || place === source || apart(chart)) continue;
       const there = place.layout.xaxis.range;
       if (there[0] !== range[0] || there[1] !== range[1]) window.Plotly.relayout(place, { "xaxis.range": [...range] });
     }
