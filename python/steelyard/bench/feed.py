@@ -1,11 +1,11 @@
 """FeedSim: a feed's ranking service within a latency objective, after DCPerf's benchmark.
 
-In: settings that follow from the machine. Out: the highest rate at which the objective holds, as an interval with
-its confidence; the curve behind it; time by stage; what the machine did at that rate.
+In: settings that follow from the machine. Out: the highest rate at which the objective holds, as an interval
+with its confidence; the curve behind it; time by stage; what the machine did at that rate.
 
-A root ranks one user's feed: feature extraction over megabytes of code, calls of a leaf, embeddings, a network,
-a walk through a graph, composition, compression. Both speak Thrift over TLS. The search comes first; fresh load
-at the lower end of its interval is what the measure phase is about.
+A root ranks one user's feed: feature extraction over megabytes of code, calls of a leaf, embeddings, a
+network, a walk through a graph, composition, compression. Both speak Thrift over TLS. The search comes first;
+then fresh load at the lower end of its interval is what the measure phase is about.
 
 Not here: the service (``crates/rank``), the search (``steelyard-load capacity``), metrics (``feed_metrics``).
 """
@@ -15,7 +15,7 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
@@ -180,7 +180,7 @@ class FeedSim(Benchmark):
                 instance.checksums,
             )
 
-    def _ready(self, process: "Process | None") -> dict[str, object]:
+    def _ready(self, process: "Process | None") -> dict[str, Any]:
         from steelyard.bench.feed_load import wait_until_ready
 
         return wait_until_ready(self.session, self._process(process), READY_TIMEOUT_S)

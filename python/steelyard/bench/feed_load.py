@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from steelyard._base import WorkloadFailedError, executable
 from steelyard.bench.tao_load import LoadWatch
@@ -46,9 +46,9 @@ class Found:
     """What each instance is offered in the measure phase."""
 
 
-def wait_until_ready(session: "Session", server: "Process", timeout_s: float) -> dict[str, object]:
+def wait_until_ready(session: "Session", server: "Process", timeout_s: float) -> dict[str, Any]:
     """Return what a server says when it serves."""
-    said: list[dict[str, object]] = []
+    said: list[dict[str, Any]] = []
 
     def announced() -> bool:
         for stream, line in server.lines():
