@@ -4,8 +4,8 @@
 In: the executables. Out: docs/images/load-stall.svg, and on standard output a JSON of every figure that the
 guide quotes. Run it on a quiet machine; it takes a minute.
 
-One server (steelyard-cache) is loaded in a closed loop, and in an open one at half of what that completes; once
-left alone, and once stopped (SIGSTOP) for a moment in the middle.
+One server (steelyard-cache) is loaded in a closed loop, and in an open one at half of what that completes;
+once left alone, and once stopped (SIGSTOP) for a moment in the middle.
 """
 
 from __future__ import annotations

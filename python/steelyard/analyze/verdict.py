@@ -72,6 +72,7 @@ class Evidence:
     shared_cpus: bool = False
     own: Sequence[Check] = field(default_factory=tuple)
     samples: tuple[int, int] = SAMPLES
+    achieved_ratio_min: float = ACHIEVED_RATIO
     hook_problems: Sequence[str] = field(default_factory=tuple)
     remarks: Sequence[str] = field(default_factory=tuple)
     limited_on_purpose: bool = False
@@ -130,10 +131,10 @@ def _achieved(evidence: Evidence) -> Iterator[Check]:
         worst = min(ratios)
         yield Check(
             id="achieved",
-            level=Level.VALID if worst >= ACHIEVED_RATIO else Level.INVALID,
+            level=Level.VALID if worst >= evidence.achieved_ratio_min else Level.INVALID,
             claim=f"{worst:.1%} of the offered rate was achieved",
             value=worst,
-            bound=ACHIEVED_RATIO,
+            bound=evidence.achieved_ratio_min,
             unit="1",
         )
 

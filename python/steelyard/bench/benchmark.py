@@ -30,6 +30,8 @@ class Outcome:
     """What the load generators say of the measure phase; None for a benchmark without a load generator."""
     samples: tuple[int, int] | None = None
     """Requests below which the result is suspect, and below which it is invalid; None: as for a p99.9."""
+    achieved_ratio_min: float | None = None
+    """Share of the offered rate below which the result is invalid; None: 0.99."""
     warmup: "WarmUp | None" = None
     measure: "Steadiness | None" = None
     memory_needed_bytes: int | None = None

@@ -336,6 +336,7 @@ class Session:
             loads=outcome.loads,
             own=outcome.checks,
             samples=outcome.samples or verdicts.SAMPLES,
+            achieved_ratio_min=outcome.achieved_ratio_min or verdicts.ACHIEVED_RATIO,
             warmup=outcome.warmup,
             measure=outcome.measure,
             machine=self.machine,

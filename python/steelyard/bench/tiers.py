@@ -23,7 +23,11 @@ TIERS = {
 }
 """Name -> how long a suite takes in it."""
 
-_BENCHMARKS = {"tao": "steelyard.bench.tao:TaoBench", "tax": "steelyard.bench.tax:TaxBench"}
+_BENCHMARKS = {
+    "tao": "steelyard.bench.tao:TaoBench",
+    "feed": "steelyard.bench.feed:FeedSim",
+    "tax": "steelyard.bench.tax:TaxBench",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from steelyard.bench import hook, tiers
 from steelyard.cli.main import invoke
 
 PACKAGE = Path(tiers.__file__).parents[2]
+BENCHMARKS = ", ".join(tiers.benchmark_names())
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ PACKAGE = Path(tiers.__file__).parents[2]
         (
             ["run", "taoo"],
             2,
-            "did you mean tao? (benchmarks: tao, tax; suites: smoke, quick, standard, full)",
+            f"did you mean tao? (benchmarks: {BENCHMARKS}; suites: smoke, quick, standard, full)",
         ),
         (["run", "tao", "--tier", "qick"], 2, "did you mean quick? (tiers: smoke, quick, standard, full)"),
         (["run", "tao", "--set", "memry=1GiB"], 2, "did you mean memory? (valid names: memory, instances,"),
