@@ -72,6 +72,7 @@ class Instance:
     target: str = ""
     code_bytes: int | None = None
     work: dict[str, str] | None = None
+    leaf_work: dict[str, str] | None = None
     checksums: dict[int, int] | None = None
     load: "LoadWatch | None" = None
 
@@ -162,9 +163,10 @@ class FeedSim(Benchmark):
 
         for instance in self._instances:
             instance.leaf = self._serve(instance, "leaf", ["--delay", self.settings.text("leaf_delay")])
-        leaves = [self._ready(instance.leaf)["listen"] for instance in self._instances]
-        for instance, leaf in zip(self._instances, leaves, strict=True):
-            instance.root = self._serve(instance, "root", ["--leaf", str(leaf)])
+        for instance in self._instances:
+            leaf = self._ready(instance.leaf)
+            instance.leaf_work = leaf["work"]
+            instance.root = self._serve(instance, "root", ["--leaf", str(leaf["listen"])])
         for instance in self._instances:
             ready = wait_until_ready(self.session, self._process(instance.root), READY_TIMEOUT_S)
             instance.target = str(ready["listen"])

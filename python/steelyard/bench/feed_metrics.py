@@ -272,7 +272,7 @@ def hold_check(whole: LoadResult, found: "Found") -> Check:
 def checksum_check(instances: "Sequence[Instance]", whole: LoadResult) -> Check:
     """Return whether every instance does the work that it should, before and under load."""
     sums = [one.checksums or {} for one in instances]
-    known = recorded(instances[0].work or {})
+    known = recorded(instances[0].work or {}, instances[0].leaf_work or {})
     compared = sum(counts.completed for name, counts in whole.operations.items() if name.startswith("known-"))
     wrong = whole.requests.errors_by_kind.get("checksum", 0)
     if any(one != sums[0] for one in sums):
@@ -292,11 +292,11 @@ def checksum_check(instances: "Sequence[Instance]", whole: LoadResult) -> Check:
     return Check(id="checksum", level=level, claim=claim, value=compared, unit="1")
 
 
-def recorded(work: Mapping[str, str]) -> dict[int, int] | None:
-    """Return the checksums on record for these work settings, None when there are none."""
+def recorded(work: Mapping[str, str], leaf_work: Mapping[str, str]) -> dict[int, int] | None:
+    """Return the checksums on record for these work settings of root and leaf, None when there are none."""
     entries = json.loads((data_dir() / "feed" / "work.json").read_text(encoding="utf-8"))["results"]
     for entry in entries:
-        if entry["work"] == dict(work):
+        if (entry["work"], entry["leaf_work"]) == (dict(work), dict(leaf_work)):
             return {int(user): signed(checksum) for user, checksum in entry["checksums"].items()}
     return None
 

@@ -7,7 +7,14 @@ and ratios have unit ``1``.
 from steelyard.records import Metric
 from steelyard.report import format as fmt
 
-_ABBREVIATIONS = {"cpu": "CPU", "rss": "resident", "p999": "p99.9", "p9999": "p99.99", "psi": "PSI"}
+_ABBREVIATIONS = {
+    "cpu": "CPU",
+    "slo": "SLO",
+    "rss": "resident",
+    "p999": "p99.9",
+    "p9999": "p99.99",
+    "psi": "PSI",
+}
 _UNIT_ENDINGS = ("_per_s", "_bytes", "_ns", "_hz", "_s", "_w")
 
 
@@ -18,9 +25,13 @@ def metric_name(name: str) -> str:
     ('response p99.9', 'hit ratio', 'server CPU user')
     >>> metric_name("requests_per_s"), metric_name("requests_per_server_cpu_s")
     ('requests', 'requests per server CPU-second')
-    >>> metric_name("network_sent_bytes_per_s")
-    'network sent'
+    >>> metric_name("network_sent_bytes_per_s"), metric_name("requests_per_s_at_slo")
+    ('network sent', 'requests at SLO')
     """
+    rate, at, where = name.partition("_per_s_at_")
+    if at:
+        # The unit is the value's; what follows it is part of the name.
+        return f"{metric_name(rate)} at {metric_name(where)}"
     if name.endswith("_cpu_s"):
         return f"{metric_name(name.removesuffix('_cpu_s'))} CPU-second"
     stem = name
@@ -56,7 +67,20 @@ def headline_text(name: str, metric: Metric) -> str:
     >>> fmt.plain(headline_text("response_p99_ns", Metric(value=464000, unit="ns")))
     'response p99 464 µs'
     """
-    text = metric_text(name, metric)
+    figure, noun = figure_and_noun(name, metric)
+    return f"{noun} {figure}" if noun == metric_name(name) else f"{figure} {noun}"
+
+
+def figure_and_noun(name: str, metric: Metric) -> tuple[str, str]:
+    """Return a metric's value and its noun apart, the unit of a rate with the noun that it belongs to.
+
+    >>> [fmt.plain(part) for part in figure_and_noun("requests_per_s", Metric(value=120345, unit="1/s"))]
+    ['120 k', 'requests/s']
+    >>> figure_and_noun("requests_per_s_at_slo", Metric(value=15.5, unit="1/s"))
+    ('15.5', 'requests/s at SLO')
+    """
+    text, noun = metric_text(name, metric), metric_name(name)
     if metric.unit == "1/s" and text.endswith("/s"):
-        return f"{text.removesuffix('/s')} {metric_name(name)}/s"
-    return f"{metric_name(name)} {text}"
+        what, at, where = noun.partition(" at ")
+        return text.removesuffix("/s"), f"{what}/s{at}{where}"
+    return text, noun

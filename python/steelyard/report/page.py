@@ -18,7 +18,7 @@ from steelyard.report import format as fmt
 from steelyard.report.chart import absent
 from steelyard.report.machine_charts import cpu_charts, machine_charts
 from steelyard.report.machine_table import machine_groups, machine_line
-from steelyard.report.metrics import metric_name, metric_text, metric_unit
+from steelyard.report.metrics import figure_and_noun, metric_name, metric_text, metric_unit
 from steelyard.report.model import ReportData
 from steelyard.report.sections import Section, workload_sections
 from steelyard.stats.intervals import median_interval
@@ -175,10 +175,8 @@ def _headline(data: ReportData) -> Figure | None:
     if name is None or name not in data.run.metrics:
         return None
     metric = data.run.metrics[name]
-    text, raw = metric_text(name, metric), _metric(name, metric).raw
-    if metric.unit == "1/s" and text.endswith("/s"):
-        return Figure(f"{metric_name(name)}/s", text.removesuffix("/s"), raw)
-    return Figure(metric_name(name), text, raw)
+    figure, noun = figure_and_noun(name, metric)
+    return Figure(noun, figure, _metric(name, metric).raw)
 
 
 def _tiles(data: ReportData) -> list[Figure]:

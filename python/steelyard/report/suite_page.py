@@ -21,7 +21,7 @@ from steelyard.records import Level, Machine, Metric, Run, RunStatus, Suite, Sui
 from steelyard.report import format as fmt
 from steelyard.report.html import PAGE, embed, template, write_text
 from steelyard.report.machine_table import machine_groups, machine_line
-from steelyard.report.metrics import metric_name, metric_text, metric_unit
+from steelyard.report.metrics import figure_and_noun, metric_name, metric_unit
 from steelyard.report.model import headline_of
 
 TILES_AT_MOST = 4
@@ -166,19 +166,8 @@ def value_of(member: SuiteMember, runs: Sequence[Run]) -> tuple[str, str, str] |
         if not measured or measured[0].value is None:
             return None
         metric = measured[0]
-    text, name = metric_text(member.metric, metric), metric_name(member.metric)
-    if metric.unit == "1/s" and text.endswith("/s"):
-        text, name = text.removesuffix("/s"), per_second(name)
-    return text, name, f"{member.metric} = {fmt.raw(metric.value, metric.unit)}"
-
-
-def per_second(name: str) -> str:
-    """Return a metric's name with its unit where people look for it.
-
-    >>> per_second("requests per s at slo"), per_second("requests")
-    ('requests/s at slo', 'requests/s')
-    """
-    return name.replace(" per s", "/s") if " per s" in name else f"{name}/s"
+    text, noun = figure_and_noun(member.metric, metric)
+    return text, noun, f"{member.metric} = {fmt.raw(metric.value, metric.unit)}"
 
 
 def tiles_of(run: Run) -> list[tuple[str, str, str]]:

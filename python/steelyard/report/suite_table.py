@@ -92,7 +92,7 @@ def _details(member: SuiteMember, runs: Sequence[Run]) -> list[RenderableType]:
     results = [run for run in runs if run.status is RunStatus.COMPLETE]
     if results:
         figures = [f"{name} {fmt.plain(value)}" for name, value, _ in tiles_of(results[0])[:_FIGURES_AT_MOST]]
-        parts.append(_line("", ", ".join(figures), "dim"))
+        parts += [_line("", ", ".join(figures), "dim")] if figures else []
     missing = state_of(member)[2]
     if missing:
         parts.append(_line("", missing, ""))

@@ -85,18 +85,18 @@ def test_fresh_load_that_breaks_the_objective_is_suspect():
 
 
 def instance(checksums, work=None):
-    return SimpleNamespace(checksums=checksums, work=work or {"stories": "1"})
+    return SimpleNamespace(checksums=checksums, work=work or {"stories": "1"}, leaf_work={})
 
 
 def test_results_that_differ_are_invalid(monkeypatch):
-    monkeypatch.setattr(feed_metrics, "recorded", lambda work: KNOWN)
+    monkeypatch.setattr(feed_metrics, "recorded", lambda *work: KNOWN)
     check = feed_metrics.checksum_check
     assert check([instance(KNOWN), instance(KNOWN)], load()).level is Level.VALID
     assert check([instance(KNOWN), instance({**KNOWN, 2: 5})], load()).level is Level.INVALID
     assert "other work" in check([instance({**KNOWN, 1: 5})], load()).claim
     wrong = load(requests=load().requests.model_copy(update={"errors_by_kind": {"checksum": 3}}))
     assert check([instance(KNOWN)], wrong).level is Level.INVALID
-    monkeypatch.setattr(feed_metrics, "recorded", lambda work: None)
+    monkeypatch.setattr(feed_metrics, "recorded", lambda *work: None)
     assert "no results are on record" in check([instance(KNOWN)], load()).claim
 
 
