@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use steelyard_serve::CgroupTooSmall;
+use steelyard_serve::{CgroupTooSmall, TooLittleMemory};
 
 /// What can keep a service from starting or running.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,9 @@ pub enum RankError {
     /// The cgroup would kill the service.
     #[error(transparent)]
     CgroupTooSmall(#[from] CgroupTooSmall),
+    /// The machine lacks the memory for the tables.
+    #[error(transparent)]
+    TooLittleMemory(#[from] TooLittleMemory),
     /// More extractors are wanted than this build has.
     #[error("{wanted} feature functions are wanted and this build has {available}")]
     FeatureFunctions {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use steelyard_features::{available, code_size};
-use steelyard_serve::{Mailbox, check_cgroup};
+use steelyard_serve::{Mailbox, check_available, check_cgroup};
 
 use crate::compression::Compression;
 use crate::leaf::{Leaf, LeafWork};
@@ -113,6 +113,11 @@ fn settings_by_flag<const N: usize>(settings: [(&str, String); N]) -> BTreeMap<S
         .collect()
 }
 
+fn check_memory(table_bytes: u64) -> Result<(), RankError> {
+    check_cgroup(table_bytes)?;
+    Ok(check_available(table_bytes)?)
+}
+
 /// Runs a root until SIGINT or SIGTERM. `ready` is told the machine code of the hot extractors, bytes, when the
 /// tables are filled and the leaves reached.
 pub fn root(
@@ -128,7 +133,7 @@ pub fn root(
             available: available(),
         });
     }
-    check_cgroup(work.embedding_bytes + work.graph_bytes)?;
+    check_memory(work.embedding_bytes.saturating_add(work.graph_bytes))?;
     let tls = match &settings.tls {
         Some((authority, name)) => Some(tls::client(authority, name)?),
         None => None,
@@ -169,7 +174,7 @@ pub fn leaf(
     instance: Instance,
     ready: impl FnOnce(&BTreeMap<String, String>),
 ) -> Result<(), RankError> {
-    check_cgroup(work.item_bytes)?;
+    check_memory(work.item_bytes)?;
     let shown = Shown {
         role: "leaf",
         instance,

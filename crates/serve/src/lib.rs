@@ -18,7 +18,9 @@ mod threads;
 mod usage;
 
 pub use delay::Delay;
-pub use limits::{CgroupTooSmall, allow_connections, check_cgroup};
+pub use limits::{
+    CgroupTooSmall, TooLittleMemory, allow_connections, check_available, check_cgroup,
+};
 pub use mailbox::Mailbox;
 pub use random::Random;
 pub use signals::block_signals;

@@ -43,6 +43,37 @@ pub fn check_cgroup(memory_bytes: u64) -> Result<(), CgroupTooSmall> {
     }
 }
 
+/// The machine has less memory than a server is about to fill.
+#[derive(Debug, thiserror::Error)]
+#[error("{wanted_bytes} bytes of tables do not fit into the {available_bytes} that are available")]
+pub struct TooLittleMemory {
+    /// What the server is about to fill.
+    pub wanted_bytes: u64,
+    /// What the kernel says it can give.
+    pub available_bytes: u64,
+}
+
+/// Refuses a server that is about to fill more memory than is available. Where the kernel does not tell, it may try.
+pub fn check_available(wanted_bytes: u64) -> Result<(), TooLittleMemory> {
+    match available_bytes(Path::new("/")) {
+        Some(available_bytes) if wanted_bytes > available_bytes => Err(TooLittleMemory {
+            wanted_bytes,
+            available_bytes,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// MemAvailable. Source: proc(5).
+fn available_bytes(root: &Path) -> Option<u64> {
+    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
 /// Raises the limit on open files as far as is needed and allowed; the connections that it permits.
 pub fn allow_connections(wanted: usize) -> usize {
     let needed = wanted as u64 + OTHER_DESCRIPTORS;
@@ -152,6 +183,15 @@ mod tests {
         ];
         assert_eq!(limit(&files), Some(2000));
         assert_eq!(limit(&files[..2]), None);
+    }
+
+    #[test]
+    fn available_memory_is_what_the_kernel_says() {
+        let root = tree(&[("proc/meminfo", "MemTotal:  100 kB\nMemAvailable:   50 kB\n")]);
+        assert_eq!(available_bytes(root.path()), Some(51_200));
+        assert_eq!(available_bytes(tree(&[]).path()), None);
+        let error = check_available(u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("do not fit"), "{error}");
     }
 
     #[test]

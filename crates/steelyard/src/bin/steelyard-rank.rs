@@ -186,6 +186,10 @@ fn failure(error: RankError) -> Failure {
             Exit::Environment,
             "lower --embedding-bytes, --graph-bytes or --item-bytes, or raise that limit",
         ),
+        RankError::TooLittleMemory(_) => (
+            Exit::Environment,
+            "lower --embedding-bytes, --graph-bytes or --item-bytes",
+        ),
         RankError::FeatureFunctions { .. } => (
             Exit::Usage,
             "lower --feature-functions, or build with STEELYARD_FEATURE_FUNCTIONS set to more",
