@@ -14,6 +14,8 @@
 //! Not here: command line and process set-up (`steelyard-rank` in crates/steelyard), and load (crates/load).
 
 mod compression;
+#[doc(hidden)]
+pub mod decode;
 mod error;
 mod leaf;
 mod messages;

@@ -65,13 +65,15 @@ fn checksum(connection: &mut TcpStream, user: i64) -> String {
     let mut response = Fields::default();
     let first = response.next(&mut reader).unwrap().unwrap();
     assert_eq!((first.id, first.kind), (1, Type::I64));
-    format!("{:016x}", reader.i64().unwrap() as u64)
+    reader.i64().unwrap().to_string()
 }
 
 #[test]
 fn this_build_answers_what_every_other_build_answers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/feed/checksums.json");
     let golden: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    // The first entry is the one with little work.
+    let golden = &golden["results"][0];
     let words = |name: &str| -> Vec<String> {
         let words = golden[name].as_array().unwrap().iter();
         words

@@ -278,9 +278,7 @@ def test_delays_of_the_backend_are_those_of_the_request(tmp_path: Path) -> None:
             found = []
             for user in range(8):
                 answer = client.score(
-                    request(
-                        user_id=user, candidates=1, results=1, features=b"x" * 64, uncompressed_bytes=64
-                    )
+                    request(user_id=user, candidates=1, results=1, features=b"x" * 64, uncompressed_bytes=64)
                 )
                 found += [stage.wall_ns for stage in answer.stages if stage.name == "backend"]
             return found
