@@ -1,7 +1,7 @@
 //! Bounded queues that threads take work from, and the wait of a simulated backend in front of one.
 //!
 //! Invariants: a queue never holds more than its capacity: what does not fit comes back at once; what was accepted is
-//! handed out, also while stopping, except by a backend, which drops what is not due.
+//! handed out, or handed back when the queue stops, except by a backend, which drops what is not due.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -65,7 +65,7 @@ impl<J> Queue<J> {
         Ok(())
     }
 
-    /// Waits for the next job; None when the queue has stopped and is empty.
+    /// Waits for the next job; None when the queue has stopped.
     pub fn take(&self) -> Option<J> {
         let mut waiting = lock(&self.waiting);
         loop {
@@ -82,10 +82,12 @@ impl<J> Queue<J> {
         }
     }
 
-    /// Takes nothing more in, and lets the threads end that wait.
-    pub fn stop(&self) {
-        lock(&self.waiting).stopped = true;
+    /// Takes nothing more in, lets the threads end that wait, and returns the jobs that nobody took.
+    pub fn stop(&self) -> VecDeque<J> {
+        let mut waiting = lock(&self.waiting);
+        waiting.stopped = true;
         self.ready.notify_all();
+        std::mem::take(&mut waiting.jobs)
     }
 
     /// What it says of itself.
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_queue_gives_the_job_back_and_a_stopped_one_is_emptied() {
+    fn a_full_queue_and_a_stopped_one_give_jobs_back() {
         let queue = Queue::new(2);
         assert_eq!(queue.push(1), Ok(()));
         assert_eq!(queue.push(2), Ok(()));
@@ -234,12 +236,10 @@ mod tests {
                 depth_max: 2
             }
         );
-        queue.stop();
+        assert_eq!(queue.take(), Some(1));
+        assert_eq!(queue.stop(), [2]);
         assert_eq!(queue.push(4), Err(4));
-        assert_eq!(
-            (queue.take(), queue.take(), queue.take()),
-            (Some(1), Some(2), None)
-        );
+        assert_eq!(queue.take(), None);
     }
 
     #[test]

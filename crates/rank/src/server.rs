@@ -173,7 +173,9 @@ impl Listener {
         let fanout = start_fanout(fanout, &threads)?;
         let result = self.accept(&shared);
         // From the front to the back: nothing new comes in, what is under way ends, its answers go out.
-        shared.queue.stop();
+        for job in shared.queue.stop() {
+            shared.refuse(&job.origin, &Refusal::Ending);
+        }
         if let Some(backend) = &shared.backend {
             backend.stop();
         }
@@ -414,8 +416,8 @@ impl<S: Service> Shared<S> {
                     counts.answered(blob.checksum, service_ns, clock.stages());
                 }
                 Err(refusal) => {
-                    self.refused(&refusal);
-                    refusal.write(&mut frame, S::METHOD, job.origin.seqid);
+                    self.refuse(&job.origin, &refusal);
+                    continue;
                 }
             }
             self.answer(&job.origin, frame);
@@ -429,12 +431,16 @@ impl<S: Service> Shared<S> {
         };
         while let Some(job) = backend.take() {
             if let Err(job) = self.queue.push(job) {
-                self.refused(&Refusal::Overloaded);
-                let mut frame = Vec::new();
-                Refusal::Overloaded.write(&mut frame, S::METHOD, job.origin.seqid);
-                self.answer(&job.origin, frame);
+                self.refuse(&job.origin, &Refusal::Overloaded);
             }
         }
+    }
+
+    fn refuse(&self, origin: &Origin, refusal: &Refusal) {
+        self.refused(refusal);
+        let mut frame = Vec::new();
+        refusal.write(&mut frame, S::METHOD, origin.seqid);
+        self.answer(origin, frame);
     }
 
     fn answer(&self, origin: &Origin, frame: Vec<u8>) {

@@ -17,11 +17,19 @@ pub enum Refusal {
     Bad(String),
     /// A service behind this one did not answer, or refused.
     Leaf(String),
+    /// The service ends.
+    Ending,
 }
 
 impl Refusal {
     /// Words for counting, in the order of `number`.
-    pub const KINDS: [&'static str; 4] = ["overloaded", "unknown-method", "bad-request", "leaf"];
+    pub const KINDS: [&'static str; 5] = [
+        "overloaded",
+        "unknown-method",
+        "bad-request",
+        "leaf",
+        "ending",
+    ];
 
     /// Which of `KINDS` it is.
     pub fn number(&self) -> usize {
@@ -30,6 +38,7 @@ impl Refusal {
             Self::UnknownMethod => 1,
             Self::Bad(_) => 2,
             Self::Leaf(_) => 3,
+            Self::Ending => 4,
         }
     }
 
@@ -46,6 +55,7 @@ impl Refusal {
             ),
             Self::Bad(why) => (ExceptionKind::ProtocolError, why.clone()),
             Self::Leaf(why) => (ExceptionKind::InternalError, why.clone()),
+            Self::Ending => (ExceptionKind::InternalError, "the service ends".to_owned()),
         }
     }
 

@@ -20,11 +20,11 @@ def checksum(response: Any) -> str:
     return str(response.checksum)
 
 
-def checksums(root: rank.Process, compression: int = 0) -> dict[str, str]:
+def checksums(root: rank.Process, compression: int = 0, users: tuple[int, ...] = USERS) -> dict[str, str]:
     with root.client() as client:
         ask = rank.idl().RankRequest
         return {
-            str(user): checksum(client.rank(ask(user_id=user, compression=compression))) for user in USERS
+            str(user): checksum(client.rank(ask(user_id=user, compression=compression))) for user in users
         }
 
 
@@ -115,10 +115,10 @@ def test_other_work_has_other_checksums(tmp_path: Path, golden: dict[str, str]) 
         "--story-words=61",
         "--seed=2",
     )
-    seen = [golden]
+    seen = [{"12345": golden["12345"]}]
     with rank.leaf(None) as leaf:
         for change in changes:
             with rank.root(None, [leaf], change) as root:
-                found = checksums(root)
+                found = checksums(root, users=(12345,))
                 assert found not in seen, change
                 seen.append(found)
