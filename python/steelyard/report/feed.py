@@ -39,16 +39,16 @@ def sections(data: ReportData) -> list[Section]:
     ) or (absent("curve", "Latency over throughput", "the search left no result"),)
     intro = " ".join(_sentence(search) for search in searches[:1])
     found = [
-        Section("slo", "Rate within the objective", intro, curves, tuple(_probes(one) for one in searches)),
+        Section("slo", "Capacity", intro, curves, tuple(_probes(one) for one in searches)),
     ]
     stages = _stages(data)
     if stages:
         found.append(
             Section(
                 "stages",
-                "Where a request spends its time",
-                "In the measure phase. Time passes for a request in a queue and while leaves answer, too;"
-                " CPU time is what its thread used.",
+                "Stages",
+                "Where a request spent its time in the measure phase. Time passes in a queue and while leaves"
+                " answer, too; CPU time is what its thread used.",
                 tables=tuple(stages),
             )
         )
@@ -127,7 +127,9 @@ def _curve(search: CapacityResult, sweep: SweepResult | None, at: int, count: in
         x_title="requests/s offered",
         marks=tuple(marks),
         band=band,
-        note="The shaded range is the interval, the line in it the best estimate.",
+        note="The shaded range is the interval, the line in it the best estimate."
+        if band is not None
+        else "",
     )
 
 
