@@ -136,3 +136,6 @@ impl Mix {
         all.flat_map(|(_, operation)| &operation.steps)
     }
 }
+
+#[cfg(test)]
+mod tests;
