@@ -136,7 +136,9 @@ fn the_reference_holds_examples_that_work() {
     let trace = REFERENCE.split("```csv\n").nth(1).unwrap();
     let mut lines = trace.split("```").next().unwrap().lines();
     let columns = crate::trace::Columns::parse(lines.next().unwrap()).unwrap();
-    assert_eq!(lines.map(|line| columns.row(line).unwrap()).count(), 3);
+    let rows: Vec<_> = lines.map(|line| columns.row(line).unwrap()).collect();
+    assert_eq!(rows.len(), 3);
+    assert_eq!(&*rows[2].key, "user:8, the other");
 }
 
 #[test]
