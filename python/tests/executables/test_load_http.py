@@ -140,7 +140,7 @@ def test_ycsb_over_memcached_is_what_memcached_counts() -> None:
     ("arguments", "said"),
     [
         (("--mix", "ycsb-e"), "operation scan cannot be done over memcached"),
-        (("--mix", "ycsb-z"), "neither a file nor a shipped mix, which are http-pages, ycsb-a"),
+        (("--mix", "ycsb-z"), "neither a file nor a shipped mix, which are feed-rank, http-pages, ycsb-a"),
         (("--mix", "ycsb-a", "--set-ratio", "0.5"), "cannot be used with"),
         (("--mix", "/"), "this is not a file"),
         (("--protocol", "http", "--path", "x"), "does not begin with /"),
