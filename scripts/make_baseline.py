@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes a baseline file from complete runs on one machine, so that no figure in it is typed by hand.
 
-In: run directories. Out: a file for data/baselines/. Refuses runs that are incomplete, invalid, or unlike.
+In: directories of runs, or of suites, which stand for all their runs. Out: a file for data/baselines/, with a
+result for each benchmark. Refuses runs that are incomplete, invalid, or unlike.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from pathlib import Path
 
 from steelyard import records
 from steelyard._base import SteelyardError, data_dir
+from steelyard.bench import suite as suites
 from steelyard.bench import tiers
 from steelyard.decide.baseline import build
-from steelyard.records import Machine, Run
+from steelyard.records import Machine, Run, RunStatus
 
 
 def arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_DIR", help="directory of a run")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="directory of a run or a suite")
     parser.add_argument("--name", default="default", help="how users name the baseline")
     parser.add_argument("--title", required=True, help="how a report names the machine")
     parser.add_argument("--provenance", required=True, help="how the figures were made, one sentence")
@@ -29,13 +31,27 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def folders(given: Path) -> list[Path]:
+    """Return the directories of the runs that a directory stands for.
+
+    Raises SteelyardError for a suite that is not complete: a member would be missing from the baseline.
+    """
+    if not suites.is_suite(given):
+        return [given]
+    suite, found = suites.load(given)
+    if suite.status is not RunStatus.COMPLETE:
+        raise SteelyardError(f"{suite.suite_id}: the suite is {suite.status}: {suite.status_reason}")
+    return [folder for folder, _ in found]
+
+
 def main() -> int:
     """Write the baseline; an expected error takes one line."""
     asked = arguments()
     try:
         runs = [
             (records.read(Run, folder / "run.json"), records.read(Machine, folder / "machine.json"))
-            for folder in asked.runs
+            for given in asked.runs
+            for folder in folders(given)
         ]
         baseline = build(
             runs,

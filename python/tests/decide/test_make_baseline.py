@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from steelyard import records
 from steelyard._base import schemas_dir
 from steelyard.decide import load_baselines
-from steelyard.records import Level, Machine, Metric, Run, RunStatus, Verdict
+from steelyard.records import Level, Machine, Metric, Run, RunStatus, Suite, Verdict
 from steelyard.records.values import Check
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "make_baseline.py"
@@ -65,3 +66,26 @@ def test_an_unfit_run_is_refused_in_one_line(
     assert not (tmp_path / "x.json").exists()
     assert make(folder, "--allow-suspect", "--out", tmp_path / "x.json") == 0
     assert make(tmp_path / "nothing") == 2
+
+
+def test_a_suite_stands_for_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = runpy.run_path(str(SCRIPT))["main"]
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    suite = records.read(Suite, schemas_dir() / "golden" / "suite.json")
+    run = records.read(Run, write_run(folder / "one", Level.VALID) / "run.json")
+    (folder / "one").rename(folder / run.run_id)
+    entry = suite.members[0].runs[0].model_copy(update={"run_id": run.run_id})
+    member = suite.members[0].model_copy(update={"runs": [entry]})
+    arguments = [SCRIPT, folder, *ARGUMENTS, "--out", tmp_path / "x.json"]
+    monkeypatch.setattr("sys.argv", list(map(str, arguments)))
+    # A member that has no result would be missing from the baseline.
+    records.write(suite, folder / "suite.json")
+    assert main() == 4
+    assert "the suite is incomplete" in capsys.readouterr().err
+    whole = {"members": [member], "status": RunStatus.COMPLETE, "status_reason": None}
+    records.write(suite.model_copy(update=whole), folder / "suite.json")
+    assert main() == 0
+    assert json.loads((tmp_path / "x.json").read_text())["results"][0]["value"] == 123.0
