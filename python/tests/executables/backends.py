@@ -123,3 +123,19 @@ def load_process(port: int, *arguments: str) -> "subprocess.CompletedProcess[str
 def answered(result: dict[str, Any]) -> int:
     """Return how many requests the server has answered over the whole load, prefill apart."""
     return sum(row["completed"] + row["errors"] for row in result["series"])
+
+
+def agree(ours: list[tuple[float, float]], theirs: list[tuple[float, float]]) -> None:
+    """Check pairs of throughput and median latency of two load generators that took turns in a closed loop.
+
+    Others on the machine only ever slow a round down, so the best of each is compared: the highest throughput
+    and the lowest median. Throughput may differ by a factor of 2: the programs share two CPUs with the server
+    and spend different CPU time on a request. Our median may be lower by a factor of 4, since answers are
+    stamped when the kernel has them, and the others' when their one busy thread comes to read them; it may be
+    higher by a factor of 2. Mistakes of the kind looked for are larger: a batch counted as one request, a wrong
+    unit, a wait of whole batches left out or counted twice.
+    """
+    throughput = max(rate for rate, _ in ours) / max(rate for rate, _ in theirs)
+    assert 0.5 < throughput < 2, (ours, theirs)
+    median = min(latency for _, latency in ours) / min(latency for _, latency in theirs)
+    assert 0.25 < median < 2, (ours, theirs)
