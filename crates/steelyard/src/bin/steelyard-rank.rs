@@ -38,7 +38,7 @@ struct Common {
     /// Threads that own connections [default: one for each 4 CPUs]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     io_threads: Option<u16>,
-    /// Threads that work on requests [default: root 8, leaf 2 for each CPU]
+    /// Threads that work on requests [default: root 16, leaf 2 for each CPU]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=8192))]
     workers: Option<u16>,
     /// Requests that may wait for a worker; more are refused [default: root 4, leaf 64 for each worker]
@@ -355,7 +355,7 @@ fn run_root(arguments: &RootArguments) -> Result<Exit, Failure> {
         connect_timeout: arguments.connect_timeout,
         tls: leaf_tls,
     };
-    let settings = settings(common, identity.as_ref(), cpus, 8, 4)?;
+    let settings = settings(common, identity.as_ref(), cpus, 16, 4)?;
     let listener = Listener::new(settings).map_err(failure)?;
     let address = listener.address().map_err(failure)?.to_string();
     let work = root_work(arguments);
