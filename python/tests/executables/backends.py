@@ -132,8 +132,8 @@ def agree(ours: list[tuple[float, float]], theirs: list[tuple[float, float]]) ->
     and the lowest median. Throughput may differ by a factor of 2: the programs share two CPUs with the server
     and spend different CPU time on a request. Our median may be lower by a factor of 4, since answers are
     stamped when the kernel has them, and the others' when their one busy thread comes to read them; it may be
-    higher by a factor of 2. Mistakes of the kind looked for are larger: a batch counted as one request, a wrong
-    unit, a wait of whole batches left out or counted twice.
+    higher by a factor of 2. Mistakes of the kind looked for are larger: a batch counted as one request, a
+    wrong unit, a wait of whole batches left out or counted twice.
     """
     throughput = max(rate for rate, _ in ours) / max(rate for rate, _ in theirs)
     assert 0.5 < throughput < 2, (ours, theirs)
