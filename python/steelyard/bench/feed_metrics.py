@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from steelyard.bench.feed_load import Found
     from steelyard.bench.session import Session
 
+GOOD_CONFIDENCE, LEAST_CONFIDENCE = 0.90, 0.50
+"""Probability that the interval holds the capacity: suspect below the first, no result below the second."""
 SAMPLES = (200, 100)
 """Requests of the measure phase: p95 rests on 10 beyond it from 200 on."""
 _NOT_COVERED = "the servers' counters do not cover the measure phase"
@@ -106,10 +108,16 @@ def capacity_metrics(found: "Found") -> dict[str, Metric]:
         "unknown": "the search ended before it knew",
         "at-least": "nothing showed the servers' limit",
     }.get(found.answer, "the search does not say")
+    estimate = found.estimate_per_s if found.answer == "interval" else None
+    if estimate is not None and not (found.low_per_s or 0.0) <= estimate <= (found.high_per_s or math.inf):
+        estimate, why = (
+            None,
+            f"the best estimate, {estimate:,.1f}/s, is not in the interval: the probes disagree",
+        )
+    elif estimate is not None and (found.confidence or 0.0) < LEAST_CONFIDENCE:
+        estimate, why = None, f"the search is only {found.confidence or 0.0:.1%} sure of its interval"
     return {
-        "requests_per_s_at_slo": value(
-            found.estimate_per_s if found.answer == "interval" else None, "1/s", "higher", why
-        ),
+        "requests_per_s_at_slo": value(estimate, "1/s", "higher", why),
         "slo_low_per_s": value(found.low_per_s, "1/s", "higher", why),
         "slo_high_per_s": value(found.high_per_s, "1/s", "higher", why),
         "slo_confidence_ratio": value(found.confidence, "1", None, why),
@@ -220,12 +228,17 @@ def search_checks(found: "Found") -> list[Check]:
     """Return what the search itself says about its answer."""
     low, high = found.low_per_s, found.high_per_s
     if found.answer == "interval" and low is not None and high is not None and found.confidence is not None:
+        sure = found.confidence
+        level = Level.VALID if sure >= GOOD_CONFIDENCE else Level.SUSPECT
+        if capacity_metrics(found)["requests_per_s_at_slo"].value is None:
+            level = Level.INVALID
         answer = Check(
             id="capacity",
-            level=Level.VALID,
+            level=level,
             claim=f"the objective is met at {low:,.1f} requests/s and not at {high:,.1f},"
             f" with {found.confidence:.1%} confidence",
             value=found.confidence,
+            bound=GOOD_CONFIDENCE,
             unit="1",
         )
     else:

@@ -62,6 +62,23 @@ def test_a_search_without_an_interval_is_no_result(answer, low, told):
     assert found.rates_per_s[1] == (low if low is not None else min(tried))
 
 
+@pytest.mark.parametrize(
+    ("confidence", "estimate", "level", "told"),
+    [
+        (0.95, 45.0, Level.VALID, None),
+        (0.80, 45.0, Level.SUSPECT, None),
+        (0.02, 45.0, Level.INVALID, "only 2.0% sure"),
+        (0.95, 5.3, Level.INVALID, "is not in the interval"),
+    ],
+)
+def test_an_interval_that_nobody_is_sure_of_gives_no_figure(confidence, estimate, level, told):
+    found = feed_load.together([search(40.0, 50.0, estimate, confidence)], 0, 1)
+    assert feed_metrics.search_checks(found)[0].level is level
+    metric = feed_metrics.capacity_metrics(found)["requests_per_s_at_slo"]
+    assert metric.value == (estimate if told is None else None)
+    assert told is None or told in metric.missing
+
+
 def load(**changes):
     golden = read(LoadResult, GOLDEN / "load_result.json")
     response = golden.latency.response.model_copy(update={"p95_ns": 10**8})
