@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-WIDTH, HEIGHT = 760, 380
-LEFT, RIGHT, TOP, BOTTOM = 70, 20, 44, 50
+WIDTH, HEIGHT = 784, 380
+LEFT, RIGHT, TOP, BOTTOM = 70, 44, 44, 50
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #3b4350 } .title { font-size: 15px; font-weight: 600 }
 .grid { stroke: #d7dce3; stroke-width: 1 } .curve { fill: none; stroke-width: 2.5; stroke-linejoin: round }
