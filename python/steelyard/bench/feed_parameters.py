@@ -62,7 +62,7 @@ PARAMETERS = (
         "text",
         "of the simulated backend behind each leaf: none, constant:50ms, exponential:MEAN or"
         " lognormal:MEDIAN:SIGMA",
-        default="lognormal:20ms:0.5",
+        default="lognormal:150ms:0.35",
     ),
     Parameter("tls", "flag", "speak TLS 1.3", default=True),
     Parameter(

@@ -9,6 +9,9 @@
 
 use crate::slo::Slo;
 
+/// Requests against a criterion that a share at its bound must have led one to expect for their absence to tell.
+const EXPECTED: f64 = 3.0;
+
 /// How many times noisier than that of independent requests a share is taken to be when its own batches cannot
 /// tell.
 const CLUSTERING: f64 = 20.0;
@@ -54,6 +57,9 @@ pub struct Criterion {
     pub met_probability: f64,
     /// How far the share is from its bound, None for `achieved`.
     pub excess: Option<Excess>,
+    /// Whether nothing counted against it among so few requests that a share at the bound would have looked the
+    /// same: `errors<=0.1%` and a hundred requests.
+    pub silent: bool,
 }
 
 /// Distance of a share from its bound in logits (positive: too much), and its standard error at the bound.
@@ -121,12 +127,20 @@ pub fn weigh(slo: &Slo, counted: &Counted) -> Vec<Criterion> {
 
 /// What the criteria say together: the probability of the least sure one, since what slows answers down is what
 /// makes them fail too, and the distance of the one nearest to its bound or farthest beyond it.
+///
+/// A criterion that is silent has no say while another share speaks: it would hold every short probe near one
+/// half, at any rate, and the search where it began. Whether it is met counts all the same.
 pub fn sum_up(criteria: &[Criterion]) -> Said {
-    let least = criteria
+    let speaks = |criterion: &&Criterion| !criterion.silent;
+    let mut heard: Vec<&Criterion> = criteria.iter().filter(speaks).collect();
+    if !heard.iter().any(|criterion| criterion.excess.is_some()) {
+        heard = criteria.iter().collect();
+    }
+    let least = heard
         .iter()
         .min_by(|a, b| a.met_probability.total_cmp(&b.met_probability));
     // A share of nothing has no distance of its own while another has one.
-    let nearest = criteria
+    let nearest = heard
         .iter()
         .filter(|criterion| criterion.excess.is_some())
         .max_by(|a, b| {
@@ -191,6 +205,7 @@ fn share(
         met,
         met_probability,
         excess,
+        silent: all > 0.0 && bad == 0.0 && all * bound < EXPECTED,
     }
 }
 
@@ -254,6 +269,7 @@ fn achieved(bound: f64, counted: &Counted) -> Criterion {
         bound_ratio: bound,
         met: ratio >= bound,
         excess: None,
+        silent: false,
         met_probability: if due > 0.0 {
             student_cdf(distance, (n - 2.0).max(1.0))
         } else {
@@ -350,6 +366,23 @@ mod tests {
         let (met, p) = probability(&counted(10_000, &bursts));
         let (_, even) = probability(&counted(10_000, &[19; 20]));
         assert!(met && p < 0.9 && even > 0.95, "{p} {even}");
+    }
+
+    #[test]
+    fn too_few_requests_to_show_an_error_do_not_hide_what_the_percentile_says() {
+        let slo: Slo = "p95<=1ms,errors<=0.1%".parse().unwrap();
+        let few = counted(160, &[0; 20]);
+        let criteria = weigh(&slo, &few);
+        let errors = criteria.iter().find(|c| c.name == "errors").unwrap();
+        assert!(errors.silent && errors.met && errors.met_probability < 0.6);
+        let said = sum_up(&criteria);
+        assert!(said.met && said.met_probability > 0.8, "{said:?}");
+        assert!(said.excess.unwrap().logits < -1.0, "{said:?}");
+        // One error speaks.
+        let mut one = few;
+        one.whole.errors = 1;
+        let said = sum_up(&weigh(&slo, &one));
+        assert!(!said.met && said.met_probability < 0.5, "{said:?}");
     }
 
     #[test]

@@ -229,7 +229,7 @@ const QUEUES: [Queue; 6] = [
         rate: 200.0,
         service: Service::Exponential,
         spread: 0.015,
-        bound: "p95<=500ms",
+        bound: "p95<=500ms,errors<=0.1%",
         warmup_s: 2.0,
         measure_s: 10.0,
     },
