@@ -103,6 +103,8 @@ pub fn result(
         achieved_ratio,
         busy_ratio,
         interrupted: outcome.interrupted,
+        lag_and_response_ns: quantile(&outcome.latencies.lag, 0.99)
+            .zip(quantile(&outcome.latencies.response, 0.5)),
     });
     let user_s = (total.cpu_user_ns + outcome.controller_cpu_ns.0) as f64 / 1e9;
     let system_s = (total.cpu_system_ns + outcome.controller_cpu_ns.1) as f64 / 1e9;
