@@ -1,12 +1,11 @@
 //! `steelyard-load` from outside: against servers whose behaviour is known exactly, and against memcached.
 
-mod accuracy;
 mod answers;
 mod capacity;
-mod delays;
 mod faults;
 mod hosts;
 mod protocol;
 mod repeat;
+#[allow(dead_code, reason = "each binary of tests uses a part of it")]
 mod support;
 mod tls;

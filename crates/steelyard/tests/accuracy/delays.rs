@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::accuracy::until_quiet;
 use crate::support::{Server, now_ns, result, sleep_until};
+use crate::theory::until_quiet;
 
 /// Requests of a run: enough for a 99th percentile, few enough for the threads of the server.
 const REQUESTS: usize = 1_200;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use steelyard_load::random::{Purpose, Random};
 use steelyard_load::schedule::{Arrival, Schedule, Share};
 
+use crate::alone;
 use crate::support::{Server, check_level, now_ns, result, sleep_until};
 
 const STALL_NS: u64 = 100_000_000;
@@ -188,6 +189,7 @@ fn omission_run(arrival: Arrival, io: &str) -> Result<(), String> {
 /// A busy machine delays the server or the client by more than the tolerance now and then, and only adds to
 /// what is measured; a generator that omits shows far less, and does so in every attempt.
 pub fn until_quiet(attempt: impl Fn() -> Result<(), String>) {
+    let _alone = alone();
     let mut reasons = Vec::new();
     for _ in 0..6 {
         match attempt() {
@@ -217,6 +219,7 @@ fn a_stall_shows_in_the_response_tail_as_theory_says_under_poisson_arrivals() {
 
 #[test]
 fn service_time_alone_hides_a_stall_when_one_request_is_in_flight() {
+    let _alone = alone();
     let server = stalling(Stalls::default());
     let result = result(
         server.address,
@@ -262,6 +265,7 @@ fn service_time_alone_hides_a_stall_when_one_request_is_in_flight() {
 
 #[test]
 fn waiting_parts_into_queue_lag_and_service() {
+    let _alone = alone();
     // One connection, 20 ms an answer, and a request every 10 ms: each waits 10 ms longer than the one before.
     let server = Server::answering(|_| thread::sleep(Duration::from_millis(20)));
     let result = result(
@@ -303,6 +307,7 @@ fn waiting_parts_into_queue_lag_and_service() {
 
 #[test]
 fn operations_have_latencies_of_their_own() {
+    let _alone = alone();
     let server = Server::answering(|line| {
         if line.starts_with("set") {
             thread::sleep(Duration::from_millis(10));
@@ -341,6 +346,7 @@ fn operations_have_latencies_of_their_own() {
 
 #[test]
 fn laws_over_the_measure_phase_are_offered_exactly() {
+    let _alone = alone();
     let server = Server::answering(|_| ());
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("gaps.txt");
@@ -378,6 +384,7 @@ fn laws_over_the_measure_phase_are_offered_exactly() {
 
 #[test]
 fn a_known_delay_is_measured() {
+    let _alone = alone();
     let delays = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&delays);
     let server = Server::answering(move |_| {
@@ -408,6 +415,7 @@ fn a_known_delay_is_measured() {
 
 #[test]
 fn the_offered_rate_is_exact_over_threads() {
+    let _alone = alone();
     let server = Server::answering(|_| ());
     let result = result(
         server.address,
@@ -441,6 +449,7 @@ fn the_offered_rate_is_exact_over_threads() {
 
 #[test]
 fn a_server_that_is_too_slow_is_not_called_valid() {
+    let _alone = alone();
     let server = Server::answering(|_| thread::sleep(Duration::from_millis(5)));
     let result = result(
         server.address,
