@@ -61,7 +61,7 @@ def outcome(
         loads=loads,
         samples=SAMPLES,
         achieved_ratio_min=achieved_ratio_min(whole),
-        measure=steady.check(per_second(loads)),
+        measure=steady.check(per_second(loads), tolerance_ratio=drift_tolerance_ratio(whole)),
         own_cpu_s=None if cpu_s is None else cpu_s + load_cpu_s,
         checks=[*search_checks(found), hold_check(whole, found), checksum_check(instances, whole)],
         artifacts=_artifacts(folder, instances),
@@ -77,6 +77,15 @@ def achieved_ratio_min(load: LoadResult) -> float:
     in_flight = load.throughput_per_s * (load.latency.response.mean_ns or 0.0) / 1e9
     intended = max(1, load.requests.intended)
     return max(0.0, min(ACHIEVED_RATIO, 1.0 - 3.0 * math.sqrt(2.0 * in_flight) / intended))
+
+
+def drift_tolerance_ratio(load: LoadResult) -> float:
+    """Return how far the throughput may drift before it counts, as a share of its level.
+
+    Arrivals are a Poisson process, whose own counts drift: the slope of a line through counts of ``n`` requests
+    in all has a standard deviation of sqrt(12 / n) over the whole span. Two of them are no drift of the service.
+    """
+    return max(0.05, 2.0 * math.sqrt(12.0 / max(1, load.requests.intended)))
 
 
 def _stats(folder: Path, role: str, instance: "Instance") -> list[RankStats]:

@@ -63,7 +63,9 @@ CALM = Conditions(
 
 TROUBLED: dict[str, Conditions] = {
     "server-cpus-saturated": replace(CALM, server_cpus=cpus("server", (0,), user=0.9, system=0.08)),
-    "server-cpus-unused": replace(CALM, server_cpus=cpus("server", (0,), user=0.3)),
+    "server-cpus-unused": replace(
+        CALM, server_cpus=cpus("server", (0,), user=0.3), generator=replace(GENERATOR, loop="closed")
+    ),
     "shared-cpus": replace(CALM, load_cpus=cpus("load", (0, 1), user=0.65)),
     "kernel-heavy": replace(CALM, server_cpus=cpus("server", (0,), user=0.3, system=0.3, softirq=0.2)),
     "generator-busy": replace(CALM, generator=replace(GENERATOR, busy_max_ratio=q(0.97))),
@@ -125,6 +127,10 @@ def test_a_rule_id_is_taken_once() -> None:
 def test_rules_may_be_chosen() -> None:
     chosen = [Rule("quiet", "?", lambda conditions: None)]
     assert explain(TROUBLED["steal"], chosen) == []
+
+
+def test_a_rate_that_was_chosen_leaves_cpus_unused_by_right() -> None:
+    assert explain(replace(CALM, server_cpus=cpus("server", (0,), user=0.3))) == []
 
 
 def test_pressure_on_io_needs_a_disk_that_works() -> None:

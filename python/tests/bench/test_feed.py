@@ -125,6 +125,10 @@ def test_few_long_requests_may_differ_at_the_edges_of_the_phase():
     few = few.model_copy(update={"latency": few.latency.model_copy(update={"response": response})})
     # 8 in flight, their difference over two edges has a standard deviation of 4.
     assert feed_metrics.achieved_ratio_min(few) == pytest.approx(1 - 3 * 4 / 400)
+    requests = few.requests.model_copy(update={"intended": 1200})
+    assert feed_metrics.drift_tolerance_ratio(few.model_copy(update={"requests": requests})) == pytest.approx(
+        0.2
+    )
 
 
 def test_the_mix_asks_for_anybody_and_knows_some(tmp_path):
