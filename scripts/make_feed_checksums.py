@@ -51,7 +51,7 @@ def answers(entry: dict[str, Any]) -> dict[str, Any]:
     for process in (root, leaf):
         process.terminate()
         process.wait()
-    return {**entry, "work": root_ready["work"], "checksums": checksums}
+    return {**entry, "work": root_ready["work"], "leaf_work": leaf_ready["work"], "checksums": checksums}
 
 
 def main() -> None:

@@ -133,7 +133,7 @@ def _server_unused(conditions: Conditions) -> Finding | None:
     if use is None or use.busy_ratio >= CPU_UNUSED_RATIO or not conditions.has_load:
         return None
     if conditions.generator is not None and conditions.generator.loop == "open":
-        # The rate was chosen, by somebody or by an objective: what is left unused is no failure to reach a peak.
+        # The rate was chosen, by somebody or by an objective: what is left unused is no missed peak.
         return None
     return Finding(
         "server-cpus-unused",

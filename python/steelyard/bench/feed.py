@@ -140,8 +140,10 @@ class FeedSim(Benchmark):
         """See that the executables and the mix are there."""
         for name in ("steelyard-rank", "steelyard-load", "steelyard-exec"):
             executable(name)
-        if not (data_dir() / "feed" / "work.json").is_file():
-            raise EnvironmentLacksError("data/feed/work.json is not there", hint="install Steelyard again")
+        if not (data_dir() / "feed" / "checksums.json").is_file():
+            raise EnvironmentLacksError(
+                "data/feed/checksums.json is not there", hint="install Steelyard again"
+            )
         count = self.settings.count("instances")
         servers, loads = (
             split(self.session.placement.server, count),

@@ -12,7 +12,7 @@ from thriftpy2.protocol import TCompactProtocolFactory
 from thriftpy2.thrift import TMessageType
 from thriftpy2.transport import TMemoryBuffer
 
-from steelyard._base import WorkloadFailedError, data_dir, schemas_dir
+from steelyard._base import WorkloadFailedError, schemas_dir
 from steelyard.bench import feed_load, feed_metrics, rank_client
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.progress import Silence
@@ -111,7 +111,7 @@ def test_results_that_differ_are_invalid(monkeypatch):
     assert check([instance(KNOWN), instance(KNOWN)], load()).level is Level.VALID
     assert check([instance(KNOWN), instance({**KNOWN, 2: 5})], load()).level is Level.INVALID
     assert "other work" in check([instance({**KNOWN, 1: 5})], load()).claim
-    wrong = load(requests=load().requests.model_copy(update={"errors_by_kind": {"checksum": 3}}))
+    wrong = load(requests=load().requests.model_copy(update={"errors_by_kind": {"wrong-result": 3}}))
     assert check([instance(KNOWN)], wrong).level is Level.INVALID
     monkeypatch.setattr(feed_metrics, "recorded", lambda *work: None)
     assert "no results are on record" in check([instance(KNOWN)], load()).claim
@@ -178,12 +178,12 @@ def test_a_service_that_is_not_there_is_one_line():
 
 
 def test_checksums_over_tls_are_those_on_record(tmp_path):
-    recorded = json.loads((data_dir() / "feed" / "checksums.json").read_text())["checksums"]
-    users = [int(user) for user in recorded]
     with leaf(tmp_path) as behind, root(tmp_path, [behind]) as server:
+        recorded = feed_metrics.recorded(server.ready["work"], behind.ready["work"])
+        assert recorded
         listen, authority = server.ready["listen"], server.ready["tls_ca"]
-        found = rank_client.checksums(listen, authority, "localhost", timeout_s=20.0, users=users)
-    assert found == {int(user): feed_metrics.signed(checksum) for user, checksum in recorded.items()}
+        found = rank_client.checksums(listen, authority, "localhost", timeout_s=20.0, users=list(recorded))
+    assert found == recorded
 
 
 def test_a_whole_run(tmp_path, monkeypatch, capsys):
@@ -210,7 +210,7 @@ def test_a_whole_run(tmp_path, monkeypatch, capsys):
     ]  # fmt: skip
     assert {process.exit_code for process in run.processes} <= {0, 1}
     checks = {check.id: check for check in run.verdict.checks}
-    assert "no results are on record" in checks["checksum"].claim
+    assert "2 users' results are those on record" in checks["checksum"].claim
     assert {"capacity", "slo", "errors", "generator-bound", "foreign-load"} <= set(checks)
     found = read(CapacityResult, attempt.directory / "capacity.json")
     if found.answer == "interval":
