@@ -59,6 +59,7 @@ def main() -> int:
             title=asked.title,
             provenance=asked.provenance,
             metrics={run.benchmark: tiers.benchmark(run.benchmark).headline[0] for run, _ in runs},
+            parts={run.benchmark: tiers.benchmark(run.benchmark).parts for run, _ in runs},
             allow_suspect=asked.allow_suspect,
         )
         path = asked.out or data_dir() / "baselines" / f"{asked.name}.json"

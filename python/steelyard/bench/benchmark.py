@@ -50,6 +50,8 @@ class Benchmark(ABC):
     doc: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
     headline: ClassVar[tuple[str, ...]]
+    parts: ClassVar[tuple[str, ...]] = ()
+    """Metrics that the first of the headline is made of, which are scored beside it."""
     """Metrics to show first; the first of all is the one that repeats and scores are about."""
     load_ratio: ClassVar[float]
     """Share of the CPUs that the load needs so that the servers are the bottleneck; 0 without a load."""

@@ -63,6 +63,20 @@ PARAMETERS = (
 )
 
 
+CATEGORIES = (
+    "allocation",
+    "compression",
+    "concurrency",
+    "encryption",
+    "hashing",
+    "kernel",
+    "memory",
+    "rpc",
+    "serialization",
+)
+"""As `steelyard-tax list` names them."""
+
+
 class TaxBench(Benchmark):
     """Datacenter tax."""
 
@@ -77,6 +91,7 @@ class TaxBench(Benchmark):
         "wide_ratio",
         "disturbed_ratio",
     )
+    parts: ClassVar[tuple[str, ...]] = tuple(f"{category}_per_s" for category in CATEGORIES)
     load_ratio = 0.0
 
     @classmethod

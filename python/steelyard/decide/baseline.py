@@ -7,7 +7,7 @@ figure is ever typed by hand.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -58,6 +58,9 @@ class BaselineResult(Value):
     values: list[float] = Field(description="Every repeat, in order", min_length=1)
     verdicts: list[Level] = Field(description="Verdict of every repeat, in order")
     parameters: dict[str, Parameter] = Field(description="Settings by name")
+    parts: dict[str, float] = Field(
+        default_factory=dict, description="Median of each metric that is a part of the result, by its name"
+    )
 
 
 class Baseline(records.Record):
@@ -133,11 +136,12 @@ def build(
     title: str,
     provenance: str,
     metrics: Mapping[str, str],
+    parts: Mapping[str, Sequence[str]] | None = None,
     allow_suspect: bool = False,
 ) -> Baseline:
     """Return the baseline that ``runs``, all on one machine, make.
 
-    ``metrics`` names the metric of each benchmark.
+    ``metrics`` names the metric of each benchmark, ``parts`` those that are its parts.
 
     Raises SteelyardError where a run is not fit: incomplete, invalid, suspect unless ``allow_suspect``, or
     unlike the others in machine, version or parameters.
@@ -165,7 +169,10 @@ def build(
         date=dt.datetime.fromtimestamp(last_ns / 1e9, tz=dt.UTC).date(),
         steelyard_version=versions[0],
         machine=summaries[0],
-        results=[_result(members, metrics[benchmark]) for (benchmark, _), members in groups.items()],
+        results=[
+            _result(members, metrics[benchmark], (parts or {}).get(benchmark, ()))
+            for (benchmark, _), members in groups.items()
+        ],
     )
 
 
@@ -199,7 +206,7 @@ def _check_fit(run: Run, allow_suspect: bool) -> None:
         )
 
 
-def _result(runs: Sequence[Run], metric: str) -> BaselineResult:
+def _result(runs: Sequence[Run], metric: str, parts: Sequence[str]) -> BaselineResult:
     first = runs[0]
     values = []
     for run in runs:
@@ -226,4 +233,16 @@ def _result(runs: Sequence[Run], metric: str) -> BaselineResult:
         values=values,
         verdicts=[run.verdict.level for run in runs if run.verdict],
         parameters=first.parameters,
+        parts=medians(runs, parts),
     )
+
+
+def medians(runs: Sequence[Run], names: Iterable[str]) -> dict[str, float]:
+    """Return the median over ``runs`` of each of the metrics ``names`` that all of them have."""
+    found = {}
+    for name in names:
+        metrics = [run.metrics.get(name) for run in runs]
+        values = [one.value for one in metrics if one is not None and one.value is not None]
+        if len(values) == len(runs):
+            found[name] = median_interval(values).median
+    return found

@@ -8,10 +8,10 @@ not alike is not compared, and the mean is not taken over the benchmarks that ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from steelyard.decide.baseline import Baseline, BaselineResult, difference
+from steelyard.decide.baseline import Baseline, BaselineResult, difference, medians
 from steelyard.records import Level, Run, RunStatus
 from steelyard.stats.intervals import geometric_mean, median_interval
 
@@ -44,6 +44,8 @@ class Score:
     """Why the score is to be taken with care; empty where nothing objects."""
     suspect: bool = False
     """Whether one of the runs is suspect."""
+    parts: dict[str, float] = field(default_factory=dict)
+    """Ratio of each metric that is a part of the result, such as a category's rate; above 1 is better."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for ``--json``."""
@@ -172,7 +174,16 @@ def _score(
         provenance=_provenance(baseline, reference),
         reservations=tuple(_reservations(runs, reference)),
         suspect=any(run.verdict is not None and run.verdict.level is Level.SUSPECT for run in runs),
+        parts=_parts(runs, reference),
     )
+
+
+def _parts(runs: Sequence[Run], reference: BaselineResult) -> dict[str, float]:
+    found = {}
+    for name, value in medians(runs, reference.parts).items():
+        ratio = value / reference.parts[name]
+        found[name] = 1 / ratio if runs[0].metrics[name].better == "lower" else ratio
+    return found
 
 
 def _provenance(baseline: Baseline, reference: BaselineResult) -> str:

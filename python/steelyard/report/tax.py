@@ -5,10 +5,11 @@ In: the run's ``tax.json``. Out: sections with tables; bars need no script.
 Not here: how the figures were made (``crates/tax``), and their scores.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError
+from steelyard.decide.score import Score
 from steelyard.records import TaxBenchmark, TaxMeasure, TaxResult, TaxScore, read
 from steelyard.report import format as fmt
 from steelyard.report.chart import absent
@@ -28,27 +29,38 @@ def sections(data: "ReportData") -> list[Section]:
     except SteelyardError as error:
         reason = error.message.replace(f"{data.folder}/", "")
         return [Section("benchmarks", "Benchmarks", charts=(absent("tax", "Benchmarks", reason),))]
-    return [_categories(result), _benchmarks(result)]
+    parts = data.score.parts if isinstance(data.score, Score) else {}
+    return [_categories(result, parts), _benchmarks(result)]
 
 
-def _categories(result: TaxResult) -> Section:
+def _categories(result: TaxResult, parts: Mapping[str, float]) -> Section:
     names = sorted({row.category for row in result.benchmarks})
     return Section(
         "categories",
         "Categories",
         "Operations per second, the geometric mean over a category's benchmarks. Only their ratio to another"
-        " machine's means anything. Scaling is what all cores do over one core times their number: the bar is"
-        " full at 100 %.",
+        " machine's means anything: the score is that to the baseline, on all cores. Scaling is what all cores do"
+        " over one core times their number: the bar is full at 100 %.",
         tables=(
             Table(
-                ("category", "benchmarks", "all cores", "interval", "one core", "interval", "scaling", ""),
-                tuple(_category(name, result) for name in names),
+                (
+                    "category",
+                    "benchmarks",
+                    "all cores",
+                    "interval",
+                    "score",
+                    "one core",
+                    "interval",
+                    "scaling",
+                    "",
+                ),
+                tuple(_category(name, result, parts.get(f"{name}_per_s")) for name in names),
             ),
         ),
     )
 
 
-def _category(name: str, result: TaxResult) -> tuple[Cell, ...]:
+def _category(name: str, result: TaxResult, score: float | None) -> tuple[Cell, ...]:
     rows = [row for row in result.benchmarks if row.category == name]
     # Some can be measured on many cores only: they say nothing of scaling.
     scaling = geometric_mean(row.scaling_ratio for row in rows if row.scaling_ratio is not None)
@@ -56,6 +68,7 @@ def _category(name: str, result: TaxResult) -> tuple[Cell, ...]:
         Cell(name),
         Cell(str(len(rows))),
         *_category_rate(name, result.score_all),
+        _NONE if score is None else Cell(f"{fmt.significant(score)}×", f"{score}"),
         *_category_rate(name, result.score_one),
         _NONE if scaling is None else Cell(fmt.quantity(scaling, "ratio"), f"{scaling}"),
         _NONE if scaling is None else Cell("", bar=scaling),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard._base import UsageError, schemas_dir
+from steelyard._base import UsageError, executable, schemas_dir
 from steelyard.bench import tax, tiers
 from steelyard.bench.placement import Placement
 from steelyard.bench.tax_metrics import outcome
@@ -91,6 +91,13 @@ def test_suggestions_follow_from_tier_and_program() -> None:
         tax.TaxBench.suggest({"only": "no-such-thing"}, machine=machine, tier="quick", placement=placement)
 
 
+def test_the_categories_are_those_of_the_program() -> None:
+    listed = subprocess.run(
+        [str(executable("steelyard-tax")), "list", "--json"], capture_output=True, text=True, check=True
+    )
+    assert {json.loads(line)["category"] for line in listed.stdout.splitlines()} == set(tax.CATEGORIES)
+
+
 def believed(finished: Path, **metrics: float) -> Run:
     """Return the run with a verdict that does not object and other figures."""
     run = read(Run, finished / "run.json")
@@ -107,12 +114,21 @@ def believed(finished: Path, **metrics: float) -> Run:
 def test_the_score_is_the_rate_over_the_baselines(finished: Path) -> None:
     run, machine = believed(finished), read(Machine, finished / "machine.json")
     metrics = {"tax": tax.TaxBench.headline[0]}
-    baseline = build([(run, machine)], name="t", title="T", provenance="a test", metrics=metrics)
+    parts = {"tax": tax.TaxBench.parts}
+    baseline = build([(run, machine)], name="t", title="T", provenance="a test", metrics=metrics, parts=parts)
     rate = run.metrics["operations_per_s"].value
     assert rate is not None
     twice = score([believed(finished, operations_per_s=2 * rate)], baseline)
     assert isinstance(twice, Score)
     assert twice.ratio == pytest.approx(2.0)
+    measured = [name for name in tax.TaxBench.parts if name in run.metrics]
+    assert measured
+    assert twice.parts == pytest.approx(dict.fromkeys(measured, 1.0))
+    hashing = run.metrics["hashing_per_s"].value
+    assert hashing is not None
+    half = score([believed(finished, hashing_per_s=hashing / 2)], baseline)
+    assert isinstance(half, Score)
+    assert half.parts["hashing_per_s"] == pytest.approx(0.5)
     other = run.parameters["benchmarks"].model_copy(update={"value": "80-00000000"})
     parameters = {**run.parameters, "benchmarks": other}
     refused = score([run.model_copy(update={"parameters": parameters})], baseline)
