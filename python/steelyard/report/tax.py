@@ -39,8 +39,8 @@ def _categories(result: TaxResult, parts: Mapping[str, float]) -> Section:
         "categories",
         "Categories",
         "Operations per second, the geometric mean over a category's benchmarks. Only their ratio to another"
-        " machine's means anything: the score is that to the baseline, on all cores. Scaling is what all cores do"
-        " over one core times their number: the bar is full at 100 %.",
+        " machine's means anything: the score is that to the baseline, on all cores. Scaling is what all"
+        " cores do over one core times their number: the bar is full at 100 %.",
         tables=(
             Table(
                 (
