@@ -30,11 +30,11 @@ def test_the_log_adds_up_to_the_result_when_read_by_the_python_implementation(tm
         intervals[interval.get_tag()] += 1
 
     rows = result["series"]
-    assert dict(intervals) == dict.fromkeys(("response", "service", "lag"), len(rows))
+    assert dict(intervals) == dict.fromkeys(("response", "service", "queued", "lag"), len(rows))
     answered = sum(row["completed"] for row in rows)
     assert answered > 0
     assert {tag: total.get_total_count() for tag, total in totals.items()} == dict.fromkeys(
-        ("response", "service", "lag"), answered
+        ("response", "service", "queued", "lag"), answered
     )
     # The log holds warm-up and drain too: its extremes enclose those of the measure phase.
     for tag, total in totals.items():
