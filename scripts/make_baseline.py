@@ -15,7 +15,7 @@ from steelyard import records
 from steelyard._base import SteelyardError, data_dir
 from steelyard.bench import suite as suites
 from steelyard.bench import tiers
-from steelyard.decide.baseline import build
+from steelyard.decide.baseline import Baseline, build
 from steelyard.records import Machine, Run, RunStatus
 
 
@@ -27,6 +27,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--title", required=True, help="how a report names the machine")
     parser.add_argument("--provenance", required=True, help="how the figures were made, one sentence")
     parser.add_argument("--allow-suspect", action="store_true", help="take suspect runs; the file says so")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the file's results of other benchmarks, of the same machine"
+    )
     parser.add_argument("--out", type=Path, help="file to write; data/baselines/NAME.json unless given")
     return parser.parse_args()
 
@@ -42,6 +45,22 @@ def folders(given: Path) -> list[Path]:
     if suite.status is not RunStatus.COMPLETE:
         raise SteelyardError(f"{suite.suite_id}: the suite is {suite.status}: {suite.status_reason}")
     return [folder for folder, _ in found]
+
+
+def with_others(new: Baseline, old: Baseline) -> Baseline:
+    """Return ``new`` with the results of ``old`` that it has not.
+
+    Raises SteelyardError when the two are not of one machine and one version of Steelyard.
+    """
+    # A kernel sets aside a little more or less at each boot.
+    boot = {"memory_bytes": old.machine.memory_bytes}
+    same_memory = abs(new.machine.memory_bytes / old.machine.memory_bytes - 1) < 0.01
+    same = new.machine.model_copy(update=boot) == old.machine and same_memory
+    if not same or new.steelyard_version != old.steelyard_version:
+        raise SteelyardError(f"{old.name} is of another machine or by another version of Steelyard")
+    made = {(one.benchmark, one.tier) for one in new.results}
+    kept = [one for one in old.results if (one.benchmark, one.tier) not in made]
+    return new.model_copy(update={"results": [*kept, *new.results]})
 
 
 def main() -> int:
@@ -63,6 +82,8 @@ def main() -> int:
             allow_suspect=asked.allow_suspect,
         )
         path = asked.out or data_dir() / "baselines" / f"{asked.name}.json"
+        if asked.keep:
+            baseline = with_others(baseline, records.read(Baseline, path))
         records.write(baseline, path)
     except SteelyardError as error:
         print(f"make_baseline: {error.message}" + (f": {error.hint}" if error.hint else ""), file=sys.stderr)

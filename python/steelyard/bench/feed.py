@@ -53,7 +53,7 @@ class _Lengths:
 
 _TIERS = {
     "smoke": _Lengths(5, 1.0, 0.3, 2.0, 0, 1.0),
-    "quick": _Lengths(9, 4.0, 0.5, 10.0, 0, 2.0),
+    "quick": _Lengths(9, 4.5, 0.5, 10.0, 0, 2.0),
     "standard": _Lengths(16, 15.0, 2.0, 60.0, 10, 10.0),
     "full": _Lengths(24, 60.0, 10.0, 300.0, 16, 60.0),
 }

@@ -48,6 +48,30 @@ def test_a_baseline_is_written_and_read_back(tmp_path: Path) -> None:
     assert load_baselines(out)["mine"].results[0].value == 123.0
 
 
+def test_results_of_other_benchmarks_may_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, script = tmp_path / "mine.json", runpy.run_path(str(SCRIPT))
+
+    def make(folder: Path, *more: str) -> int:
+        monkeypatch.setattr("sys.argv", [str(SCRIPT), str(folder), *ARGUMENTS, "--out", str(out), *more])
+        code: int = script["main"]()
+        return code
+
+    first = write_run(tmp_path / "first", Level.VALID)
+    assert make(first) == 0
+    second = write_run(tmp_path / "second", Level.VALID)
+    run = records.read(Run, second / "run.json")
+    records.write(run.model_copy(update={"tier": "full"}), second / "run.json")
+    assert make(second, "--keep") == 0
+    assert [one.tier for one in load_baselines(tmp_path)["default"].results] == [
+        records.read(Run, first / "run.json").tier,
+        "full",
+    ]
+    machine = records.read(Machine, second / "machine.json")
+    larger = machine.memory.model_copy(update={"total_bytes": 2 * (machine.memory.total_bytes or 1)})
+    records.write(machine.model_copy(update={"memory": larger}), second / "machine.json")
+    assert make(second, "--keep") == 4
+
+
 def test_an_unfit_run_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

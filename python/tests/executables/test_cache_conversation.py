@@ -324,8 +324,8 @@ def both(ours: servers.Server, theirs: servers.Server) -> tuple[servers.Server, 
 def test_answers_are_those_of_memcached(both: tuple[servers.Server, servers.Server], name: str) -> None:
     steps = {**GOOD, **BAD}[name]
     mine, other = both
-    # memcached counts in place, and pads a shorter number, unless its LRU maintainer happens to hold the item:
-    # then it stores a new one without padding. Its usual answer is what ours is compared with.
+    # memcached counts in place, and pads a shorter number, unless its LRU maintainer happens to hold the
+    # item: then it stores a new one without padding. Its usual answer is what ours is compared with.
     attempts = 3 if name.startswith("counting") else 1
     answers = [talk(other, steps) for _ in range(attempts)]
     assert talk(mine, steps) == max(answers, key=answers.count)
