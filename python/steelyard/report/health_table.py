@@ -61,12 +61,12 @@ def render(result: HealthResult, comparison: Comparison) -> RenderableType:
     for key, members in groupby(comparison.rows, key=lambda row: row.figure.family.partition("-")[0]):
         title = _TITLES.get(key, _TITLES["core-to-core"])
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-        table.add_column("", width=29, overflow="fold")
-        table.add_column("median", justify="right", width=9, no_wrap=True)
-        table.add_column("interval", width=15, overflow="fold")
-        table.add_column("expected", width=14, overflow="fold")
+        table.add_column("", width=23, overflow="fold")
+        table.add_column("median", justify="right", width=10, no_wrap=True)
+        table.add_column("interval", width=14, overflow="fold")
+        table.add_column("expected", width=12, overflow="fold")
         table.add_column("change", justify="right", width=7)
-        table.add_column("", width=9, no_wrap=True)
+        table.add_column("", width=9)
         for row in members:
             value = "–" if row.figure.value is None else quantity(row.figure.value, row.figure.unit)
             change = "" if row.change_ratio is None else f"{row.change_ratio:+.1%}"

@@ -36,7 +36,7 @@ pub(super) fn measure(run: &mut Run<'_>) -> Result<LoopbackHealth, HealthError> 
     let cpus = run.topology.cpu_ids();
     let (repeats, bytes, trips) = match run.settings.mode {
         Mode::Quick => (7, 256 << 20, 5_000),
-        Mode::Full => (15, 1 << 30, 20_000),
+        Mode::Full => (15, 1 << 29, 20_000),
     };
     let plan = Plan {
         client_cpu: cpus.first().copied(),
