@@ -14,7 +14,14 @@ from rich.console import Console
 from steelyard._base import EnvironmentLacksError, ExitCode, WorkloadFailedError, executable
 from steelyard.cli.output import print_json
 
-EXECUTABLES = ("steelyard-cache", "steelyard-exec", "steelyard-load", "steelyard-probe")
+EXECUTABLES = (
+    "steelyard-cache",
+    "steelyard-exec",
+    "steelyard-load",
+    "steelyard-probe",
+    "steelyard-rank",
+    "steelyard-tax",
+)
 _TIMEOUT_S = 30.0
 
 
