@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import EnvironmentLacksError, executable
+from steelyard.cli.doctor import EXECUTABLES
 from steelyard.cli.main import invoke
 
 SOURCES = {"sources": [{"name": "cpu", "available": True, "about": "CPU time", "columns": []}]}
@@ -15,7 +16,7 @@ SOURCES = {"sources": [{"name": "cpu", "available": True, "about": "CPU time", "
 
 def programs(folder: Path, probe: str) -> Path:
     """Write executables that do nothing, and a probe that runs ``probe``."""
-    for name in ("steelyard-cache", "steelyard-exec", "steelyard-load", "steelyard-probe"):
+    for name in EXECUTABLES:
         path = folder / name
         path.write_text(f"#!/bin/sh\n{probe if name == 'steelyard-probe' else 'exit 0'}\n", encoding="utf-8")
         path.chmod(0o755)
