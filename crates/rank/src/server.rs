@@ -7,19 +7,20 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool,
     Ordering::{Relaxed, SeqCst},
 };
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustls::ServerConfig;
 use steelyard_record::monotonic_ns;
-use steelyard_serve::{Mailbox, Threads, allow_connections, block_signals, give_up};
+use steelyard_serve::{
+    Door, Intervals, Mailbox, Threads, allow_connections, block_signals, give_up,
+};
 use steelyard_thrift::{Message, MessageKind, write_frame};
 
 use crate::RankError;
@@ -70,8 +71,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Listener {
     settings: Settings,
-    listener: TcpListener,
-    signals: OwnedFd,
+    door: Door,
     stats: Option<File>,
 }
 
@@ -110,18 +110,15 @@ impl Listener {
             address: settings.listen.clone(),
             source,
         })?;
-        listener
-            .set_nonblocking(true)
-            .map_err(RankError::system("fcntl"))?;
         let stats = settings.stats_file.as_ref().map(|file| {
             File::create(&file.path).map_err(|source| RankError::StatsFile {
                 path: file.path.clone(),
                 source,
             })
         });
+        let signals = block_signals().map_err(RankError::system("signalfd"))?;
         Ok(Self {
-            listener,
-            signals: block_signals().map_err(RankError::system("signalfd"))?,
+            door: Door::new(listener, signals).map_err(RankError::system("fcntl"))?,
             stats: stats.transpose()?,
             settings,
         })
@@ -129,8 +126,8 @@ impl Listener {
 
     /// Where it listens.
     pub fn address(&self) -> Result<SocketAddr, RankError> {
-        self.listener
-            .local_addr()
+        self.door
+            .address()
             .map_err(RankError::system("getsockname"))
     }
 
@@ -219,77 +216,37 @@ impl Listener {
 
     /// Accepts connections and writes statistics until a signal comes.
     fn accept<S: Service>(&self, shared: &Shared<S>) -> Result<(), RankError> {
-        let interval_ns = match &self.settings.stats_file {
-            Some(file) => file.interval.as_nanos().max(1) as u64,
-            None => u64::MAX,
-        };
-        let mut due_ns = monotonic_ns().saturating_add(interval_ns);
+        let interval = self.settings.stats_file.as_ref().map(|file| file.interval);
+        let mut intervals = Intervals::new(interval, monotonic_ns());
         let mut turn = 0;
         loop {
-            let wait_ms = due_ns
-                .saturating_sub(monotonic_ns())
-                .div_ceil(1_000_000)
-                .min(3_600_000);
-            let (listening, signalled) = self.poll(wait_ms as i32)?;
-            if signalled {
+            let wait_ns = intervals.wait_ns(monotonic_ns());
+            let seen = self.door.wait(wait_ns).map_err(RankError::system("poll"))?;
+            if seen.signal {
                 return Ok(());
             }
-            if listening {
-                self.accept_all(shared, &mut turn);
-            }
-            let now_ns = monotonic_ns();
-            if now_ns >= due_ns {
-                self.write_stats(shared)?;
-                // Lines stay on the grid of the interval; a line that is late does not move the rest.
-                due_ns += (now_ns - due_ns) / interval_ns * interval_ns + interval_ns;
-            }
-        }
-    }
-
-    fn poll(&self, wait_ms: i32) -> Result<(bool, bool), RankError> {
-        let entry = |fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut entries = [
-            entry(self.listener.as_raw_fd()),
-            entry(self.signals.as_raw_fd()),
-        ];
-        // SAFETY: the pointer and the length describe `entries`.
-        let status = unsafe { libc::poll(entries.as_mut_ptr(), 2, wait_ms) };
-        if status < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(RankError::system("poll")(error));
-            }
-        }
-        Ok((entries[0].revents != 0, entries[1].revents != 0))
-    }
-
-    fn accept_all<S: Service>(&self, shared: &Shared<S>, turn: &mut usize) {
-        let counts = &shared.reporter.io;
-        loop {
-            match self.listener.accept() {
-                Ok((socket, _)) => {
-                    counts.connections_total.fetch_add(1, Relaxed);
-                    // One too many is closed: TLS knows no word for it.
-                    if counts.connections.load(Relaxed) < self.settings.max_connections as u64 {
-                        counts.connections.fetch_add(1, Relaxed);
-                        let mailbox = &shared.mailboxes[*turn % shared.mailboxes.len()];
-                        mailbox.post(|post| post.sockets.push(socket.into()));
-                        *turn += 1;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => {}
-                Err(error) => {
+            if seen.connection {
+                let admit = |socket| self.admit(socket, shared, &mut turn);
+                if let Err(error) = self.door.accept_all(admit) {
                     // Out of descriptors: the backlog waits until some connection closes.
                     tracing::warn!("accept: {error}");
-                    thread::sleep(Duration::from_millis(10));
-                    return;
                 }
             }
+            if intervals.pass(monotonic_ns()) {
+                self.write_stats(shared)?;
+            }
+        }
+    }
+
+    fn admit<S: Service>(&self, socket: TcpStream, shared: &Shared<S>, turn: &mut usize) {
+        let counts = &shared.reporter.io;
+        counts.connections_total.fetch_add(1, Relaxed);
+        // One too many is closed: TLS knows no word for it.
+        if counts.connections.load(Relaxed) < self.settings.max_connections as u64 {
+            counts.connections.fetch_add(1, Relaxed);
+            let mailbox = &shared.mailboxes[*turn % shared.mailboxes.len()];
+            mailbox.post(|post| post.sockets.push(socket.into()));
+            *turn += 1;
         }
     }
 

@@ -1,14 +1,16 @@
 //! What the servers of the data plane share, whatever they serve.
 //!
-//! In: the kernel's view of this process and its limits. Out: mailboxes that wake a thread's event loop, a register of
-//! threads with their CPU time, signals as a descriptor, delays of a simulated backend, seeded random numbers.
+//! In: the kernel's view of this process and its limits. Out: the door where connections come in and signals end a server,
+//! intervals of its statistics, mailboxes that wake a thread's event loop, a register of threads with their CPU time,
+//! delays of a simulated backend, seeded random numbers.
 //!
 //! Invariants: nothing here knows a protocol; a panic in a registered thread ends the process, because a server that
 //! went on without the thread would leave clients waiting for ever.
 //!
-//! Not here: event loops, protocols, statistics records (`crates/cache`, `crates/rank`).
+//! Not here: event loops of connections, protocols, statistics records (`crates/cache`, `crates/rank`).
 
 mod delay;
+mod door;
 mod limits;
 mod mailbox;
 mod random;
@@ -18,6 +20,7 @@ mod threads;
 mod usage;
 
 pub use delay::Delay;
+pub use door::{Door, Intervals, Seen};
 pub use limits::{
     CgroupTooSmall, TooLittleMemory, allow_connections, check_available, check_cgroup,
 };

@@ -11,7 +11,6 @@ mod uring;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use steelyard_record::monotonic_ns;
-use steelyard_serve::{Delay, Threads, block_signals, give_up};
+use steelyard_serve::{Delay, Door, Intervals, Threads, block_signals, give_up};
 
 use crate::CacheError;
 use crate::clock;
@@ -124,8 +123,7 @@ pub enum Io {
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
-    listener: TcpListener,
-    signals: OwnedFd,
+    door: Door,
     store: Arc<Store>,
     stats: Option<File>,
     uring: bool,
@@ -152,9 +150,6 @@ impl Server {
                 address: settings.listen.clone(),
                 source,
             })?;
-        listener
-            .set_nonblocking(true)
-            .map_err(CacheError::system("fcntl"))?;
         let stats = match &settings.stats_file {
             Some(file) => {
                 Some(
@@ -170,9 +165,9 @@ impl Server {
             settings.fast_threads + settings.read_through.as_ref().map_or(0, |r| r.slow_threads);
         let store = Store::new(settings.memory_bytes, settings.max_value_bytes, threads)
             .map_err(CacheError::system("reserving memory"))?;
+        let signals = block_signals().map_err(CacheError::system("signalfd"))?;
         Ok(Self {
-            listener,
-            signals: block_signals().map_err(CacheError::system("signalfd"))?,
+            door: Door::new(listener, signals).map_err(CacheError::system("fcntl"))?,
             store: Arc::new(store),
             stats,
             uring,
@@ -182,8 +177,8 @@ impl Server {
 
     /// Where it listens.
     pub fn address(&self) -> Result<SocketAddr, CacheError> {
-        self.listener
-            .local_addr()
+        self.door
+            .address()
             .map_err(CacheError::system("getsockname"))
     }
 
@@ -269,66 +264,27 @@ impl Server {
         reporter: &Reporter,
         slow: Option<&SlowQueue>,
     ) -> Result<(), CacheError> {
-        let interval_ns = match &self.settings.stats_file {
-            Some(file) => file.interval.as_nanos().max(1) as u64,
-            None => u64::MAX,
-        };
-        let mut due_ns = monotonic_ns().saturating_add(interval_ns);
+        let interval = self.settings.stats_file.as_ref().map(|file| file.interval);
+        let mut intervals = Intervals::new(interval, monotonic_ns());
         let mut turn = 0;
         loop {
-            let wait_ms = due_ns
-                .saturating_sub(monotonic_ns())
-                .div_ceil(1_000_000)
-                .min(3_600_000);
-            let (listening, signalled) = self.poll(wait_ms as i32)?;
-            if signalled {
+            let wait_ns = intervals.wait_ns(monotonic_ns());
+            let seen = self
+                .door
+                .wait(wait_ns)
+                .map_err(CacheError::system("poll"))?;
+            if seen.signal {
                 return Ok(());
             }
-            if listening {
-                self.accept_all(mailboxes, reporter, &mut turn);
-            }
-            let now_ns = monotonic_ns();
-            if now_ns >= due_ns {
-                self.write_stats(reporter, slow)?;
-                // Lines stay on the grid of the interval; a line that is late does not move the rest.
-                due_ns += (now_ns - due_ns) / interval_ns * interval_ns + interval_ns;
-            }
-        }
-    }
-
-    fn poll(&self, wait_ms: i32) -> Result<(bool, bool), CacheError> {
-        let entry = |fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut entries = [
-            entry(self.listener.as_raw_fd()),
-            entry(self.signals.as_raw_fd()),
-        ];
-        // SAFETY: the pointer and the length describe `entries`.
-        let status = unsafe { libc::poll(entries.as_mut_ptr(), 2, wait_ms) };
-        if status < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(CacheError::system("poll")(error));
-            }
-        }
-        Ok((entries[0].revents != 0, entries[1].revents != 0))
-    }
-
-    fn accept_all(&self, mailboxes: &[Arc<Mailbox>], reporter: &Reporter, turn: &mut usize) {
-        loop {
-            match self.listener.accept() {
-                Ok((socket, _)) => self.admit(socket, mailboxes, reporter, turn),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => {}
-                Err(error) => {
+            if seen.connection {
+                let admit = |socket| self.admit(socket, mailboxes, reporter, &mut turn);
+                if let Err(error) = self.door.accept_all(admit) {
                     // Out of descriptors: the backlog waits until some connection closes.
                     tracing::warn!("accept: {error}");
-                    thread::sleep(Duration::from_millis(10));
-                    return;
                 }
+            }
+            if intervals.pass(monotonic_ns()) {
+                self.write_stats(reporter, slow)?;
             }
         }
     }
