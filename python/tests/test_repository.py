@@ -22,6 +22,20 @@ def test_architecture_maps_every_crate_and_package() -> None:
     assert set(re.findall(r"^      (\w+) ", mapped[1], re.MULTILINE)) == packages
 
 
+def test_architecture_says_what_each_crate_sees() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    directions = re.search(r"## Directions\n(.*?)\nPython:", text, re.DOTALL)
+    assert directions is not None
+    rows = re.findall(r"^    (\w+) +([\w, ]+)$", directions[1], re.MULTILINE)
+    seen = {}
+    for manifest in ROOT.glob("crates/*/Cargo.toml"):
+        names = tomllib.loads(manifest.read_text()).get("dependencies", {})
+        seen[manifest.parent.name] = {name[10:] for name in names if name.startswith("steelyard-")}
+    del seen["steelyard"]
+    assert {name: set(crates.split(", ")) for name, crates in rows} == {n: s for n, s in seen.items() if s}
+    assert not set().union(*seen.values()) & {name for name, _ in rows}
+
+
 def test_one_version_everywhere() -> None:
     root = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     member = tomllib.loads((ROOT / "crates/steelyard/pyproject.toml").read_text())["project"]["version"]
