@@ -47,6 +47,21 @@ pub struct Swept {
     pub lost: bool,
 }
 
+/// How far a sweep has come.
+#[derive(Debug, Default)]
+struct Course {
+    /// How bytes were moved; None before the first load.
+    io: Option<String>,
+    /// What the closed loop completed, if there was one.
+    closed_loop_per_s: Option<f64>,
+    /// The points that were measured, in the order in which their rates were offered.
+    points: Vec<SweepPoint>,
+    /// Whether somebody has stopped it.
+    interrupted: bool,
+    /// Whether the server has gone.
+    lost: bool,
+}
+
 impl Sweep {
     /// Refuses what cannot be swept.
     pub fn check(&self) -> Result<(), LoadError> {
@@ -82,44 +97,75 @@ impl Sweep {
     ) -> Result<Swept, LoadError> {
         self.check()?;
         let clock = Clock::now();
-        let (mut io, mut closed_loop_per_s) = (None, None);
-        let (mut points, mut interrupted, mut lost) = (Vec::new(), false, false);
-        let mut rates = self.rates_per_s.clone();
-        if rates.is_empty() {
-            let offered = offer.offer(&self.closed(), &Slo::nothing())?;
-            let throughput_per_s = offered.result.throughput_per_s;
-            io = Some(offered.result.settings.io.clone());
-            interrupted = offered.result.interrupted;
-            progress.closed_loop(throughput_per_s);
-            closed_loop_per_s = Some(throughput_per_s);
-            rates = spread(throughput_per_s, self.points);
-            lost = rates.is_empty();
-        }
+        let mut course = Course::default();
+        let rates = if self.rates_per_s.is_empty() {
+            self.explore(offer, &progress, &mut course)?
+        } else {
+            self.rates_per_s.clone()
+        };
+        self.follow(rates, offer, stop, &progress, &mut course)?;
+        Ok(self.conclude(course, clock, command))
+    }
+
+    /// Lets a closed loop say what can be done, and spreads the rates over it.
+    fn explore(
+        &self,
+        offer: &mut dyn Offer,
+        progress: &Progress,
+        course: &mut Course,
+    ) -> Result<Vec<f64>, LoadError> {
+        let offered = offer.offer(&self.closed(), &Slo::nothing())?;
+        let throughput_per_s = offered.result.throughput_per_s;
+        course.io = Some(offered.result.settings.io);
+        course.interrupted = offered.result.interrupted;
+        progress.closed_loop(throughput_per_s);
+        course.closed_loop_per_s = Some(throughput_per_s);
+        let rates = spread(throughput_per_s, self.points);
+        course.lost = rates.is_empty();
+        Ok(rates)
+    }
+
+    /// Offers one rate after the other, until the last or until the course has ended before it.
+    fn follow(
+        &self,
+        rates: Vec<f64>,
+        offer: &mut dyn Offer,
+        stop: &AtomicBool,
+        progress: &Progress,
+        course: &mut Course,
+    ) -> Result<(), LoadError> {
         for (position, rate_per_s) in self.ordered(rates).into_iter().enumerate() {
-            if interrupted || lost || stop.load(Ordering::Relaxed) {
-                interrupted |= !lost;
+            if course.interrupted || course.lost || stop.load(Ordering::Relaxed) {
+                course.interrupted |= !course.lost;
                 break;
             }
-            let settings = self.open(rate_per_s, position, io.is_none());
+            let settings = self.open(rate_per_s, position, course.io.is_none());
             let offered = match offer.offer(&settings, &Slo::nothing()) {
                 Ok(offered) => offered,
-                Err(LoadError::Connect { .. }) if io.is_some() => {
-                    lost = true;
+                Err(LoadError::Connect { .. }) if course.io.is_some() => {
+                    course.lost = true;
                     break;
                 }
                 Err(error) => return Err(error),
             };
-            io = Some(offered.result.settings.io.clone());
-            interrupted = offered.result.interrupted;
-            lost = offered.counted.whole.completed == 0 && !is_there(&self.settings);
-            if !interrupted && !lost {
+            course.io = Some(offered.result.settings.io.clone());
+            course.interrupted = offered.result.interrupted;
+            course.lost = offered.counted.whole.completed == 0 && !is_there(&self.settings);
+            if !course.interrupted && !course.lost {
                 let point = point(position, rate_per_s, offered);
                 progress.point(&point);
-                points.push(point);
+                course.points.push(point);
             }
         }
-        points.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
-        let verdict = verdict(&points, interrupted, lost);
+        Ok(())
+    }
+
+    fn conclude(&self, mut course: Course, clock: Clock, command: Vec<String>) -> Swept {
+        course
+            .points
+            .sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
+        let verdict = verdict(&course.points, course.interrupted, course.lost);
+        let io = course.io.as_deref().unwrap_or("none");
         let result = SweepResult {
             kind: Kind::of::<SweepResult>(),
             tool: Tool {
@@ -130,7 +176,7 @@ impl Sweep {
             clock,
             settings: LoadSettings {
                 rate_per_s: None,
-                ..settings_record(&self.settings, io.as_deref().unwrap_or("none"))
+                ..settings_record(&self.settings, io)
             },
             order: if self.ascending {
                 "ascending"
@@ -140,12 +186,15 @@ impl Sweep {
             .to_owned(),
             begin_ns: clock.monotonic_ns,
             end_ns: monotonic_ns(),
-            interrupted,
-            closed_loop_per_s,
-            points,
+            interrupted: course.interrupted,
+            closed_loop_per_s: course.closed_loop_per_s,
+            points: course.points,
             verdict,
         };
-        Ok(Swept { result, lost })
+        Swept {
+            result,
+            lost: course.lost,
+        }
     }
 
     fn closed(&self) -> Settings {
