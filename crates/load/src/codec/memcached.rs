@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use super::lines::{self, Framing, Lines};
 use super::{Answer, Codec, Outcome, ProtocolError};
 use crate::mix::{MEMCACHED_COMMANDS, Mix, Template};
 use crate::settings::Protocol;
 use crate::text::{Text, write_decimal};
 use crate::workload::{Request, Workload};
 
-/// Longest line that a server may send: a key of 250 bytes with its figures, or an error's text.
-const LINE_BYTES_MAX: usize = 2048;
 /// Largest value that a server may announce; memcached's `-I` ends at 1 GiB.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
@@ -84,10 +83,7 @@ impl Command {
 #[derive(Debug, Default)]
 pub struct MemcachedText {
     script: Arc<MemcachedScript>,
-    /// The beginning of a line whose end has not come yet.
-    line: Vec<u8>,
-    /// Bytes of a value, its line end included, that are still to come.
-    value_left: usize,
+    framing: Framing,
     /// Whether the answer under way has brought a value.
     found: bool,
 }
@@ -110,34 +106,7 @@ impl Codec for MemcachedText {
         _out: &mut Vec<u8>,
         answers: &mut Vec<Answer>,
     ) -> Result<(), ProtocolError> {
-        let mut rest = input;
-        while !rest.is_empty() {
-            if self.value_left > 0 {
-                let take = rest.len().min(self.value_left);
-                self.check_value_end(&rest[..take])?;
-                self.value_left -= take;
-                rest = &rest[take..];
-                continue;
-            }
-            let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
-                if self.line.len() + rest.len() > LINE_BYTES_MAX + 1 {
-                    return Err(GARBAGE);
-                }
-                self.line.extend_from_slice(rest);
-                return Ok(());
-            };
-            if self.line.is_empty() {
-                self.take_line(&rest[..=end], answers)?;
-            } else {
-                let mut line = std::mem::take(&mut self.line);
-                line.extend_from_slice(&rest[..=end]);
-                self.take_line(&line, answers)?;
-                line.clear();
-                self.line = line;
-            }
-            rest = &rest[end + 1..];
-        }
-        Ok(())
+        lines::decode(self, input, answers)
     }
 }
 
@@ -149,28 +118,23 @@ impl MemcachedText {
             ..Self::default()
         }
     }
+}
 
-    /// Checks the part of the final "\r\n" that `piece`, the next bytes of a value, holds: a server that miscounts is
-    /// found here rather than by whatever its value happens to contain.
-    fn check_value_end(&self, piece: &[u8]) -> Result<(), ProtocolError> {
-        for (index, expected) in [(2, b'\r'), (1, b'\n')] {
-            // `index` bytes before the end of the value and its line end.
-            if self.value_left >= index
-                && self.value_left - index < piece.len()
-                && piece[self.value_left - index] != expected
-            {
-                return Err(GARBAGE);
-            }
-        }
-        Ok(())
+impl Lines for MemcachedText {
+    /// A key of 250 bytes with its figures, or an error's text.
+    const LINE_BYTES_MAX: usize = 2048;
+    const GARBAGE: ProtocolError = GARBAGE;
+
+    #[inline]
+    fn framing(&mut self) -> &mut Framing {
+        &mut self.framing
     }
 
-    /// Takes one line with its line end.
+    /// A value alone is no answer: its END is.
+    #[inline]
+    fn end_announced(&mut self, _answers: &mut Vec<Answer>) {}
+
     fn take_line(&mut self, line: &[u8], answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
-        let line = line.strip_suffix(b"\r\n").ok_or(GARBAGE)?;
-        if line.len() > LINE_BYTES_MAX {
-            return Err(GARBAGE);
-        }
         let outcome = match line {
             b"END" => {
                 if std::mem::take(&mut self.found) {
@@ -187,7 +151,7 @@ impl MemcachedText {
             _ if line.starts_with(b"VALUE ") => {
                 let bytes = value_bytes(&line[6..]).ok_or(GARBAGE)?;
                 self.found = true;
-                self.value_left = bytes + 2;
+                self.framing.announce(bytes);
                 return Ok(());
             }
             _ if line.starts_with(b"SERVER_ERROR") => Outcome::Refused("server-error"),

@@ -8,6 +8,7 @@
 
 mod cql;
 mod http;
+mod lines;
 mod memcached;
 mod resp;
 mod session;

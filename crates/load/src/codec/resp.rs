@@ -8,13 +8,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::lines::{self, Framing, Lines};
 use super::{Answer, Codec, Outcome, ProtocolError};
 use crate::mix::{Mix, Template};
 use crate::text::{Text, decimal_digits, write_decimal};
 use crate::workload::{Effect, Request, Workload};
 
-/// Longest line that a server may send: an error's or a simple string's text.
-const LINE_BYTES_MAX: usize = 64 << 10;
 /// Largest bulk string that a server may announce; Redis' own bound is 512 MiB unless configured.
 const BULK_BYTES_MAX: u64 = 1 << 32;
 /// Most elements of one aggregate.
@@ -124,10 +123,7 @@ pub struct Resp {
     script: Arc<RespScript>,
     /// Effects of the commands without an answer, oldest first.
     expected: VecDeque<Effect>,
-    /// The beginning of a line whose end has not come yet.
-    line: Vec<u8>,
-    /// Bytes of a bulk string, its line end included, that are still to come.
-    bulk_left: usize,
+    framing: Framing,
     aggregates: Vec<Aggregate>,
     /// The shape of the answer under way.
     shape: Shape,
@@ -147,45 +143,11 @@ impl Resp {
         Self {
             script,
             expected: VecDeque::new(),
-            line: Vec::new(),
-            bulk_left: 0,
+            framing: Framing::default(),
             aggregates: Vec::new(),
             shape: Shape::Something,
             error: None,
         }
-    }
-
-    /// Takes one line without its line end; appends the answer that it completes.
-    fn take_line(&mut self, line: &[u8], answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
-        let (&kind, text) = line.split_first().ok_or(GARBAGE)?;
-        match kind {
-            b'$' | b'=' | b'!' => {
-                if kind == b'!' {
-                    self.note_error("error");
-                }
-                match length(text, BULK_BYTES_MAX)? {
-                    None => self.begin(Shape::Nothing),
-                    Some(bytes) => {
-                        self.begin(Shape::Something);
-                        // Its line end comes with it, so that an empty string is awaited too.
-                        self.bulk_left = bytes as usize + 2;
-                        return Ok(());
-                    }
-                }
-            }
-            b'*' | b'~' | b'>' | b'%' | b'|' => return self.take_aggregate(kind, text, answers),
-            b'-' => {
-                self.begin(Shape::Something);
-                self.note_error(error_kind(text));
-            }
-            b'_' if text.is_empty() => self.begin(Shape::Nothing),
-            b':' if is_integer(text) => self.begin(Shape::Something),
-            b'+' | b',' | b'(' => self.begin(Shape::Something),
-            b'#' if matches!(text, b"t" | b"f") => self.begin(Shape::Something),
-            _ => return Err(GARBAGE),
-        }
-        self.complete(answers);
-        Ok(())
     }
 
     fn take_aggregate(
@@ -266,19 +228,52 @@ impl Resp {
         };
         answers.push(outcome.into());
     }
+}
 
-    /// Checks the part of a bulk string's final "\r\n" that `piece`, its next bytes, holds.
+impl Lines for Resp {
+    /// An error's or a simple string's text.
+    const LINE_BYTES_MAX: usize = 64 << 10;
+    const GARBAGE: ProtocolError = GARBAGE;
+
     #[inline]
-    fn check_bulk_end(&self, piece: &[u8]) -> Result<(), ProtocolError> {
-        for (index, expected) in [(2, b'\r'), (1, b'\n')] {
-            if self.bulk_left >= index
-                && self.bulk_left - index < piece.len()
-                && piece[self.bulk_left - index] != expected
-            {
-                return Err(GARBAGE);
+    fn framing(&mut self) -> &mut Framing {
+        &mut self.framing
+    }
+
+    fn take_line(&mut self, line: &[u8], answers: &mut Vec<Answer>) -> Result<(), ProtocolError> {
+        let (&kind, text) = line.split_first().ok_or(GARBAGE)?;
+        match kind {
+            b'$' | b'=' | b'!' => {
+                if kind == b'!' {
+                    self.note_error("error");
+                }
+                match length(text, BULK_BYTES_MAX)? {
+                    None => self.begin(Shape::Nothing),
+                    Some(bytes) => {
+                        self.begin(Shape::Something);
+                        self.framing.announce(bytes as usize);
+                        return Ok(());
+                    }
+                }
             }
+            b'*' | b'~' | b'>' | b'%' | b'|' => return self.take_aggregate(kind, text, answers),
+            b'-' => {
+                self.begin(Shape::Something);
+                self.note_error(error_kind(text));
+            }
+            b'_' if text.is_empty() => self.begin(Shape::Nothing),
+            b':' if is_integer(text) => self.begin(Shape::Something),
+            b'+' | b',' | b'(' => self.begin(Shape::Something),
+            b'#' if matches!(text, b"t" | b"f") => self.begin(Shape::Something),
+            _ => return Err(GARBAGE),
         }
+        self.complete(answers);
         Ok(())
+    }
+
+    #[inline]
+    fn end_announced(&mut self, answers: &mut Vec<Answer>) {
+        self.complete(answers);
     }
 }
 
@@ -308,45 +303,7 @@ impl Codec for Resp {
         _out: &mut Vec<u8>,
         answers: &mut Vec<Answer>,
     ) -> Result<(), ProtocolError> {
-        let mut rest = input;
-        while !rest.is_empty() {
-            if self.bulk_left > 0 {
-                let take = rest.len().min(self.bulk_left);
-                self.check_bulk_end(&rest[..take])?;
-                self.bulk_left -= take;
-                rest = &rest[take..];
-                if self.bulk_left == 0 {
-                    self.complete(answers);
-                }
-                continue;
-            }
-            let Some(end) = memchr::memchr(b'\n', rest) else {
-                if self.line.len() + rest.len() > LINE_BYTES_MAX {
-                    return Err(GARBAGE);
-                }
-                self.line.extend_from_slice(rest);
-                return Ok(());
-            };
-            if self.line.is_empty() {
-                let line = rest[..end].strip_suffix(b"\r").ok_or(GARBAGE)?;
-                if line.len() > LINE_BYTES_MAX {
-                    return Err(GARBAGE);
-                }
-                self.take_line(line, answers)?;
-            } else {
-                let mut line = std::mem::take(&mut self.line);
-                line.extend_from_slice(&rest[..end]);
-                let text = line.strip_suffix(b"\r").ok_or(GARBAGE)?;
-                if text.len() > LINE_BYTES_MAX {
-                    return Err(GARBAGE);
-                }
-                self.take_line(text, answers)?;
-                line.clear();
-                self.line = line;
-            }
-            rest = &rest[end + 1..];
-        }
-        Ok(())
+        lines::decode(self, input, answers)
     }
 }
 

@@ -112,7 +112,7 @@ fn garbage_is_an_error() {
         b"%-1\r\n",
         b"*1\r\n>1\r\n",
         &deep,
-        &vec![b'+'; LINE_BYTES_MAX + 2],
+        &vec![b'+'; Resp::LINE_BYTES_MAX + 2],
     ] {
         assert_eq!(decode(Effect::Call, &[bad]), Err(GARBAGE), "{bad:?}");
     }
