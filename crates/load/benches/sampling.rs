@@ -31,8 +31,8 @@ fn histograms(criterion: &mut Criterion) {
     group.bench_function("request", |bencher| {
         bencher.iter(|| {
             for &value in &values {
-                all.sent(black_box(value) >> 6, 0);
-                all.answered(black_box(value), black_box(value) - (value >> 6));
+                all.sent(black_box(value) >> 6, 0, 1);
+                all.answered(black_box(value), black_box(value) - (value >> 6), 1);
             }
         });
     });

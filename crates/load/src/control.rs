@@ -166,6 +166,50 @@ pub struct Interval {
     pub late: Latencies,
     /// Of other requests that were due earlier.
     pub foreign: Latencies,
+    /// Answers that are counted and not recorded: response and service time, ns.
+    answers: Repeated,
+    /// Sends that are counted and not recorded: lag and time in the queue, ns.
+    sends: Repeated,
+}
+
+/// Which of an interval's histograms a request belongs to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It was due in the interval.
+    #[default]
+    Now,
+    /// It was due in an earlier interval of the measure phase.
+    Late,
+    /// It was due earlier, outside the measure phase.
+    Foreign,
+}
+
+/// A pair of values that came several times in a row: requests that share a segment share their times, and are
+/// recorded together.
+#[derive(Debug, Default, Clone, Copy)]
+struct Repeated {
+    place: Place,
+    values: (u64, u64),
+    count: u64,
+}
+
+impl Repeated {
+    #[inline]
+    fn of(place: Place, first: u64, second: u64) -> Self {
+        Self {
+            place,
+            values: (first, second),
+            count: 1,
+        }
+    }
+
+    /// Counts the pair once more if it is the same; false if it is another.
+    #[inline]
+    fn again(&mut self, place: Place, first: u64, second: u64) -> bool {
+        let same = self.place == place && self.values == (first, second) && self.count > 0;
+        self.count += u64::from(same);
+        same
+    }
 }
 
 impl Interval {
@@ -175,17 +219,83 @@ impl Interval {
         self.latencies.add_in_pieces(&other.latencies, between);
     }
 
+    /// Counts the answer to a request that was due at `intended_ns`.
+    #[inline]
+    pub fn answered(
+        &mut self,
+        intended_ns: u64,
+        measured: bool,
+        response_ns: u64,
+        service_ns: u64,
+    ) {
+        let place = self.place_of(intended_ns, measured);
+        if !self.answers.again(place, response_ns, service_ns) {
+            self.settle_answers();
+            self.answers = Repeated::of(place, response_ns, service_ns);
+        }
+    }
+
+    /// Counts the send of a request that was due at `intended_ns`.
+    #[inline]
+    pub fn sent(&mut self, intended_ns: u64, measured: bool, lag_ns: u64, queued_ns: u64) {
+        let place = self.place_of(intended_ns, measured);
+        if !self.sends.again(place, lag_ns, queued_ns) {
+            self.settle_sends();
+            self.sends = Repeated::of(place, lag_ns, queued_ns);
+        }
+    }
+
     /// Where a request that was due at `intended_ns` is counted. An interval never spans a phase change, so
     /// that one histogram serves the interval and its phase, and each value is recorded once.
     #[inline]
-    pub fn latencies_of(&mut self, intended_ns: u64, measured: bool) -> &mut Latencies {
+    fn place_of(&self, intended_ns: u64, measured: bool) -> Place {
         if intended_ns >= self.begin_ns {
-            &mut self.latencies
+            Place::Now
         } else if measured {
-            &mut self.late
+            Place::Late
         } else {
-            &mut self.foreign
+            Place::Foreign
         }
+    }
+
+    #[inline]
+    fn latencies_of(&mut self, place: Place) -> &mut Latencies {
+        match place {
+            Place::Now => &mut self.latencies,
+            Place::Late => &mut self.late,
+            Place::Foreign => &mut self.foreign,
+        }
+    }
+
+    #[inline]
+    fn settle_answers(&mut self) {
+        let Repeated {
+            place,
+            values: (response_ns, service_ns),
+            count,
+        } = std::mem::take(&mut self.answers);
+        if count > 0 {
+            self.latencies_of(place)
+                .answered(response_ns, service_ns, count);
+        }
+    }
+
+    #[inline]
+    fn settle_sends(&mut self) {
+        let Repeated {
+            place,
+            values: (lag_ns, queued_ns),
+            count,
+        } = std::mem::take(&mut self.sends);
+        if count > 0 {
+            self.latencies_of(place).sent(lag_ns, queued_ns, count);
+        }
+    }
+
+    /// Records what was counted and not recorded so far. To be called before the histograms are read.
+    pub fn settle(&mut self) {
+        self.settle_answers();
+        self.settle_sends();
     }
 
     /// Adds up the latencies of requests that were due earlier with the others.
@@ -202,6 +312,8 @@ impl Interval {
         for latencies in [&mut self.latencies, &mut self.late, &mut self.foreign] {
             latencies.clear();
         }
+        self.answers = Repeated::default();
+        self.sends = Repeated::default();
         self.counts = Counts::default();
         self.begin_ns = begin_ns;
         self.end_ns = begin_ns;
@@ -311,6 +423,39 @@ pub fn thread_cpu_ns() -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repeated_values_are_all_recorded_where_they_belong() {
+        let mut interval = Interval::default();
+        interval.restart(1_000);
+        // Due at: in the interval, before it in the measure phase, before it outside.
+        for (intended_ns, measured, times) in [
+            (1_500, true, 16),
+            (900, true, 3),
+            (900, false, 2),
+            (1_600, true, 1),
+        ] {
+            for _ in 0..times {
+                interval.sent(intended_ns, measured, 7, 0);
+                interval.answered(intended_ns, measured, 50, 40);
+            }
+        }
+        interval.answered(1_600, true, 50, 39);
+        interval.settle();
+        let counted = |latencies: &Latencies| (latencies.response.len(), latencies.lag.len());
+        assert_eq!(counted(&interval.latencies), (18, 17));
+        assert_eq!(counted(&interval.late), (3, 3));
+        assert_eq!(counted(&interval.foreign), (2, 2));
+        assert_eq!(interval.latencies.service.count_at(40), 17);
+        assert_eq!(interval.latencies.service.count_at(39), 1);
+        // Nothing is recorded twice, and what is emptied stays so.
+        interval.settle();
+        assert_eq!(counted(&interval.latencies), (18, 17));
+        interval.answered(1_600, true, 50, 39);
+        interval.restart(2_000);
+        interval.settle();
+        assert_eq!(counted(&interval.latencies), (0, 0));
+    }
 
     #[test]
     fn intervals_are_cut_at_phase_changes() {

@@ -42,19 +42,19 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts a request that was answered.
+    /// Counts `count` requests that were answered.
     #[inline]
-    pub fn answered(&mut self, response_ns: u64, service_ns: u64) {
-        self.response.saturating_record(response_ns);
-        self.service.saturating_record(service_ns);
+    pub fn answered(&mut self, response_ns: u64, service_ns: u64, count: u64) {
+        self.response.saturating_record_n(response_ns, count);
+        self.service.saturating_record_n(service_ns, count);
     }
 
-    /// Counts a request that was sent.
+    /// Counts `count` requests that were sent.
     #[inline]
-    pub fn sent(&mut self, lag_ns: u64, queued_ns: u64) {
-        self.lag.saturating_record(lag_ns);
+    pub fn sent(&mut self, lag_ns: u64, queued_ns: u64, count: u64) {
+        self.lag.saturating_record_n(lag_ns, count);
         if queued_ns > 0 {
-            self.queued.saturating_record(queued_ns);
+            self.queued.saturating_record_n(queued_ns, count);
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
     fn requests_that_were_not_queued_count_as_zeros() {
         let mut latencies = Latencies::default();
         for index in 0..100 {
-            latencies.sent(1_000, if index < 10 { 5_000 } else { 0 });
+            latencies.sent(1_000, if index < 10 { 5_000 } else { 0 }, 1);
         }
         for _ in 0..2 {
             latencies.complete();
@@ -181,8 +181,8 @@ mod tests {
             let record = |values: &[u64]| {
                 let mut latencies = Latencies::default();
                 for &value in values {
-                    latencies.answered(value, value / 2);
-                    latencies.sent(value / 3, value / 5);
+                    latencies.answered(value, value / 2, 1);
+                    latencies.sent(value / 3, value / 5, 1);
                 }
                 latencies
             };

@@ -88,7 +88,8 @@ impl Popularity {
             }
         };
         match self {
-            Self::Uniform => at_rank(random.below(present)),
+            // Alike in any order.
+            Self::Uniform => random.below(present),
             Self::Zipf(zipf) => at_rank(zipf.rank_of(present, random) - 1),
             Self::Latest(zipf) => present - zipf.rank_of(present, random),
             Self::Hotspot {

@@ -17,6 +17,8 @@ pub struct Sizes {
     points: Vec<(f64, f64)>,
     /// How the user named it.
     name: String,
+    /// The size of a fixed one: asked for at every request.
+    only: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -33,6 +35,7 @@ impl Sizes {
         Self {
             points: vec![(0.0, bytes as f64)],
             name: bytes.to_string(),
+            only: Some(bytes),
         }
     }
 
@@ -99,7 +102,17 @@ impl Sizes {
                 pair[1]
             ));
         }
-        Ok(Self { points, name })
+        Ok(Self {
+            points,
+            name,
+            only: None,
+        })
+    }
+
+    /// The only size that there is, where there is only one.
+    #[inline]
+    pub fn only(&self) -> Option<usize> {
+        self.only
     }
 
     /// The size in bytes at `quantile` in [0, 1], to the nearest byte.

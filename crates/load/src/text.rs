@@ -282,6 +282,14 @@ pub fn decimal_digits(number: u64) -> usize {
 /// Appends `number` in decimal.
 #[inline]
 pub fn write_decimal(mut number: u64, out: &mut Vec<u8>) {
+    if number < 100 {
+        let (tens, ones) = (b'0' + (number / 10) as u8, b'0' + (number % 10) as u8);
+        if tens > b'0' {
+            out.push(tens);
+        }
+        out.push(ones);
+        return;
+    }
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     loop {

@@ -286,9 +286,14 @@ impl Codec for Resp {
                 Part::Word(text) => {
                     let bytes = text.len(workload, request);
                     out.reserve(bytes + decimal_digits(bytes as u64) + 5);
-                    out.push(b'$');
-                    write_decimal(bytes as u64, out);
-                    out.extend_from_slice(b"\r\n");
+                    if let 10..100 = bytes {
+                        let (tens, ones) = (b'0' + (bytes / 10) as u8, b'0' + (bytes % 10) as u8);
+                        out.extend_from_slice(&[b'$', tens, ones, b'\r', b'\n']);
+                    } else {
+                        out.push(b'$');
+                        write_decimal(bytes as u64, out);
+                        out.extend_from_slice(b"\r\n");
+                    }
                     text.write(workload, request, out);
                     out.extend_from_slice(b"\r\n");
                 }

@@ -195,8 +195,8 @@ impl<C: Codec> State<C> {
             counts.misses += miss;
             let response_ns = at_ns.saturating_sub(pending.intended_ns);
             let service_ns = at_ns.saturating_sub(pending.sent_ns);
-            let latencies = self.interval.latencies_of(pending.intended_ns, measured);
-            latencies.answered(response_ns, service_ns);
+            self.interval
+                .answered(pending.intended_ns, measured, response_ns, service_ns);
             if measured {
                 self.measured.completed += 1;
                 if let Outcome::Class(class) = outcome {

@@ -433,8 +433,9 @@ impl<C: Codec> State<C> {
                 let lag_ns = sent_ns.saturating_sub(pending.intended_ns + pending.queued_ns);
                 let measured =
                     pending.intended_ns >= measure_begin && pending.intended_ns < measure_end;
-                let latencies = self.interval.latencies_of(pending.intended_ns, measured);
-                latencies.sent(lag_ns, pending.queued_ns);
+                let intended_ns = pending.intended_ns;
+                self.interval
+                    .sent(intended_ns, measured, lag_ns, pending.queued_ns);
             });
         }
         Ok(())
@@ -443,6 +444,7 @@ impl<C: Codec> State<C> {
     /// Ends the interval at `end_ns`, reports it and begins the next.
     fn cut_interval(&mut self, end_ns: u64) {
         let cpu_ns = thread_cpu_ns();
+        self.interval.settle();
         self.interval.end_ns = end_ns;
         self.interval.counts.cpu_user_ns = cpu_ns.0 - self.cpu_ns.0;
         self.interval.counts.cpu_system_ns = cpu_ns.1 - self.cpu_ns.1;

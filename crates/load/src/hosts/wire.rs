@@ -179,8 +179,8 @@ mod tests {
         fn histograms_go_over_the_wire_whole(values in proptest::collection::vec(0u64..4_000_000_000_000, 0..200)) {
             let mut latencies = Latencies::default();
             for &value in &values {
-                latencies.answered(value, value / 2);
-                latencies.sent(value / 3, value / 5);
+                latencies.answered(value, value / 2, 1);
+                latencies.sent(value / 3, value / 5, 1);
             }
             let back = Packed::of(&latencies).unpack().unwrap();
             prop_assert_eq!(&back.response, &latencies.response);
