@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use steelyard_load::hosts::wire::{Packed, read_report};
+use steelyard_load::hosts::wire::{PackedHistogram, read_report};
 use steelyard_load::slo::Slo;
 
 fuzz_target!(|text: String| {
@@ -11,9 +11,5 @@ fuzz_target!(|text: String| {
         assert_eq!(slo.to_string().parse::<Slo>(), Ok(slo));
     }
     let _ = read_report(&text);
-    let packed = Packed {
-        response: text.clone(),
-        ..Packed::default()
-    };
-    let _ = packed.unpack();
+    let _ = PackedHistogram(text).unpack();
 });

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::LoadError;
+use crate::random::mix;
 
 /// Largest rate that is accepted, per second.
 const RATE_MAX_PER_S: f64 = 1e9;
@@ -213,6 +214,17 @@ impl Recording {
         })
     }
 
+    /// The file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A number that tells its arrivals from others, whatever the file's name.
+    pub fn fingerprint(&self) -> u64 {
+        let times = self.times_ns.iter().chain([&self.length_ns]);
+        times.fold(0, |sum, &time_ns| mix(sum ^ time_ns).wrapping_add(1))
+    }
+
     /// When arrival number `index` is, since the begin, ns; after the last the recording begins again.
     pub fn at_ns(&self, index: u64) -> u64 {
         let count = self.times_ns.len() as u64;
@@ -265,6 +277,10 @@ mod tests {
             times,
             [10_000, 30_000, 35_500, 45_500, 65_500, 71_000, 81_000]
         );
+        let same = parse("gaps_ns\n10000\n20000\n5500\n").unwrap();
+        let other = parse("gaps_us\n10\n20\n5.501\n").unwrap();
+        assert_eq!(gaps.fingerprint(), same.fingerprint());
+        assert_ne!(gaps.fingerprint(), other.fingerprint());
         let times = parse("times_s\n1700000000.5\n1700000001\n1700000001.5\n").unwrap();
         let times: Vec<u64> = (0..4).map(|i| times.at_ns(i)).collect();
         assert_eq!(times, [0, 500_000_000, 1_000_000_000, 1_500_000_000]);

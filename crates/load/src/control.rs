@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::latency::{Latencies, histogram};
 use crate::workload::Operation;
@@ -28,7 +29,8 @@ pub struct Control {
 }
 
 /// A phase of a load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Load whose figures are not counted.
     Warmup,
@@ -110,7 +112,7 @@ impl Control {
 }
 
 /// Counts of one thread in one interval, by the time of each event.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests that became due, by their intended time as far as threads look in time.
     pub due: u64,

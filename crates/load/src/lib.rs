@@ -45,6 +45,6 @@ pub mod zipf;
 pub use error::LoadError;
 pub use growth::Growth;
 pub use popularity::LAWS;
-pub use runner::{Surroundings, Watch, run, run_whole};
+pub use runner::{Surroundings, Watch, Whole, run, run_whole};
 pub use settings::{IoChoice, Protocol, Settings};
 pub use sizes::Sizes;

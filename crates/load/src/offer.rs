@@ -16,7 +16,7 @@ use crate::capacity::evidence::{Counted, Counts};
 use crate::control::Phase;
 use crate::latency::Latencies;
 use crate::progress::Progress;
-use crate::runner::{Surroundings, run_whole};
+use crate::runner::{Surroundings, Whole, run_whole};
 use crate::settings::Settings;
 use crate::slo::{PercentileBound, Slo};
 
@@ -29,6 +29,23 @@ pub struct Offered {
     pub latencies: Latencies,
     /// Its counts, whole and in batches.
     pub counted: Counted,
+    /// The host that was lost before the end; then the others hold what was measured until then.
+    pub lost: Option<Lost>,
+}
+
+/// A host that was lost in the middle of a load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The host.
+    pub host: String,
+    /// What is known about it.
+    pub why: String,
+}
+
+impl From<Lost> for LoadError {
+    fn from(Lost { host, why }: Lost) -> Self {
+        Self::Host { host, why }
+    }
 }
 
 /// What loads can be offered with: this process, or several.
@@ -69,12 +86,15 @@ impl Offer for Here<'_> {
             input: None,
             watch: Some(&mut watch),
         };
-        let (result, latencies) = run_whole(settings, surroundings)?;
+        let Whole {
+            result, latencies, ..
+        } = run_whole(settings, surroundings)?;
         let counted = count(&result, &latencies, slo, batches);
         Ok(Offered {
             result,
             latencies,
             counted,
+            lost: None,
         })
     }
 }

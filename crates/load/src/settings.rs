@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::mix::Mix;
-use crate::schedule::Arrival;
+use crate::schedule::{Arrival, Share};
 use crate::trace::Trace;
 use crate::{LoadError, Sizes};
 
@@ -134,6 +136,34 @@ pub struct Settings {
     pub hold: bool,
     /// Most requests waiting or in flight, over all threads.
     pub max_outstanding: u64,
+    /// Which of the arrivals are this process's.
+    pub turn: Turn,
+}
+
+/// A process's place among those that take the arrivals of one schedule in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Its number, from 0.
+    pub process: u32,
+    /// How many there are.
+    pub processes: u32,
+}
+
+impl Turn {
+    /// A process that takes every arrival.
+    pub const ALONE: Self = Self {
+        process: 0,
+        processes: 1,
+    };
+
+    /// The share of thread number `thread` of this process's `threads`: every `processes`-th arrival is the
+    /// process's, and of these every `threads`-th the thread's.
+    pub fn share(self, thread: u32, threads: u32) -> Share {
+        Share {
+            thread: thread * self.processes + self.process,
+            threads: threads * self.processes,
+        }
+    }
 }
 
 impl Settings {
@@ -193,5 +223,45 @@ impl Settings {
             );
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A load of one thread and one connection, closed loop, of one second.
+    pub fn settings() -> Settings {
+        Settings {
+            protocol: Protocol::Memcached,
+            target: SocketAddr::from(([127, 0, 0, 1], 11_211)),
+            tls: None,
+            credentials: None,
+            threads: 1,
+            connections: 1,
+            depth: 1,
+            rate_per_s: None,
+            arrival: Arrival::Poisson,
+            warmup_ns: 0,
+            duration_ns: 1_000_000_000,
+            drain_ns: 0,
+            interval_ns: 1_000_000_000,
+            seed: 1,
+            mix: None,
+            named_mix: None,
+            trace: None,
+            keys: 1,
+            key_distribution: "uniform".to_owned(),
+            key_sizes: Sizes::parse("16").unwrap(),
+            value_sizes: Sizes::parse("16").unwrap(),
+            set_ratio: 0.0,
+            prefill: None,
+            cpus: Vec::new(),
+            pin: |_| Ok(()),
+            io: IoChoice::Auto,
+            hold: false,
+            max_outstanding: 1,
+            turn: Turn::ALONE,
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
 use steelyard_record::{
     Clock, IntervalRow, Kind, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests,
     LoadResult, LoadSettings, LoadThread, Tool,
@@ -193,22 +194,37 @@ fn operations(
     measured: &Measured,
     latencies: &Latencies,
 ) -> BTreeMap<String, LoadOperations> {
+    let responses = responses(workload, measured, latencies);
     let rows = workload.operations().iter().zip(&measured.operations);
-    rows.enumerate()
-        .map(|(index, (operation, counts))| {
-            let finds = operation.effect == Effect::Read;
+    rows.map(|(operation, counts)| {
+        let finds = operation.effect == Effect::Read;
+        let response = responses.get(operation.name.as_str());
+        let row = LoadOperations {
+            completed: counts.completed,
+            hits: finds.then_some(counts.hits),
+            misses: finds.then_some(counts.misses),
+            response: response.map(|r| quotable(summary(r))),
+        };
+        (operation.name.clone(), row)
+    })
+    .collect()
+}
+
+/// The response times of each operation that is drawn.
+pub fn responses<'a>(
+    workload: &'a Workload,
+    measured: &'a Measured,
+    latencies: &'a Latencies,
+) -> BTreeMap<&'a str, &'a Histogram<u64>> {
+    let operations = workload.operations().iter().enumerate();
+    operations
+        .filter_map(|(index, operation)| {
             // Where there is but one to draw from, all response times are its.
             let response = match measured.responses.get(index) {
                 Some(responses) => Some(responses),
                 None => (operation.weight > 0.0).then_some(&latencies.response),
             };
-            let row = LoadOperations {
-                completed: counts.completed,
-                hits: finds.then_some(counts.hits),
-                misses: finds.then_some(counts.misses),
-                response: response.map(|r| quotable(summary(r))),
-            };
-            (operation.name.clone(), row)
+            Some((operation.name.as_str(), response?))
         })
         .collect()
 }

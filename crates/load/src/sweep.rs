@@ -13,7 +13,7 @@ use steelyard_record::{
 };
 
 use crate::LoadError;
-use crate::offer::{Offer, Offered, busy_ratio, is_there};
+use crate::offer::{Lost, Offer, Offered, busy_ratio, is_there};
 use crate::progress::Progress;
 use crate::random::{Purpose, Random};
 use crate::settings::Settings;
@@ -45,6 +45,8 @@ pub struct Swept {
     pub result: SweepResult,
     /// Whether the server has gone before the end.
     pub lost: bool,
+    /// The host that has gone before the end.
+    pub host: Option<Lost>,
 }
 
 /// How far a sweep has come.
@@ -60,6 +62,8 @@ struct Course {
     interrupted: bool,
     /// Whether the server has gone.
     lost: bool,
+    /// The host that has gone.
+    host: Option<Lost>,
 }
 
 impl Sweep {
@@ -118,10 +122,11 @@ impl Sweep {
         let throughput_per_s = offered.result.throughput_per_s;
         course.io = Some(offered.result.settings.io);
         course.interrupted = offered.result.interrupted;
+        course.host = offered.lost;
         progress.closed_loop(throughput_per_s);
         course.closed_loop_per_s = Some(throughput_per_s);
         let rates = spread(throughput_per_s, self.points);
-        course.lost = rates.is_empty();
+        course.lost = rates.is_empty() && course.host.is_none();
         Ok(rates)
     }
 
@@ -146,10 +151,18 @@ impl Sweep {
                     course.lost = true;
                     break;
                 }
+                Err(LoadError::Host { host, why }) if course.io.is_some() => {
+                    (course.interrupted, course.host) = (true, Some(Lost { host, why }));
+                    break;
+                }
                 Err(error) => return Err(error),
             };
-            course.io = Some(offered.result.settings.io.clone());
             course.interrupted = offered.result.interrupted;
+            if offered.lost.is_some() {
+                course.host = offered.lost;
+                break;
+            }
+            course.io = Some(offered.result.settings.io.clone());
             course.lost = offered.counted.whole.completed == 0 && !is_there(&self.settings);
             if !course.interrupted && !course.lost {
                 let point = point(position, rate_per_s, offered);
@@ -164,7 +177,7 @@ impl Sweep {
         course
             .points
             .sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
-        let verdict = verdict(&course.points, course.interrupted, course.lost);
+        let verdict = verdict(&course);
         let io = course.io.as_deref().unwrap_or("none");
         let result = SweepResult {
             kind: Kind::of::<SweepResult>(),
@@ -194,6 +207,7 @@ impl Sweep {
         Swept {
             result,
             lost: course.lost,
+            host: course.host,
         }
     }
 
@@ -256,7 +270,7 @@ fn point(position: usize, rate_per_s: f64, offered: Offered) -> SweepPoint {
     }
 }
 
-fn verdict(points: &[SweepPoint], interrupted: bool, lost: bool) -> Verdict {
+fn verdict(course: &Course) -> Verdict {
     let check = |id: &str, level, claim: String, value: Option<f64>| Check {
         id: id.to_owned(),
         level,
@@ -265,12 +279,14 @@ fn verdict(points: &[SweepPoint], interrupted: bool, lost: bool) -> Verdict {
         bound: value.map(|_| 0.0),
         value,
     };
-    let (level, claim) = match (interrupted, lost) {
-        (_, true) => (Level::Invalid, "The server has stopped answering."),
-        (true, _) => (Level::Invalid, "The sweep was stopped before its time."),
-        _ => (Level::Valid, "Every rate was offered."),
+    let invalid = |claim: &str| (Level::Invalid, claim.to_owned());
+    let (level, claim) = match (&course.host, course.interrupted, course.lost) {
+        (Some(Lost { host, why }), ..) => invalid(&format!("Host {host} was lost: {why}.")),
+        (_, _, true) => invalid("The server has stopped answering."),
+        (_, true, _) => invalid("The sweep was stopped before its time."),
+        _ => (Level::Valid, "Every rate was offered.".to_owned()),
     };
-    let generator = points.iter().filter(|point| {
+    let generator = course.points.iter().filter(|point| {
         let checks = &point.verdict.checks;
         let bad = |check: &&Check| check.id == "generator-bound" && check.level == Level::Invalid;
         checks.iter().any(|check| bad(&check))
@@ -288,7 +304,7 @@ fn verdict(points: &[SweepPoint], interrupted: bool, lost: bool) -> Verdict {
         Level::Valid
     };
     Verdict::of(vec![
-        check("whole", level, claim.to_owned(), None),
+        check("whole", level, claim, None),
         check(
             "generator-bound",
             level_of_generator,

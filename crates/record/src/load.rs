@@ -81,6 +81,11 @@ pub struct LoadHost {
     pub busy_ratio: f64,
     /// Its verdict about its own part.
     pub verdict: Level,
+    /// Why it was lost before the end, null where it was not. When one is lost, the record holds what every host
+    /// had told until then, counted by when it happened: without operations, threads and kinds of errors, and
+    /// `busy_ratio` is a host's mean over its threads. Absent before 1.4.
+    #[serde(default)]
+    pub lost: Option<String>,
 }
 
 /// A program.
@@ -102,7 +107,7 @@ pub struct LoadSettings {
     /// Whether the protocol is wrapped in TLS. Absent before 1.2.
     #[serde(default)]
     pub tls: bool,
-    /// How bytes are moved: `uring` or `epoll`.
+    /// How bytes are moved: `uring` or `epoll`; `unknown` when a host was lost before it told.
     pub io: String,
     /// Generator threads.
     pub threads: u32,
@@ -297,5 +302,5 @@ pub struct LoadCpu {
 
 impl Record for LoadResult {
     const KIND: &'static str = "load_result";
-    const VERSION: &'static str = "1.3";
+    const VERSION: &'static str = "1.4";
 }

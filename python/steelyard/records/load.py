@@ -21,7 +21,9 @@ class LoadSettings(Value):
     protocol: str = Field(description="Codec, such as `memcached`")
     target: str = Field(description="Address and port")
     tls: bool = Field(default=False, description="Whether the protocol is wrapped in TLS; absent before 1.2")
-    io: str = Field(description="How bytes are moved: `uring` or `epoll`")
+    io: str = Field(
+        description="How bytes are moved: `uring` or `epoll`; `unknown` when a host was lost before it told"
+    )
     threads: Count = Field(description="Generator threads")
     connections: Count = Field(description="Connections over all threads")
     depth: Count = Field(description="Requests in flight per connection at most")
@@ -206,6 +208,12 @@ class LoadHost(Value):
     )
     busy_ratio: float = Field(description="The busiest generator thread's share of its CPU")
     verdict: Level = Field(description="Its verdict about its own part")
+    lost: str | None = Field(
+        default=None,
+        description="Why it was lost before the end, null where it was not. When one is lost, the record"
+        " holds what every host had told until then, counted by when it happened: without operations, threads"
+        " and kinds of errors, and `busy_ratio` is a host's mean over its threads. Absent before 1.4.",
+    )
 
 
 class LoadResult(Record):

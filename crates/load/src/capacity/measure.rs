@@ -13,7 +13,7 @@ use super::search::{Ended, Plan, Search, Seen, Step};
 use crate::LoadError;
 use crate::control::LATE_NS;
 use crate::latency::quantile;
-use crate::offer::{Offer, Offered, busy_ratio, is_there};
+use crate::offer::{Lost, Offer, Offered, busy_ratio, is_there};
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::slo::Slo;
@@ -45,6 +45,8 @@ pub enum End {
     Interrupted,
     /// The server has gone.
     Lost,
+    /// One of the hosts that load has gone.
+    HostLost,
 }
 
 /// What the search leaves behind.
@@ -60,6 +62,16 @@ pub struct Trail {
     pub search: Option<Search>,
     /// The transport that was used, None before the first load has ended.
     pub io: Option<String>,
+    /// The host that has gone, if that was the end.
+    pub host: Option<Lost>,
+}
+
+impl Trail {
+    fn lose(&mut self, host: Lost) -> End {
+        self.host = Some(host);
+        self.end = End::HostLost;
+        self.end
+    }
 }
 
 impl Capacity {
@@ -103,17 +115,22 @@ impl Capacity {
             probes: Vec::new(),
             search: None,
             io: None,
+            host: None,
         };
         let prior = match self.start_per_s {
             Some(start_per_s) => Prior::Guess(start_per_s),
             None => {
                 let offered = offer.offer(&self.closed(), &self.slo)?;
-                trail.io = Some(offered.result.settings.io.clone());
                 let closed = closed_loop(&offered);
                 progress.closed_loop(closed.throughput_per_s);
                 let nothing = closed.throughput_per_s <= 0.0;
                 let throughput_per_s = closed.throughput_per_s;
                 trail.closed_loop = Some(closed);
+                if let Some(lost) = offered.lost {
+                    trail.lose(lost);
+                    return Ok(trail);
+                }
+                trail.io = Some(offered.result.settings.io.clone());
                 if offered.result.interrupted {
                     return Ok(trail);
                 }
@@ -164,8 +181,14 @@ impl Capacity {
             let offered = match offer.offer(&settings, &self.slo) {
                 Ok(offered) => offered,
                 Err(LoadError::Connect { .. }) if trail.io.is_some() => return Ok(End::Lost),
+                Err(LoadError::Host { host, why }) if trail.io.is_some() => {
+                    return Ok(trail.lose(Lost { host, why }));
+                }
                 Err(error) => return Err(error),
             };
+            if let Some(lost) = offered.lost {
+                return Ok(trail.lose(lost));
+            }
             trail.io = Some(offered.result.settings.io.clone());
             if offered.result.interrupted {
                 return Ok(End::Interrupted);

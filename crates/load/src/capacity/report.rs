@@ -1,12 +1,12 @@
 //! The record of a search: its answer in words, and the checks of its verdict.
 
 use steelyard_record::{
-    CapacityEdge, CapacityInterval, CapacityProbe, CapacityResult, Check, Clock, Kind, Level, Tool,
-    Verdict,
+    CapacityEdge, CapacityInterval, CapacityResult, Check, Clock, Kind, Level, Tool, Verdict,
 };
 
 use super::measure::{Capacity, End, Trail};
 use super::search::{Answer, Edge, Ended};
+use crate::offer::Lost;
 use crate::summary::settings_record;
 use crate::verdict::SAMPLES_BEYOND;
 
@@ -27,6 +27,7 @@ impl Trail {
         let word = word(self.end, interval.as_ref());
         let checks = checks(capacity, &self, answer.as_ref(), word);
         let estimate_per_s = answer.as_ref().and_then(|answer| answer.estimate_per_s);
+        let ended = sentence(&self);
         let io = self.io.as_deref().unwrap_or("none");
         CapacityResult {
             kind: Kind::of::<CapacityResult>(),
@@ -43,13 +44,13 @@ impl Trail {
             slo: capacity.slo.to_string(),
             begin_ns: begin.monotonic_ns,
             end_ns,
-            interrupted: self.end == End::Interrupted,
+            interrupted: matches!(self.end, End::Interrupted | End::HostLost),
             closed_loop: self.closed_loop,
             interval,
             estimate_per_s,
             spread_ratio: estimate_per_s.and(answer.map(|answer| answer.spread_ratio)),
             answer: word.to_owned(),
-            ended: sentence(self.end, &self.probes).to_owned(),
+            ended,
             verdict: Verdict::of(checks),
             probes: self.probes,
         }
@@ -85,12 +86,17 @@ fn word(end: End, interval: Option<&CapacityInterval>) -> &'static str {
     }
 }
 
-fn sentence(end: End, probes: &[CapacityProbe]) -> &'static str {
-    match end {
+fn sentence(trail: &Trail) -> String {
+    if let Some(Lost { host, why }) = &trail.host {
+        return format!("Host {host} was lost: {why}.");
+    }
+    match trail.end {
         End::Search(Ended::Confirmed) => {
             "Both ends are confirmed, and the interval is narrow enough."
         }
-        End::Search(Ended::ProbesUsed) if probes.iter().all(|probe| probe.outcome == "met") => {
+        End::Search(Ended::ProbesUsed)
+            if trail.probes.iter().all(|probe| probe.outcome == "met") =>
+        {
             "All probes are used, and every one met the objective."
         }
         End::Search(Ended::ProbesUsed) => "All probes are used.",
@@ -99,8 +105,10 @@ fn sentence(end: End, probes: &[CapacityProbe]) -> &'static str {
             "The generator can offer no more than the server takes."
         }
         End::Interrupted => "The search was stopped before its time.",
+        End::HostLost => "A host was lost.",
         End::Lost => "The server has stopped answering.",
     }
+    .to_owned()
 }
 
 fn check(
@@ -123,7 +131,7 @@ fn check(
 
 fn checks(capacity: &Capacity, trail: &Trail, answer: Option<&Answer>, word: &str) -> Vec<Check> {
     let whole = matches!(trail.end, End::Search(_));
-    let claim = sentence(trail.end, &trail.probes).to_owned();
+    let claim = sentence(trail);
     let mut checks = vec![check("whole", Level::Invalid, !whole, claim, None, None)];
     let Some(answer) = answer.filter(|_| word == "interval" || word == "at-least") else {
         return checks;

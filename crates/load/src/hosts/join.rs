@@ -14,11 +14,14 @@ use std::time::Duration;
 
 use steelyard_record::monotonic_ns;
 
-use super::wire::{Changes, LINE_MAX, Order, Packed, PackedInterval, Report, Share};
+use super::wire::{
+    Changes, LINE_MAX, Order, Packed, PackedHistogram, PackedInterval, Report, Share,
+};
 use crate::LoadError;
 use crate::control::{Interval, Phase};
 use crate::progress::Progress;
 use crate::runner::{Surroundings, run_whole};
+use crate::schedule::Arrival;
 use crate::settings::Settings;
 
 /// Without an order for this long the process ends.
@@ -46,14 +49,14 @@ pub fn serve(read: &dyn Fn(&[String]) -> Result<Settings, String>) {
     });
     for (arguments, changes) in orders {
         let settings = match read(&arguments) {
-            Ok(settings) => change(settings, &changes),
+            Ok(settings) => settings,
             Err(why) => {
                 let kind = "usage".to_owned();
                 report(&Report::Failed { kind, why });
                 continue;
             }
         };
-        match load(&settings) {
+        match change(settings, &changes).and_then(|settings| load(&settings)) {
             Ok(share) => report(&Report::Share(Box::new(share))),
             Err(error) => report(&failed(&error)),
         }
@@ -112,8 +115,19 @@ fn report(report: &Report) {
     let _ = out.flush();
 }
 
-fn change(settings: Settings, changes: &Changes) -> Settings {
-    Settings {
+fn change(settings: Settings, changes: &Changes) -> Result<Settings, LoadError> {
+    if let Arrival::Recorded(recording) = &settings.arrival
+        && changes.recording != Some(recording.fingerprint())
+    {
+        return Err(LoadError::Setting {
+            name: "--arrival",
+            why: format!(
+                "{} holds other arrivals than where the load is ordered",
+                recording.name()
+            ),
+        });
+    }
+    Ok(Settings {
         rate_per_s: changes.rate_per_s,
         connections: changes.connections,
         seed: changes.seed,
@@ -124,8 +138,9 @@ fn change(settings: Settings, changes: &Changes) -> Settings {
         max_outstanding: changes.max_outstanding,
         prefill: settings.prefill.filter(|_| changes.prefill),
         hold: true,
+        turn: changes.turn,
         ..settings
-    }
+    })
 }
 
 fn failed(error: &LoadError) -> Report {
@@ -181,17 +196,18 @@ fn load(settings: &Settings) -> Result<Share, LoadError> {
     if let Ok(mut current) = MEASURE.lock() {
         *current = Some(measure);
     }
-    let mut intervals = Vec::new();
-    let mut warm = false;
-    let mut watch = |interval: &Interval, _phase: Phase| {
-        if !warm {
-            warm = true;
-            report(&Report::Warm);
+    let mut begun = false;
+    // Told as they end: should this process be lost, what it has told is not.
+    let mut watch = |interval: &Interval, phase: Phase| {
+        if phase == Phase::Measure && !begun {
+            begun = true;
+            let measure_ns = MEASURE_NS.load(Ordering::Relaxed);
+            report(&Report::Begun {
+                after_ns: interval.begin_ns.checked_sub(measure_ns),
+            });
         }
-        intervals.push(PackedInterval {
-            due: interval.counts.due,
-            latencies: Packed::of(&interval.latencies),
-        });
+        let packed = PackedInterval::of(interval, phase);
+        report(&Report::Interval(Box::new(packed)));
         ControlFlow::Continue(())
     };
     let surroundings = Surroundings {
@@ -202,12 +218,14 @@ fn load(settings: &Settings) -> Result<Share, LoadError> {
         input: Some(Box::new(Lines { orders, line: b"" })),
         watch: Some(&mut watch),
     };
-    let (result, latencies) = run_whole(settings, surroundings)?;
-    let measure_ns = MEASURE_NS.load(Ordering::Relaxed);
+    let mut whole = run_whole(settings, surroundings)?;
+    whole.result.series.clear();
+    let operations = whole.operations.into_iter();
     Ok(Share {
-        began_after_ns: result.begin_ns.checked_sub(measure_ns),
-        latencies: Packed::of(&latencies),
-        intervals,
-        result,
+        result: whole.result,
+        latencies: Packed::of(&whole.latencies),
+        operations: operations
+            .map(|(name, responses)| (name, PackedHistogram::of(&responses)))
+            .collect(),
     })
 }

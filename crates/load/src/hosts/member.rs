@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 use steelyard_record::monotonic_ns;
 
 use super::Remote;
-use super::wire::{LINE_MAX, Order, Report, Share, read_report};
+use super::wire::{LINE_MAX, Order, PackedInterval, Report, Share, read_report};
 use crate::LoadError;
 
 /// What is kept of a process's standard error, bytes.
 const ERRORS_KEPT: usize = 4096;
+/// A process that loads and tells of no interval for this long is lost: it hangs, or the way to it does.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// A process, its orders and its reports.
 pub struct Member {
@@ -25,11 +27,25 @@ pub struct Member {
     input: Option<ChildStdin>,
     reports: Receiver<Result<Report, String>>,
     errors: Arc<Mutex<String>>,
+    /// When it last was given an order.
+    ordered: Instant,
+    /// When it last gave a report.
     heard: Instant,
     stopping: bool,
-    warm: bool,
-    share: Option<Share>,
-    measured_ns: u64,
+    load: Told,
+}
+
+/// What a process has told of its load.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Its intervals, in order.
+    pub intervals: Vec<PackedInterval>,
+    /// When the order to measure was sent, here; 0 before.
+    pub ordered_ns: u64,
+    /// How long after the order came its measure phase began, there.
+    pub begun_after_ns: Option<u64>,
+    /// What its load came to, when it is over.
+    pub share: Option<Share>,
 }
 
 impl Member {
@@ -88,11 +104,10 @@ impl Member {
             child,
             reports,
             errors,
+            ordered: Instant::now(),
             heard: Instant::now(),
             stopping: false,
-            warm: false,
-            share: None,
-            measured_ns: 0,
+            load: Told::default(),
         })
     }
 
@@ -101,19 +116,19 @@ impl Member {
         &self.name
     }
 
-    /// When the order to measure was sent.
-    pub fn measured_ns(&self) -> u64 {
-        self.measured_ns
+    /// What it has told of its load.
+    pub fn told(&self) -> &Told {
+        &self.load
     }
 
     /// Whether its load has begun, or has ended already.
-    pub fn warm(&self) -> bool {
-        self.warm || self.share.is_some()
+    pub fn is_warm(&self) -> bool {
+        !self.load.intervals.is_empty() || self.is_done()
     }
 
-    /// What its load came to, once.
-    pub fn share(&mut self) -> Option<Share> {
-        self.share.take()
+    /// Whether its load has ended.
+    pub fn is_done(&self) -> bool {
+        self.load.share.is_some()
     }
 
     /// An error about this host.
@@ -127,9 +142,9 @@ impl Member {
     /// Gives an order.
     pub fn send(&mut self, order: &Order) -> Result<(), LoadError> {
         if matches!(order, Order::Load { .. }) {
-            (self.warm, self.share, self.stopping) = (false, None, false);
+            (self.load, self.stopping) = (Told::default(), false);
         }
-        self.heard = Instant::now();
+        self.ordered = Instant::now();
         let mut line = serde_json::to_string(order).expect("orders are plain data");
         line.push('\n');
         let sent = self
@@ -139,20 +154,19 @@ impl Member {
         match sent {
             Ok(()) => Ok(()),
             // Why is on its standard error, or in a report that is on its way.
-            Err(_) => match self.poll() {
-                Ok(Some(report)) => self.take(Some(report)),
-                Ok(None) => Err(self.gone()),
-                Err(error) => Err(error),
-            },
+            Err(_) => {
+                self.hear()?;
+                Err(self.gone())
+            }
         }
     }
 
     /// Orders to measure.
     pub fn measure(&mut self) -> Result<(), LoadError> {
-        if self.share.is_some() {
+        if self.is_done() {
             return Ok(());
         }
-        self.measured_ns = monotonic_ns();
+        self.load.ordered_ns = monotonic_ns();
         self.send(&Order::Measure)
     }
 
@@ -162,14 +176,34 @@ impl Member {
             self.stopping = true;
             return self.send(&Order::Stop);
         }
-        if self.heard.elapsed() >= ping {
+        if self.ordered.elapsed() >= ping {
             return self.send(&Order::Ping);
         }
         Ok(())
     }
 
+    /// Notes every report that has come; whether there was any.
+    pub fn hear(&mut self) -> Result<bool, LoadError> {
+        let mut any = false;
+        loop {
+            match self.reports.try_recv() {
+                Ok(Ok(report)) => self.take(report)?,
+                Ok(Err(why)) => return Err(self.error(&why)),
+                Err(TryRecvError::Disconnected) => return Err(self.gone()),
+                Err(TryRecvError::Empty) => break,
+            }
+            any = true;
+        }
+        if any {
+            self.heard = Instant::now();
+        } else if self.is_warm() && self.heard.elapsed() > SILENCE {
+            return Err(self.error(&format!("nothing was heard of it for {SILENCE:?}")));
+        }
+        Ok(any)
+    }
+
     /// A report, if one comes soon.
-    pub fn poll(&mut self) -> Result<Option<Report>, LoadError> {
+    fn poll(&mut self) -> Result<Option<Report>, LoadError> {
         match self.reports.recv_timeout(Duration::from_millis(10)) {
             Ok(Ok(report)) => Ok(Some(report)),
             Ok(Err(why)) => Err(self.error(&why)),
@@ -179,23 +213,21 @@ impl Member {
     }
 
     /// Notes what a report says.
-    pub fn take(&mut self, report: Option<Report>) -> Result<(), LoadError> {
+    fn take(&mut self, report: Report) -> Result<(), LoadError> {
         match report {
-            None | Some(Report::Hello { .. }) => Ok(()),
-            Some(Report::Warm) => {
-                self.warm = true;
-                Ok(())
+            Report::Hello { .. } => {}
+            Report::Interval(interval) => self.load.intervals.push(*interval),
+            Report::Begun { after_ns } => self.load.begun_after_ns = after_ns,
+            Report::Share(share) => self.load.share = Some(*share),
+            Report::Failed { kind, why } if kind == "connect" => {
+                return Err(LoadError::Connect {
+                    target: format!("the target from host {}", self.name),
+                    source: std::io::Error::other(why),
+                });
             }
-            Some(Report::Share(share)) => {
-                self.share = Some(*share);
-                Ok(())
-            }
-            Some(Report::Failed { kind, why }) if kind == "connect" => Err(LoadError::Connect {
-                target: format!("the target from host {}", self.name),
-                source: std::io::Error::other(why),
-            }),
-            Some(Report::Failed { why, .. }) => Err(self.error(&why)),
+            Report::Failed { why, .. } => return Err(self.error(&why)),
         }
+        Ok(())
     }
 
     /// The next report before `deadline`.

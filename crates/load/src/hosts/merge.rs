@@ -1,264 +1,200 @@
 //! One result of the results of several processes.
 //!
-//! Counts are summed, histograms added exactly and percentiles taken from the sums. Rows of the series are put
-//! together by their time since the begin of each process's own measure phase. Not here: how the processes were
-//! reached.
+//! Counts are summed, histograms added exactly and percentiles taken from the sums. Not here: how the processes
+//! were reached, the series ([`super::rows`]), what is left of a load whose host was lost ([`super::partial`]).
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
 use steelyard_record::{
-    Check, Clock, IntervalRow, Level, LoadCpu, LoadHost, LoadLatency, LoadOperations, LoadRequests,
-    LoadResult, LoadThread, Verdict,
+    Check, IntervalRow, Kind, Level, LoadCpu, LoadHost, LoadLatency, LoadOperations, LoadRequests,
+    LoadResult, LoadSettings, LoadThread, Tool, Verdict,
 };
 
+use super::log::Log;
+use super::rows::Parts;
 use super::wire::Share;
 use crate::LoadError;
 use crate::capacity::evidence::Counts;
-use crate::latency::{Latencies, quantile, summary};
+use crate::control::Phase;
+use crate::latency::{Latencies, histogram, summary};
 use crate::offer::{Offered, beyond, busy_ratio, count};
-use crate::settings::Settings;
-use crate::slo::Slo;
 use crate::summary::{quotable, settings_record};
 use crate::verdict::{ACHIEVED_RATIO_MIN, SAMPLES_BEYOND};
 
 /// Share of the measure phase by which processes may begin apart.
 const APART_RATIO_MAX: f64 = 0.05;
 
-/// What is put together.
-pub struct Parts<'a> {
-    /// The whole load.
-    pub settings: &'a Settings,
-    /// What batches are counted by.
-    pub slo: &'a Slo,
-    /// Both clocks here at the start.
-    pub clock: Clock,
-    /// When the load was ordered, here.
-    pub begin_ns: u64,
-    /// The hosts.
-    pub names: &'a [&'a str],
-    /// When each was ordered to measure, here.
-    pub sent_ns: &'a [u64],
-    /// What each came to.
-    pub shares: &'a [Share],
+/// What a load came to over all processes, but for its latencies and its series.
+pub struct Sums {
+    /// How bytes were moved.
+    pub io: String,
+    /// Generator threads.
+    pub threads: u32,
+    /// Length of the measure phase, ns.
+    pub length_ns: u64,
+    /// Whether it was stopped before its time.
+    pub interrupted: bool,
+    /// Counts.
+    pub requests: LoadRequests,
+    /// Counts and response times by operation.
+    pub operations: BTreeMap<String, LoadOperations>,
+    /// Completed requests per second.
+    pub throughput_per_s: f64,
+    /// Requests per second that the schedules asked for, None in a closed loop.
+    pub offered_per_s: Option<f64>,
+    /// Bytes written to the server.
+    pub sent_bytes: u64,
+    /// Bytes read from it.
+    pub received_bytes: u64,
+    /// One row a thread.
+    pub thread_rows: Vec<LoadThread>,
+    /// User CPU time, s.
+    pub user_s: f64,
+    /// System CPU time, s.
+    pub system_s: f64,
+    /// One row a host.
+    pub hosts: Vec<LoadHost>,
 }
 
-/// A row that is being put together.
-#[derive(Default)]
-struct Row {
-    /// Begin and end since the begin of the measure phases, ns.
-    span_ns: Option<(i64, i64)>,
-    due: u64,
-    completed: u64,
-    errors: u64,
-    hits: u64,
-    misses: u64,
-    sent_bytes: u64,
-    received_bytes: u64,
-    latencies: Latencies,
+impl Sums {
+    /// Completed over offered, None in a closed loop.
+    pub fn achieved_ratio(&self) -> Option<f64> {
+        self.offered_per_s.map(|offered| {
+            if offered > 0.0 {
+                self.throughput_per_s / offered
+            } else {
+                0.0
+            }
+        })
+    }
+
+    /// The record of it.
+    pub fn record(
+        self,
+        parts: &Parts<'_>,
+        latencies: &Latencies,
+        series: Vec<IntervalRow>,
+        verdict: Verdict,
+    ) -> LoadResult {
+        let begin_ns = parts.begin_ns();
+        let cpu_s = self.user_s + self.system_s;
+        let completed = self.throughput_per_s * self.length_ns as f64 / 1e9;
+        LoadResult {
+            kind: Kind::of::<LoadResult>(),
+            tool: Tool {
+                name: "steelyard-load".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            command: Vec::new(),
+            clock: parts.clock,
+            settings: LoadSettings {
+                threads: self.threads,
+                ..settings_record(parts.settings, &self.io)
+            },
+            begin_ns,
+            end_ns: begin_ns + self.length_ns,
+            interrupted: self.interrupted,
+            achieved_ratio: self.achieved_ratio(),
+            requests: self.requests,
+            operations: self.operations,
+            throughput_per_s: self.throughput_per_s,
+            offered_per_s: self.offered_per_s,
+            sent_bytes: self.sent_bytes,
+            received_bytes: self.received_bytes,
+            latency: LoadLatency {
+                response: quotable(summary(&latencies.response)),
+                service: quotable(summary(&latencies.service)),
+                lag: quotable(summary(&latencies.lag)),
+                queued: Some(quotable(summary(&latencies.queued))),
+            },
+            series,
+            threads: self.thread_rows,
+            cpu: LoadCpu {
+                user_s: self.user_s,
+                system_s: self.system_s,
+                requests_per_cpu_s: (cpu_s > 0.0).then(|| completed / cpu_s),
+            },
+            verdict,
+            hosts: Some(self.hosts),
+        }
+    }
 }
 
-/// The result of the whole load.
-pub fn merge(parts: &Parts<'_>) -> Result<Offered, LoadError> {
-    let host = |index: usize, why: String| LoadError::Host {
-        host: parts.names[index].to_owned(),
-        why,
-    };
+/// The result of the whole load, every process of which has told what it came to.
+pub fn merge(parts: &Parts<'_>, log: Option<&mut Log<'_>>) -> Result<Offered, LoadError> {
+    let shares: Vec<&Share> = parts
+        .members
+        .iter()
+        .filter_map(|part| part.told.share.as_ref())
+        .collect();
+    assert_eq!(shares.len(), parts.members.len(), "every load is over");
     let mut latencies = Latencies::default();
-    for (index, share) in parts.shares.iter().enumerate() {
-        latencies.add(&share.latencies.unpack().map_err(|why| host(index, why))?);
+    for (part, share) in parts.members.iter().zip(&shares) {
+        let of_host = share.latencies.unpack();
+        latencies.add(&of_host.map_err(|why| part.error(why))?);
     }
     latencies.complete();
-    // Here's time of the begin of each process's measure phase, late by what the order took on its way.
-    let begins: Vec<u64> = parts
-        .shares
-        .iter()
-        .zip(parts.sent_ns)
-        .map(|(share, sent_ns)| sent_ns.max(&parts.begin_ns) + share.began_after_ns.unwrap_or(0))
-        .collect();
-    let begin_ns = begins.iter().copied().min().unwrap_or(parts.begin_ns);
-    let rows = rows(parts, parts.settings.interval_ns).map_err(|(index, why)| host(index, why))?;
-    let fine_ns = (parts.settings.duration_ns / 20).clamp(100_000_000, 1_000_000_000);
-    let batches = self::rows(parts, fine_ns).map_err(|(index, why)| host(index, why))?;
-    let batches = batches
-        .into_iter()
-        .filter(|((phase, _), _)| *phase == Phase::Measure)
-        .map(|(_, row)| Counts {
-            due: row.due,
-            completed: row.completed,
-            errors: row.errors,
-            unanswered: 0,
-            beyond: beyond(&row.latencies.response, &parts.slo.percentiles),
-        })
-        .collect();
-    let result = result(parts, &latencies, begin_ns, &begins, rows);
+    let sums = sums(parts, &shares)?;
+    let verdict = verdict(parts, &shares, &sums);
+    let series = parts.series(log)?;
+    let batches = batches(parts)?;
+    let result = sums.record(parts, &latencies, series, verdict);
     let counted = count(&result, &latencies, parts.slo, batches);
     Ok(Offered {
         result,
         latencies,
         counted,
+        lost: None,
     })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Warmup,
-    Measure,
-    Drain,
+/// The counts of the measure phase in batches by time.
+fn batches(parts: &Parts<'_>) -> Result<Vec<Counts>, LoadError> {
+    let length_ns = (parts.settings.duration_ns / 20).clamp(100_000_000, 1_000_000_000);
+    let mut batches = Vec::new();
+    parts.rows(length_ns, &mut |row, phase| {
+        if phase == Phase::Measure {
+            batches.push(Counts {
+                due: row.counts.due,
+                completed: row.counts.completed,
+                errors: row.counts.errors,
+                unanswered: 0,
+                beyond: beyond(&row.latencies.response, &parts.slo.percentiles),
+            });
+        }
+        Ok(())
+    })?;
+    Ok(batches)
 }
 
-impl Phase {
-    fn of(name: &str) -> Self {
-        match name {
-            "measure" => Self::Measure,
-            "drain" => Self::Drain,
-            _ => Self::Warmup,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Warmup => "warmup",
-            Self::Measure => "measure",
-            Self::Drain => "drain",
-        }
-    }
-}
-
-type Rows = BTreeMap<(Phase, i64), Row>;
-
-/// The processes' intervals, by the number of lengths since the begin of their measure phases.
-fn rows(parts: &Parts<'_>, length_ns: u64) -> Result<Rows, (usize, String)> {
-    let mut rows = Rows::new();
-    for (index, share) in parts.shares.iter().enumerate() {
-        let result = &share.result;
-        if share.intervals.len() != result.series.len() {
-            return Err((index, "it has other histograms than intervals".to_owned()));
-        }
-        for (interval, packed) in result.series.iter().zip(&share.intervals) {
-            let phase = Phase::of(&interval.phase);
-            let since_ns = interval.begin_ns as i64 - result.begin_ns as i64;
-            let row = rows
-                .entry((phase, since_ns.div_euclid(length_ns as i64)))
-                .or_default();
-            let until_ns = interval.end_ns as i64 - result.begin_ns as i64;
-            let (begin, end) = row.span_ns.unwrap_or((since_ns, until_ns));
-            row.span_ns = Some((begin.min(since_ns), end.max(until_ns)));
-            row.due += packed.due;
-            row.completed += interval.completed;
-            row.errors += interval.errors;
-            row.hits += interval.hits;
-            row.misses += interval.misses;
-            row.sent_bytes += interval.sent_bytes;
-            row.received_bytes += interval.received_bytes;
-            row.latencies
-                .add(&packed.latencies.unpack().map_err(|why| (index, why))?);
-        }
-    }
-    Ok(rows)
-}
-
-fn series(rows: Rows, begin_ns: u64) -> Vec<IntervalRow> {
-    let at = |since_ns: i64| (begin_ns as i64 + since_ns).max(0) as u64;
-    rows.into_iter()
-        .map(|((phase, _), row)| {
-            let latencies = &row.latencies;
-            let (since_ns, until_ns) = row.span_ns.unwrap_or_default();
-            IntervalRow {
-                begin_ns: at(since_ns),
-                end_ns: at(until_ns),
-                phase: phase.name().to_owned(),
-                completed: row.completed,
-                errors: row.errors,
-                hits: row.hits,
-                misses: row.misses,
-                sent_bytes: row.sent_bytes,
-                received_bytes: row.received_bytes,
-                response_p50_ns: quantile(&latencies.response, 0.5),
-                response_p99_ns: quantile(&latencies.response, 0.99),
-                response_p999_ns: quantile(&latencies.response, 0.999),
-                service_p50_ns: quantile(&latencies.service, 0.5),
-                service_p99_ns: quantile(&latencies.service, 0.99),
-                lag_p99_ns: quantile(&latencies.lag, 0.99),
-                lag_p999_ns: quantile(&latencies.lag, 0.999),
-            }
-        })
-        .collect()
-}
-
-fn result(
-    parts: &Parts<'_>,
-    latencies: &Latencies,
-    begin_ns: u64,
-    begins: &[u64],
-    rows: Rows,
-) -> LoadResult {
-    let results: Vec<&LoadResult> = parts.shares.iter().map(|share| &share.result).collect();
+fn sums(parts: &Parts<'_>, shares: &[&Share]) -> Result<Sums, LoadError> {
+    let results: Vec<&LoadResult> = shares.iter().map(|share| &share.result).collect();
     let sum = |of: fn(&LoadResult) -> f64| results.iter().map(|result| of(result)).sum::<f64>();
-    let throughput_per_s = sum(|result| result.throughput_per_s);
-    let offered_per_s = parts
-        .settings
-        .rate_per_s
-        .map(|_| sum(|result| result.offered_per_s.unwrap_or(0.0)));
-    let achieved_ratio = offered_per_s.map(|offered| {
-        if offered > 0.0 {
-            throughput_per_s / offered
-        } else {
-            0.0
-        }
-    });
-    let hosts: Vec<LoadHost> = results
-        .iter()
-        .enumerate()
-        .map(|(index, result)| row_of(parts.names[index], result, begins[index] - begin_ns))
-        .collect();
-    let interrupted = results.iter().any(|result| result.interrupted);
-    let length_ns = results
-        .iter()
-        .map(|result| result.end_ns - result.begin_ns)
-        .max()
-        .unwrap_or(0);
-    let (user_s, system_s) = (
-        sum(|result| result.cpu.user_s),
-        sum(|result| result.cpu.system_s),
-    );
-    let cpu_s = user_s + system_s;
-    let completed = throughput_per_s * length_ns as f64 / 1e9;
-    let io = &results[0].settings.io;
-    LoadResult {
-        kind: results[0].kind.clone(),
-        tool: results[0].tool.clone(),
-        command: Vec::new(),
-        clock: parts.clock,
-        settings: steelyard_record::LoadSettings {
-            threads: results.iter().map(|result| result.settings.threads).sum(),
-            ..settings_record(parts.settings, io)
-        },
-        begin_ns,
-        end_ns: begin_ns + length_ns,
-        interrupted,
+    let offers = parts.settings.offers_per_s().is_some();
+    let lengths = results.iter().map(|result| result.end_ns - result.begin_ns);
+    let begin_ns = parts.begin_ns();
+    let begins = parts.begins_ns().into_iter();
+    Ok(Sums {
+        io: results[0].settings.io.clone(),
+        threads: results.iter().map(|result| result.settings.threads).sum(),
+        length_ns: lengths.max().unwrap_or(0),
+        interrupted: results.iter().any(|result| result.interrupted),
         requests: requests(&results),
-        operations: operations(&results),
-        throughput_per_s,
-        offered_per_s,
-        achieved_ratio,
+        operations: operations(parts, shares)?,
+        throughput_per_s: sum(|result| result.throughput_per_s),
+        offered_per_s: offers.then(|| sum(|result| result.offered_per_s.unwrap_or(0.0))),
         sent_bytes: results.iter().map(|result| result.sent_bytes).sum(),
         received_bytes: results.iter().map(|result| result.received_bytes).sum(),
-        latency: LoadLatency {
-            response: quotable(summary(&latencies.response)),
-            service: quotable(summary(&latencies.service)),
-            lag: quotable(summary(&latencies.lag)),
-            queued: Some(quotable(summary(&latencies.queued))),
-        },
-        series: series(rows, begin_ns),
-        threads: threads(&results),
-        cpu: LoadCpu {
-            user_s,
-            system_s,
-            requests_per_cpu_s: (cpu_s > 0.0).then(|| completed / cpu_s),
-        },
-        verdict: verdict(parts, &results, &hosts, achieved_ratio),
-        hosts: Some(hosts),
-    }
+        thread_rows: threads(&results),
+        user_s: sum(|result| result.cpu.user_s),
+        system_s: sum(|result| result.cpu.system_s),
+        hosts: begins
+            .zip(&results)
+            .zip(parts.members)
+            .map(|((at_ns, result), part)| row_of(part.name, result, at_ns - begin_ns))
+            .collect(),
+    })
 }
 
 fn row_of(name: &str, result: &LoadResult, began_after_ns: u64) -> LoadHost {
@@ -274,6 +210,7 @@ fn row_of(name: &str, result: &LoadResult, began_after_ns: u64) -> LoadHost {
         response_p99_ns: result.latency.response.p99_ns,
         busy_ratio: busy_ratio(result),
         verdict: result.verdict.level,
+        lost: None,
     }
 }
 
@@ -303,21 +240,36 @@ fn requests(results: &[&LoadResult]) -> LoadRequests {
     }
 }
 
-fn operations(results: &[&LoadResult]) -> BTreeMap<String, LoadOperations> {
+fn operations(
+    parts: &Parts<'_>,
+    shares: &[&Share],
+) -> Result<BTreeMap<String, LoadOperations>, LoadError> {
     let mut operations: BTreeMap<String, LoadOperations> = BTreeMap::new();
-    for (name, of_host) in results.iter().flat_map(|result| &result.operations) {
-        let sum = operations.entry(name.clone()).or_insert(LoadOperations {
-            completed: 0,
-            hits: of_host.hits.map(|_| 0),
-            misses: of_host.misses.map(|_| 0),
-            // Operations' histograms stay with their processes.
-            response: None,
-        });
-        sum.completed += of_host.completed;
-        sum.hits = sum.hits.zip(of_host.hits).map(|(a, b)| a + b);
-        sum.misses = sum.misses.zip(of_host.misses).map(|(a, b)| a + b);
+    let mut responses: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
+    for (part, share) in parts.members.iter().zip(shares) {
+        for (name, of_host) in &share.result.operations {
+            let sum = operations.entry(name.clone()).or_insert(LoadOperations {
+                completed: 0,
+                hits: of_host.hits.map(|_| 0),
+                misses: of_host.misses.map(|_| 0),
+                response: None,
+            });
+            sum.completed += of_host.completed;
+            sum.hits = sum.hits.zip(of_host.hits).map(|(a, b)| a + b);
+            sum.misses = sum.misses.zip(of_host.misses).map(|(a, b)| a + b);
+        }
+        for (name, packed) in &share.operations {
+            let of_host = packed.unpack().map_err(|why| part.error(why))?;
+            let sum = responses.entry(name.clone()).or_insert_with(histogram);
+            sum.add(&of_host)
+                .expect("all latency histograms have the same bounds");
+        }
     }
-    operations
+    for (name, operation) in &mut operations {
+        let responses = responses.get(name);
+        operation.response = responses.map(|responses| quotable(summary(responses)));
+    }
+    Ok(operations)
 }
 
 fn threads(results: &[&LoadResult]) -> Vec<LoadThread> {
@@ -331,18 +283,13 @@ fn threads(results: &[&LoadResult]) -> Vec<LoadThread> {
 }
 
 /// The worst of each check over the hosts, but for those that the whole load answers better.
-fn verdict(
-    parts: &Parts<'_>,
-    results: &[&LoadResult],
-    hosts: &[LoadHost],
-    achieved_ratio: Option<f64>,
-) -> Verdict {
+fn verdict(parts: &Parts<'_>, shares: &[&Share], sums: &Sums) -> Verdict {
     let mut checks: Vec<Check> = Vec::new();
-    for (name, result) in parts.names.iter().zip(results) {
-        for check in &result.verdict.checks {
+    for (part, share) in parts.members.iter().zip(shares) {
+        for check in &share.result.verdict.checks {
             let mut check = check.clone();
             if check.level != Level::Valid {
-                check.claim = format!("{name}: {}", check.claim);
+                check.claim = format!("{}: {}", part.name, check.claim);
             }
             match checks.iter_mut().find(|known| known.id == check.id) {
                 Some(known) if known.level < check.level => *known = check,
@@ -351,9 +298,9 @@ fn verdict(
             }
         }
     }
-    let completed: u64 = hosts.iter().map(|host| host.completed).sum();
+    let completed = sums.requests.completed;
     for check in &mut checks {
-        match (check.id.as_str(), achieved_ratio) {
+        match (check.id.as_str(), sums.achieved_ratio()) {
             ("samples", _) if completed >= SAMPLES_BEYOND * 100 => {
                 check.level = Level::Valid;
                 check.claim = format!("{completed} answers on all hosts.");
@@ -371,12 +318,12 @@ fn verdict(
             _ => {}
         }
     }
-    checks.push(together(parts, hosts));
+    checks.push(together(parts, &sums.hosts));
     Verdict::of(checks)
 }
 
 /// Whether the hosts measured at the same time.
-fn together(parts: &Parts<'_>, hosts: &[LoadHost]) -> Check {
+pub fn together(parts: &Parts<'_>, hosts: &[LoadHost]) -> Check {
     let last = hosts.iter().max_by_key(|host| host.began_after_ns);
     let apart_ns = last.map_or(0, |host| host.began_after_ns);
     let ratio = apart_ns as f64 / parts.settings.duration_ns.max(1) as f64;
@@ -393,5 +340,69 @@ fn together(parts: &Parts<'_>, hosts: &[LoadHost]) -> Check {
         value: Some(ratio),
         bound: Some(APART_RATIO_MAX),
         unit: Some("1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use steelyard_record::Clock;
+
+    use super::super::member::Told;
+    use super::super::rows::Part;
+    use super::super::wire::PackedHistogram;
+    use super::*;
+    use crate::slo::Slo;
+
+    fn share(completed: u64, values: &[u64]) -> Share {
+        let golden = include_str!("../../../../schemas/golden/load_result.json");
+        let mut result: LoadResult = serde_json::from_str(golden).unwrap();
+        result.series.clear();
+        result.operations.retain(|name, _| name == "get");
+        result.operations.get_mut("get").unwrap().completed = completed;
+        let mut responses = histogram();
+        for &value in values {
+            responses.saturating_record(value);
+        }
+        Share {
+            result,
+            latencies: super::super::wire::Packed::default(),
+            operations: BTreeMap::from([("get".to_owned(), PackedHistogram::of(&responses))]),
+        }
+    }
+
+    proptest! {
+        // Histograms of the engine's bounds take their time without optimisation.
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn an_operations_percentiles_are_those_of_all_its_answers(
+            left in proptest::collection::vec(1u64..4_000_000_000, 0..100),
+            right in proptest::collection::vec(1u64..4_000_000_000, 0..100),
+        ) {
+            let told = [&left, &right].map(|values| Told {
+                share: Some(share(values.len() as u64, values)),
+                ..Told::default()
+            });
+            let members = [&told[0], &told[1]].map(|told| Part {
+                name: "host",
+                connections: 1,
+                told,
+                intervals: &[],
+            });
+            let settings = crate::settings::tests::settings();
+            let parts = Parts {
+                settings: &settings,
+                slo: &Slo::nothing(),
+                clock: Clock::now(),
+                members: &members,
+            };
+            let merged = merge(&parts, None).unwrap().result.operations;
+            let mut together = histogram();
+            for value in left.iter().chain(&right) {
+                together.saturating_record(*value);
+            }
+            prop_assert_eq!(merged["get"].completed, (left.len() + right.len()) as u64);
+            prop_assert_eq!(merged["get"].response.clone(), Some(quotable(summary(&together))));
+        }
     }
 }

@@ -7,28 +7,38 @@
 //!
 //! No clock is trusted across hosts: every process measures on its own, times go over the wire only as lengths,
 //! and what each process saw is put together by the time since the begin of its own measure phase
-//! ([`merge`]). How far apart the phases began follows from when the order was sent, here, and how long after it
+//! ([`rows`], [`merge`]). Processes tell of their intervals while they load, so that what was measured until a
+//! host is lost is not lost with it ([`partial`]). How far apart the phases began follows from when the order was sent, here, and how long after it
 //! came the phase began, there; what the way took is in that figure too.
 //!
 //! Invariants: when this process ends, however it does, no process of it goes on loading. Not here: what the
 //! processes do ([`join`]).
 
 pub mod join;
+mod log;
 mod member;
 mod merge;
+mod partial;
+mod rows;
 pub mod wire;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use steelyard_record::{Clock, monotonic_ns};
+use hdrhistogram::serialization::V2DeflateSerializer;
+use steelyard_record::Clock;
 
 use crate::LoadError;
 use crate::offer::{Offer, Offered};
-use crate::settings::Settings;
+use crate::schedule::Arrival;
+use crate::settings::{Settings, Turn};
 use crate::slo::Slo;
+use log::{Log, create};
 use member::Member;
-use wire::{Changes, Order, Report, Share};
+use partial::Loss;
+use rows::{Part, Parts};
+use wire::{Changes, Order, Report};
 
 /// How processes on other hosts are started.
 #[derive(Debug, Clone)]
@@ -43,6 +53,7 @@ pub struct Remote {
 pub struct Fleet<'a> {
     members: Vec<Member>,
     arguments: Vec<String>,
+    hlog: Option<PathBuf>,
     stop: &'a AtomicBool,
 }
 
@@ -52,15 +63,19 @@ const PING: Duration = Duration::from_secs(5);
 const HELLO: Duration = Duration::from_secs(30);
 /// How long processes that were asked to stop may take to tell what they have.
 const STOPPING: Duration = Duration::from_secs(15);
+/// How long to sleep when no process has told anything.
+const LOOK_AROUND: Duration = Duration::from_millis(10);
 /// Length of an interval, so that phases begin at most this far apart; rows are put together later.
 const INTERVAL_NS: u64 = 100_000_000;
 
 impl<'a> Fleet<'a> {
-    /// Starts a process on each of `hosts`, which make loads of `arguments`.
+    /// Starts a process on each of `hosts`, which make loads of `arguments`. Histograms of intervals over all of
+    /// them go to the file `hlog`.
     pub fn start(
         hosts: &[String],
         remote: &Remote,
         arguments: Vec<String>,
+        hlog: Option<PathBuf>,
         stop: &'a AtomicBool,
     ) -> Result<Self, LoadError> {
         let mut members = Vec::new();
@@ -70,6 +85,7 @@ impl<'a> Fleet<'a> {
         let mut fleet = Self {
             members,
             arguments,
+            hlog,
             stop,
         };
         let deadline = Instant::now() + HELLO;
@@ -97,10 +113,12 @@ impl<'a> Fleet<'a> {
                 format!("must be at least {least}: one for each thread of {hosts} hosts"),
             );
         }
-        if settings.arrival.mean_rate_per_s().is_some() {
+        if settings.trace.is_some() {
             return wrong(
-                "--arrival",
-                "must be constant or poisson for more than one host".to_owned(),
+                "--trace",
+                "is for a load of one process: its requests follow one another from the begin of the load, \
+                 which several processes cannot share"
+                    .to_owned(),
             );
         }
         Ok(())
@@ -112,6 +130,18 @@ impl<'a> Fleet<'a> {
         let more = u32::from((index as u32) < settings.connections % hosts);
         let connections = settings.connections / hosts + more;
         let share = f64::from(connections) / f64::from(settings.connections);
+        // A law that brings its rates is dealt arrival by arrival, so that together they are the asked ones.
+        let turn = match settings.arrival {
+            Arrival::Constant | Arrival::Poisson => Turn::ALONE,
+            Arrival::Ramp { .. } | Arrival::Step(_) | Arrival::Recorded(_) => Turn {
+                process: index as u32,
+                processes: hosts,
+            },
+        };
+        let recording = match &settings.arrival {
+            Arrival::Recorded(recording) => Some(recording.fingerprint()),
+            _ => None,
+        };
         Changes {
             rate_per_s: settings.rate_per_s.map(|rate| rate * share),
             connections,
@@ -124,105 +154,136 @@ impl<'a> Fleet<'a> {
             max_outstanding: (settings.max_outstanding / u64::from(hosts))
                 .max(u64::from(settings.threads)),
             prefill: settings.prefill.is_some() && index == 0,
+            turn,
+            recording,
         }
     }
 
-    fn load(&mut self, settings: &Settings) -> Result<Vec<Share>, LoadError> {
+    /// Lets every process load, until each has told what its load came to.
+    fn load(&mut self, settings: &Settings) -> Result<(), (usize, LoadError)> {
         // The first fills the server before the others look.
         for index in 0..self.members.len() {
             let order = Order::Load {
                 arguments: self.arguments.clone(),
                 changes: self.changes(settings, index),
             };
-            self.members[index].send(&order)?;
+            let sent = self.members[index].send(&order);
+            sent.map_err(|error| (index, error))?;
             if index == 0 && settings.prefill.is_some() {
-                self.expect_warm(0)?;
+                while !self.members[0].is_warm() {
+                    self.hear()?;
+                }
             }
         }
-        for index in 0..self.members.len() {
-            self.expect_warm(index)?;
+        while !self.members.iter().all(Member::is_warm) {
+            self.hear()?;
         }
-        self.sleep(Duration::from_nanos(settings.warmup_ns));
-        for member in &mut self.members {
-            member.measure()?;
+        let warm_up = Instant::now() + Duration::from_nanos(settings.warmup_ns);
+        while Instant::now() < warm_up && !self.stop.load(Ordering::Relaxed) {
+            self.hear()?;
         }
-        let mut shares = Vec::new();
-        for index in 0..self.members.len() {
-            shares.push(self.expect_share(index)?);
+        for (index, member) in self.members.iter_mut().enumerate() {
+            member.measure().map_err(|error| (index, error))?;
         }
-        Ok(shares)
-    }
-
-    /// Waits until the process has begun its warm-up; one that is stopped meanwhile tells its result instead.
-    fn expect_warm(&mut self, index: usize) -> Result<(), LoadError> {
-        while !self.members[index].warm() {
-            let report = self.report(index, None)?;
-            self.members[index].take(report)?;
-        }
-        Ok(())
-    }
-
-    fn expect_share(&mut self, index: usize) -> Result<Share, LoadError> {
         let mut deadline = None;
-        loop {
-            if let Some(share) = self.members[index].share() {
-                return Ok(share);
+        while let Some(index) = self.members.iter().position(|member| !member.is_done()) {
+            if self.stop.load(Ordering::Relaxed) {
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + STOPPING);
+                if Instant::now() > deadline {
+                    return Err((index, self.members[index].error("it did not stop")));
+                }
             }
-            if self.stop.load(Ordering::Relaxed) && deadline.is_none() {
-                deadline = Some(Instant::now() + STOPPING);
-            }
-            let report = self.report(index, deadline)?;
-            self.members[index].take(report)?;
-        }
-    }
-
-    /// The next report of a process; while it is awaited the others hear that somebody is there, and of a stop.
-    fn report(
-        &mut self,
-        index: usize,
-        deadline: Option<Instant>,
-    ) -> Result<Option<Report>, LoadError> {
-        self.tell()?;
-        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return Err(self.members[index].error("it did not stop"));
-        }
-        self.members[index].poll()
-    }
-
-    fn sleep(&mut self, length: Duration) {
-        let until = Instant::now() + length;
-        while Instant::now() < until && !self.stop.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(10).min(length));
-            // A process that has died is noticed where its report is awaited.
-            let _ = self.tell();
-        }
-    }
-
-    fn tell(&mut self) -> Result<(), LoadError> {
-        let stop = self.stop.load(Ordering::Relaxed);
-        for member in &mut self.members {
-            member.tell(stop, PING)?;
+            self.hear()?;
         }
         Ok(())
     }
+
+    /// Notes what the processes report; they hear that somebody is there, and of a stop. An error is about the
+    /// process with the number.
+    fn hear(&mut self) -> Result<(), (usize, LoadError)> {
+        let stop = self.stop.load(Ordering::Relaxed);
+        let mut any = false;
+        for (index, member) in self.members.iter_mut().enumerate() {
+            let told = member.tell(stop, PING);
+            // One that has told everything may go.
+            if !member.is_done() {
+                told.map_err(|error| (index, error))?;
+                any |= member.hear().map_err(|error| (index, error))?;
+            }
+        }
+        if !any {
+            std::thread::sleep(LOOK_AROUND);
+        }
+        Ok(())
+    }
+
+    /// What there is of a load that was ordered at `clock`.
+    fn put_together(
+        &self,
+        settings: &Settings,
+        slo: &Slo,
+        clock: Clock,
+        lost: Option<Loss>,
+        log: Option<&mut Log<'_>>,
+    ) -> Result<Offered, LoadError> {
+        let members = self.members.iter().enumerate();
+        let parts: Vec<Part<'_>> = members
+            .map(|(index, member)| Part {
+                name: member.name(),
+                connections: self.changes(settings, index).connections,
+                told: member.told(),
+                intervals: &member.told().intervals,
+            })
+            .collect();
+        let parts = Parts {
+            settings,
+            slo,
+            clock,
+            members: &parts,
+        };
+        match lost {
+            None => merge::merge(&parts, log),
+            Some(lost) => partial::merge(&parts, &lost, log),
+        }
+    }
+}
+
+/// Notes for the record that the process with the number was lost, and why.
+fn loss(index: usize, error: &LoadError) -> Loss {
+    let why = match error {
+        LoadError::Host { why, .. } => why.clone(),
+        other => {
+            let source = std::error::Error::source(other);
+            source.map_or_else(|| other.to_string(), |cause| format!("{other}: {cause}"))
+        }
+    };
+    Loss { index, why }
 }
 
 impl Offer for Fleet<'_> {
     fn offer(&mut self, settings: &Settings, slo: &Slo) -> Result<Offered, LoadError> {
         Self::check(self.members.len(), settings)?;
         let clock = Clock::now();
-        let begin_ns = monotonic_ns();
-        let shares = self.load(settings)?;
-        let names: Vec<&str> = self.members.iter().map(Member::name).collect();
-        let sent: Vec<u64> = self.members.iter().map(Member::measured_ns).collect();
-        merge::merge(&merge::Parts {
-            settings,
-            slo,
-            clock,
-            begin_ns,
-            names: &names,
-            sent_ns: &sent,
-            shares: &shares,
-        })
+        let hlog = self.hlog.clone();
+        // The log's file is opened before any load: a name that cannot be written costs no run.
+        let mut file = hlog.as_deref().map(create).transpose()?;
+        let mut serializer = V2DeflateSerializer::new();
+        let mut log = match (&mut file, &hlog) {
+            (Some(file), Some(path)) => Some(Log::begin(file, &mut serializer, path, clock)?),
+            _ => None,
+        };
+        let lost = match self.load(settings) {
+            Ok(()) => None,
+            // Before every process loads there is no load yet.
+            Err((_, error)) if !self.members.iter().all(Member::is_warm) => return Err(error),
+            Err((index, error)) => Some(loss(index, &error)),
+        };
+        if lost.is_some() {
+            for member in &mut self.members {
+                // One that cannot be told ends as its input does.
+                let _ = member.send(&Order::Stop);
+            }
+        }
+        self.put_together(settings, slo, clock, lost, log.as_mut())
     }
 }

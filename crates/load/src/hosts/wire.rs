@@ -3,6 +3,8 @@
 //! Invariant: whatever a line holds, reading it gives a value or an error, and histograms have this engine's
 //! bounds, so that they can be added.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -10,10 +12,14 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use serde::{Deserialize, Serialize};
 use steelyard_record::LoadResult;
 
+use crate::control::{Counts, Interval, Phase};
 use crate::latency::{Latencies, histogram};
+use crate::settings::Turn;
 
 /// Longest line that is read, bytes.
 pub const LINE_MAX: u64 = 256 << 20;
+/// No clock has run for 146 years: times below this can be subtracted as signed numbers.
+const TIME_MAX_NS: u64 = 1 << 62;
 
 /// What the one process that commands tells another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +61,10 @@ pub struct Changes {
     pub max_outstanding: u64,
     /// Whether it fills the server before.
     pub prefill: bool,
+    /// Which of the arrivals are its.
+    pub turn: Turn,
+    /// The fingerprint of the recorded arrivals, None for other laws: its file must hold the same ones.
+    pub recording: Option<u64>,
 }
 
 /// What a process tells the one that commands.
@@ -66,8 +76,13 @@ pub enum Report {
         /// Its version.
         version: String,
     },
-    /// Its load has begun to warm up.
-    Warm,
+    /// An interval of its load is over.
+    Interval(Box<PackedInterval>),
+    /// Its measure phase has begun; comes before the phase's first interval.
+    Begun {
+        /// How long after the order to measure, ns, by its clock; None without an order.
+        after_ns: Option<u64>,
+    },
     /// Its load has ended.
     Share(Box<Share>),
     /// Its load could not be made.
@@ -82,91 +97,127 @@ pub enum Report {
 /// What a process's load came to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Share {
-    /// Its result.
+    /// Its result, without the series: its intervals have gone before.
     pub result: LoadResult,
-    /// From when the order to measure came until the measure phase began, ns, by its clock.
-    pub began_after_ns: Option<u64>,
     /// The histograms of its measure phase.
     pub latencies: Packed,
-    /// Its intervals.
-    pub intervals: Vec<PackedInterval>,
+    /// The response times of each operation that was drawn.
+    pub operations: BTreeMap<String, PackedHistogram>,
 }
 
-/// Histograms as text: HdrHistogram V2, deflated, in base 64.
+/// A histogram as text: HdrHistogram V2, deflated, in base 64; empty without values.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PackedHistogram(pub String);
+
+/// Histograms as text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packed {
     /// Response times.
-    pub response: String,
+    pub response: PackedHistogram,
     /// Service times.
-    pub service: String,
+    pub service: PackedHistogram,
     /// The generator's own lag.
-    pub lag: String,
+    pub lag: PackedHistogram,
     /// Waits for a connection.
-    pub queued: String,
+    pub queued: PackedHistogram,
 }
 
-/// The histograms of one interval, in the order of the result's series.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// One interval of a process's load, over all of its threads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackedInterval {
-    /// Requests that became due.
-    pub due: u64,
-    /// Its histograms.
+    /// Start, by its clock, ns.
+    pub begin_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// The phase that it lies in.
+    pub phase: Phase,
+    /// Counts.
+    pub counts: Counts,
+    /// Histograms.
     pub latencies: Packed,
 }
 
-fn pack_one(histogram: &Histogram<u64>) -> String {
-    if histogram.is_empty() {
-        return String::new();
+impl PackedInterval {
+    /// The text of `interval`.
+    pub fn of(interval: &Interval, phase: Phase) -> Self {
+        Self {
+            begin_ns: interval.begin_ns,
+            end_ns: interval.end_ns,
+            phase,
+            counts: interval.counts,
+            latencies: Packed::of(&interval.latencies),
+        }
     }
-    let mut bytes = Vec::new();
-    V2DeflateSerializer::new()
-        .serialize(histogram, &mut bytes)
-        .expect("counts fit, and a vector takes every byte");
-    STANDARD.encode(bytes)
 }
 
-fn unpack_one(text: &str) -> Result<Histogram<u64>, String> {
-    let ours = histogram();
-    if text.is_empty() {
-        return Ok(ours);
+impl PackedHistogram {
+    /// The text of `histogram`.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(histogram, &mut bytes)
+            .expect("counts fit, and a vector takes every byte");
+        Self(STANDARD.encode(bytes))
     }
-    let bytes = STANDARD
-        .decode(text)
-        .map_err(|error| format!("a histogram is not base 64: {error}"))?;
-    let read: Histogram<u64> = Deserializer::new()
-        .deserialize(&mut &bytes[..])
-        .map_err(|error| format!("a histogram cannot be read: {error:?}"))?;
-    if (read.low(), read.high(), read.sigfig()) != (ours.low(), ours.high(), ours.sigfig()) {
-        return Err("a histogram has other bounds than ours".to_owned());
+
+    /// The histogram of the text.
+    pub fn unpack(&self) -> Result<Histogram<u64>, String> {
+        let ours = histogram();
+        if self.0.is_empty() {
+            return Ok(ours);
+        }
+        let bytes = STANDARD
+            .decode(&self.0)
+            .map_err(|error| format!("a histogram is not base 64: {error}"))?;
+        let read: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut &bytes[..])
+            .map_err(|error| format!("a histogram cannot be read: {error:?}"))?;
+        if (read.low(), read.high(), read.sigfig()) != (ours.low(), ours.high(), ours.sigfig()) {
+            return Err("a histogram has other bounds than ours".to_owned());
+        }
+        Ok(read)
     }
-    Ok(read)
 }
 
 impl Packed {
     /// The text of `latencies`.
     pub fn of(latencies: &Latencies) -> Self {
         Self {
-            response: pack_one(&latencies.response),
-            service: pack_one(&latencies.service),
-            lag: pack_one(&latencies.lag),
-            queued: pack_one(&latencies.queued),
+            response: PackedHistogram::of(&latencies.response),
+            service: PackedHistogram::of(&latencies.service),
+            lag: PackedHistogram::of(&latencies.lag),
+            queued: PackedHistogram::of(&latencies.queued),
         }
     }
 
     /// The latencies of the text.
     pub fn unpack(&self) -> Result<Latencies, String> {
         Ok(Latencies {
-            response: unpack_one(&self.response)?,
-            service: unpack_one(&self.service)?,
-            lag: unpack_one(&self.lag)?,
-            queued: unpack_one(&self.queued)?,
+            response: self.response.unpack()?,
+            service: self.service.unpack()?,
+            lag: self.lag.unpack()?,
+            queued: self.queued.unpack()?,
         })
     }
 }
 
 /// Reads a report.
 pub fn read_report(line: &str) -> Result<Report, String> {
-    serde_json::from_str(line).map_err(|error| format!("a report cannot be read: {error}"))
+    let report =
+        serde_json::from_str(line).map_err(|error| format!("a report cannot be read: {error}"))?;
+    if let Report::Interval(interval) = &report
+        && !(interval.begin_ns <= interval.end_ns && interval.end_ns < TIME_MAX_NS)
+    {
+        return Err(format!(
+            "an interval from {} to {} ns is none",
+            interval.begin_ns, interval.end_ns
+        ));
+    }
+    Ok(report)
 }
 
 #[cfg(test)]
@@ -192,7 +243,7 @@ mod tests {
         #[test]
         fn any_line_is_read_or_refused(line in ".{0,200}") {
             let _ = read_report(&line);
-            let _ = unpack_one(&line);
+            let _ = PackedHistogram(line).unpack();
         }
     }
 
@@ -200,8 +251,31 @@ mod tests {
     fn histograms_of_other_bounds_are_refused() {
         let mut other = Histogram::<u64>::new_with_bounds(1, 1000, 2).unwrap();
         other.record(5).unwrap();
-        assert!(unpack_one(&pack_one(&other)).is_err());
-        assert!(unpack_one("AAAA").is_err());
-        assert!(unpack_one("!").is_err());
+        assert!(PackedHistogram::of(&other).unpack().is_err());
+        assert!(PackedHistogram("AAAA".to_owned()).unpack().is_err());
+        assert!(PackedHistogram("!".to_owned()).unpack().is_err());
+    }
+
+    #[test]
+    fn intervals_that_end_before_they_begin_are_refused() {
+        let mut interval = Interval::default();
+        (interval.begin_ns, interval.end_ns) = (5, 7);
+        interval.counts.due = 3;
+        let line = |packed: PackedInterval| {
+            serde_json::to_string(&Report::Interval(Box::new(packed))).unwrap()
+        };
+        let packed = PackedInterval::of(&interval, Phase::Measure);
+        let Ok(Report::Interval(read)) = read_report(&line(packed.clone())) else {
+            panic!("it is an interval");
+        };
+        assert_eq!(*read, packed);
+        for (begin_ns, end_ns) in [(8, 7), (5, u64::MAX)] {
+            let packed = PackedInterval {
+                begin_ns,
+                end_ns,
+                ..packed.clone()
+            };
+            assert!(read_report(&line(packed)).is_err());
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The controlling thread: starts generator threads, sets the phases, and gathers what they report.
 
-mod hlog;
+pub mod hlog;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use steelyard_record::{Clock, LoadResult, monotonic_ns};
 
@@ -63,14 +64,22 @@ enum Order {
 
 /// Runs the load that `settings` describe.
 pub fn run(settings: &Settings, surroundings: Surroundings<'_>) -> Result<LoadResult, LoadError> {
-    run_whole(settings, surroundings).map(|(result, _)| result)
+    run_whole(settings, surroundings).map(|whole| whole.result)
 }
 
-/// The same, with the histograms that the result's percentiles come from.
-pub fn run_whole(
-    settings: &Settings,
-    surroundings: Surroundings<'_>,
-) -> Result<(LoadResult, Latencies), LoadError> {
+/// A load that has ended, with the histograms that its result's percentiles come from.
+#[derive(Debug)]
+pub struct Whole {
+    /// Its result.
+    pub result: LoadResult,
+    /// Latencies of the measure phase.
+    pub latencies: Latencies,
+    /// Response times of each operation that was drawn, by its name.
+    pub operations: BTreeMap<String, Histogram<u64>>,
+}
+
+/// The same, with the histograms.
+pub fn run_whole(settings: &Settings, surroundings: Surroundings<'_>) -> Result<Whole, LoadError> {
     settings.check()?;
     let io = choose_io(settings.io)?;
     let workload = Arc::new(Workload::of(settings)?);
@@ -96,11 +105,19 @@ pub fn run_whole(
         ..
     } = runner;
     let latencies = outcome.latencies.clone();
+    let operations = summary::responses(&workload, &outcome.measured, &latencies)
+        .into_iter()
+        .map(|(name, responses)| (name.to_owned(), responses.clone()))
+        .collect();
     let result = summary::result(settings, &workload, surroundings.command, outcome);
-    Ok((result, latencies))
+    Ok(Whole {
+        result,
+        latencies,
+        operations,
+    })
 }
 
-fn file_error(path: &Path, source: std::io::Error) -> LoadError {
+pub(crate) fn file_error(path: &Path, source: std::io::Error) -> LoadError {
     LoadError::File {
         path: path.to_owned(),
         source,

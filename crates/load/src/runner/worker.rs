@@ -11,7 +11,7 @@ use crate::control::{Control, Interval};
 use crate::engine::{Engine, Prefill, Report, Source, Task};
 use crate::io::{Epoll, Uring};
 use crate::random::{Purpose, Random};
-use crate::schedule::{Schedule, Share};
+use crate::schedule::Schedule;
 use crate::settings::Settings;
 use crate::trace::TraceStream;
 use crate::workload::Workload;
@@ -75,10 +75,7 @@ impl Worker {
             let requests = (1 << 40) + u64::from(index);
             let draws = Random::stream(settings.seed, Purpose::Requests, requests);
             let (arrival, duration_ns) = (settings.arrival.clone(), settings.duration_ns);
-            let share = Share {
-                thread: index,
-                threads: settings.threads,
-            };
+            let share = settings.turn.share(index, settings.threads);
             let make = move |start_ns| Source::Drawn {
                 schedule: Schedule::new(&arrival, rate, duration_ns, share, start_ns, random),
                 random: draws,

@@ -1,5 +1,7 @@
 use super::*;
 use crate::random::Purpose;
+use crate::settings::Turn;
+use proptest::prelude::*;
 
 const START_NS: u64 = 1_000;
 
@@ -229,5 +231,37 @@ fn a_law_of_the_measure_phase_begins_with_it() {
             30,
             "{text}"
         );
+    }
+}
+
+proptest! {
+    /// What the processes of a load offer is what one process would, arrival by arrival.
+    #[test]
+    fn processes_together_keep_the_schedule(
+        threads in proptest::collection::vec(1u32..4, 1..5),
+        law in 0usize..3,
+        (from, to) in (1.0f64..50_000.0, 0.0f64..50_000.0),
+    ) {
+        const PHASE_NS: u64 = 20_000_000;
+        let arrival = match law {
+            0 => Arrival::Ramp { from_per_s: from, to_per_s: to },
+            1 => Arrival::Step([from, 0.0, to].into()),
+            _ => {
+                let text = format!("gaps_us\n{}\n{}\n0\n", 1e6 / from, 1e6 / from.max(to));
+                Arrival::Recorded(Recording::parse(&text, String::new()).unwrap().into())
+            }
+        };
+        let processes = threads.len() as u32;
+        let mut together: Vec<u64> = Vec::new();
+        for (process, &threads) in (0..).zip(&threads) {
+            let turn = Turn { process, processes };
+            for thread in 0..threads {
+                let mut schedule = schedule(&arrival, 0.0, turn.share(thread, threads), PHASE_NS, 9);
+                schedule.measure(START_NS);
+                together.extend(until(&mut schedule, START_NS + PHASE_NS));
+            }
+        }
+        together.sort_unstable();
+        prop_assert_eq!(together, times(&arrival, 0.0, 1, PHASE_NS));
     }
 }

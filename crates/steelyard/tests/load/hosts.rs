@@ -1,15 +1,20 @@
 //! One load of several processes: here, and over ssh in a network namespace of its own.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+use steelyard_load::hosts::wire::{Changes, Order, Report, read_report};
+use steelyard_load::settings::Turn;
 
 use crate::capacity::listening;
+use crate::interval_log;
+use crate::lost_hosts;
+use crate::namespaces::{Namespaces, start_sshd, wait_for_sshd, wait_until};
 use crate::support::{Server, check_counts, finish, load};
 
 const QUICK: [&str; 8] = [
@@ -22,6 +27,8 @@ const QUICK: [&str; 8] = [
     "--rate",
     "400",
 ];
+
+const TWO: [&str; 4] = ["--host", "localhost", "--host", "localhost"];
 
 fn result(output: &Output) -> Value {
     assert!(
@@ -68,24 +75,142 @@ fn check_two(result: &Value, rate: f64) {
         .sum::<u64>();
     assert!(due > 0);
     assert_eq!(result["threads"].as_array().unwrap().len(), 2);
+    for (name, operation) in result["operations"].as_object().unwrap() {
+        let completed = operation["completed"].as_u64().unwrap();
+        let response = &operation["response"];
+        // Null for an operation that is never drawn, as in a load of one process.
+        if completed > 0 || response.is_object() {
+            assert_eq!(response["count"], completed, "{name}");
+        }
+        assert_eq!(response["p50_ns"].is_u64(), completed > 0);
+    }
     assert_eq!(result["settings"]["connections"], 5);
 }
 
 #[test]
 fn two_processes_here_make_one_load() {
     let server = Server::answering(|_| ());
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("latency.hlog");
     let mut command = load(server.address, &QUICK);
-    command.args([
-        "--host",
-        "localhost",
-        "--host",
-        "localhost",
-        "--prefill",
-        "--keys",
-        "100",
-    ]);
+    command
+        .args(TWO)
+        .args(["--prefill", "--keys", "100", "--set-ratio", "0.3"])
+        .args(["--interval", "250ms", "--hlog"])
+        .arg(&log);
     let output = finish(command.spawn().unwrap(), Duration::from_secs(60));
-    check_two(&result(&output), 400.0);
+    let result = result(&output);
+    check_two(&result, 400.0);
+    let operations = result["operations"].as_object().unwrap();
+    let answered = |name: &str| operations[name]["completed"].as_u64().unwrap();
+    assert!(answered("get") > 0 && answered("set") > 0, "{operations:?}");
+
+    let (entries, sums) = interval_log::sums(&log);
+    let rows = result["series"].as_array().unwrap();
+    assert_eq!(entries, 4 * rows.len());
+    let completed = rows.iter().map(|row| row["completed"].as_u64().unwrap());
+    let completed: u64 = completed.sum();
+    assert!(completed >= result["requests"]["completed"].as_u64().unwrap());
+    for (tag, sum) in sums {
+        assert_eq!(sum.len(), completed, "{tag}");
+    }
+}
+
+/// A load of `arrival` by two processes, and how many requests its measure phase asked for.
+fn intended(arrival: &str) -> u64 {
+    let server = Server::answering(|_| ());
+    let mut command = load(server.address, &QUICK[..6]);
+    command.args(TWO).args(["--arrival", arrival]);
+    let output = finish(command.spawn().unwrap(), Duration::from_secs(60));
+    let result = result(&output);
+    let hosts = result["hosts"].as_array().unwrap();
+    let each: Vec<u64> = hosts
+        .iter()
+        .map(|host| host["completed"].as_u64().unwrap())
+        .collect();
+    assert!(each[0].abs_diff(each[1]) <= 1, "{each:?}");
+    assert_eq!(result["settings"]["arrival"], arrival);
+    result["requests"]["intended"].as_u64().unwrap()
+}
+
+#[test]
+fn laws_of_the_measure_phase_are_dealt_arrival_by_arrival() {
+    assert_eq!(intended("ramp:0-800"), 400);
+    assert_eq!(intended("step:100,0,501,200"), 201);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("arrivals");
+    fs::write(&file, "gaps_ms\n1\n2\n2\n").unwrap();
+    // Three in 5 ms, the last at 1000 ms: it belongs to the phase no more.
+    assert_eq!(intended(&format!("recorded:{}", file.display())), 599);
+}
+
+#[test]
+fn a_host_with_another_recording_makes_no_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("arrivals");
+    fs::write(&file, "gaps_ms\n1\n2\n2\n").unwrap();
+    let arrival = format!("recorded:{}", file.display());
+    let order = Order::Load {
+        arguments: [
+            "steelyard-load",
+            "--target",
+            "127.0.0.1:1",
+            "--arrival",
+            &arrival,
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        changes: Changes {
+            rate_per_s: None,
+            connections: 1,
+            seed: 1,
+            warmup_ns: 0,
+            duration_ns: 1_000_000_000,
+            drain_ns: 0,
+            interval_ns: 100_000_000,
+            max_outstanding: 1,
+            prefill: false,
+            turn: Turn::ALONE,
+            recording: Some(1),
+        },
+    };
+    let mut child = Command::new(env!("CARGO_BIN_EXE_steelyard-load"))
+        .arg("join")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{}", serde_json::to_string(&order).unwrap()).unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let hello = read_report(&lines.next().unwrap().unwrap()).unwrap();
+    assert!(matches!(hello, Report::Hello { .. }));
+    let Report::Failed { kind, why } = read_report(&lines.next().unwrap().unwrap()).unwrap() else {
+        panic!("it makes a load");
+    };
+    assert_eq!(kind, "usage");
+    assert!(why.contains("other arrivals"), "{why}");
+    drop(input);
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_trace_is_refused_and_so_is_a_log_that_cannot_be_written() {
+    let server = Server::answering(|_| ());
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    fs::write(&trace, "time_s,operation,key,size\n0,get,a,\n9,get,a,\n").unwrap();
+    for (flag, value, code, says) in [
+        ("--trace", trace.to_str().unwrap(), 2, "one process"),
+        ("--hlog", "/nowhere/x.hlog", 4, "/nowhere/x.hlog"),
+    ] {
+        let mut command = load(server.address, &[flag, value]);
+        let child = command.args(TWO).spawn().unwrap();
+        let output = finish(child, Duration::from_secs(30));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(says) && text.lines().count() == 1, "{text}");
+    }
 }
 
 #[test]
@@ -150,140 +275,6 @@ fn alive_child_of(parent: u32) -> bool {
     })
 }
 
-/// Two network namespaces that see each other, gone with everything in them when this is dropped.
-struct Namespaces {
-    names: [String; 2],
-    addresses: [String; 2],
-    children: Vec<Child>,
-}
-
-fn ip(words: &str) -> Result<(), String> {
-    let output = Command::new("ip")
-        .args(words.split_whitespace())
-        .output()
-        .map_err(|error| format!("ip: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!(
-        "ip {words}: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    ))
-}
-
-impl Namespaces {
-    fn new() -> Result<Self, String> {
-        let id = std::process::id();
-        let names = [format!("sya{id}"), format!("syb{id}")];
-        let third = id % 250 + 1;
-        let addresses = [format!("10.213.{third}.1"), format!("10.213.{third}.2")];
-        let it = Self {
-            names,
-            addresses,
-            children: Vec::new(),
-        };
-        ip(&format!("netns add {}", it.names[0]))?;
-        ip(&format!("netns add {}", it.names[1]))?;
-        let [a, b] = &it.names;
-        ip(&format!(
-            "link add v{a} netns {a} type veth peer name v{b} netns {b}"
-        ))?;
-        for (name, address) in it.names.iter().zip(&it.addresses) {
-            ip(&format!("-n {name} address add {address}/24 dev v{name}"))?;
-            ip(&format!("-n {name} link set v{name} up"))?;
-            ip(&format!("-n {name} link set lo up"))?;
-        }
-        Ok(it)
-    }
-
-    fn command(&self, which: usize, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[which], program]);
-        command
-    }
-
-    /// Names of the processes in a namespace.
-    fn programs(&self, which: usize) -> Vec<String> {
-        let output = Command::new("ip")
-            .args(["netns", "pids", &self.names[which]])
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&output.stdout)
-            .split_whitespace()
-            .map(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default())
-            .map(|line| line.replace('\0', " "))
-            .collect()
-    }
-
-    fn joined(&self, which: usize) -> usize {
-        let programs = self.programs(which);
-        programs
-            .iter()
-            .filter(|line| line.starts_with(env!("CARGO_BIN_EXE_steelyard-load")))
-            .count()
-    }
-}
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        for name in &self.names {
-            let _ = ip(&format!("netns del {name}"));
-        }
-    }
-}
-
-/// An sshd of our own in the second namespace; returns the ssh command that reaches it.
-fn start_sshd(namespaces: &mut Namespaces, folder: &Path) -> String {
-    for key in ["host", "user"] {
-        let status = Command::new("ssh-keygen")
-            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-            .arg(folder.join(key))
-            .status()
-            .expect("openssh-client is installed");
-        assert!(status.success());
-    }
-    let folder_text = folder.display().to_string();
-    let address = &namespaces.addresses[1];
-    let config = format!(
-        "ListenAddress {address}:2222\nHostKey {folder_text}/host\nAuthorizedKeysFile {folder_text}/user.pub\n\
-         StrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\n\
-         PermitRootLogin prohibit-password\nPidFile none\n"
-    );
-    fs::write(folder.join("sshd_config"), config).unwrap();
-    let _ = fs::create_dir_all("/run/sshd");
-    let sshd = namespaces
-        .command(1, "/usr/sbin/sshd")
-        .args(["-D", "-e", "-f"])
-        .arg(folder.join("sshd_config"))
-        .stderr(fs::File::create(folder.join("sshd.log")).unwrap())
-        .spawn()
-        .expect("openssh-server is installed");
-    namespaces.children.push(sshd);
-    format!(
-        "ssh -F /dev/null -p 2222 -i {folder_text}/user -o UserKnownHostsFile={folder_text}/known \
-         -o StrictHostKeyChecking=accept-new -o IdentitiesOnly=yes -o LogLevel=ERROR"
-    )
-}
-
-fn wait_for_sshd(log: &Path) {
-    let begin = Instant::now();
-    while !fs::read_to_string(log)
-        .unwrap_or_default()
-        .contains("Server listening")
-    {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "{}",
-            fs::read_to_string(log).unwrap_or_default()
-        );
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn a_load_over_ssh_is_one_load_and_leaves_nothing_behind() {
     let mut namespaces = match Namespaces::new() {
@@ -342,6 +333,15 @@ fn a_load_over_ssh_is_one_load_and_leaves_nothing_behind() {
     assert_eq!(merged["hosts"][1]["name"], host.as_str());
     assert_eq!(namespaces.joined(1), 0, "{:?}", namespaces.programs(1));
 
+    // The far process dies in the middle of a load: what both had told until then is kept.
+    let child = start(&["--duration", "60s", "--warmup", "100ms", "--rate", "400"]);
+    wait_until(|| namespaces.joined(1) == 1, "the far process has begun");
+    thread::sleep(Duration::from_secs(2));
+    namespaces.kill_joined(1);
+    let output = finish(child, Duration::from_secs(30));
+    lost_hosts::check_lost(&output, &host);
+    wait_until(|| namespaces.joined(0) == 0, "the near one has ended");
+
     // Killed outright in the middle of a load: the far process must not go on.
     let mut child = start(&["--duration", "60s"]);
     wait_until(|| namespaces.joined(1) == 1, "the far process has begun");
@@ -352,15 +352,4 @@ fn a_load_over_ssh_is_one_load_and_leaves_nothing_behind() {
         || namespaces.joined(1) == 0 && namespaces.joined(0) == 0,
         "all have ended",
     );
-}
-
-fn wait_until(is: impl Fn() -> bool, what: &str) {
-    let begin = Instant::now();
-    while !is() {
-        assert!(
-            begin.elapsed() < Duration::from_secs(30),
-            "waited for: {what}"
-        );
-        thread::sleep(Duration::from_millis(50));
-    }
 }

@@ -7,12 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
 use steelyard_record::LoadResult;
 
+use crate::interval_log;
 use crate::support::{Server, finish, load, result};
 
 #[test]
@@ -145,24 +143,7 @@ fn the_interval_log_adds_up_to_the_series() {
     let record: LoadResult = steelyard_record::read(&output).unwrap();
     assert_eq!(serde_json::to_value(&record).unwrap(), result);
 
-    let text = std::fs::read(&log).unwrap();
-    let mut sums: std::collections::BTreeMap<String, Histogram<u64>> =
-        std::collections::BTreeMap::new();
-    let (mut entries, mut deserializer) = (0, Deserializer::new());
-    for entry in IntervalLogIterator::new(&text) {
-        let LogEntry::Interval(interval) = entry.unwrap() else {
-            continue;
-        };
-        let encoded = interval.encoded_histogram();
-        let bytes = base64_decode(encoded);
-        let histogram: Histogram<u64> = deserializer.deserialize(&mut bytes.as_slice()).unwrap();
-        let tag = interval.tag().unwrap().as_str().to_owned();
-        sums.entry(tag)
-            .or_insert_with(|| Histogram::new(3).unwrap())
-            .add(histogram)
-            .unwrap();
-        entries += 1;
-    }
+    let (entries, sums) = interval_log::sums(&log);
     let rows = result["series"].as_array().unwrap();
     assert_eq!(entries, 4 * rows.len());
     assert_eq!(
@@ -177,31 +158,6 @@ fn the_interval_log_adds_up_to_the_series() {
     assert_eq!(sums["service"].len(), completed);
     assert_eq!(sums["lag"].len(), completed);
     assert_eq!(sums["queued"].len(), completed);
-}
-
-/// Standard base64, as the log has it.
-fn base64_decode(text: &str) -> Vec<u8> {
-    let digit = |byte: u8| match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let digits: Vec<u8> = text
-        .bytes()
-        .filter(|&byte| byte != b'=')
-        .map(digit)
-        .collect();
-    let mut bytes = Vec::new();
-    for chunk in digits.chunks(4) {
-        let word = chunk
-            .iter()
-            .enumerate()
-            .fold(0u32, |word, (i, &d)| word | u32::from(d) << (18 - 6 * i));
-        bytes.extend_from_slice(&word.to_be_bytes()[1..chunk.len()]);
-    }
-    bytes
 }
 
 /// Debian's memcached on a free port.

@@ -125,7 +125,7 @@ pub struct LoadArguments {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub max_outstanding: u64,
     /// Run a part of the load on this host (repeatable): user@host over ssh, or localhost for one more process
-    /// here; rate and connections are split, threads are per host, files are read there
+    /// here; rate, arrivals and connections are split, threads are per host, files are read there
     #[arg(long, value_name = "HOST")]
     pub host: Vec<String>,
     /// ssh and its options

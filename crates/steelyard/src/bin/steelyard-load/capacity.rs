@@ -100,15 +100,18 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
     let trail: Trail = capacity
         .run(offer.as_mut(), stop, progress)
         .map_err(failure)?;
-    let end = trail.end;
+    let (end, host) = (trail.end, trail.host.clone());
     let command = std::env::args().collect();
     let result = trail.record(&capacity, command, begin, monotonic_ns());
     crate::write(load, &result)?;
     if !load.json && progress != Progress::Json {
         report(&result);
     }
+    if let Some(host) = host {
+        return Err(crate::hosts::lost(host));
+    }
     Ok(match (end, result.answer.as_str()) {
-        (End::Interrupted | End::Lost, _) => Exit::Failed,
+        (End::Interrupted | End::Lost | End::HostLost, _) => Exit::Failed,
         (_, "never") => Exit::No,
         _ => Exit::Ok,
     })

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Parser;
 use steelyard::{Exit, Failure};
 use steelyard_load::hosts::{Fleet, Remote, join as orders};
-use steelyard_load::offer::{Here, Offer};
+use steelyard_load::offer::{Here, Lost, Offer};
 use steelyard_load::progress::Progress;
 use steelyard_load::{LoadError, Settings};
 
@@ -30,7 +30,8 @@ pub fn offerer<'a>(
         command: load.remote_command.clone(),
     };
     let arguments: Vec<String> = std::env::args().collect();
-    let fleet = Fleet::start(&load.host, &remote, arguments, stop).map_err(failure)?;
+    let hlog = load.hlog.clone();
+    let fleet = Fleet::start(&load.host, &remote, arguments, hlog, stop).map_err(failure)?;
     Ok(Box::new(fleet))
 }
 
@@ -46,10 +47,13 @@ pub fn check(load: &LoadArguments) -> Result<(), Failure> {
     if load.hold {
         return wrong("--hold", "is for a load of one process");
     }
-    if load.hlog.is_some() {
-        return wrong("--hlog", "is for a load of one process");
-    }
     Ok(())
+}
+
+/// How a command ends whose load lost a host, after its record has been written.
+pub fn lost(host: Lost) -> Failure {
+    let failure = Failure::new(Exit::Failed, LoadError::from(host));
+    failure.hint("the record holds what was measured until then")
 }
 
 /// Takes orders until the input ends.

@@ -46,7 +46,10 @@ fn run_on_hosts(
         command: std::env::args().collect(),
         ..offered.result
     };
-    tell(arguments, &result)
+    let exit = tell(arguments, &result)?;
+    offered
+        .lost
+        .map_or(Ok(exit), |host| Err(crate::hosts::lost(host)))
 }
 
 fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure> {

@@ -9,7 +9,7 @@ use steelyard_launch::pin_to_cpus;
 use steelyard_load::mix::{Mix, MixFile};
 use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
-use steelyard_load::settings::{Credentials, Tls};
+use steelyard_load::settings::{Credentials, Tls, Turn};
 use steelyard_load::trace::Trace;
 use steelyard_load::workload::{GET, SET};
 use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes};
@@ -93,6 +93,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
         },
         hold: arguments.hold,
         max_outstanding: arguments.max_outstanding,
+        turn: Turn::ALONE,
     };
     settings.check().map_err(usage)?;
     Ok(settings)

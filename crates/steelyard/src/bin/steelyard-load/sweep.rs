@@ -63,6 +63,9 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
     if !load.json && progress != Progress::Json {
         report(&swept.result);
     }
+    if let Some(host) = swept.host {
+        return Err(crate::hosts::lost(host));
+    }
     Ok(if swept.lost || swept.result.interrupted {
         Exit::Failed
     } else {
