@@ -1,4 +1,4 @@
-//! What the executables of the data plane share: exit codes and argument values.
+//! What the executables of the data plane share: command lines, exit codes and argument values.
 //!
 //! Not here: anything that measures or serves; each `src/bin/steelyard-*.rs` is a short `main` over the
 //! crate of its name.
@@ -67,6 +67,67 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::new(Exit::Failed, error)
     }
+}
+
+/// Reads this process's command line, as `clap::Parser::parse` does, but tells what is wrong with it in one line.
+///
+/// `--help` and `--version` print and end the process with 0; arguments that do not fit end it with
+/// [`Exit::Usage`] and one line on standard error, with the values that fit or the nearest name in it.
+pub fn parse<A: clap::Parser>() -> A {
+    let command = A::command();
+    // Records hold the command line as text, so that every program refuses what is none.
+    let odd = std::env::args_os().find(|argument| argument.to_str().is_none());
+    if let Some(odd) = odd {
+        refuse(&command, &format!("the argument {odd:?} is not UTF-8"));
+    }
+    A::try_parse().unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        refuse(&command, &usage(&command, error))
+    })
+}
+
+fn refuse(command: &clap::Command, why: &str) -> ! {
+    eprintln!("{}: {why}; see --help", command.get_name());
+    // The numbers of `Exit` are what `From<Exit> for ExitCode` says; `exit` takes no `ExitCode`.
+    std::process::exit(2)
+}
+
+/// What is wrong with a command line, in one line: clap's message and tips without its usage.
+#[must_use]
+pub fn usage(command: &clap::Command, mut error: clap::Error) -> String {
+    use clap::error::{ContextKind, ErrorKind};
+
+    let needs_command = matches!(
+        error.kind(),
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if needs_command {
+        let names: Vec<&str> = command
+            .get_subcommands()
+            .filter(|known| !known.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        return format!("a command is needed: {}", names.join(", "));
+    }
+    error.remove(ContextKind::Usage);
+    let text = error.render().to_string();
+    // The last paragraph points to --help. What the user typed stands before it, whatever it holds.
+    let said = text
+        .rsplit_once("\n\nFor more information")
+        .map_or(text.as_str(), |(said, _)| said);
+    let paragraphs = said.strip_prefix("error: ").unwrap_or(said).split("\n\n");
+    let lines = paragraphs.map(|paragraph| {
+        let words: Vec<&str> = paragraph.split_whitespace().collect();
+        words
+            .join(" ")
+            .replace(|letter: char| letter.is_control(), "?")
+    });
+    lines
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Runs a program's body and turns its end into an exit code, with one line on standard error for a failure.

@@ -86,6 +86,7 @@ fn bad_flags_end_in_2_and_one_line() {
             said(&output)
         );
         assert!(output.stdout.is_empty());
+        assert_eq!(said(&output).lines().count(), 1, "{}", said(&output));
     }
     let line = said(&tax(&["run", "--only", "no-such-thing"]));
     assert_eq!(line.lines().count(), 1, "{line}");

@@ -189,6 +189,6 @@ fn body(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments: Arguments = steelyard::parse();
     steelyard::run("steelyard-cache", || body(arguments))
 }

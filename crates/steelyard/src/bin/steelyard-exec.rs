@@ -11,9 +11,9 @@ use steelyard_launch::{LaunchError, Supervision, supervise};
 /// Run a command in a process group of its own, on chosen CPUs, and leave nothing of it behind.
 ///
 /// The exit code is the command's, or 128 + the signal that ended it; 125 when the supervisor failed,
-/// 126 when the command could not be run, 127 when there is no such command.
+/// 126 when the command could not be run, 127 when there is no such command, 2 when the arguments do not fit.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "steelyard-exec", version)]
 struct Arguments {
     /// CPUs the command may use, such as 0-3,8
     #[arg(long, value_parser = cpus)]
@@ -40,7 +40,7 @@ fn cpus(text: &str) -> Result<CpuList, String> {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments: Arguments = steelyard::parse();
     if let Some(path) = &arguments.log
         && let Err(error) = redirect_output(path)
     {

@@ -82,7 +82,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 fn main() -> ExitCode {
     // SAFETY: getppid has no preconditions. It is asked first, so that a parent that ends meanwhile is noticed.
     let parent = unsafe { libc::getppid() };
-    let cli = Cli::parse();
+    let cli: Cli = steelyard::parse();
     run("steelyard-probe", || match cli.command {
         Verb::Record(arguments) => run_record(arguments, parent),
         Verb::Sources {

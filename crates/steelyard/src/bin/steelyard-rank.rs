@@ -395,7 +395,7 @@ fn root_work(arguments: &RootArguments) -> RootWork {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments: Arguments = steelyard::parse();
     steelyard::run("steelyard-rank", || match &arguments.role {
         Role::Root(arguments) => run_root(arguments),
         Role::Leaf(arguments) => run_leaf(arguments),

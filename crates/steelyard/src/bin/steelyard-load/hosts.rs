@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use steelyard::{Exit, Failure};
 use steelyard_load::hosts::{Fleet, Remote, join as orders};
 use steelyard_load::offer::{Here, Lost, Offer};
@@ -59,14 +59,8 @@ pub fn lost(host: Lost) -> Failure {
 /// Takes orders until the input ends.
 pub fn join() {
     orders::serve(&|arguments| {
-        let line = Line::try_parse_from(arguments).map_err(|error| {
-            error
-                .to_string()
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        })?;
+        let line = Line::try_parse_from(arguments)
+            .map_err(|error| steelyard::usage(&Line::command(), error))?;
         let load = match &line.mode {
             None => &line.load,
             Some(Mode::Capacity(arguments)) => &arguments.load,

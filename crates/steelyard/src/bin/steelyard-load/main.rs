@@ -109,7 +109,7 @@ fn body() -> Result<Exit, Failure> {
     // Read before anything else: a parent that ends later is noticed by the change.
     // SAFETY: getppid has no preconditions.
     let parent = unsafe { libc::getppid() };
-    let line = Line::parse();
+    let line: Line = steelyard::parse();
     let load = match &line.mode {
         None => &line.load,
         Some(Mode::Capacity(arguments)) => &arguments.load,

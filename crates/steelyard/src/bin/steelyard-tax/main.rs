@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     // Read before anything else: a parent that ends later is noticed by the change.
     // SAFETY: getppid has no preconditions.
     let parent = unsafe { libc::getppid() };
-    let arguments = Arguments::parse();
+    let arguments: Arguments = steelyard::parse();
     steelyard::run("steelyard-tax", || -> Result<Exit, Failure> {
         match arguments.command {
             Command::Run(arguments) => run::run(&arguments, parent),

@@ -1,0 +1,206 @@
+//! Arguments that do not fit, of every executable: one line that says what would, and exit code 2.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Output};
+
+fn run(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .output()
+        .expect("the executable starts")
+}
+
+/// What it said on standard error, which is one line and nothing on standard output.
+fn complaint(name: &str, output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(output.stdout.is_empty(), "{said}");
+    assert_eq!(said.matches(char::is_control).count(), 1, "{said:?}");
+    assert!(said.starts_with(&format!("{name}: ")), "{said}");
+    assert!(said.ends_with("; see --help\n"), "{said}");
+    said
+}
+
+macro_rules! programs {
+    ($($name:literal),*) => { [$(($name, env!(concat!("CARGO_BIN_EXE_", $name)))),*] };
+}
+
+const PROGRAMS: [(&str, &str); 6] = programs!(
+    "steelyard-exec",
+    "steelyard-probe",
+    "steelyard-cache",
+    "steelyard-load",
+    "steelyard-rank",
+    "steelyard-tax"
+);
+
+fn program(name: &str) -> &'static str {
+    PROGRAMS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .expect("one of them")
+        .1
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for (name, program) in PROGRAMS {
+        let version = run(program, &["--version"]);
+        assert_eq!(version.status.code(), Some(0), "{name}");
+        let said = String::from_utf8_lossy(&version.stdout).into_owned();
+        assert_eq!(said, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
+        let help = run(program, &["--help"]);
+        assert_eq!(help.status.code(), Some(0), "{name}");
+        assert!(help.stderr.is_empty(), "{name}");
+        let said = String::from_utf8_lossy(&help.stdout).into_owned();
+        assert!(said.contains(&format!("Usage: {name}")), "{said}");
+    }
+}
+
+#[test]
+fn an_unknown_flag_is_told_in_one_line_by_every_program() {
+    for (name, program) in PROGRAMS {
+        let said = complaint(name, &run(program, &["--nosuch"]));
+        assert!(said.contains("'--nosuch'"), "{said}");
+    }
+}
+
+#[test]
+fn what_was_meant_stands_in_the_same_line() {
+    let target = ["--target", "127.0.0.1:1"];
+    let load = |more: &[&'static str]| [&target[..], more].concat();
+    let cases: [(&str, Vec<&str>, &str); 18] = [
+        (
+            "steelyard-load",
+            vec![],
+            "were not provided: --target <ADDR:PORT>",
+        ),
+        (
+            "steelyard-load",
+            load(&["--protocol", "memcahed"]),
+            "[possible values: memcached, redis, http, thrift, cql]; tip: a similar value exists: 'memcached'",
+        ),
+        (
+            "steelyard-load",
+            vec!["--targt", "127.0.0.1:1"],
+            "tip: a similar argument exists: '--target'",
+        ),
+        (
+            "steelyard-load",
+            load(&["--duration", "10"]),
+            "\"10\" needs a unit: ns, us, ms, s, m or h",
+        ),
+        (
+            "steelyard-load",
+            load(&["--rate"]),
+            "a value is required for '--rate <PER_SECOND>'",
+        ),
+        (
+            "steelyard-load",
+            vec!["capacity", "--target", "127.0.0.1:1"],
+            "were not provided: --slo <TEXT>",
+        ),
+        (
+            "steelyard-load",
+            vec!["sweep", "--order", "none"],
+            "[possible values: shuffled, ascending]",
+        ),
+        (
+            "steelyard-load",
+            vec!["capcity"],
+            "tip: a similar subcommand exists: 'capacity'",
+        ),
+        (
+            "steelyard-tax",
+            vec![],
+            "a command is needed: run, health, list; see",
+        ),
+        (
+            "steelyard-tax",
+            vec!["run", "--cores", "some"],
+            "[possible values: one, all, both]",
+        ),
+        (
+            "steelyard-tax",
+            vec!["health", "--disk-engine", "x"],
+            "[possible values: auto, built-in]",
+        ),
+        (
+            "steelyard-rank",
+            vec![],
+            "a command is needed: root, leaf; see",
+        ),
+        (
+            "steelyard-rank",
+            vec!["leaf", "--no-tls", "--delay", "slow"],
+            "'--delay <DELAY>'",
+        ),
+        (
+            "steelyard-rank",
+            vec!["root", "--no-tls"],
+            "were not provided: --leaf <LEAVES>",
+        ),
+        (
+            "steelyard-cache",
+            vec!["--mode", "x\n\nFor more information"],
+            "[possible values: read-through, look-aside]",
+        ),
+        (
+            "steelyard-probe",
+            vec!["record", "--out", "x", "--interval", "\u{1b}[1m"],
+            "is not a duration such as 10ms or 2m",
+        ),
+        (
+            "steelyard-probe",
+            vec!["sources", "--json", "--markdown"],
+            "cannot be used with",
+        ),
+        (
+            "steelyard-exec",
+            vec!["--cpus", "3-1", "--", "true"],
+            "is not a CPU list such as 0-3,8",
+        ),
+    ];
+    for (name, arguments, told) in cases {
+        let said = complaint(name, &run(program(name), &arguments));
+        assert!(said.contains(told), "{arguments:?}: {said}");
+        assert!(!said.contains("Usage"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_not_text_is_refused_without_a_panic() {
+    for (name, program) in PROGRAMS {
+        let output = Command::new(program)
+            .arg("--output")
+            .arg(OsStr::from_bytes(b"caf\xe9"))
+            .output()
+            .expect("starts");
+        assert!(complaint(name, &output).contains("is not UTF-8"), "{name}");
+    }
+}
+
+#[test]
+fn a_commands_own_flags_and_errors_are_its_own() {
+    let exec = program("steelyard-exec");
+    // After the command's name everything is the command's, with `--` before it or not.
+    for before in [&[][..], &["--"], &["--grace", "1s", "--"]] {
+        let echo = [
+            before,
+            &["echo", "--nosuch", "--help", "--version", "--cpus"],
+        ]
+        .concat();
+        let output = run(exec, &echo);
+        assert_eq!(output.status.code(), Some(0), "{echo:?}");
+        assert_eq!(output.stdout, b"--nosuch --help --version --cpus\n");
+    }
+    // A supervised program's complaint and code 2 pass through as they are.
+    let load = program("steelyard-load");
+    let output = run(exec, &["--", load, "--nosuch"]);
+    assert!(complaint("steelyard-load", &output).contains("'--nosuch'"));
+    let said = complaint("steelyard-exec", &run(exec, &["--nosuch", "--", "true"]));
+    assert!(said.contains("unexpected argument '--nosuch'"), "{said}");
+    let said = complaint("steelyard-exec", &run(exec, &["--die-with-parent"]));
+    assert!(said.contains("were not provided: <COMMAND>"), "{said}");
+}
