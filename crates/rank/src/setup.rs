@@ -118,6 +118,26 @@ fn check_memory(table_bytes: u64) -> Result<(), RankError> {
     Ok(check_available(table_bytes)?)
 }
 
+impl RootWork {
+    /// Refuses work that this build or this machine cannot do.
+    pub fn check(&self) -> Result<(), RankError> {
+        if !(1..=available()).contains(&self.feature_functions) {
+            return Err(RankError::FeatureFunctions {
+                wanted: self.feature_functions,
+                available: available(),
+            });
+        }
+        check_memory(self.embedding_bytes.saturating_add(self.graph_bytes))
+    }
+}
+
+impl LeafWork {
+    /// Refuses work that this machine cannot do.
+    pub fn check(&self) -> Result<(), RankError> {
+        check_memory(self.item_bytes)
+    }
+}
+
 /// Runs a root until SIGINT or SIGTERM. `ready` is told the machine code of the hot extractors, bytes, when the
 /// tables are filled and the leaves reached.
 pub fn root(
@@ -127,13 +147,7 @@ pub fn root(
     instance: Instance,
     ready: impl FnOnce(u64, &BTreeMap<String, String>),
 ) -> Result<(), RankError> {
-    if !(1..=available()).contains(&work.feature_functions) {
-        return Err(RankError::FeatureFunctions {
-            wanted: work.feature_functions,
-            available: available(),
-        });
-    }
-    check_memory(work.embedding_bytes.saturating_add(work.graph_bytes))?;
+    work.check()?;
     let tls = match &settings.tls {
         Some((authority, name)) => Some(tls::client(authority, name)?),
         None => None,
@@ -174,7 +188,7 @@ pub fn leaf(
     instance: Instance,
     ready: impl FnOnce(&BTreeMap<String, String>),
 ) -> Result<(), RankError> {
-    check_memory(work.item_bytes)?;
+    work.check()?;
     let shown = Shown {
         role: "leaf",
         instance,

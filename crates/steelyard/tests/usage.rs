@@ -204,3 +204,104 @@ fn a_commands_own_flags_and_errors_are_its_own() {
     let said = complaint("steelyard-exec", &run(exec, &["--die-with-parent"]));
     assert!(said.contains("were not provided: <COMMAND>"), "{said}");
 }
+
+/// A program, arguments that every call has, ones that fit, ones that do not, and the flag that is blamed.
+type Case<'a> = (
+    &'a str,
+    &'a [&'a str],
+    &'a [&'a str],
+    &'a [&'a str],
+    &'a str,
+);
+
+#[test]
+fn a_check_judges_what_the_parser_cannot_and_does_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("output");
+    let output = output.to_str().expect("text");
+    // Nothing listens on port 1: a check that began the work would fail.
+    let load = ["--check", "--target", "127.0.0.1:1", "--output", output];
+    let capacity = [&["capacity"][..], &load].concat();
+    let sweep = [&["sweep"][..], &load].concat();
+    let leaf = ["leaf", "--check", "--tls-dir", output];
+    let root = [
+        "root",
+        "--check",
+        "--tls-dir",
+        output,
+        "--leaf",
+        "127.0.0.1:1",
+    ];
+    let cache = ["--check", "--listen", "127.0.0.1:1", "--stats-out", output];
+    let cases: [Case<'_>; 9] = [
+        ("steelyard-load", &load, &[], &["--rate", "0"], "--rate"),
+        (
+            "steelyard-load",
+            &load,
+            &[],
+            &["--arrival", "never"],
+            "--arrival",
+        ),
+        (
+            "steelyard-load",
+            &load,
+            &[],
+            &["--key-distribution", "zipf:x"],
+            "--key-distribution",
+        ),
+        (
+            "steelyard-load",
+            &capacity,
+            &["--slo", "p99<=1ms"],
+            &["--slo", "foo"],
+            "--slo",
+        ),
+        (
+            "steelyard-load",
+            &capacity,
+            &["--slo", "p99<=1ms"],
+            &["--slo", "p99<=1ms", "--probes", "4"],
+            "--probes",
+        ),
+        (
+            "steelyard-load",
+            &sweep,
+            &[],
+            &["--points", "1"],
+            "--points",
+        ),
+        (
+            "steelyard-rank",
+            &leaf,
+            &["--delay", "constant:1ms"],
+            &["--delay", "x"],
+            "--delay",
+        ),
+        (
+            "steelyard-rank",
+            &root,
+            &[],
+            &["--feature-functions", "0"],
+            "--feature-functions",
+        ),
+        (
+            "steelyard-cache",
+            &cache,
+            &[],
+            &["--memory", "1kB"],
+            "--memory",
+        ),
+    ];
+    for (name, base, good, bad, told) in cases {
+        let fits = run(program(name), &[base, good].concat());
+        let said = String::from_utf8_lossy(&fits.stderr).into_owned();
+        assert_eq!(fits.status.code(), Some(0), "{base:?}: {said}");
+        assert!(fits.stdout.is_empty() && said.is_empty(), "{said}");
+        let refused = run(program(name), &[base, bad].concat());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{bad:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains(told), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
+}

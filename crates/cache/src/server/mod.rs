@@ -119,6 +119,23 @@ pub enum Io {
     Epoll,
 }
 
+impl Settings {
+    /// Refuses what this kernel or this machine's memory does not allow; whether bytes are moved by io_uring.
+    pub fn check(&self) -> Result<bool, CacheError> {
+        let uring = choose_io(self.io)?;
+        let least_bytes = least_memory_bytes(self.max_value_bytes);
+        if self.memory_bytes < least_bytes {
+            return Err(CacheError::MemoryTooSmall {
+                memory_bytes: self.memory_bytes,
+                least_bytes,
+                max_value_bytes: self.max_value_bytes,
+            });
+        }
+        steelyard_serve::check_cgroup(self.memory_bytes)?;
+        Ok(uring)
+    }
+}
+
 /// A server that listens and has its memory reserved, but serves nobody yet.
 #[derive(Debug)]
 pub struct Server {
@@ -134,16 +151,7 @@ impl Server {
     ///
     /// From here on SIGINT and SIGTERM are blocked in this thread and those it starts: `run` reads them.
     pub fn new(mut settings: Settings) -> Result<Self, CacheError> {
-        let uring = choose_io(settings.io)?;
-        let least_bytes = least_memory_bytes(settings.max_value_bytes);
-        if settings.memory_bytes < least_bytes {
-            return Err(CacheError::MemoryTooSmall {
-                memory_bytes: settings.memory_bytes,
-                least_bytes,
-                max_value_bytes: settings.max_value_bytes,
-            });
-        }
-        steelyard_serve::check_cgroup(settings.memory_bytes)?;
+        let uring = settings.check()?;
         settings.max_connections = steelyard_serve::allow_connections(settings.max_connections);
         let listener =
             TcpListener::bind(&settings.listen).map_err(|source| CacheError::Listen {

@@ -79,6 +79,9 @@ struct Arguments {
     /// Time between lines of statistics
     #[arg(long, default_value = "1s", value_parser = args::duration)]
     stats_interval: Duration,
+    /// Read the arguments and the files that they name, say what is wrong with them, and do nothing
+    #[arg(long, hide = true)]
+    check: bool,
     /// End when the parent process ends
     #[arg(long, hide = true)]
     die_with_parent: bool,
@@ -173,6 +176,10 @@ fn body(arguments: Arguments) -> Result<Exit, Failure> {
             )
             .hint("see which are online in /sys/devices/system/cpu/online")
         })?;
+    }
+    if arguments.check {
+        settings(arguments)?.check().map_err(failure)?;
+        return Ok(Exit::Ok);
     }
     let server = Server::new(settings(arguments)?).map_err(failure)?;
     let ready = serde_json::json!({

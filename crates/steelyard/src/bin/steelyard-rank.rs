@@ -81,6 +81,9 @@ struct Common {
     /// Time between lines of statistics
     #[arg(long, default_value = "1s", value_parser = args::duration)]
     stats_interval: Duration,
+    /// Read the arguments, say what is wrong with them or with this machine for them, and do nothing
+    #[arg(long, hide = true)]
+    check: bool,
     /// End when the parent process ends
     #[arg(long, hide = true)]
     die_with_parent: bool,
@@ -304,15 +307,19 @@ fn say_ready(
 fn run_leaf(arguments: &LeafArguments) -> Result<Exit, Failure> {
     let common = &arguments.common;
     let cpus = settle(common)?;
-    let identity = identity(common)?;
-    let settings = settings(common, identity.as_ref(), cpus, 2, 64)?;
-    let listener = Listener::new(settings).map_err(failure)?;
-    let address = listener.address().map_err(failure)?.to_string();
     let work = LeafWork {
         item_bytes: arguments.item_bytes,
         seed: common.seed,
         delay: arguments.delay,
     };
+    if common.check {
+        work.check().map_err(failure)?;
+        return Ok(Exit::Ok);
+    }
+    let identity = identity(common)?;
+    let settings = settings(common, identity.as_ref(), cpus, 2, 64)?;
+    let listener = Listener::new(settings).map_err(failure)?;
+    let address = listener.address().map_err(failure)?.to_string();
     steelyard_rank::leaf(listener, work, common.instance, |work| {
         say_ready(
             "leaf",
@@ -330,6 +337,11 @@ fn run_leaf(arguments: &LeafArguments) -> Result<Exit, Failure> {
 fn run_root(arguments: &RootArguments) -> Result<Exit, Failure> {
     let common = &arguments.common;
     let cpus = settle(common)?;
+    let work = root_work(arguments);
+    if common.check {
+        work.check().map_err(failure)?;
+        return Ok(Exit::Ok);
+    }
     let identity = identity(common)?;
     let authority = arguments.leaf_ca.clone().or_else(|| {
         identity
@@ -358,7 +370,6 @@ fn run_root(arguments: &RootArguments) -> Result<Exit, Failure> {
     let settings = settings(common, identity.as_ref(), cpus, 16, 4)?;
     let listener = Listener::new(settings).map_err(failure)?;
     let address = listener.address().map_err(failure)?.to_string();
-    let work = root_work(arguments);
     steelyard_rank::root(listener, work, &fanout, common.instance, |code, work| {
         let code = Some(code);
         say_ready(

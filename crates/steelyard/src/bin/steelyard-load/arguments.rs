@@ -134,6 +134,9 @@ pub struct LoadArguments {
     /// steelyard-load on the other hosts
     #[arg(long, value_name = "PATH", default_value = "steelyard-load")]
     pub remote_command: String,
+    /// Read the arguments and the files that they name, say what is wrong with them, and do nothing
+    #[arg(long, hide = true)]
+    pub check: bool,
     /// End with the process that started this one
     #[arg(long, hide = true)]
     pub die_with_parent: bool,

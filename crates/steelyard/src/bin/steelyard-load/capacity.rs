@@ -94,6 +94,9 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
         start_per_s: arguments.start,
     };
     capacity.check().map_err(failure)?;
+    if load.check {
+        return crate::settings::check(&capacity.settings);
+    }
     let progress = progress(load);
     let mut offer = crate::hosts::offerer(load, &capacity.settings, inner(progress), stop)?;
     let begin = Clock::now();

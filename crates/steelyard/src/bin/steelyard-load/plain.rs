@@ -15,6 +15,9 @@ use crate::settings::{failure, progress, settings};
 pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure> {
     crate::hosts::check(arguments)?;
     let settings = settings(arguments)?;
+    if arguments.check {
+        return crate::settings::check(&settings);
+    }
     if !arguments.host.is_empty() {
         return run_on_hosts(arguments, &settings, stop);
     }

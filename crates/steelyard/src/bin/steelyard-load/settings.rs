@@ -11,7 +11,7 @@ use steelyard_load::progress::Progress;
 use steelyard_load::schedule::Arrival;
 use steelyard_load::settings::{Credentials, Tls, Turn};
 use steelyard_load::trace::Trace;
-use steelyard_load::workload::{GET, SET};
+use steelyard_load::workload::{GET, SET, Workload};
 use steelyard_load::{IoChoice, LoadError, Protocol, Settings, Sizes};
 
 use crate::arguments::{
@@ -97,6 +97,12 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
     };
     settings.check().map_err(usage)?;
     Ok(settings)
+}
+
+/// For `--check`: builds what else a load reads from its settings, and stops there.
+pub fn check(settings: &Settings) -> Result<Exit, Failure> {
+    Workload::of(settings).map_err(failure)?;
+    Ok(Exit::Ok)
 }
 
 /// TLS as the flags ask for it: without --tls-name, the server must prove the name that --target has.

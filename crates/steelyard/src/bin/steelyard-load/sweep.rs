@@ -53,6 +53,9 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
         ascending: arguments.order == Order::Ascending,
     };
     sweep.check().map_err(failure)?;
+    if load.check {
+        return crate::settings::check(&sweep.settings);
+    }
     let progress = progress(load);
     let mut offer = crate::hosts::offerer(load, &sweep.settings, inner(progress), stop)?;
     let command = std::env::args().collect();
