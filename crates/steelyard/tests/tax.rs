@@ -75,6 +75,8 @@ fn bad_flags_end_in_2_and_one_line() {
         &["run", "--cpus", "3-1"],
         &["run", "--cpus", "0,0"],
         &["list", "--only", "no-such-thing"],
+        &["health", "--parts", "nosuch"],
+        &["health", "--directory", "/nosuch"],
         &["weigh"],
         &[],
     ] {
@@ -86,7 +88,9 @@ fn bad_flags_end_in_2_and_one_line() {
             said(&output)
         );
         assert!(output.stdout.is_empty());
-        assert_eq!(said(&output).lines().count(), 1, "{}", said(&output));
+        let said = said(&output);
+        assert!(said.starts_with("steelyard-tax: "), "{said:?}");
+        assert_eq!(said.lines().count(), 1, "{said}");
     }
     let line = said(&tax(&["run", "--only", "no-such-thing"]));
     assert_eq!(line.lines().count(), 1, "{line}");

@@ -110,6 +110,8 @@ pub fn run(
         println!("{:#}", plan(&topology, settings.mode));
         return Ok(Exit::Ok);
     }
+    // Before any progress is told, so that the complaint stands alone.
+    settings.check().map_err(failure)?;
     let topology = Topology::read(&arguments.root, Some(&steelyard_launch::usable_cpus()?));
     let progress = |part: &str, ratio: f64| tell(arguments.progress, part, ratio);
     let surroundings = Surroundings {
