@@ -27,12 +27,15 @@ from typing import Any
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError, WorkloadFailedError, executable
 from steelyard.analyze.health import Comparison
 from steelyard.bench.executor import Executor, LocalExecutor, Process
+from steelyard.bench.parameters import nearest
 from steelyard.bench.progress import Progress
 from steelyard.machine import snapshot
 from steelyard.records import HealthResult, Machine, read
 from steelyard.records import write as write_record
 
 FOLDER = "health"
+PARTS = ("memory_latency", "memory_bandwidth", "core_to_core", "disk", "loopback")
+"""As `steelyard-tax health --parts` names them."""
 RESULT = "health.json"
 MACHINE = "machine.json"
 COMPARISON = "comparison.json"
@@ -61,6 +64,18 @@ def machine_identity(root: Path = Path("/")) -> str:
     except OSError:
         known = ""
     return hashlib.sha256((known or socket.gethostname()).encode()).hexdigest()[:12]
+
+
+def check_request(parts: Sequence[str], directory: Path | None) -> None:
+    """Raise UsageError for a part that there is none of, or a ``directory`` that is none."""
+    for part in parts:
+        if part not in PARTS:
+            raise UsageError(
+                f"there is no part {part!r}{nearest(part, PARTS)}", hint=f"parts: {', '.join(PARTS)}"
+            )
+    if directory is not None and not directory.is_dir():
+        what = "is not a folder" if directory.exists() else "does not exist"
+        raise UsageError(f"--directory {directory}: {what}", hint="give a folder on the disk to measure")
 
 
 def new_folder(out: Path, identity: str) -> Path:

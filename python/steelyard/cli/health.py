@@ -76,6 +76,7 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
     """Check this machine and tell; 0 when it is as expected, 1 when an alert fires."""
     from steelyard.report.health_page import write as write_page
 
+    checks.check_request(request.parts, request.directory)
     if request.against not in (None, "last"):
         # A wrong file is told before minutes of measuring, not after.
         checks.find_baseline(Path(str(request.against)))

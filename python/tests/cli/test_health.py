@@ -1,11 +1,13 @@
 """``steelyard health`` from its command line: history, alerts and exit codes."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steelyard._base import executable
 from steelyard.bench import health
 from steelyard.cli.main import invoke
 from steelyard.records import HealthResult, read, write
@@ -73,7 +75,40 @@ def test_nothing_to_compare_with_is_told_before_measuring(
     assert not (tmp_path / "health").exists()
 
 
-def test_a_wrong_part_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = invoke(["health", "--part", "everything", "--out", str(tmp_path)])
-    assert code == 2
-    assert "none of memory_latency" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--part", "nosuch"], 2, "there is no part 'nosuch' (parts: memory_latency, memory_bandwidth,"),
+        (["--part", "disk", "--part", "looopback"], 2, "did you mean loopback?"),
+        (["--quick", "--directory", "nosuch"], 2, "--directory nosuch: does not exist"),
+        (["--quick", "--directory", "file"], 2, "--directory file: is not a folder"),
+        (["--quick", "--out", "file"], 3, "cannot be made: Not a directory"),
+        (["--against", "empty"], 2, "empty has no health.json"),
+        (["--against", "file"], 2, "file: not JSON"),
+    ],
+)
+def test_what_cannot_be_checked_is_told_in_one_line_and_leaves_nothing(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    code: int,
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    assert invoke(["health", *arguments]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert told in err
+    assert err.count("\n") == 1
+    assert {path.name for path in tmp_path.rglob("*")} == {"empty", "file"}
+
+
+def test_the_parts_are_those_of_the_program() -> None:
+    command = [str(executable("steelyard-tax")), "health", "--parts", "nosuch"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"is none of {', '.join(health.PARTS)}" in done.stderr
+    assert done.stderr.count("\n") == 1
