@@ -24,7 +24,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from steelyard._base import EnvironmentLacksError, executable
+from steelyard._base import (
+    EnvironmentLacksError,
+    ExitCode,
+    SteelyardError,
+    UsageError,
+    WorkloadFailedError,
+    executable,
+)
 from steelyard.bench.placement import format_cpu_list
 
 _SIGNALLED = 128
@@ -46,6 +53,14 @@ class Ending:
         if returncode > _SIGNALLED:
             return cls(None, returncode - _SIGNALLED)
         return cls(returncode, None)
+
+    def error_of(self, command: Sequence[str]) -> type[SteelyardError]:
+        """Return what kind of failure this is of ``command``, which should not have ended so.
+
+        Our own programs say with 2 that they were called wrongly; what others mean by it nobody knows.
+        """
+        ours = Path(command[0]).name.startswith("steelyard-")
+        return UsageError if ours and self.exit_code == ExitCode.USAGE else WorkloadFailedError
 
     @property
     def code(self) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
+from steelyard.bench.arguments import NOWHERE, check_arguments
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.feed_parameters import PARAMETERS
 from steelyard.bench.parameters import Parameter, Setting
@@ -135,6 +136,13 @@ class FeedSim(Benchmark):
                 shlex.split(str(settings[name]))
             except ValueError as error:
                 raise UsageError(f"{name}={settings[name]!r}: {error}") from error
+        for role in ("leaf", "root"):
+            # Without TLS and CPUs, which a run chooses and nobody sets.
+            command = service_command(settings, role, ["--no-tls"], NOWHERE)
+            check_arguments(command, settings, {"--delay": "leaf_delay"}, flags=f"{role}_flags")
+        from steelyard.bench.feed_load import check_loads
+
+        check_loads(settings)
 
     def install(self) -> None:
         """See that the executables and the mix are there."""
@@ -164,11 +172,11 @@ class FeedSim(Benchmark):
         from steelyard.bench.rank_client import checksums
 
         for instance in self._instances:
-            instance.leaf = self._serve(instance, "leaf", ["--delay", self.settings.text("leaf_delay")])
+            instance.leaf = self._serve(instance, "leaf")
         for instance in self._instances:
             leaf = self._ready(instance.leaf)
             instance.leaf_work = leaf["work"]
-            instance.root = self._serve(instance, "root", ["--leaf", str(leaf["listen"])])
+            instance.root = self._serve(instance, "root", str(leaf["listen"]))
         for instance in self._instances:
             ready = wait_until_ready(self.session, self._process(instance.root), READY_TIMEOUT_S)
             instance.target = str(ready["listen"])
@@ -196,21 +204,16 @@ class FeedSim(Benchmark):
     def _authority(self) -> str | None:
         return str(self.session.directory / "tls" / "ca.pem") if self.settings.flag("tls") else None
 
-    def _serve(self, instance: Instance, role: str, flags: list[str]) -> "Process":
+    def _serve(self, instance: Instance, role: str, leaf: str = "") -> "Process":
         folder = self.session.directory
         tls = ["--tls-dir", str(folder / "tls")] if self.settings.flag("tls") else ["--no-tls"]
-        command = [
-            *(str(executable("steelyard-rank")), role),
-            *("--listen", "127.0.0.1:0"),
+        place = [
             *("--cpus", format_cpu_list(instance.cpus)),
             *("--instance", f"{instance.number - 1}/{len(self._instances)}"),
-            *("--seed", str(SERVICE_SEED)),
             *("--stats-out", str(folder / f"{role}-stats{instance.suffix}.jsonl")),
-            *("--stats-interval", "250ms"),
             *tls,
-            *flags,
-            *shlex.split(self.settings.text(f"{role}_flags")),
         ]
+        command = service_command(self.settings, role, place, leaf)
         return self.session.start_process(instance.name(role), command, cpus=instance.cpus)
 
     # Load
@@ -252,3 +255,17 @@ class FeedSim(Benchmark):
         if self._span is None or self._found is None:
             raise WorkloadFailedError("there was no measure phase")
         return outcome(self.session, self._span, self._instances, self._found)
+
+
+def service_command(settings: Mapping[str, Setting], role: str, place: list[str], leaf: str) -> list[str]:
+    """Return the command line of a root or a leaf; ``place`` is where it runs, ``leaf`` whom a root calls."""
+    own = ["--delay", str(settings["leaf_delay"])] if role == "leaf" else ["--leaf", leaf]
+    return [
+        *(str(executable("steelyard-rank")), role),
+        *("--listen", "127.0.0.1:0"),
+        *("--seed", str(SERVICE_SEED)),
+        *("--stats-interval", "250ms"),
+        *place,
+        *own,
+        *shlex.split(str(settings[f"{role}_flags"])),
+    ]

@@ -7,12 +7,15 @@ a machine as busy as it will be; the capacity of all is the sum of the capacitie
 """
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import WorkloadFailedError, executable
+from steelyard.bench.arguments import NOWHERE, check_arguments
+from steelyard.bench.parameters import Setting
 from steelyard.bench.tao_load import LoadWatch
 from steelyard.records import CapacityResult, read
 
@@ -92,22 +95,72 @@ def _operation(name: str, weight: float, user: str, compression: str, expect: st
     )
 
 
-def _flags(session: "Session", instance: "Instance", authority: str | None) -> list[str]:
+def _flags(settings: Mapping[str, Setting], target: str, mix: Path, authority: str | None) -> list[str]:
     """Return what every load of an instance has in common."""
-    settings = session.settings
     tls = ["--tls", "--tls-ca", authority, "--tls-name", "localhost"] if authority else []
     return [
-        *("--protocol", "thrift", "--target", instance.target),
+        *("--protocol", "thrift", "--target", target),
         *tls,
-        *("--mix", str(session.directory / f"mix{instance.suffix}.toml")),
-        *("--keys", str(settings.count("users"))),
-        *("--key-distribution", settings.text("user_distribution")),
-        *("--threads", str(settings.count("load_threads"))),
-        *("--connections", str(settings.count("connections"))),
-        *("--depth", str(settings.count("depth"))),
-        *("--seed", str(settings.count("seed") + instance.number - 1)),
+        *("--mix", str(mix)),
+        *("--keys", str(settings["users"])),
+        *("--key-distribution", str(settings["user_distribution"])),
+        *("--threads", str(settings["load_threads"])),
+        *("--connections", str(settings["connections"])),
+        *("--depth", str(settings["depth"])),
         *("--progress", "json"),
     ]
+
+
+def _of(session: "Session", instance: "Instance", authority: str | None) -> list[str]:
+    """Return the same for one instance of a run."""
+    mix = session.directory / f"mix{instance.suffix}.toml"
+    seed = session.settings.count("seed") + instance.number - 1
+    return [*_flags(session.settings, instance.target, mix, authority), "--seed", str(seed)]
+
+
+def _search_flags(settings: Mapping[str, Setting]) -> list[str]:
+    return [
+        *(str(executable("steelyard-load")), "capacity"),
+        *("--slo", str(settings["slo"])),
+        *("--probes", str(settings["probes"])),
+        *("--confidence", f"{settings['confidence']:g}"),
+        *("--duration", f"{settings['probe']:g}s"),
+        *("--warmup", f"{settings['probe_warmup']:g}s"),
+    ]
+
+
+def _sweep_flags(settings: Mapping[str, Setting]) -> list[str]:
+    return [
+        *(str(executable("steelyard-load")), "sweep"),
+        *("--points", str(settings["sweep_points"])),
+        *("--duration", f"{settings['sweep']:g}s"),
+        *("--warmup", f"{settings['probe_warmup']:g}s"),
+    ]
+
+
+_FLAGS = {
+    "--slo": "slo",
+    "--probes": "probes",
+    "--confidence": "confidence",
+    "--points": "sweep_points",
+    "--key-distribution": "user_distribution",
+    "--keys": "users",
+    "--threads": "load_threads",
+    "--connections": "connections",
+    "--depth": "depth",
+}
+"""The parameters behind the load's flags."""
+
+
+def check_loads(settings: Mapping[str, Setting]) -> None:
+    """Have the load judge the search and the curve. Raises UsageError or EnvironmentLacksError."""
+    with tempfile.TemporaryDirectory(prefix="steelyard-check-") as folder:
+        mix = Path(folder) / "mix.toml"
+        write_mix(mix, str(settings["compression"]), {1: 0})
+        common = _flags(settings, NOWHERE, mix, None)
+        check_arguments([*_search_flags(settings), *common], settings, _FLAGS)
+        if settings["sweep_points"]:
+            check_arguments([*_sweep_flags(settings), *common], settings, _FLAGS)
 
 
 def search(session: "Session", instances: "Sequence[Instance]", authority: str | None) -> Found:
@@ -118,13 +171,8 @@ def search(session: "Session", instances: "Sequence[Instance]", authority: str |
     processes = []
     for instance in instances:
         command = [
-            *(str(executable("steelyard-load")), "capacity"),
-            *("--slo", settings.text("slo")),
-            *("--probes", str(settings.count("probes"))),
-            *("--confidence", f"{settings.number('confidence'):g}"),
-            *("--duration", f"{settings.number('probe'):g}s"),
-            *("--warmup", f"{settings.number('probe_warmup'):g}s"),
-            *_flags(session, instance, authority),
+            *_search_flags(settings),
+            *_of(session, instance, authority),
             *("--output", str(session.directory / f"capacity{instance.suffix}.json")),
         ]
         processes.append(session.start_process(instance.name("search"), command, cpus=instance.load_cpus))
@@ -142,11 +190,8 @@ def sweep(session: "Session", instances: "Sequence[Instance]", authority: str | 
     processes = []
     for instance in instances:
         command = [
-            *(str(executable("steelyard-load")), "sweep"),
-            *("--points", str(settings.count("sweep_points"))),
-            *("--duration", f"{settings.number('sweep'):g}s"),
-            *("--warmup", f"{settings.number('probe_warmup'):g}s"),
-            *_flags(session, instance, authority),
+            *_sweep_flags(settings),
+            *_of(session, instance, authority),
             *("--output", str(session.directory / f"sweep{instance.suffix}.json")),
         ]
         processes.append(session.start_process(instance.name("sweep"), command, cpus=instance.load_cpus))
@@ -165,7 +210,7 @@ def start_hold(
         *("--duration", f"{settings.number('measure'):g}s"),
         *("--warmup", f"{settings.number('probe_warmup'):g}s", "--hold"),
         *("--hlog", str(session.directory / f"latency{instance.suffix}.hlog")),
-        *_flags(session, instance, authority),
+        *_of(session, instance, authority),
         *("--output", str(session.directory / f"load{instance.suffix}.json")),
     ]
     return LoadWatch(session.start_process(instance.name("load"), command, cpus=instance.load_cpus))

@@ -19,7 +19,7 @@ PARAMETERS = (
         minimum=1,
         maximum=64,
     ),
-    Parameter("probes", "count", "loads of the search at most", derived="per tier", minimum=4, maximum=64),
+    Parameter("probes", "count", "loads of the search at most", derived="per tier", minimum=5, maximum=64),
     Parameter("probe", "seconds", "length of each of them", derived="per tier", minimum=0.5, maximum=_DAY_S),
     Parameter("probe_warmup", "seconds", "load before each", derived="per tier", minimum=0.1, maximum=_DAY_S),
     Parameter(

@@ -94,7 +94,7 @@ class Session:
         self._executor = executor
         self._interrupts = interrupts
         self._watched: dict[str, _Watched] = {}
-        self._fatal: WorkloadFailedError | None = None
+        self._fatal: SteelyardError | None = None
         self._own_cpu_s = 0.0
         self._memory_limit = MemoryLimit.of_this_process()
 
@@ -214,7 +214,7 @@ class Session:
         if watched.process.log_error is not None:
             self.remarks.append(f"log incomplete: {watched.process.log_error}")
 
-    def _unexpected(self, watched: _Watched) -> WorkloadFailedError:
+    def _unexpected(self, watched: _Watched) -> SteelyardError:
         """Write down that a process has ended, and return the error that says how."""
         # The supervisor has ended, so the last words in its pipe are complete.
         ending = watched.process.stop(0.0)
@@ -230,7 +230,7 @@ class Session:
             )
         if said:
             reason += f": {said}"
-        return WorkloadFailedError(reason, hint=f"see {watched.process.log}")
+        return ending.error_of(watched.process.command)(reason, hint=f"see {watched.process.log}")
 
     def process(self, name: str) -> Process:
         """Return the process called ``name``."""

@@ -12,7 +12,6 @@ Not here: the arithmetic of the key space (``analyze.cache_model``), metrics fro
 
 import math
 import resource
-import shlex
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from steelyard.records import CacheStats, Machine
 
 HOST = "127.0.0.1"
+PORT_MAX = 65_535
 CPUS_PER_SERVER = 72
 """One server per 72 logical CPUs, and the thread counts below, as in DCPerf (FACTS.md section 10)."""
 FAST_THREADS_PER_CPU = 0.75
@@ -186,6 +186,10 @@ class TaoBench(Benchmark):
             )
         if soft not in (resource.RLIM_INFINITY, -1) and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        _check_ports(int(settings["port"]), int(settings["instances"]))
+        from steelyard.bench.tao_server import check_programs
+
+        check_programs(settings, data_dir() / "tao")
 
     def install(self) -> None:
         """See that the executables and the distributions are there."""
@@ -217,14 +221,14 @@ class TaoBench(Benchmark):
 
     def start(self) -> None:
         """Start the servers and wait until each answers."""
-        from steelyard.bench.tao_server import our_server, wait_for_port, wait_until_ready
+        from steelyard.bench.tao_server import foreign_server, our_server, wait_for_port, wait_until_ready
 
         for instance in self._instances:
             port = self.settings.count("port")
             port = port + instance.number - 1 if port else 0
             if self._foreign:
                 port = port or free_port()
-                command = self._foreign_command(port)
+                command = foreign_server(self.settings, port=port)
             else:
                 stats = self._stats_path(instance)
                 command = our_server(self.settings, port=port, stats=stats, sizes=self._data("object-sizes"))
@@ -238,23 +242,6 @@ class TaoBench(Benchmark):
                 wait_for_port(self.session, instance.server, instance.target, READY_TIMEOUT_S)
             else:
                 instance.target = wait_until_ready(self.session, instance.server, READY_TIMEOUT_S)
-
-    def _foreign_command(self, port: int) -> list[str]:
-        names = {
-            "port": str(port),
-            "threads": str(self.settings.count("fast_threads")),
-            "memory_mib": str(
-                max(1, (self.settings.count("memory") // self.settings.count("instances")) >> 20)
-            ),
-            "connections": str(self.settings.count("connections") + 16),
-        }
-        try:
-            return [part.format(**names) for part in shlex.split(self.settings.text("server_command"))]
-        except (ValueError, KeyError, IndexError) as error:
-            raise UsageError(
-                f"server_command={self.settings.text('server_command')!r}: {error}",
-                hint=f"names that are replaced: {', '.join(names)}",
-            ) from error
 
     # Load
 
@@ -347,6 +334,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def _check_ports(first: int, count: int) -> None:
+    """Raise UsageError or EnvironmentLacksError when the servers cannot have ``first`` and those after it."""
+    last = first + count - 1
+    if first and last > PORT_MAX:
+        raise UsageError(f"port={first}: {count} servers need ports up to {last}, above {PORT_MAX}")
+    for port in range(first, last + 1) if first else ():
+        check_port(port)
 
 
 def check_port(port: int) -> None:

@@ -6,7 +6,7 @@ The load runs from the beginning to the end without a gap: it warms up until it 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from steelyard._base import WorkloadFailedError, executable
 from steelyard.analyze.verdict import WarmUp
 from steelyard.bench.counters import StatsTail
+from steelyard.bench.parameters import Setting
 from steelyard.records import CacheStats
 
 if TYPE_CHECKING:
@@ -54,6 +55,31 @@ class LoadWatch:
             self.errors += int(event["errors"])
 
 
+def load_command(
+    settings: Mapping[str, Setting], *, target: str, key_sizes: str, value_sizes: str, seed: int
+) -> list[str]:
+    """Return the command line of one load, without where it writes."""
+    command = [
+        str(executable("steelyard-load")),
+        *("--protocol", "memcached", "--target", target),
+        *("--threads", str(settings["load_threads"])),
+        *("--connections", str(settings["connections"])),
+        *("--depth", str(settings["depth"])),
+        *("--duration", f"{settings['measure']:g}s"),
+        # In a unit in which the shortest has no exponent, which flags do not take.
+        *("--warmup", f"{float(settings['warmup_min']) * 1e9:.0f}ns", "--hold"),
+        *("--seed", str(seed)),
+        *("--keys", str(settings["keys"])),
+        *("--key-distribution", str(settings["key_distribution"])),
+        *("--key-sizes", key_sizes, "--value-sizes", value_sizes),
+        *("--io", str(settings["io"])),
+        *("--progress", "json"),
+    ]
+    if float(settings["rate"]) > 0:
+        command += ["--rate", f"{settings['rate']:g}", "--arrival", str(settings["arrival"])]
+    return command
+
+
 def start_load(
     session: "Session",
     *,
@@ -67,26 +93,13 @@ def start_load(
     fill: bool,
 ) -> LoadWatch:
     """Start one load process; ``fill`` first stores every key, for servers that do not fill themselves."""
-    settings = session.settings
     command = [
-        str(executable("steelyard-load")),
-        *("--protocol", "memcached", "--target", target),
-        *("--threads", str(settings.count("load_threads"))),
-        *("--connections", str(settings.count("connections"))),
-        *("--depth", str(settings.count("depth"))),
-        *("--duration", f"{settings.number('measure'):g}s"),
-        *("--warmup", f"{settings.number('warmup_min'):g}s", "--hold"),
-        *("--seed", str(seed)),
-        *("--keys", str(settings.count("keys"))),
-        *("--key-distribution", settings.text("key_distribution")),
-        *("--key-sizes", key_sizes, "--value-sizes", value_sizes),
-        *("--io", settings.text("io")),
+        *load_command(
+            session.settings, target=target, key_sizes=key_sizes, value_sizes=value_sizes, seed=seed
+        ),
         *("--hlog", str(session.directory / f"latency{suffix}.hlog")),
         *("--output", str(session.directory / f"load{suffix}.json")),
-        *("--progress", "json"),
     ]
-    if settings.number("rate") > 0:
-        command += ["--rate", f"{settings.number('rate'):g}", "--arrival", settings.text("arrival")]
     if fill:
         command += ["--prefill"]
     return LoadWatch(session.start_process(name, command, cpus=cpus))

@@ -15,8 +15,8 @@ PARAMETERS = (
         minimum=8 << 20,
     ),
     Parameter("instances", "count", "servers", derived="server CPUs / 72, up", minimum=1, maximum=1024),
-    Parameter("fast_threads", "count", "per server", derived="0.75 x its CPUs, up", minimum=1, maximum=4096),
-    Parameter("slow_threads", "count", "per server", derived="3 x fast threads", minimum=1, maximum=16384),
+    Parameter("fast_threads", "count", "per server", derived="0.75 x its CPUs, up", minimum=1, maximum=1024),
+    Parameter("slow_threads", "count", "per server", derived="3 x fast threads", minimum=1, maximum=4096),
     Parameter(
         "load_threads", "count", "per server", derived="its share of the load's CPUs", minimum=1, maximum=4096
     ),

@@ -207,7 +207,9 @@ def _set_of(only: str) -> str:
         command += ["--only", word]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode == 2:
-        raise UsageError(f"only={only}: {done.stderr.strip().partition(': ')[2]}")
+        raise UsageError(
+            f"only={only}: {done.stderr.strip().partition(': ')[2].removesuffix('; see --help')}"
+        )
     if done.returncode != 0:
         raise EnvironmentLacksError(f"steelyard-tax list failed: {done.stderr.strip()}", hint="make build")
     names = sorted(json.loads(line)["name"] for line in done.stdout.splitlines())

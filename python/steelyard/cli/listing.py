@@ -142,6 +142,8 @@ def show(what: str, out: Path, *, as_json: bool) -> int:
         raise UsageError(
             f"there is no list of {what!r}{nearest(what, PARTS)}", hint=f"lists: {', '.join(PARTS)}"
         )
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is not a folder", hint="give the folder of runs with --out")
     parts = document(what, out)
     if as_json:
         print_json(parts)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from steelyard._base import UsageError, WorkloadFailedError, executable
+from steelyard.bench.executor import Ending
 from steelyard.bench.memory_limit import MemoryLimit
 from steelyard.records import Level, RunStatus
 
@@ -211,3 +213,30 @@ def test_a_server_that_never_answers_the_door(runner):
     assert live.finish()[0] == 4
     assert "server exited with code 1 in phase start: no luck" in live.complaint()
     assert live.left() == {}
+
+
+def test_a_program_of_ours_that_was_called_wrongly_is_usage(runner, tmp_path, monkeypatch):
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    for name in ("steelyard-exec", "steelyard-load", "steelyard-probe"):
+        (fake / name).symlink_to(executable(name))
+    # It finds its arguments in order when asked, and not when it is to work.
+    script = (
+        '#!/bin/sh\nfor last; do :; done\n[ "$last" = --check ] && exit 0\n'
+        "echo 'steelyard-cache: an argument went wrong; see --help' >&2\nexit 2\n"
+    )
+    (fake / "steelyard-cache").write_text(script)
+    (fake / "steelyard-cache").chmod(0o755)
+    monkeypatch.setenv("STEELYARD_BIN_DIR", str(fake))
+    live = runner.start()
+    code, _, _ = live.finish()
+    assert code == 2
+    assert "steelyard-cache: an argument went wrong; see --help" in live.complaint()
+    assert live.run().status is RunStatus.INCOMPLETE
+
+
+def test_what_others_mean_by_2_nobody_knows():
+    assert Ending(2, None).error_of(["/opt/bin/steelyard-load"]) is UsageError
+    assert Ending(4, None).error_of(["steelyard-load"]) is WorkloadFailedError
+    assert Ending(None, 9).error_of(["steelyard-load"]) is WorkloadFailedError
+    assert Ending(2, None).error_of(["memcached"]) is WorkloadFailedError

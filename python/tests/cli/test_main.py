@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -45,18 +46,84 @@ BENCHMARKS = ", ".join(tiers.benchmark_names())
         (["list", "hats"], 2, "there is no list of 'hats'"),
         (["report", "latest"], 2, "there is no run 'latest' (there are no runs under runs)"),
         (["report"], 2, "Missing argument"),
+        (["report", "/nosuch/run"], 2, "there is no run '/nosuch/run'"),
+        (["report", "empty"], 2, "there is no run 'empty'"),
+        (["report", "broken"], 2, "broken/run.json: not JSON"),
         (["score", "x"], 2, "there is no run 'x'"),
+        (["score", "broken"], 2, "broken/run.json: not JSON"),
+        (["score", "broken", "--baseline", "nobody"], 2, "there is no baseline 'nobody'"),
+        (["list", "runs", "--out", "file"], 2, "file is not a folder"),
+        (["run", "tao", "--out", "file"], 3, "file: runs cannot be written there"),
+        (["run", "quick", "--tier", "fast"], 2, "there is no tier 'fast'"),
+        (["run", "quick", "--set", "slo=foo"], 2, 'slo=foo: --slo: "foo" has neither <= nor >='),
     ],
 )
 def test_an_expected_error_is_one_line_with_a_hint(arguments, code, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
+    (tmp_path / "file").touch()
+    before = set(tmp_path.rglob("*"))
     assert invoke(arguments) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("steelyard: ")
     assert said.err.count("\n") == 1
     assert told in said.err
+    assert set(tmp_path.rglob("*")) - {tmp_path / "state"} == before
+
+
+@pytest.mark.parametrize(
+    ("assignment", "code", "told"),
+    [
+        ("feed:slo=foo", 2, 'slo=foo: --slo: "foo" has neither <= nor >=; an example is p95<=500ms'),
+        ("feed:slo=", 2, "slo=: --slo: a bound is missing"),
+        ("feed:leaf_delay=constant:5", 2, "leaf_delay=constant:5: invalid value 'constant:5' for '--delay"),
+        ("feed:leaf_flags=--delay slow", 2, "leaf_flags=--delay slow: invalid value 'slow'"),
+        ("feed:leaf_flags=--item-bytes 90TiB", 3, "bytes of tables do not fit"),
+        ("feed:root_flags=--nosuch", 2, "root_flags=--nosuch: unexpected argument '--nosuch' found"),
+        ("feed:root_flags=--feature-functions 0", 2, "root_flags=--feature-functions 0: 0 feature functions"),
+        ("feed:root_flags=--help", 2, "root_flags=--help: with it steelyard-rank prints a text and ends"),
+        ("feed:root_flags='", 2, "No closing quotation"),
+        ("feed:user_distribution=hats", 2, 'user_distribution=hats: --key-distribution: "hats" is none of'),
+        ("feed:probes=4", 2, "probes=4: allowed is 5..64"),
+        ("feed:sweep_points=1", 2, "sweep_points=1: --points: must be between 2 and 1000"),
+        ("tao:backend_delay=slow", 2, "backend_delay=slow: invalid value 'slow' for '--backend-delay"),
+        ("tao:key_distribution=zipf: 1", 2, 'key_distribution=zipf: 1: --key-distribution: " 1" is not'),
+        ("tao:fast_threads=1025", 2, "fast_threads=1025: allowed is 1..1024"),
+        ("tao:server_command={nope}", 2, "names that are replaced: port, threads"),
+        ("tao:server_command={port.x}", 2, "server_command={port.x}"),
+        ("tao:server_command=/nosuch/program", 3, "there is no program '/nosuch/program' here"),
+        ("tao:server_command=''", 3, "there is no program '' here"),
+        ("tax:only=nosuch", 2, 'only=nosuch: --only: no benchmark\'s name holds "nosuch"'),
+        ("tax:only=-x", 2, "only=-x: unexpected argument '-x' found\n"),
+    ],
+)
+def test_a_value_that_only_an_executable_can_judge_is_refused_before_a_run(
+    assignment, code, told, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    name, _, setting = assignment.partition(":")
+    assert invoke(["run", name, "--tier", "smoke", "--set", setting, "--out", str(tmp_path / "runs")]) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert told in said.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_servers_need_as_many_ports_as_there_are(capsys, tmp_path):
+    out = ["--out", str(tmp_path / "runs")]
+    assert invoke(["run", "tao", "--set", "port=65535", "--set", "instances=2", *out]) == 2
+    assert "port=65535: 2 servers need ports up to 65536" in capsys.readouterr().err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert invoke(["run", "tao", "--set", f"port={port}", *out]) == 3
+    assert f"port {port} of 127.0.0.1 cannot be used" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
