@@ -98,10 +98,8 @@ impl Parts<'_> {
         }
         let begin_ns = self.begin_ns() as i64;
         for ((phase, _), intervals) in places {
-            let mut row = Interval {
-                begin_ns: u64::MAX,
-                ..Interval::default()
-            };
+            let mut row = Interval::default();
+            row.begin_ns = u64::MAX;
             for (part, origin_ns, interval) in intervals {
                 let here_ns = |at_ns: u64| (at_ns as i64 - origin_ns + begin_ns).max(0) as u64;
                 row.begin_ns = row.begin_ns.min(here_ns(interval.begin_ns));
