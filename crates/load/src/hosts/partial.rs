@@ -218,10 +218,10 @@ mod tests {
             interval.counts.completed = 9;
             interval.counts.errors = 1;
             for _ in 0..10 {
-                interval.latencies.sent(5, 0);
+                interval.latencies.sent(5, 0, 1);
             }
             for _ in 0..9 {
-                interval.latencies.answered(1_000 + index, 900);
+                interval.latencies.answered(1_000 + index, 900, 1);
             }
             interval.fold();
             let phase = if index == 0 {
