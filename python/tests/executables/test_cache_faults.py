@@ -145,7 +145,8 @@ def test_more_connections_than_the_limit_are_refused_as_memcached_does(io: str) 
             return ask(server, b"get a\r\n") == b"END\r\n"
 
         eventually(served)
-        assert int(server.stats()["rejected_connections"]) >= 1
+        # The connection that was just served may not be gone yet, and hold the last place.
+        eventually(lambda: int(server.stats().get("rejected_connections", 0)) >= 1)
         for connection in held:
             connection.close()
 
