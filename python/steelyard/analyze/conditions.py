@@ -81,6 +81,8 @@ class DiskUse:
     read_bytes_per_s: Quantity
     written_bytes_per_s: Quantity
     busy_ratio: Quantity
+    operation_ns: Quantity = field(default_factory=lambda: Quantity(None, "ns", "not recorded"))
+    """Mean time of a read or write, waiting in the device's queue included."""
 
 
 @dataclass(frozen=True)
@@ -364,6 +366,18 @@ def _disks(reader: _Reader) -> list[DiskUse]:
             reader.rate(entity, "disk", "read_bytes", "bytes/s"),
             reader.rate(entity, "disk", "written_bytes", "bytes/s"),
             reader.rate(entity, "disk", "busy_ns", "ratio", 1e-9),
+            _operation(reader, entity),
         )
         for entity in reader.read("disk").entities
     ]
+
+
+def _operation(reader: _Reader, entity: EntityRates) -> Quantity:
+    """Mean time of an operation: time of all over their number."""
+    times = _sum([reader.rate(entity, "disk", f"{kind}_time_ns", "ns") for kind in ("read", "write")], "ns")
+    counts = _sum([reader.rate(entity, "disk", f"{kind}s", "1/s") for kind in ("read", "write")], "1/s")
+    if times.value is None or counts.value is None:
+        return Quantity.of(None, "ns", times.missing or counts.missing)
+    if counts.value == 0:
+        return Quantity(None, "ns", "no operation finished")
+    return Quantity(times.value / counts.value, "ns")
