@@ -171,6 +171,67 @@ def doctor(as_json: Json = False) -> int:
     return show_doctor(as_json=as_json)
 
 
+machine = typer.Typer(
+    help="Show what a machine is, what differs between two, and which settings cost performance.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(machine, name="machine")
+
+_MACHINE = "live, a machine.json, a run, or a recorded tree (a folder, or a .tar.bz2 of one)."
+
+
+@machine.command("show", epilog=EXIT_CODES)
+def machine_show(
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A recorded tree, a run or a machine.json; by default this machine."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Show what a machine is: processors, memory, NUMA, disks, network, kernel, firmware."""
+    from steelyard.cli.machine import show_machine
+
+    return show_machine(root, as_json=as_json)
+
+
+@machine.command("diff", epilog=EXIT_CODES)
+def machine_diff(
+    a: Annotated[str, typer.Argument(metavar="A", help=f"A machine: {_MACHINE}")],
+    b: Annotated[
+        str, typer.Argument(metavar="[B]", help="The other one; by default this machine now.")
+    ] = "live",
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Say what differs between two machines or moments, most telling first; 1 when something does."""
+    from steelyard.cli.machine import show_diff
+
+    return show_diff(a, b, out, as_json=as_json)
+
+
+@machine.command("check", epilog=EXIT_CODES)
+def machine_check(
+    name: Annotated[str, typer.Argument(metavar="[MACHINE]", help=f"A machine: {_MACHINE}")] = "live",
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Leave a check out; repeatable.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show what passed, too.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Say no for what is worth knowing, too (low severity).")
+    ] = False,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Hold a machine against rules: what costs performance or spoils a measurement, why, and what to do."""
+    from steelyard.cli.machine import show_check
+
+    return show_check(name, out, ignore=ignore or [], everything=everything, strict=strict, as_json=as_json)
+
+
 _ClickError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
 )
