@@ -166,14 +166,14 @@ def _reason(machine: Machine, feature: Feature | None, key: str) -> str:
         return machine.missing[path]
     head = key.split(".")
     if head[0] in ("disks", "interfaces"):
-        members = machine.disks if head[0] == "disks" else machine.interfaces
-        for index, member in enumerate(members):
-            if member.name == head[1]:
+        disks, cards = [one.name for one in machine.disks], [one.name for one in machine.interfaces]
+        for index, name in enumerate(disks if head[0] == "disks" else cards):
+            if name == head[1]:
                 rest = ".".join([head[0], str(index), *head[2:]])
                 above = ".".join([head[0], str(index), *head[2:3]])
                 return machine.missing.get(rest) or machine.missing.get(above) or "it does not tell"
     if head[:2] == ["cpu", "mitigations"]:
         return machine.missing.get("cpu.mitigations", "its kernel does not know of it")
-    if float(machine.schema_version) < 1.1:
+    if machine.schema_version == "1.0":
         return f"its record is of version {machine.schema_version}, which has no such field"
     return "it does not tell"

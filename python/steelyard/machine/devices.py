@@ -54,7 +54,7 @@ def interfaces(
 
     ``ask`` gives an interface's settings or why there are none, which goes into ``missing``.
     """
-    found = []
+    found: list[Interface] = []
     for name in tree.names("sys/class/net"):
         base = f"sys/class/net/{name}"
         if name != "lo" and not tree.exists(f"{base}/device") and not tree.exists(f"{base}/bonding"):

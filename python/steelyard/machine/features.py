@@ -333,9 +333,9 @@ def _interface_features(machine: Machine) -> Iterator[Feature]:
             ("mtu_bytes", "MTU", card.mtu_bytes, "1", Effect.SOME, "packets for the same bytes"),
             ("receive_queues", "receive queues", card.receive_queues, "1", Effect.SOME,
              "how many CPUs can receive at once"),
-            ("settings.receive_ring", "receive ring", told and told.receive_ring, "1", Effect.SOME,
+            ("settings.receive_ring", "receive ring", told.receive_ring if told else None, "1", Effect.SOME,
              "bursts that fit are not dropped"),
-            ("settings.receive_delay_ns", "interrupt delay", told and told.receive_delay_ns, "ns",
+            ("settings.receive_delay_ns", "interrupt delay", told.receive_delay_ns if told else None, "ns",
              Effect.SOME, "latency against interrupts"),
         )  # fmt: skip
         for name, label, value, unit, effect, why in rows:
