@@ -12,6 +12,7 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
+from steelyard.cli import profile
 from steelyard.cli.output import EXIT_CODES, complain, unexpected
 
 app = typer.Typer(
@@ -231,6 +232,8 @@ def machine_check(
 
     return show_check(name, out, ignore=ignore or [], everything=everything, strict=strict, as_json=as_json)
 
+
+app.add_typer(profile.app, name="profile")
 
 _ClickError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
