@@ -8,10 +8,14 @@ time already (proc_stat(5)) and is not added again. Pressure is the share of tim
 tasks waited: PSI's totals over the covered time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from steelyard.analyze.activity import Activity, observe_activity
 from steelyard.analyze.services import CacheUse, GeneratorUse, observe_cache, observe_generator
+from steelyard.analyze.shaping import Shaper
+from steelyard.analyze.target import TargetUse, observe_target
 from steelyard.analyze.values import Quantity, cpus_in
 from steelyard.records import CacheStats, LoadResult, Machine, Run
 from steelyard.telemetry import EntityRates, Rates, Recording
@@ -61,7 +65,10 @@ class PressureUse:
 
 @dataclass(frozen=True)
 class NetworkUse:
-    """One interface. ``line_ratio`` is its busier direction over the line rate, missing without one."""
+    """One interface. ``line_ratio`` is its busier direction over the line rate, missing without one.
+
+    Where a lower limit was set on what it sends, that is the rate, and sending the direction.
+    """
 
     interface: str
     received_bytes_per_s: Quantity
@@ -124,6 +131,11 @@ class Conditions:
     """Whether the run's verdict objects to work of others on the run's CPUs."""
     has_load: bool = True
     """Whether a load generator drove the run: without one the workload decides itself how busy CPUs are."""
+    activity: Activity = field(default_factory=Activity)
+    shapers: Sequence[Shaper] = ()
+    target: TargetUse | None = None
+    """What the program's threads did, where a program was watched."""
+    machine: Machine | None = None
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:
@@ -142,12 +154,26 @@ def observe(
     machine: Machine | None = None,
     load: LoadResult | None = None,
     cache_stats: Sequence[CacheStats] = (),
+    looks: Sequence[Mapping[str, Any]] = (),
+    shapers: Sequence[Shaper] = (),
 ) -> Conditions:
-    """Return what happened between ``begin_ns`` and ``end_ns`` (CLOCK_MONOTONIC)."""
+    """Return what happened between ``begin_ns`` and ``end_ns`` (CLOCK_MONOTONIC).
+
+    ``looks`` are those at a program that was watched, ``shapers`` the limits set on interfaces.
+    """
     cache = observe_cache(cache_stats, begin_ns, end_ns)
     generator = observe_generator(load)
+    target = observe_target(looks, begin_ns, end_ns)
     if recording is None:
-        return Conditions(begin_ns, end_ns, cache=cache, generator=generator)
+        return Conditions(
+            begin_ns,
+            end_ns,
+            cache=cache,
+            generator=generator,
+            target=target,
+            shapers=shapers,
+            machine=machine,
+        )
     reader = _Reader(recording, begin_ns, end_ns)
     cpus, cpu_missing = _cpus(reader.read("cpu"))
     scheduler = reader.only("scheduler")
@@ -169,12 +195,16 @@ def observe(
         power_w=_power(reader),
         memory=_memory(reader),
         pressure=_pressure(reader),
-        network=_network(reader, machine),
+        network=_network(reader, machine, shapers),
         disks=_disks(reader),
         cache=cache,
         generator=generator,
         missing=dict(reader.missing),
         has_load=run.cpus.load is not None,
+        activity=observe_activity(recording, begin_ns, end_ns, machine=machine),
+        shapers=shapers,
+        target=target,
+        machine=machine,
         foreign_load=any(check.id == "foreign-load" for check in run.verdict.reasons)
         if run.verdict
         else False,
@@ -307,7 +337,11 @@ def _pressure(reader: _Reader) -> dict[str, PressureUse]:
     }
 
 
-def _network(reader: _Reader, machine: Machine | None) -> list[NetworkUse]:
+def _network(reader: _Reader, machine: Machine | None, shapers: Sequence[Shaper]) -> list[NetworkUse]:
+    set_limits: dict[str, float] = {}
+    for shaper in shapers:
+        known = set_limits.get(shaper.interface)
+        set_limits[shaper.interface] = min(shaper.limit_bytes_per_s, known or shaper.limit_bytes_per_s)
     speeds = {card.name: card.speed_bits_per_s for card in machine.interfaces} if machine else {}
     found = []
     for entity in reader.read("network").entities:
@@ -318,7 +352,12 @@ def _network(reader: _Reader, machine: Machine | None) -> list[NetworkUse]:
 
         received, sent = rate("received_bytes", "bytes/s"), rate("sent_bytes", "bytes/s")
         line = _line_rate(name, speeds.get(name))
-        busier = max((value for value in (received.value, sent.value) if value is not None), default=None)
+        limit = set_limits.get(name)
+        if limit is not None and (line.value is None or limit < line.value):
+            # A limit set on an interface is one on what it sends.
+            line, busier = Quantity(limit, "bytes/s"), sent.value
+        else:
+            busier = max((value for value in (received.value, sent.value) if value is not None), default=None)
         lost = [
             rate(column, "1/s")
             for column in ("received_drops", "received_errors", "sent_drops", "sent_errors")

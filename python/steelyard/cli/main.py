@@ -164,6 +164,46 @@ def health(
     return show_health(request, as_json=as_json)
 
 
+@app.command(epilog=EXIT_CODES, context_settings={"allow_interspersed_args": False})
+def characterize(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="A command to start and describe.")
+    ] = None,
+    pid: Annotated[list[int] | None, typer.Option(help="A process to describe; repeatable.")] = None,
+    cgroup: Annotated[str | None, typer.Option(metavar="PATH", help="A control group to describe.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Describe the whole machine; so without anything else.")
+    ] = False,
+    duration: Annotated[
+        str | None,
+        typer.Option(help="Time to measure, 10s by default; 0 until the command ends. It is then ended."),
+    ] = None,
+    interval: Annotated[str | None, typer.Option(help="Time between two readings.")] = None,
+    hz: Annotated[
+        int | None, typer.Option(help="Profiler's samples a second and CPU, 99; 0 for none.")
+    ] = None,
+    call_graph: Annotated[str | None, typer.Option(help="How stacks are walked: fp, dwarf or none.")] = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Say what holds a workload back: a command, processes, a cgroup, or the whole machine."""
+    from steelyard._base import UsageError
+    from steelyard.bench.characterize import Request
+    from steelyard.cli.characterize import characterize_and_show
+
+    if everything and (command or pid or cgroup):
+        raise UsageError("--all describes the machine: give no command, --pid or --cgroup with it")
+    options = {"duration": duration, "interval": interval, "hz": hz, "call_graph": call_graph}
+    request = Request(
+        command=command or [],
+        pids=pid or [],
+        cgroup=cgroup,
+        chosen={name: str(value) for name, value in options.items() if value is not None},
+        out=out,
+    )
+    return characterize_and_show(request, as_json=as_json)
+
+
 @app.command(epilog=EXIT_CODES)
 def doctor(as_json: Json = False) -> int:
     """Say what this machine can and cannot measure, why, and how to enable it."""

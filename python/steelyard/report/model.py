@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from steelyard import telemetry
 from steelyard._base import SteelyardError
-from steelyard.analyze import Conditions, Finding, explain, observe
+from steelyard.analyze import Conditions, Finding, explain
+from steelyard.analyze.characterization import PressurePoint, observe_folder, pressure_points
 from steelyard.bench import runs, tiers
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import (
@@ -74,6 +75,7 @@ class ReportData:
     headline: tuple[str, ...]
     lacking: tuple[Lack, ...]
     processes: Rates | None = None
+    pressure: tuple[PressurePoint, ...] = ()
     logs: dict[str, str] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -128,7 +130,14 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     recording = _open(folder, lacking)
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     try:
-        conditions = _observe(run, machine, loads, stats, recording, measure)
+        conditions = observe_folder(
+            folder,
+            run,
+            recording,
+            machine=machine,
+            load=loads[0] if loads else None,
+            cache_stats=stats[0] if stats else (),
+        )
         processes = _processes(recording, measure)
     except SteelyardError as error:
         lacking.append(Lack("telemetry", error.message))
@@ -146,6 +155,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         for name, metric in run.metrics.items()
         if metric.value is None
     ]
+    findings = explain(conditions) if measure is not None else []
     return ReportData(
         folder=folder,
         run=run,
@@ -156,7 +166,8 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         recording=recording,
         measure=measure,
         conditions=conditions,
-        findings=tuple(explain(conditions)) if measure is not None else (),
+        findings=tuple(findings),
+        pressure=tuple(pressure_points(conditions, findings)) if measure is not None else (),
         siblings=siblings_of(folder, run),
         score=score,
         headline=tuple(headline) or headline_of(run),
@@ -251,27 +262,6 @@ def _open(folder: Path, lacking: list[Lack]) -> Recording | None:
             )
         )
     return recording
-
-
-def _observe(
-    run: Run,
-    machine: Machine | None,
-    loads: Sequence[LoadResult],
-    stats: Sequence[Sequence[CacheStats]],
-    recording: Recording | None,
-    measure: Phase | None,
-) -> Conditions:
-    begin = measure.begin_ns if measure else run.clock.monotonic_ns
-    end = measure.end_ns if measure and measure.end_ns else begin + 1
-    return observe(
-        recording,
-        begin,
-        end,
-        run=run,
-        machine=machine,
-        load=loads[0] if loads else None,
-        cache_stats=stats[0] if stats else (),
-    )
 
 
 def _processes(recording: Recording | None, measure: Phase | None) -> Rates | None:
