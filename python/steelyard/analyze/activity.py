@@ -1,7 +1,7 @@
 """What the kernel counted beside CPU time: paging, reclaim, disk operations, TCP, NUMA, quotas.
 
-In: a recording and a phase. Out: `Activity`, rates by the kernel's own names and figures of each disk and
-node, every one with the reason where it is missing.
+In: the sources of a recording over a phase. Out: `Activity`, rates by the kernel's own names and figures of
+each disk and node, every one with the reason where it is missing.
 
 Formulas. A disk's mean latency is the time of its operations over their number, its queue the weighted time
 over the time covered (Documentation/admin-guide/iostats.rst). The remote share of a node is what tasks that
@@ -10,7 +10,7 @@ ran elsewhere allocated on it, over all that was allocated there (Documentation/
 Not here: what a figure amounts to (``rules_*``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,9 @@ from steelyard.analyze.values import Quantity
 
 if TYPE_CHECKING:
     from steelyard.records import Machine
-    from steelyard.telemetry import EntityRates, Rates, Recording
+    from steelyard.telemetry import EntityRates, Rates
+
+    Read = Callable[..., Rates]
 
 VMSTAT = (
     *("pgfault", "pgmajfault", "pswpin", "pswpout", "pgscan_direct", "pgsteal_direct", "pgscan_kswapd"),
@@ -83,30 +85,15 @@ class Activity:
     anonymous_huge_bytes: Quantity = field(default_factory=lambda: Quantity(None, "bytes", "not recorded"))
     throttled: Mapping[str, float] = field(default_factory=dict)
     """Cgroup -> share of the phase in which its CPU quota held it back, above 0 only."""
-    missing: Mapping[str, str] = field(default_factory=dict)
 
     def event(self, name: str) -> float:
         """Return an event of /proc/vmstat a second, 0 where this kernel does not count it."""
         return self.vmstat.get(name, 0.0)
 
 
-def observe_activity(
-    recording: "Recording", begin_ns: int, end_ns: int, *, machine: "Machine | None" = None
-) -> Activity:
-    """Return what the machine did between two times (CLOCK_MONOTONIC)."""
-    missing: dict[str, str] = {}
-
-    def read(source: str, columns: Sequence[str] | None = None) -> "Rates":
-        rates = recording.rates(source, begin_ns, end_ns, columns)
-        if rates.missing is not None:
-            missing[source] = rates.missing
-        return rates
-
-    memory = read(
-        "memory", ("dirty_bytes", "page_tables_bytes", "anonymous_bytes", "anonymous_huge_bytes")
-    ).only()
-    scheduler = read("scheduler", ("forks",)).only()
-    waits = read("schedstat", ("wait_ns",))
+def observe_activity(read: "Read", *, machine: "Machine | None" = None) -> Activity:
+    """Return what the machine did; ``read`` gives the rates of a source over the phase."""
+    memory, scheduler, waits = read("memory").only(), read("scheduler").only(), read("schedstat")
     groups = read("cgroup", ("throttled_ns",))
     throttled = {
         str(entity.entity["path"]): min(1.0, per_s / 1e9)
@@ -129,7 +116,6 @@ def observe_activity(
         anonymous_bytes=_gauge(memory, "anonymous_bytes", "mean"),
         anonymous_huge_bytes=_gauge(memory, "anonymous_huge_bytes", "mean"),
         throttled=dict(sorted(throttled.items(), key=lambda item: -item[1])[:_CGROUPS_NAMED]),
-        missing=missing,
     )
 
 

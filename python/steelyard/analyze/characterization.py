@@ -9,13 +9,14 @@ Not here: the findings themselves (``rules_*``), the intensities (``intensities`
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.conditions import Conditions, observe
 from steelyard.analyze.findings import Finding
+from steelyard.analyze.intensities import Pressure, intensities
+from steelyard.analyze.profile_use import ReadProfile
 from steelyard.analyze.shaping import Shaper, read_shapers
 from steelyard.analyze.target import read_looks
 from steelyard.analyze.values import Quantity
@@ -24,7 +25,7 @@ from steelyard.records import CacheStats, LoadResult, Machine, Run
 if TYPE_CHECKING:
     from steelyard.telemetry import Recording
 
-LOOKS, SHAPING, FOLDED = "target.jsonl", "shaping.json", "profile.folded"
+LOOKS, SHAPING = "target.jsonl", "shaping.json"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class PressurePoint:
     """A part that holds the workload back.
 
     ``ratio`` is its use over its limit where both are measured. ``sure`` is False where it was concluded from
-    signs. ``finding`` is the id of the finding that says so, None for a measured intensity alone.
+    signs. ``finding`` is the id of the finding that says so, None for a measured intensity of the machine
+    alone, which may be somebody else's doing.
     """
 
     part: str
@@ -50,8 +52,10 @@ def observe_folder(
     machine: Machine | None = None,
     load: LoadResult | None = None,
     cache_stats: Sequence[CacheStats] = (),
+    profile: ReadProfile | None = None,
+    whole: bool = True,
 ) -> Conditions:
-    """Return what the measure phase of the run in ``folder`` was like."""
+    """Return what the measure phase of the run in ``folder`` was like; ``whole``: see `observe`."""
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     begin_ns = measure.begin_ns if measure else run.clock.monotonic_ns
     end_ns = measure.end_ns if measure and measure.end_ns else begin_ns + 1
@@ -73,16 +77,18 @@ def observe_folder(
         cache_stats=cache_stats,
         looks=looks,
         shapers=limits,
+        profile=profile.use if profile is not None else None,
+        whole=whole,
     )
 
 
 def observe_run(folder: Path, run: Run, machine: Machine | None) -> Conditions:
-    """Return the same for a run whose telemetry is complete, without it where there is none."""
+    """Return what `figures` need of a run whose telemetry is complete, without it where there is none."""
     from steelyard import telemetry
 
     try:
         with telemetry.open(folder) as recording:
-            return observe_folder(folder, run, recording, machine=machine)
+            return observe_folder(folder, run, recording, machine=machine, whole=False)
     except SteelyardError:
         return observe_folder(folder, run, None, machine=machine)
 
@@ -121,7 +127,7 @@ def figures(conditions: Conditions) -> dict[str, Quantity]:
 def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list[PressurePoint]:
     """Return what holds the workload back: parts that findings name first, the weightiest first."""
     found: dict[str, PressurePoint] = {}
-    measured = _intensities(conditions)
+    measured = measured_intensities(conditions)
     for finding in findings:
         if finding.part is None or finding.part in found:
             continue
@@ -135,11 +141,6 @@ def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list
     return list(found.values())
 
 
-def _intensities(conditions: Conditions) -> dict[str, Any]:
-    try:
-        module = import_module("steelyard.analyze.intensities")
-    except ImportError:
-        return {}
-    measured = module.intensities(conditions, conditions.machine)
-    parts = ("cpu", "dram_capacity", "dram_bandwidth", "disk_latency", "disk_bandwidth", "network")
-    return {part: getattr(measured, part) for part in parts}
+def measured_intensities(conditions: Conditions) -> dict[str, Pressure]:
+    """Return how hard the machine's resources were pressed, by part."""
+    return {each.part: each for each in intensities(conditions, conditions.machine).parts()}

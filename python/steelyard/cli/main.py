@@ -205,6 +205,19 @@ def characterize(
 
 
 @app.command(epilog=EXIT_CODES)
+def compare(
+    a: Annotated[str, typer.Argument(metavar="RUN_A", help="A run's id or folder.")],
+    b: Annotated[str, typer.Argument(metavar="RUN_B", help="The run to hold against it, or `latest`.")],
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Say what differs between two runs: results, settings, machines, findings, profiles."""
+    from steelyard.cli.compare import show_comparison
+
+    return show_comparison(a, b, out, as_json=as_json)
+
+
+@app.command(epilog=EXIT_CODES)
 def doctor(as_json: Json = False) -> int:
     """Say what this machine can and cannot measure, why, and how to enable it."""
     from steelyard.cli.doctor import show_doctor

@@ -15,6 +15,7 @@ from steelyard import telemetry
 from steelyard._base import SteelyardError
 from steelyard.analyze import Conditions, Finding, explain
 from steelyard.analyze.characterization import PressurePoint, observe_folder, pressure_points
+from steelyard.analyze.profile_use import ReadProfile, read_profile
 from steelyard.bench import runs, tiers
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import (
@@ -76,6 +77,7 @@ class ReportData:
     lacking: tuple[Lack, ...]
     processes: Rates | None = None
     pressure: tuple[PressurePoint, ...] = ()
+    profile: ReadProfile = field(default_factory=ReadProfile)
     logs: dict[str, str] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -129,11 +131,13 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     stats = _cache_stats(folder, lacking if run.benchmark in _WITH_CACHE else [])
     recording = _open(folder, lacking)
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
+    profile = _profile(folder, run, lacking)
     try:
         conditions = observe_folder(
             folder,
             run,
             recording,
+            profile=profile,
             machine=machine,
             load=loads[0] if loads else None,
             cache_stats=stats[0] if stats else (),
@@ -167,6 +171,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         measure=measure,
         conditions=conditions,
         findings=tuple(findings),
+        profile=profile,
         pressure=tuple(pressure_points(conditions, findings)) if measure is not None else (),
         siblings=siblings_of(folder, run),
         score=score,
@@ -262,6 +267,15 @@ def _open(folder: Path, lacking: list[Lack]) -> Recording | None:
             )
         )
     return recording
+
+
+def _profile(folder: Path, run: Run, lacking: list[Lack]) -> ReadProfile:
+    said = run.hooks.get("profile")
+    missing = said.get("missing") if isinstance(said, dict) else None
+    found = read_profile(folder, missing if isinstance(missing, str) else None)
+    if found.missing is not None and "profile" in run.hooks:
+        lacking.append(Lack("profile", found.missing))
+    return found
 
 
 def _processes(recording: Recording | None, measure: Phase | None) -> Rates | None:
