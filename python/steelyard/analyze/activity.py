@@ -23,20 +23,17 @@ if TYPE_CHECKING:
     Read = Callable[..., Rates]
 
 VMSTAT = (
-    *("pgfault", "pgmajfault", "pswpin", "pswpout", "pgscan_direct", "pgsteal_direct", "pgscan_kswapd"),
-    *(
-        "allocstall_normal",
-        "allocstall_movable",
-        "allocstall_dma32",
-        "compact_stall",
-        "compact_fail",
-        "oom_kill",
-    ),
-    *("thp_fault_alloc", "thp_fault_fallback", "thp_split_page", "numa_pages_migrated", "numa_hint_faults"),
-    *("numa_hint_faults_local", "nr_dirtied", "nr_written", "workingset_refault_file", "drop_pagecache"),
-    "nr_tlb_remote_flush",
+    *("pgfault", "pgmajfault", "pswpin", "pswpout", "pgscan_direct", "compact_stall", "oom_kill"),
+    *("allocstall_normal", "allocstall_movable", "allocstall_dma32", "workingset_refault_file"),
+    *("thp_fault_alloc", "thp_fault_fallback", "numa_pages_migrated"),
+    *("numa_hint_faults", "numa_hint_faults_local"),
 )
 """Events of /proc/vmstat that a rule asks for."""
+TCP = (
+    *("active_opens", "passive_opens", "sent_segments", "retransmitted_segments", "timeouts"),
+    *("listen_overflows", "backlog_drops", "pruned", "udp_receive_buffer_errors", "udp_send_buffer_errors"),
+)
+"""Counters of TCP and UDP that a rule asks for."""
 _CGROUPS_NAMED = 5
 
 
@@ -102,7 +99,7 @@ def observe_activity(read: "Read", *, machine: "Machine | None" = None) -> Activ
     }
     return Activity(
         vmstat=_events(read("vmstat", VMSTAT).only()),
-        tcp=_events(read("tcp").only()),
+        tcp=_events(read("tcp", TCP).only()),
         forks_per_s=_rate(scheduler, "forks", "1/s"),
         disks=_disks(read("disk"), machine),
         nodes=[_node(entity) for entity in read("numa").entities],

@@ -157,6 +157,15 @@ def time_text(ns: float) -> str:
     return f"{ns / size:.3g} {unit}"
 
 
+def beside_cpu(waiting_ratio: float | None) -> str:
+    """Return the reservation of a share of time that leaves out waiting for a CPU, none where that is little.
+
+    >>> beside_cpu(0.02), beside_cpu(0.9)
+    ('', ' (of that without waiting for a CPU)')
+    """
+    return " (of that without waiting for a CPU)" if (waiting_ratio or 0.0) >= 0.1 else ""
+
+
 def above(quantity: Quantity | None, bound: float) -> bool:
     """Return whether ``quantity`` is known and not below ``bound``."""
     return quantity is not None and quantity.value is not None and quantity.value >= bound

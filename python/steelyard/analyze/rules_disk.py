@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from steelyard.analyze.activity import DiskActivity
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, percent, rule, time_text
+from steelyard.analyze.findings import Evidence, Finding, beside_cpu, percent, rule, time_text
+from steelyard.analyze.target import kind_of
 
 WAIT_RATIO = 0.30
 IOWAIT_RATIO = 0.20
@@ -41,11 +42,11 @@ def _part(disk: DiskActivity | None) -> str:
 )
 def _waits(conditions: Conditions) -> Finding | None:
     target = conditions.target
-    share = target.wait("disk") if target else 0.0
+    share = target.held_by("disk") if target else 0.0
     if target is None or share < WAIT_RATIO:
         return None
     disk = _worst(conditions, lambda one: one.busy_ratio.value)
-    where = next(iter(target.places), "")
+    where = next((name for name in target.places if kind_of(name, "D") == "disk"), "an unknown place")
     told = ""
     evidence = [Evidence("threads' time asleep for a disk", share, "ratio", WAIT_RATIO)]
     if disk is not None and disk.latency_ns.value is not None and disk.operation_bytes.value is not None:
@@ -57,7 +58,9 @@ def _waits(conditions: Conditions) -> Finding | None:
         evidence.append(Evidence(f"{disk.device} busy", disk.busy_ratio.value or 0.0, "ratio"))
     return Finding(
         "waits-for-disk",
-        f"The program's threads wait {percent(share)} of their time for a disk (asleep in {where}).{told}",
+        f"The program's threads wait {percent(share)} of their time{beside_cpu(target.waiting_ratio)}"
+        f" for a disk"
+        f" (asleep in {where}).{told}",
         tuple(evidence),
         "Hold the latency against what the disk can do (`steelyard health --part disk`); overlap"
         " operations (more"

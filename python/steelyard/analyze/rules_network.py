@@ -37,7 +37,7 @@ def _link_limited(conditions: Conditions) -> Finding | None:
     if shaper is None:
         return None
     target = conditions.target
-    waits = target.wait("network") if target else None
+    waits = target.held_by("network") if target else None
     told = (
         "" if waits is None else f"; the program waits {percent(waits)} of its threads' time for the network"
     )
@@ -87,7 +87,7 @@ def _limit_drops(conditions: Conditions) -> Finding | None:
 )
 def _waits(conditions: Conditions) -> Finding | None:
     target = conditions.target
-    share = target.wait("network") if target else 0.0
+    share = target.held_by("network") if target else 0.0
     if target is None or share < WAIT_RATIO or _limited(conditions) is not None:
         return None
     busiest = max(

@@ -4,7 +4,7 @@ Not here: waits for disk and network (``rules_disk``, ``rules_network``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.findings import Evidence, Finding, beside_cpu, percent, rule
 from steelyard.analyze.rules_cpu import busy_cpus, wanted_cpus
 
 OVERSUBSCRIBED_FACTOR = 1.5
@@ -98,13 +98,13 @@ def _locks(conditions: Conditions) -> Finding | None:
     target = conditions.target
     if target is None or target.threads_high < 2:
         return None
-    share, switches = target.wait("lock"), target.lock_switches_per_s.value
+    share, switches = target.held_by("lock"), target.lock_switches_per_s.value
     if share < LOCK_RATIO or switches is None or switches < LOCK_SWITCHES_PER_S:
         return None
-    cpus = target.cpus.value or 0.0
+    cpus, beside = target.cpus.value or 0.0, beside_cpu(target.waiting_ratio)
     return Finding(
         "lock-contention",
-        f"{target.threads:.0f} threads sleep {percent(share)} of their time in futex and are woken"
+        f"{target.threads:.0f} threads sleep {percent(share)} of their time{beside} in futex and are woken"
         f" {switches:.0f} times"
         f" a second each, while they use {cpus:.1f} CPUs together: likely they wait for the same lock.",
         (

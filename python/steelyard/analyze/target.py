@@ -21,6 +21,8 @@ from steelyard.analyze.values import Quantity
 
 _KIND = "target_looks"
 _MAJOR = "1"
+LEAST_LEFT_RATIO = 0.05
+"""Share of time without waiting for a CPU below which nothing is said about it."""
 _CPU_NEEDED_NS = 200_000_000
 """CPU time below which its split is the rounding of clock ticks (10 ms each)."""
 
@@ -104,6 +106,15 @@ class TargetUse:
     def wait(self, *kinds: str) -> float:
         """Return the share of the threads' time that is spent asleep on ``kinds``."""
         return sum(self.waits.get(kind, 0.0) for kind in kinds)
+
+    def held_by(self, *kinds: str) -> float:
+        """Return the same share of the time in which the threads did not wait for a CPU.
+
+        On a busy machine every sleep ends in such a wait, which hides what the sleep was for. 0 where next to
+        nothing is left.
+        """
+        left = 1.0 - (self.waiting_ratio or 0.0)
+        return min(1.0, self.wait(*kinds) / left) if left >= LEAST_LEFT_RATIO else 0.0
 
 
 @dataclass
@@ -212,15 +223,15 @@ def _threads(looks: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], _Threa
         for pid, tid, state, where, call, run, wait, slices in look["threads"]:
             counts = None if run is None else (run, wait, slices)
             thread = found.get((pid, tid))
+            if thread is not None and thread.last and counts and counts[0] < thread.last[0]:
+                # The id was given to another thread: what is known of the first ends here.
+                found[pid, -tid - len(found)] = thread
+                thread = None
             if thread is None:
                 thread = found[pid, tid] = _Thread(look["time_ns"], look["time_ns"], counts, counts)
                 # One that ran longer than since the look before is older, and joined the group later.
                 gap_ns = 0 if before_ns is None else look["time_ns"] - before_ns
                 thread.born = run is not None and run <= gap_ns
-            if thread.last is not None and counts is not None and counts[0] < thread.last[0]:
-                # The id was given to another thread: what is known of the first ends here.
-                found[pid, -tid - len(found)] = thread
-                thread = found[pid, tid] = _Thread(look["time_ns"], look["time_ns"], counts, counts)
             thread.last_ns, thread.last = look["time_ns"], counts
             thread.looks += 1
             if state != "R":

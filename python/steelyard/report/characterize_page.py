@@ -11,6 +11,7 @@ from typing import Any
 from steelyard.analyze.characterization import measured_intensities
 from steelyard.report import format as fmt
 from steelyard.report.characterize_table import PART_WORDS, time_split
+from steelyard.report.chart import Chart
 from steelyard.report.model import ReportData
 from steelyard.report.sections import Cell, Section, Table
 
@@ -140,7 +141,7 @@ def _profile(data: ReportData) -> Section:
         for name, own in list(use.own.items())[:_FUNCTIONS]
     )
     functions = Table(("function", "module", "itself", "with callees", "itself"), rows, "Functions")
-    charts = ()
+    charts: tuple[Chart, ...] = ()
     tax_chart = _optional("steelyard.report.tax_chart", "tax_chart")
     if tax_chart is not None:
         charts = (tax_chart([("this run", read.tax)]),)

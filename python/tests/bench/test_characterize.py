@@ -5,16 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from steelyard._base import executable
+from steelyard.cli.main import invoke
 from steelyard.machine import snapshot
 from steelyard.records import Run, RunStatus, read
 from tests.bench.conftest import MARK, marked, until
@@ -40,25 +41,32 @@ def profiler() -> bool:
     return True
 
 
-def characterize(out: Path, *arguments: str, mark: str = "") -> tuple[int, dict[str, Any], str]:
-    """Run it; return exit code, document and what it said."""
-    environment = {**os.environ, **({MARK: mark} if mark else {})}
-    command = [sys.executable, "-m", "steelyard.cli.main", "characterize", "--json", "--out", str(out)]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=90, check=False, env=environment
-    )
-    assert "Traceback" not in done.stderr
-    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+@dataclass
+class Caller:
+    """Calls the command in this process, which has loaded everything already, and takes what it says."""
+
+    capsys: pytest.CaptureFixture[str]
+    out: Path
+
+    def __call__(self, *arguments: str) -> tuple[int, dict[str, Any], str]:
+        """Return exit code, document and standard error."""
+        code = invoke(["characterize", "--json", "--out", str(self.out), *arguments])
+        said = self.capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, json.loads(said.out) if said.out else {}, said.err
+
+    def describe(self, name: str, *arguments: str) -> dict[str, Any]:
+        """Characterize a test program for a moment; return the document."""
+        program = [sys.executable, str(PROGRAMS / name), SECONDS, *arguments]
+        code, document, said = self("--duration", "10s", "--", *program)
+        assert code == 0, said
+        assert Path(document["report"]).is_file()
+        return document
 
 
-def described(out: Path, name: str, *arguments: str) -> dict[str, Any]:
-    """Characterize a test program for a moment; return the document."""
-    code, document, said = characterize(
-        out, "--duration", "10s", "--", sys.executable, str(PROGRAMS / name), SECONDS, *arguments
-    )
-    assert code == 0, said
-    assert Path(document["report"]).is_file()
-    return document
+@pytest.fixture
+def characterize(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(capsys, tmp_path / "runs")
 
 
 def parts(document: dict[str, Any]) -> list[str]:
@@ -69,8 +77,8 @@ def findings(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {finding["id"]: finding for finding in document["findings"]}
 
 
-def test_a_cpu_bound_program(tmp_path: Path) -> None:
-    document = described(tmp_path, "cpu_bound.py")
+def test_a_cpu_bound_program(tmp_path: Path, characterize: Caller) -> None:
+    document = characterize.describe("cpu_bound.py")
     assert findings(document).keys() & {"one-thread", "cpu-bound"}
     assert "cpu" in parts(document)
     program = document["program"]
@@ -78,21 +86,21 @@ def test_a_cpu_bound_program(tmp_path: Path) -> None:
     assert "lock-contention" not in findings(document)
 
 
-def test_a_program_bound_by_memory_bandwidth(tmp_path: Path) -> None:
+def test_a_program_bound_by_memory_bandwidth(tmp_path: Path, characterize: Caller) -> None:
     if not profiler():
         pytest.skip("there is no steelyard-profile: nothing else tells copies without counters")
     largest = max((cache.size_bytes for cache in snapshot().cpu.caches), default=32 << 20)
-    document = described(tmp_path, "memory_bound.py", str(min(512 << 20, 3 * largest)))
+    document = characterize.describe("memory_bound.py", str(min(512 << 20, 3 * largest)))
     found = findings(document)["memory-copies"]
     assert "likely" in found["claim"]
     assert found["sure"] is False
     assert "dram_bandwidth" in parts(document)
 
 
-def test_a_disk_bound_program(tmp_path: Path) -> None:
-    document = described(tmp_path, "disk_bound.py", str(tmp_path / "file"), "4096")
+def test_a_disk_bound_program(tmp_path: Path, characterize: Caller) -> None:
+    document = characterize.describe("disk_bound.py", str(tmp_path / "file"), str(1 << 20))
     assert "waits-for-disk" in findings(document)
-    assert parts(document)[0] in ("disk_latency", "disk_bandwidth")
+    assert "disk_bandwidth" in parts(document)
 
 
 @contextmanager
@@ -123,7 +131,7 @@ def limited_link(megabits: int) -> Iterator[tuple[str, str]]:
             subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
 
 
-def test_a_network_bound_program(tmp_path: Path) -> None:
+def test_a_network_bound_program(tmp_path: Path, characterize: Caller) -> None:
     if os.geteuid() != 0:
         pytest.skip("namespaces and limits need root")
     with limited_link(100) as (space, address):
@@ -135,34 +143,35 @@ def test_a_network_bound_program(tmp_path: Path) -> None:
         try:
             assert sink.stdout is not None
             port = sink.stdout.readline().strip()
-            document = described(tmp_path, "network_bound.py", address, port)
+            document = characterize.describe("network_bound.py", address, port)
         finally:
             sink.kill()
             sink.communicate()
     assert "link-limited" in findings(document)
-    assert parts(document)[0] == "network"
+    assert "network" in parts(document)
     (limit,) = (one for one in document["limits"] if one["kind"] == "tbf")
     assert limit["limit_bytes_per_s"] == 12.5e6
     assert document["program"]["waits"]["network"] > 0.3
 
 
-def test_a_lock_contended_program(tmp_path: Path) -> None:
-    document = described(tmp_path, "lock_contended.py", "4")
+def test_a_lock_contended_program(tmp_path: Path, characterize: Caller) -> None:
+    document = characterize.describe("lock_contended.py", "4")
     found = findings(document)
     assert "lock-contention" in found
-    assert parts(document)[0] == "locks"
+    assert "locks" in parts(document)
+    assert "oversubscribed" not in found
     assert "likely" in found["lock-contention"]["claim"]
 
 
-def test_an_oversubscribed_program(tmp_path: Path) -> None:
+def test_an_oversubscribed_program(tmp_path: Path, characterize: Caller) -> None:
     count = len(os.sched_getaffinity(0))
-    document = described(tmp_path, "oversubscribed.py", str(3 * count))
+    document = characterize.describe("oversubscribed.py", str(3 * count))
     assert "oversubscribed" in findings(document)
     assert {"scheduler", "cpu"} <= set(parts(document))
 
 
-def test_a_run_leaves_what_any_run_leaves(tmp_path: Path) -> None:
-    document = described(tmp_path, "cpu_bound.py")
+def test_a_run_leaves_what_any_run_leaves(tmp_path: Path, characterize: Caller) -> None:
+    document = characterize.describe("cpu_bound.py")
     folder = Path(document["directory"])
     run = read(Run, folder / "run.json")
     assert run.status is RunStatus.COMPLETE
@@ -179,22 +188,23 @@ def test_a_run_leaves_what_any_run_leaves(tmp_path: Path) -> None:
         assert "steelyard-profile" in document["missing"]["profile"]
 
 
-def test_nothing_of_a_command_outlives_its_time(tmp_path: Path) -> None:
+def test_nothing_of_a_command_outlives_its_time(
+    characterize: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
     code, document, said = characterize(
-        tmp_path, "--duration", "0.5s", "--hz", "0", "--", "sh", "-c", "sleep 100 & sleep 100", mark=mark
+        "--duration", "0.5s", "--hz", "0", "--", "sh", "-c", "sleep 100 & sleep 100"
     )
     assert code == 0, said
     assert marked(mark) == {}
     assert "mostly-asleep" in findings(document)
 
 
-def test_a_program_that_ran_before_is_never_ended(tmp_path: Path) -> None:
+def test_a_program_that_ran_before_is_never_ended(characterize: Caller) -> None:
     program = subprocess.Popen([sys.executable, str(PROGRAMS / "cpu_bound.py"), "100"])
     try:
-        code, document, said = characterize(
-            tmp_path, "--duration", "1.5s", "--hz", "0", "--pid", str(program.pid)
-        )
+        code, document, said = characterize("--duration", "1.5s", "--hz", "0", "--pid", str(program.pid))
         assert code == 0, said
         assert program.poll() is None
         assert document["program"]["cpus"]["value"] > 0.1
@@ -204,9 +214,9 @@ def test_a_program_that_ran_before_is_never_ended(tmp_path: Path) -> None:
         program.wait()
 
 
-def test_a_program_that_fails_is_reported_with_its_last_words(tmp_path: Path) -> None:
+def test_a_program_that_fails_is_reported_with_its_last_words(characterize: Caller) -> None:
     script = "import sys, time; time.sleep(0.4); print('no more', file=sys.stderr); sys.exit(3)"
-    code, document, _ = characterize(tmp_path, "--hz", "0", "--", sys.executable, "-c", script)
+    code, document, _ = characterize("--hz", "0", "--", sys.executable, "-c", script)
     assert code == 4
     check = next(one for one in document["verdict"]["checks"] if one["id"] == "program")
     assert "exited with code 3" in check["claim"]
@@ -214,9 +224,9 @@ def test_a_program_that_fails_is_reported_with_its_last_words(tmp_path: Path) ->
     assert document["report"] is not None
 
 
-def test_a_flood_of_output_is_no_load(tmp_path: Path) -> None:
+def test_a_flood_of_output_is_no_load(characterize: Caller) -> None:
     code, document, said = characterize(
-        tmp_path, "--duration", "0.5s", "--hz", "0", "--", "sh", "-c", "head -c 20000000 /dev/zero; cat"
+        "--duration", "0.5s", "--hz", "0", "--", "sh", "-c", "head -c 20000000 /dev/zero; cat"
     )
     assert code == 0, said
     assert (Path(document["directory"]) / "logs" / "program.log").stat().st_size == 20_000_000
@@ -249,12 +259,12 @@ def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
         (["--duration", "0"], "the machine does not end"),
     ],
 )
-def test_wrong_arguments_are_told_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
-    began = time.monotonic()
-    code, _, stderr = characterize(tmp_path, *arguments)
+def test_wrong_arguments_are_told_in_one_line(
+    tmp_path: Path, characterize: Caller, arguments: list[str], said: str
+) -> None:
+    code, _, stderr = characterize(*arguments)
     assert code == 2
     lines = [line for line in stderr.splitlines() if line.startswith("steelyard:")]
     assert len(lines) == 1
     assert said in lines[0]
     assert not list(tmp_path.iterdir())
-    assert time.monotonic() - began < 30
