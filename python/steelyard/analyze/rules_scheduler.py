@@ -11,7 +11,7 @@ OVERSUBSCRIBED_FACTOR = 1.5
 WAITING_PER_CPU = 0.75
 TAKEN_RATIO = 0.15
 LOCK_RATIO = 0.30
-LOCK_SWITCHES_PER_S = 50.0
+LOCK_SWITCHES_PER_S = 20.0
 KERNEL_LOCK_RATIO = 0.10
 SWITCHES_PER_CPU_S = 50_000.0
 SWITCH_COST_S = 2e-6
@@ -90,7 +90,7 @@ def _taken(conditions: Conditions) -> Finding | None:
     "lock-contention",
     "Do threads wait for each other's locks?",
     area="scheduler",
-    threshold="convention: 30 % of the threads' time asleep in futex, woken 50 times a second and"
+    threshold="convention: 30 % of the threads' time asleep in futex, woken 20 times a second and"
     " more each; seldom"
     " woken threads are idle ones of a pool",
 )

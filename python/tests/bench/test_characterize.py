@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from steelyard._base import executable
+from steelyard._base import SteelyardError, executable
 from steelyard.cli.main import invoke
 from steelyard.machine import snapshot
 from steelyard.records import Run, RunStatus, read
@@ -31,9 +31,7 @@ def _executables() -> None:
 
 
 def profiler() -> bool:
-    """Return whether profiles can be made here: with the executable, and where the kernel allows it."""
-    from steelyard._base import SteelyardError
-
+    """Return whether profiles can be made here."""
     try:
         executable("steelyard-profile")
     except SteelyardError:

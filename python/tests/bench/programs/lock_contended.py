@@ -11,10 +11,13 @@ def main() -> None:
     end = time.monotonic() + float(sys.argv[1])
 
     def work() -> None:
-        """Hold the lock for most of the time."""
+        """Hold the lock while 2 ms of CPU time are used, then leave it to another."""
         while time.monotonic() < end:
             with lock:
-                sum(range(2_000))
+                until_s = time.thread_time() + 0.002
+                while time.thread_time() < until_s:
+                    pass
+            time.sleep(0.0001)
 
     threads = [threading.Thread(target=work) for _ in range(int(sys.argv[2]))]
     for thread in threads:
