@@ -5,7 +5,8 @@ interrupts, and the shares of user, system, wait, idle and stolen time: how ofte
 reading or an interval of the recorder counting once. A mean hides what a histogram shows: a run queue of 4
 may be 4 all the time, or 40 a tenth of it.
 
-Every query is an Ibis expression over the recording's tables; only bin edges and counts leave the engine.
+Every query is an Ibis expression over the recording's tables that gives one row an interval; bins are
+counted here.
 
 Invariants: counts sum to the readings that were known; what was not recorded has the reason and no bins.
 
@@ -21,6 +22,8 @@ from functools import partial
 from typing import Any
 
 import ibis
+import numpy as np
+from numpy.typing import ArrayLike
 
 from steelyard.telemetry import Recording
 from steelyard.telemetry.tables import increments
@@ -59,17 +62,23 @@ class Histogram:
 def vmstat_histograms(recording: Recording, begin_ns: int, end_ns: int) -> list[Histogram]:
     """Return the histograms of a phase, in the order of vmstat's columns."""
     span = (begin_ns, end_ns)
-    values: list[tuple[str, str, str, Callable[[], Any]]] = [
-        ("scheduler", "runnable", "1", partial(_gauge, recording, "runnable", *span)),
-        ("scheduler", "blocked", "1", partial(_gauge, recording, "blocked", *span)),
-        ("interrupts", "interrupts", "1/s", partial(_interrupts, recording, *span)),
-        ("scheduler", "context_switches", "1/s", partial(_switches, recording, *span)),
-        *(("cpu", name, "ratio", partial(_share, recording, name, *span)) for name in _USES),
+    asked: list[tuple[str, dict[str, str], Callable[[], Any]]] = [
+        ("scheduler", {"runnable": "1", "blocked": "1"}, partial(_gauges, recording, *span)),
+        ("interrupts", {"interrupts": "1/s"}, partial(_interrupts, recording, *span)),
+        ("scheduler", {"context_switches": "1/s"}, partial(_switches, recording, *span)),
+        ("cpu", dict.fromkeys(_USES, "ratio"), partial(_shares, recording, *span)),
     ]
     found = []
-    for source, name, unit, query in values:
+    for source, units, query in asked:
         reason = recording.missing(source)
-        found.append(Histogram.absent(name, unit, reason) if reason else histogram(query(), name, unit))
+        # One row an interval leaves the engine, however many CPUs and lines there are.
+        rows = None if reason else query().to_pyarrow()
+        for name, unit in units.items():
+            found.append(
+                Histogram.absent(name, unit, reason or "")
+                if rows is None
+                else histogram(rows.column(name).to_numpy(zero_copy_only=False), name, unit)
+            )
     return found
 
 
@@ -83,10 +92,10 @@ _USES = {
 """Uses of CPU time by the counters of /proc/stat; guests' time is within user and nice time."""
 
 
-def _gauge(recording: Recording, column: str, begin_ns: int, end_ns: int) -> Any:
+def _gauges(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     rows = recording.table("scheduler").rows
     inside = rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns))
-    return inside.select(value=inside[column].cast("float64"))
+    return inside.select(runnable=inside.runnable.cast("float64"), blocked=inside.blocked.cast("float64"))
 
 
 def _switches(recording: Recording, begin_ns: int, end_ns: int) -> Any:
@@ -94,24 +103,24 @@ def _switches(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     pairs = pairs.filter(pairs.end_ns > pairs.begin_ns)
     second = ibis.literal(1e9, "float64")
     return pairs.select(
-        value=pairs.context_switches.cast("float64") * second / (pairs.end_ns - pairs.begin_ns)
+        context_switches=pairs.context_switches.cast("float64") * second / (pairs.end_ns - pairs.begin_ns)
     )
 
 
-def _share(recording: Recording, name: str, begin_ns: int, end_ns: int) -> Any:
-    """The share of all CPUs' time in one use, for each interval: all CPUs are read at once."""
+def _shares(recording: Recording, begin_ns: int, end_ns: int) -> Any:
+    """The shares of all CPUs' time by use, for each interval: all CPUs are read at once."""
     table = recording.table("cpu")
     columns = [column for columns in _USES.values() for column in columns if column in table.counters]
-    wanted = [column for column in _USES[name] if column in table.counters]
     pairs = increments(table, columns, begin_ns, end_ns)
     # An interval of a CPU in which one counter fell or lacks tells nothing of the shares of the others.
     for column in columns:
         pairs = pairs.filter(pairs[column].notnull())
+    parts = {name: _total(pairs, [each for each in use if each in columns]) for name, use in _USES.items()}
     sums = pairs.group_by("end_ns").aggregate(
-        part=_total(pairs, wanted).sum(), whole=_total(pairs, columns).sum()
+        whole__=_total(pairs, columns).sum(), **{name: part.sum() for name, part in parts.items()}
     )
-    sums = sums.filter(sums.whole > 0)
-    return sums.select(value=sums.part / sums.whole)
+    sums = sums.filter(sums.whole__ > 0)
+    return sums.select(**{name: sums[name] / sums.whole__ for name in _USES})
 
 
 def _total(pairs: Any, columns: list[str]) -> Any:
@@ -127,63 +136,52 @@ def _interrupts(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     A line has a row only where its count changed, so that a gain belongs to the interval before its row,
     however long ago the row before it is: rows from before the phase are where the first gains count from.
     """
-    table = recording.table("interrupts")
-    gains = increments(table, ["count"], 0, end_ns)
-    gains = gains.group_by("end_ns").aggregate(gain=gains["count"].cast("float64").sum())
-    rows = table.rows
+    rows = recording.table("interrupts").rows
+    rows = rows.filter(rows.time_ns <= end_ns)
+    each = ibis.window(group_by=["irq", "name", "cpu"], order_by=rows.time_ns)
+    # Floats are exact up to 2 ** 53 interrupts, and these are the most rows that a recording has.
+    count = rows["count"].cast("float64")
+    gains = rows.select(end_ns=rows.time_ns.cast("int64"), gain=count - count.lag().over(each))
+    gains = gains.filter(gains.gain >= 0)
+    gains = gains.group_by("end_ns").aggregate(gain=gains.gain.sum())
     times = rows.select(end_ns=rows.time_ns.cast("int64")).distinct()
-    times = times.filter(times.end_ns <= end_ns)
     times = times.mutate(before_ns=times.end_ns.lag().over(ibis.window(order_by=times.end_ns)))
     times = times.filter((times.before_ns >= begin_ns) & times.before_ns.notnull())
     joined = times.inner_join(gains, "end_ns")
-    joined = joined.filter(joined.gain.notnull())
     second = ibis.literal(1e9, "float64")
-    return joined.select(value=joined.gain * second / (joined.end_ns - joined.before_ns))
+    return joined.select(interrupts=joined.gain * second / (joined.end_ns - joined.before_ns))
 
 
-def histogram(values: Any, name: str, unit: str) -> Histogram:
-    """Return the histogram of the column ``value`` of an Ibis table; missing values are left out.
+def histogram(values: ArrayLike, name: str, unit: str) -> Histogram:
+    """Return the histogram of readings; NaN, which stands for what is missing, is left out.
 
     Shares have 20 bins of 5 %; counts of tasks have whole bins; rates have at most 20 bins of a round width,
     from 0.
     """
-    known = values.filter(values.value.notnull())
-    figures = {f"q{index}": known.value.quantile(q) for index, q in enumerate(_QUANTILES)}
-    [row] = (
-        known.aggregate(
-            readings=known.count(),
-            mean=known.value.mean(),
-            low=known.value.min(),
-            high=known.value.max(),
-            **figures,
-        )
-        .to_pyarrow()
-        .to_pylist()
-    )
-    if not row["readings"]:
+    given = np.asarray(values, dtype=np.float64)
+    known = given[np.isfinite(given)]
+    if not len(known):
         return Histogram.absent(name, unit, "no reading falls within this interval")
-    edges = _edges(float(row["low"]), float(row["high"]), unit)
+    edges = _edges(float(known.min()), float(known.max()), unit)
     width = edges[1] - edges[0]
     last = len(edges) - 2
-    beyond = known.value - edges[0]
+    beyond = known - edges[0]
     # 0.15 / 0.05 is a little less than 3, and 0.15 * 20 is not.
-    bins_from_base = beyond * round(1 / width) if width < 1 else beyond / width
-    place = bins_from_base.floor().cast("int64").clip(lower=0, upper=last)
-    bins = known.select(bin=place)
-    counted = bins.group_by("bin").aggregate(readings=bins.count()).to_pyarrow().to_pylist()
-    counts = {int(each["bin"]): int(each["readings"]) for each in counted}
+    places = np.floor(beyond * round(1 / width) if width < 1 else beyond / width).astype(np.int64)
+    counts = np.bincount(np.clip(places, 0, last), minlength=last + 1)
+    p50, p95, p99 = (float(value) for value in np.quantile(known, _QUANTILES))
     return Histogram(
         name,
         unit,
         edges,
-        tuple(counts.get(index, 0) for index in range(last + 1)),
-        int(row["readings"]),
-        float(row["mean"]),
-        float(row["low"]),
-        float(row["high"]),
-        float(row["q0"]),
-        float(row["q1"]),
-        float(row["q2"]),
+        tuple(int(count) for count in counts),
+        len(known),
+        float(known.mean()),
+        float(known.min()),
+        float(known.max()),
+        p50,
+        p95,
+        p99,
     )
 
 

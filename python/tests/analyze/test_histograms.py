@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import ibis
 import numpy as np
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard import telemetry
@@ -106,7 +104,6 @@ def test_interrupts_add_up_over_lines_that_are_silent_for_a_while(tmp_path: Path
 values = st.lists(st.floats(min_value=0, max_value=1e9), min_size=1, max_size=60)
 
 
-@settings(max_examples=40)
 @given(values, st.sampled_from(["1/s", "ratio", "1"]))
 def test_every_reading_is_in_one_bin_as_numpy_counts(numbers: list[float], unit: str) -> None:
     if unit == "ratio":
@@ -114,7 +111,7 @@ def test_every_reading_is_in_one_bin_as_numpy_counts(numbers: list[float], unit:
     elif unit == "1":
         numbers = [float(round(number)) for number in numbers]
     # A value at the edge of a bin may fall to either side of it by a rounding of the division.
-    found = histogram(ibis.memtable(pa.table({"value": numbers})), "x", unit)
+    found = histogram([*numbers, np.nan], "x", unit)
     assert sum(found.counts) == found.readings == len(numbers)
     assert len(found.counts) <= MOST_BINS
     assert found.edges[0] <= min(numbers) <= max(numbers) <= found.edges[-1]
