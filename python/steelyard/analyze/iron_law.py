@@ -26,10 +26,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from steelyard._base import UsageError
-from steelyard.analyze.smt import Bounds, SmtMode, core_cycles, ipc_per_core, require_same_mode
+from steelyard.analyze.smt import (
+    Bounds,
+    SmtMode,
+    core_cycles,
+    ipc_per_core,
+    require_same_mode,
+    split_utilisation,
+)
 from steelyard.analyze.values import Quantity
+from steelyard.records import Machine
+
+if TYPE_CHECKING:
+    # For types only: conditions load a query engine, which the law does without.
+    from steelyard.analyze.conditions import Conditions
 
 NO_CHANGE_LOG = math.log(1.005)
 """Runs nearer than 0.5 % have no shares: parts of nothing."""
@@ -92,6 +105,49 @@ _NUMBERS = {
     "core_cycles": "clocks of cores",
     "core_cycles_at_most": "most clocks of cores",
 }
+
+
+def counts_of_phase(
+    conditions: Conditions,
+    operations: float | None,
+    *,
+    machine: Machine | None = None,
+    counters: Mapping[str, float | None] | None = None,
+    missing: Mapping[str, str] | None = None,
+) -> Counts:
+    """Return what is known of a phase: its time, CPU time and SMT mode, beside the application's operations.
+
+    ``counters`` has ``instructions``, ``cycles`` and, where counted, ``core_cycles`` of the same phase and of
+    the CPUs that the workload ran on; without them the law still has operations per second and CPU second.
+    CPU time is that of all processes on the server's CPUs: a share of others is in it.
+    """
+    counted = dict(counters or {})
+    reasons = {
+        name: "no counters were read" for name in ("instructions", "cycles") if counted.get(name) is None
+    }
+    seconds = (conditions.end_ns - conditions.begin_ns) / 1e9
+    cpus = conditions.server_cpus
+    cpu_s = None
+    if cpus.use is None:
+        reasons["cpu_s"] = cpus.missing or "CPU time was not recorded"
+    else:
+        cpu_s = split_utilisation(cpus.use).total_ratio * len(cpus.cpus) * seconds
+    threads = machine.cpu.threads_per_core if machine is not None else None
+    frequency = conditions.frequency_hz.value
+    # Which of the workload's CPUs share a core is known only where it has them all.
+    whole = machine is not None and len(cpus.cpus) == machine.cpu.logical_cpus
+    cores = machine.cpu.cores if machine is not None and whole else len(cpus.cpus)
+    return Counts(
+        instructions=counted.get("instructions"),
+        cycles=counted.get("cycles"),
+        operations=operations,
+        duration_s=seconds,
+        cpu_s=cpu_s,
+        smt=SmtMode(threads) if threads else None,
+        core_cycles=counted.get("core_cycles"),
+        core_cycles_at_most=cores * frequency * seconds if cores and frequency else None,
+        missing={**reasons, **(missing or {})},
+    )
 
 
 @dataclass(frozen=True)

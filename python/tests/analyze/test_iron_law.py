@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard._base import UsageError
+from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse
 from steelyard.analyze.iron_law import (
     Counts,
     IronLaw,
+    counts_of_phase,
     difference,
     iron_law,
     work_per_cpu_second,
@@ -17,6 +19,7 @@ from steelyard.analyze.iron_law import (
 )
 from steelyard.analyze.smt import SmtMode
 from steelyard.analyze.values import Quantity
+from tests.report.runs import machine_record
 
 # Version and threads: instructions, transactions, path length, cycles, CPI, us/op, ops/s, total time.
 ROCKSDB = {
@@ -180,6 +183,28 @@ def test_clocks_split_into_cpus_and_frequency_where_cpu_time_is_known() -> None:
     assert value(work_per_cpu_second(before)) == 250_000
     assert value(work_per_joule(before, Quantity(50.0, "w"))) == 20_000
     assert work_per_joule(before, Quantity(None, "w", "no RAPL")).missing == "no RAPL"
+
+
+def test_counts_of_a_phase_are_its_time_cpu_time_and_mode_beside_the_operations() -> None:
+    use = CpuUse({"user": 0.5, "system": 0.2, "steal": 0.1, "idle": 0.2})
+    phase = Conditions(
+        0, 10 * 10**9, server_cpus=CpuSetUse("server", (0, 1, 2, 3), use), frequency_hz=Quantity(3e9, "hz")
+    )
+    blind = iron_law(counts_of_phase(phase, 1e6, machine=machine_record(8), missing={"cycles": "no PMU"}))
+    assert value(blind.used_cpus) == pytest.approx(2.8)
+    assert value(work_per_cpu_second(blind)) == pytest.approx(1e6 / 28)
+    assert (blind.ipc.missing, blind.cycles_per_s.missing) == ("no counters were read", "no PMU")
+    counters: dict[str, float | None] = {"instructions": 90e9, "cycles": 84e9}
+    seen = iron_law(counts_of_phase(phase, 1e6, machine=machine_record(4), counters=counters))
+    assert value(seen.frequency_hz) == pytest.approx(3e9)
+    # Two cores at 3 GHz for 10 s have at most 60e9 clocks, and 84e9 of threads are at least 42e9 of cores.
+    assert (seen.core_ipc.low, seen.core_ipc.high) == pytest.approx((1.5, 90 / 42))
+    # Four of eight CPUs may be four cores.
+    some = iron_law(counts_of_phase(phase, 1e6, machine=machine_record(8), counters=counters))
+    assert (some.core_ipc.low, some.core_ipc.high) == pytest.approx((90 / 84, 90 / 42))
+    unread = iron_law(counts_of_phase(Conditions(0, 10**9), None))
+    assert unread.used_cpus.missing == "not recorded"
+    assert unread.smt is None
 
 
 def test_runs_that_hardly_differ_have_no_shares() -> None:
