@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 
 _PERCENTS = re.compile(r"^\s*((?:\d{1,3}\.\d+%\s+)+)(.*)$")
 # What mode a symbol ran in: user, kernel, guest kernel, guest user, hypervisor.
-_SYMBOL = re.compile(r"(?:^|\s)\[([.kguH])\]\s+(\S.*?)\s*$")
+_SYMBOL = re.compile(r"(?:^|\s)\[([.kguH])\]\s+(\S.*)$")
 _EVENTS = re.compile(r"^#\s*Samples:\s*(\S+)\s+of events?\s+'(.*)'")
 _GROUP_ON_COMMAND_LINE = re.compile(r"cmdline\s*:.*?\s-e\s+\{([^}]+)\}")
-_EVENT_COUNT = re.compile(r"^#\s*Event count \(approx\.\):\s*(\d+)")
+_EVENT_COUNT = re.compile(r"^#\s*Event count \(approx\.\):\s*(\d{1,19})\s*$")
 _SCALES = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -118,14 +118,20 @@ def _sections(lines: Iterable[str]) -> Iterator[_Section]:
                 section.numbers = sum(word in ("Samples", "Period") for word in words)
         elif found := _PERCENTS.match(line):
             ratios = tuple(float(word.rstrip("%")) / 100 for word in found[1].split())
-            section.rows.append((ratios, found[2]))
+            section.rows.append((ratios, found[2].rstrip()))
     yield section
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Return the events of ``cycles`` or ``anon group { cycles, instructions }``."""
-    inner = text.partition("{")[2].partition("}")[0] or text
-    return tuple(name.strip() for name in inner.split(",") if name.strip())
+    """Return the events of ``cycles`` or ``anon group { cycles, cpu/event=0x3c,umask=0x1/ }``.
+
+    >>> _names("anon group { cycles, cpu/event=0x3c,umask=0x1/u }")
+    ('cycles', 'cpu/event=0x3c,umask=0x1/u')
+    """
+    inner = text.partition("{")[2].rpartition("}")[0] or text
+    # Between slashes a comma separates the terms of one event.
+    found = re.findall(r"(?:[^,/]|/[^/]*(?:/|$))+", inner)
+    return tuple(name.strip() for name in found if name.strip())
 
 
 def _count(text: str) -> int | None:
@@ -136,7 +142,7 @@ def _count(text: str) -> int | None:
     """
     scale = _SCALES.get(text[-1:], 1)
     digits = text.rstrip("KMG")
-    return int(digits) * scale if digits.isdecimal() else None
+    return int(digits) * scale if digits.isdecimal() and len(digits) < 20 else None
 
 
 def _report(section: _Section) -> PerfReport | None:

@@ -1,9 +1,16 @@
 """Every shape of `perf report --stdio` text, and text that is none."""
 
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.analyze.perf_report import parse_perf_report
+
+RECORDED = Path(__file__).resolve().parents[4] / "shared" / "data" / "perfdata"
 
 GROUP_WITH_CHILDREN = """
 # Samples: 132  of events 'anon group { cpu-clock, task-clock }'
@@ -74,6 +81,44 @@ def test_damaged_lines_are_counted_and_never_read() -> None:
     assert report.unread == 3
     assert parse_perf_report("") == []
     assert parse_perf_report("no report at all\n# Overhead\n") == []
+
+
+def test_hostile_lengths_cost_no_time_and_raise_nothing() -> None:
+    long = "9" * 5000
+    [report] = parse_perf_report(
+        f"# Samples: {long}  of event 'cycles'\n# Event count (approx.): {long}\n"
+        f"  10.00%  a  x  [.] f{' ' * 200_000}g\n  20.00%  {' ' * 200_000}\n{'1.00% ' * 20_000}\n"
+    )
+    assert report.samples is None
+    assert report.event_count is None
+    assert len(report.rows) == 1
+    assert report.unread == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--no-children", "-n"), ("--group", "-g", "none")], ids=" ".join)
+def test_what_perf_prints_of_recorded_files_is_read_whole(options: tuple[str, ...]) -> None:
+    files = sorted(RECORDED.glob("perf.data*")) if RECORDED.is_dir() else []
+    if not files:
+        pytest.skip(f"no recorded perf.data files in {RECORDED}")
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed (Debian: linux-perf)")
+    read = 0
+    for file in files:
+        printed = subprocess.run(
+            ["perf", "report", "--stdio", "-i", str(file), *options],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        ).stdout
+        for report in parse_perf_report(printed):
+            read += 1
+            assert report.unread == 0
+            assert report.samples is not None
+            # Nothing is left out of these small files: each event's shares are all there is, or it has none.
+            for event in report.events:
+                assert sum(report.shares(event).values()) in (0, pytest.approx(1, abs=0.01))
+    assert read >= len(files) - 1
 
 
 line = st.one_of(
