@@ -88,7 +88,7 @@ def _structures(table: bytes) -> Iterator[tuple[bytes, list[str]]]:
             return
         end = table.find(b"\0\0", at + length)
         if end < 0:
-            end = len(table)
+            return
         strings = [text.decode("ascii", "replace") for text in table[at + length : end].split(b"\0")]
         yield table[at : at + length], strings
         if kind == _END:

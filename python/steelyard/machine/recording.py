@@ -9,6 +9,7 @@ Not here: making recordings; hwloc's ``hwloc-gather-topology`` does, and so does
 
 from __future__ import annotations
 
+import os
 import re
 import tarfile
 import tempfile
@@ -19,8 +20,11 @@ from pathlib import Path
 
 from steelyard._base import UsageError
 
-MOST_FILES, MOST_BYTES = 500_000, 1 << 30
+MOST_FILES, MOST_BYTES = 200_000, 1 << 28
 """What an archive may hold; recordings of large machines have some 10,000 files of a few bytes."""
+
+_IN_MEMORY = "/dev/shm"  # noqa: S108 - the folder below it is made by tempfile
+"""Making thousands of small files takes seconds on a disk."""
 
 # What no snapshot reads and what makes up most of a recording.
 _UNREAD = re.compile(
@@ -56,7 +60,7 @@ def unpacked(archive: Path) -> Iterator[Path]:
 
     Raises UsageError for a file that is no archive, holds no tree, or is too large.
     """
-    with tempfile.TemporaryDirectory(prefix="steelyard-tree-") as name:
+    with tempfile.TemporaryDirectory(prefix="steelyard-tree-", dir=_place()) as name:
         folder = Path(name)
         _unpack(archive, folder)
         root = find_root(folder)
@@ -68,6 +72,16 @@ def unpacked(archive: Path) -> Iterator[Path]:
         yield root
 
 
+def _place() -> str | None:
+    """Return the folder in memory where there is room in it, ``None`` for the usual one."""
+    try:
+        room = os.statvfs(_IN_MEMORY)
+    except OSError:
+        return None
+    is_open = os.access(_IN_MEMORY, os.W_OK | os.X_OK)
+    return _IN_MEMORY if is_open and room.f_bavail * room.f_frsize > 2 * MOST_BYTES else None
+
+
 def _unpack(archive: Path, folder: Path) -> None:
     try:
         with tarfile.open(archive) as tar:
@@ -75,7 +89,7 @@ def _unpack(archive: Path, folder: Path) -> None:
     except OSError as error:
         raise UsageError(f"{archive}: {error.strerror or error}") from error
     except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
-        raise UsageError(f"{archive}: not a tar archive that can be read: {error}") from error
+        raise UsageError(f"{archive}: not a tar archive, or not a whole one") from error
 
 
 def _members(tar: tarfile.TarFile, archive: Path) -> Iterator[tarfile.TarInfo]:

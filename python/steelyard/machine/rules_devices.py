@@ -227,8 +227,8 @@ def interrupts_one_cpu(machine: Machine) -> Finding:
     "network",
     Severity.MEDIUM,
     asks="PCI Express devices have the link that they were made for",
-    threshold="width and rate as the device allows; of display devices only the width, as they lower the rate"
-    " when idle",
+    threshold="width and rate as the device allows, for devices of several lanes; of display devices only the"
+    " width, as they lower the rate when idle",
     source="PCI Express Base Specification, Link Status and Link Capabilities; sysfs, current_link_width",
     advice="put the card into a slot with as many lanes, seat it again, look at riser and firmware settings",
 )
@@ -244,7 +244,8 @@ def link_narrow(machine: Machine) -> Finding:
         rate, rate_max = link.transfers_per_s, link.transfers_max_per_s
         is_narrow = width is not None and width_max is not None and width < width_max
         is_slow = rate is not None and rate_max is not None and rate < rate_max and device.type != "display"
-        if is_narrow or is_slow:
+        # Parts of the chipset pretend to have one slow lane; nothing that moves much data has one.
+        if (is_narrow or is_slow) and width_max != 1:
             narrow[device.address] = f"{_link(rate, width)} of {_link(rate_max, width_max)}"
     if narrow:
         listed = ", ".join(f"{address}: {link}" for address, link in narrow.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 
 from steelyard.machine.rules import (
     Evidence,
@@ -24,11 +25,42 @@ UNEVEN_RATIO = 0.1
 IDLE_POOL_RATIO = 0.1
 
 
-def _modules(machine: Machine) -> list[Dimm]:
-    return [one for one in machine.memory.dimms if one.size_bytes]
+_SOCKET = r"(?:CPU|PROC|NODE|SOCKET|(?<![A-Z])P)[ _]?(\d+)"
+_CHANNEL = r"(?:CHANNEL|CHAN|CH)[ _]?([A-Z]|\d+)(?![A-Z])"
+_LETTERED = r"(?:DIMM)?[ _]?([A-Z])\d+"
 
 
-def _group(dimm: Dimm, pattern: str) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A slot, and where its name says that it is."""
+
+    size_bytes: int
+    socket: str | None
+    channel: str | None
+
+
+def _slots(machine: Machine) -> list[_Slot]:
+    """Return the slots whose size is told, empty ones included.
+
+    Some boards name slots by a letter and a number only: the letter is the socket where there are as many
+    letters as sockets (A1, B1), and the channel where there is one socket.
+    """
+    dimms = [one for one in machine.memory.dimms if one.size_bytes is not None]
+    letters = [re.fullmatch(_LETTERED, one.locator) for one in dimms]
+    different = {match[1] for match in letters if match}
+    sockets = machine.cpu.sockets if all(letters) and len(different) > 1 else None
+    found = []
+    for one, match in zip(dimms, letters, strict=True):
+        socket, channel = _named(one, _SOCKET), _named(one, _CHANNEL)
+        if socket is None and match and sockets == len(different):
+            socket = match[1]
+        elif channel is None and match and sockets == 1:
+            channel = match[1]
+        found.append(_Slot(one.size_bytes or 0, socket, channel))
+    return found
+
+
+def _named(dimm: Dimm, pattern: str) -> str | None:
     for name in (dimm.locator, dimm.bank or ""):
         match = re.search(pattern, name, flags=re.IGNORECASE)
         if match:
@@ -36,8 +68,15 @@ def _group(dimm: Dimm, pattern: str) -> str | None:
     return None
 
 
-_SOCKET = r"(?:CPU|PROC|NODE|SOCKET|P)[ _]?(\d+)"
-_CHANNEL = r"(?:CHANNEL|CHAN|CH)[ _]?([A-Z]|\d+)(?![A-Z])"
+def _modules(machine: Machine) -> list[Dimm]:
+    return [one for one in machine.memory.dimms if one.size_bytes]
+
+
+def _no_modules(machine: Machine) -> Finding | None:
+    """Return why nothing can be said of modules, ``None`` where something can."""
+    if machine.hypervisor is not None:
+        return untold_because("memory.dimms", f"the modules of a guest of {machine.hypervisor} are made up")
+    return None if _modules(machine) else untold(machine, "memory.dimms")
 
 
 @rule(
@@ -53,9 +92,10 @@ _CHANNEL = r"(?:CHANNEL|CHAN|CH)[ _]?([A-Z]|\d+)(?![A-Z])"
 )
 def dimms_unbalanced(machine: Machine) -> Finding:
     """Object to modules that differ, and to sockets and channels that have more than others."""
+    nothing = _no_modules(machine)
+    if nothing is not None:
+        return nothing
     modules = _modules(machine)
-    if not modules:
-        return untold(machine, "memory.dimms")
     complaints = []
     for name, counts in (
         ("sizes", Counter(f"{(one.size_bytes or 0) >> 30} GiB" for one in modules)),
@@ -65,29 +105,23 @@ def dimms_unbalanced(machine: Machine) -> Finding:
             complaints.append(f"{name} differ ({_listed(counts)})")
     sockets: Counter[str] = Counter()
     channels: Counter[str] = Counter()
-    for one in modules:
-        socket, channel = _group(one, _SOCKET), _group(one, _CHANNEL)
-        if socket is not None:
-            sockets[f"socket {socket}"] += one.size_bytes or 0
-        if channel is not None:
-            channels[f"{socket or ''}/{channel}"] += one.size_bytes or 0
-    if (
-        sum(sockets.values()) == sum(one.size_bytes or 0 for one in modules)
-        and len(set(sockets.values())) > 1
-    ):
-        complaints.append(
-            "sockets have " + ", ".join(f"{key}: {n >> 30} GiB" for key, n in sorted(sockets.items()))
-        )
-    if len(set(channels.values())) > 1:
-        low, high = min(channels.values()) >> 30, max(channels.values()) >> 30
-        complaints.append(f"channels have between {low} and {high} GiB")
+    for slot in _slots(machine):
+        if slot.socket is not None:
+            sockets[slot.socket] += slot.size_bytes
+        if slot.channel is not None:
+            channels[f"{slot.socket or ''}/{slot.channel}"] += slot.size_bytes
+    if len(set(sockets.values())) > 1:
+        sizes = ", ".join(f"{name}: {size >> 30} GiB" for name, size in sorted(sockets.items()))
+        complaints.append(f"sockets differ ({sizes})")
+    used = {size for size in channels.values() if size}
+    if len(used) > 1:
+        complaints.append(f"channels have between {min(used) >> 30} and {max(used) >> 30} GiB")
+    evidence: Evidence = {"memory.dimms": len(modules)}
     if complaints:
-        return objects(
-            f"{len(modules)} memory modules: {'; '.join(complaints)}", {"memory.dimms": len(modules)}
-        )
-    return passes(
-        f"{len(modules)} memory modules, all alike and evenly spread", {"memory.dimms": len(modules)}
-    )
+        return objects(f"{len(modules)} memory modules: {'; '.join(complaints)}", evidence)
+    told = [name for name, found in (("sockets", sockets), ("channels", channels)) if len(found) > 1]
+    spread = f"evenly spread over {' and '.join(told)}" if told else "in slots whose names tell no more"
+    return passes(f"{len(modules)} memory modules, all alike, {spread}", evidence)
 
 
 def _listed(counts: Counter[str]) -> str:
@@ -105,14 +139,14 @@ def _listed(counts: Counter[str]) -> str:
 )
 def channels_empty(machine: Machine) -> Finding:
     """Object to channels without a module: their bandwidth is not there."""
-    if not machine.memory.dimms:
-        return untold(machine, "memory.dimms")
+    nothing = _no_modules(machine)
+    if nothing is not None:
+        return nothing
     filled: dict[tuple[str | None, str], bool] = {}
-    for one in machine.memory.dimms:
-        channel = _group(one, _CHANNEL)
-        if channel is not None:
-            key = (_group(one, _SOCKET), channel)
-            filled[key] = filled.get(key, False) or bool(one.size_bytes)
+    for slot in _slots(machine):
+        if slot.channel is not None:
+            key = (slot.socket, slot.channel)
+            filled[key] = filled.get(key, False) or slot.size_bytes > 0
     if not filled:
         return untold_because("memory.dimms", "the slots' names do not tell channels apart")
     empty = sum(not used for used in filled.values())
@@ -133,14 +167,15 @@ def channels_empty(machine: Machine) -> Finding:
 )
 def dimm_rate(machine: Machine) -> Finding:
     """Object to modules that run slower than they can."""
+    nothing = _no_modules(machine)
+    if nothing is not None:
+        return nothing
     known = [
         (one.configured_transfers_per_s, one.rated_transfers_per_s)
         for one in _modules(machine)
         if one.configured_transfers_per_s and one.rated_transfers_per_s
     ]
     if not known:
-        if not _modules(machine):
-            return untold(machine, "memory.dimms")
         return untold_because("memory.dimms", "the firmware does not tell the modules' rates")
     slow = [(now, rated) for now, rated in known if now < rated]
     if slow:
@@ -320,24 +355,24 @@ def numa_uneven(machine: Machine) -> Finding:
     "numa-hidden",
     "numa",
     Severity.MEDIUM,
-    asks="each socket is a node of its own",
-    threshold="at least as many nodes as sockets",
+    asks="the kernel knows which memory is near which socket",
+    threshold="more than one node where there are several sockets",
     source="Linux, Documentation/mm/numa.rst; firmware's 'node interleaving' hides nodes",
     advice="switch node interleaving off in the firmware, boot without numa=off; on old machines with one bus"
     " for all sockets there is nothing to do",
 )
 def numa_hidden(machine: Machine) -> Finding:
     """Object when the kernel cannot place memory near its user."""
-    sockets, nodes = machine.cpu.sockets, len(machine.numa_nodes)
+    # A node that is offline has no folder, but a place among the distances of the others.
+    places = [len(node.distances) for node in machine.numa_nodes]
+    sockets, nodes = machine.cpu.sockets, max([len(machine.numa_nodes), *places])
     if sockets is None:
         return untold(machine, "cpu.sockets")
     if nodes == 0:
         return untold(machine, "numa_nodes")
     evidence: Evidence = {"cpu.sockets": sockets, "numa_nodes": nodes}
-    if nodes < sockets:
-        claim = (
-            f"{sockets} sockets show as {nodes} NUMA node{'s' * (nodes > 1)}: memory cannot be placed near"
-        )
+    if nodes == 1 < sockets:
+        claim = f"{sockets} sockets show as 1 NUMA node: pages lie on any socket, or one bus serves them all"
         return objects(claim, evidence)
     return passes(f"{sockets} socket{'s' * (sockets > 1)}, {nodes} node{'s' * (nodes > 1)}", evidence)
 

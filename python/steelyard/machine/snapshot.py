@@ -78,7 +78,7 @@ _REASONS = {
     "memory.limit_bytes": "no control group sets a limit",
     "memory.transparent_huge_pages": "the kernel has none (sys/kernel/mm/transparent_hugepage)",
     "memory.huge_pages": "the kernel has none (HugePages_Total in proc/meminfo)",
-    "kernel.release": "proc/sys/kernel/osrelease cannot be read",
+    "kernel.release": "neither proc/sys/kernel/osrelease nor proc/version can be read",
     "kernel.version": "proc/sys/kernel/version cannot be read",
     "kernel.command_line": "proc/cmdline cannot be read",
     "kernel.clocksource": "the kernel does not tell (sys/devices/system/clocksource)",
@@ -365,7 +365,7 @@ def _memory(tree: Tree, missing: dict[str, str]) -> Memory:
 def _kernel(tree: Tree) -> Kernel:
     values = {name: tree.text("proc/sys/" + name.replace(".", "/")) for name in SYSCTLS}
     return Kernel(
-        release=tree.text("proc/sys/kernel/osrelease"),
+        release=tree.text("proc/sys/kernel/osrelease") or _release(tree.text("proc/version") or ""),
         version=tree.first_text("proc/sys/kernel/version", "proc/version"),
         command_line=tree.text("proc/cmdline"),
         clocksource=tree.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -375,3 +375,13 @@ def _kernel(tree: Tree) -> Kernel:
         boot_id=tree.text("proc/sys/kernel/random/boot_id"),
         sysctl={name: " ".join(value.split()) for name, value in values.items() if value is not None},
     )
+
+
+def _release(version: str) -> str | None:
+    """Return the release in /proc/version, which recordings have more often than /proc/sys.
+
+    >>> _release("Linux version 5.3.0-rc7 (who@where) (gcc version 8.3.0) #1 SMP")
+    '5.3.0-rc7'
+    """
+    words = version.split()
+    return words[2] if words[:2] == ["Linux", "version"] and len(words) > 2 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
 from steelyard.machine import rules, snapshot
+from steelyard.machine.reference import PAGE, page
 from steelyard.machine.rules import Answer, Finding, Outcome, Rule, Severity, all_rules, built_in, check
 from steelyard.records import LinkSettings, Machine
 
@@ -404,3 +406,20 @@ def test_recorded_memory_is_read_from_dmi(tmp_path: Path) -> None:
     assert (first.rated_transfers_per_s, first.ranks) == (4_800_000_000, 2)
     assert (second.size_bytes, second.type) == (0, None)
     assert found.missing["memory.dimms.1.type"] == "the slot is empty"
+
+
+def test_the_reference_page_is_what_the_rules_say() -> None:
+    assert PAGE.read_text() == page(built_in()), "run: python -m steelyard.machine.reference"
+
+
+def test_the_rule_in_the_guide_is_one(tmp_path: Path) -> None:
+    guide = PAGE.parents[1] / "guides" / "machine.md"
+    block = re.search(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    assert block is not None
+    names: dict[str, Rule] = {}
+    exec(block[1], names)
+    files = sysctl("kernel.osrelease", "6.1-theirs")
+    answers = check(machine(tmp_path, files), [names["our_kernel"]])
+    assert [one.finding.claim for one in answers if one.objects] == ["the kernel is 6.1-theirs"]
+    (nothing,) = check(snapshot(tmp_path / "none"), [names["our_kernel"]])
+    assert nothing.finding.outcome is Outcome.UNTOLD

@@ -13,6 +13,9 @@ from steelyard.machine import recording
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "data" / "hwloc"
 
 
+ARCHIVES = sorted(path.name.removesuffix(".tar.bz2") for path in RECORDED.glob("*.tar.bz2"))
+
+
 @functools.cache
 def recorded(name: str) -> Path:
     """Return the root of the recorded tree ``name``, unpacked; skip the test where there is none."""
