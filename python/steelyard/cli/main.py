@@ -256,7 +256,7 @@ def machine_show(
 def machine_diff(
     a: Annotated[str, typer.Argument(metavar="A", help=f"A machine: {_MACHINE}")],
     b: Annotated[
-        str, typer.Argument(metavar="[B]", help="The other one; by default this machine now.")
+        str, typer.Argument(metavar="B", help="The other one; by default this machine now.")
     ] = "live",
     out: Out = RUNS,
     as_json: Json = False,
@@ -269,7 +269,7 @@ def machine_diff(
 
 @machine.command("check", epilog=EXIT_CODES)
 def machine_check(
-    name: Annotated[str, typer.Argument(metavar="[MACHINE]", help=f"A machine: {_MACHINE}")] = "live",
+    name: Annotated[str, typer.Argument(metavar="MACHINE", help=f"A machine: {_MACHINE}")] = "live",
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Leave a check out; repeatable.")
     ] = None,

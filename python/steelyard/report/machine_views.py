@@ -46,7 +46,7 @@ def render_machine(machine: Machine) -> RenderableType:
         parts += [Text(title, style="bold"), _rows(told, width=width)]
         parts.append(Text())
     if machine.missing:
-        parts.append(Text("Not told", style="bold"))
+        parts.append(Text("None or not told, and why", style="bold"))
         parts.append(_reasons(machine.missing))
     return Group(*parts)
 

@@ -55,7 +55,7 @@ def test_show_is_the_record_and_a_table_that_fits(capsys: pytest.CaptureFixture[
         "latency 110 ns",
         "x16",
         "3.12 % on CPU 12",
-        "Not told",
+        "None or not told, and why",
     ):
         assert expected in re.sub(r" *\n +", " ", text), expected
 

@@ -423,3 +423,66 @@ def test_the_rule_in_the_guide_is_one(tmp_path: Path) -> None:
     assert [one.finding.claim for one in answers if one.objects] == ["the kernel is 6.1-theirs"]
     (nothing,) = check(snapshot(tmp_path / "none"), [names["our_kernel"]])
     assert nothing.finding.outcome is Outcome.UNTOLD
+
+
+def two_sockets() -> Files:
+    return cpus(2) | {f"{CPU}/cpu{cpu}/topology/physical_package_id": str(cpu) for cpu in range(2)}
+
+
+@pytest.mark.parametrize(
+    ("id_", "files", "outcome", "says"),
+    [
+        # Where there are as many letters as sockets, letters are sockets; an empty one has 0 GiB.
+        (
+            "dimms-unbalanced",
+            two_sockets() | slots(("DIMM_A1", 8, 1600, 1600), ("DIMM_B1", 0, 0, 0)),
+            Outcome.OBJECTS,
+            "sockets differ (A: 8 GiB, B: 0 GiB)",
+        ),
+        (
+            "dimms-unbalanced",
+            two_sockets() | slots(("DIMM_A1", 8, 1600, 1600), ("DIMM_B1", 8, 1600, 1600)),
+            Outcome.PASSES,
+            "evenly spread over sockets",
+        ),
+        # On one socket they are channels.
+        (
+            "channels-empty",
+            cpus(1)
+            | {f"{CPU}/cpu0/topology/physical_package_id": "0"}
+            | slots(("A1", 8, 1600, 1600), ("B1", 0, 0, 0)),
+            Outcome.OBJECTS,
+            "1 of 2 memory channels",
+        ),
+        (
+            "dimms-unbalanced",
+            slots(
+                ("P0 CHANNEL A", 32, 4800, 4800),
+                ("P0 CHANNEL B", 32, 4800, 4800),
+                ("P0 CHANNEL B", 32, 4800, 4800),
+            ),
+            Outcome.OBJECTS,
+            "channels have between 32 and 64 GiB",
+        ),
+        (
+            "dimms-unbalanced",
+            slots(("DIMM 0", 16, 1, 1), ("DIMM 1", 16, 1, 1)),
+            Outcome.PASSES,
+            "names tell no more",
+        ),
+        ("channels-empty", slots(("DIMM 0", 16, 1, 1)), Outcome.UNTOLD, "do not tell channels apart"),
+        # A hypervisor cuts its guest's memory into modules as it likes.
+        (
+            "dimms-unbalanced",
+            {"proc/cpuinfo": "flags : lm hypervisor"} | slots(("DIMM 0", 16, 1, 1), ("DIMM 1", 3, 1, 1)),
+            Outcome.UNTOLD,
+            "are made up",
+        ),
+    ],
+)
+def test_where_modules_are_by_the_names_of_their_slots(
+    id_: str, files: Files, outcome: Outcome, says: str, tmp_path: Path
+) -> None:
+    found = answer(id_, machine(tmp_path, files))
+    assert found.outcome is outcome
+    assert says in found.claim
