@@ -53,6 +53,7 @@ IDLE_FUNCTIONS = frozenset(
 """Where a processor that has nothing to do stands: Linux, kernel/sched/idle.c, drivers/cpuidle and the
 architectures' process.c."""
 
+_IDLE_THREAD = re.compile(r"swapper(/\d+)?")
 _LINE_BYTES = 1 << 20
 _DEPTH = 1024
 _ENTRIES = 10_000_000
@@ -94,6 +95,10 @@ class Frame:
         ('memcpy', '[unknown] [libfoo.so]')
         """
         return plain_name(self.function) if self.known else self.label
+
+
+def _at_rest(frame: Frame) -> bool:
+    return frame.module in (KERNEL, None) and frame.function in IDLE_FUNCTIONS
 
 
 def plain_name(function: str) -> str:
@@ -223,12 +228,18 @@ class Profile:
 
     @cached_property
     def idle(self) -> NDArray[np.bool_]:
-        """Which stacks were taken on a processor that had nothing to do."""
-        at_rest = np.array(
-            [frame.module in (KERNEL, None) and frame.function in IDLE_FUNCTIONS for frame in self.frames],
-            dtype=bool,
-        )
-        return at_rest[self.leaves] if len(self.counts) else np.zeros(0, dtype=bool)
+        """Which stacks were taken on a processor that had nothing to do.
+
+        Without the kernel's symbols they are those of the idle thread, whatever it did.
+        """
+        if not len(self.counts):
+            return np.zeros(0, dtype=bool)
+        at_rest = np.array([_at_rest(frame) for frame in self.frames], dtype=bool)
+        nameless = np.array([not frame.known and frame.module == KERNEL for frame in self.frames], dtype=bool)
+        idlers = np.array([bool(_IDLE_THREAD.fullmatch(name)) for name in self.commands], dtype=bool)
+        leaves = self.leaves
+        result: NDArray[np.bool_] = at_rest[leaves] | (nameless[leaves] & idlers[self.command_of])
+        return result
 
     def busy(self) -> Profile:
         """Return the profile without idle processors: their share says how loaded a machine is, not by

@@ -20,7 +20,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from steelyard.analyze.profile import IDLE_FUNCTIONS, KERNEL, Frame, Profile
+from steelyard.analyze.profile import KERNEL, Frame, Profile
 from steelyard.analyze.tax_rules import (
     APPLICATION,
     ASK_CALLER,
@@ -36,7 +36,9 @@ KERNEL_OTHER = "kernel_other"
 _TOP = 12
 _COMMANDS = 12
 _LIBRARY = re.compile(r"\.so(?:\.|$)|\.dylib$|\.dll$|^\[?vdso\]?$|^ld-|-stable$")
+_GENERATED = re.compile(r"perf-\d+\.map$|JIT$|anon|heap$|memfd|jitted-")
 NO_SYMBOL = "no symbol"
+NO_MAP = "code made at run time, without a perf map"
 NO_RULE = "no rule for this library"
 
 
@@ -115,6 +117,9 @@ class Placement:
     reason: str | None = None
 
 
+_IDLE = Placement(IDLE, None)
+
+
 class Classifier:
     """Places stacks of one profile; what each frame answers is worked out once."""
 
@@ -129,16 +134,13 @@ class Classifier:
         ('').
         """
         for rule in self._matching(frame):
-            if not rule.callers:
+            if not rule.conditional:
                 return "" if rule.category == ASK_CALLER else rule.category
-        return self._without_rule(self._frames[frame], "").category
+        return self._without_rule(self._frames[frame]).category
 
     def place(self, stack: list[int]) -> Placement:
         """Return where the samples of ``stack`` (frame numbers, the outermost first) belong."""
         fallback: Placement | None = None
-        leaf = self._frames[stack[-1]]
-        if leaf.function in IDLE_FUNCTIONS and leaf.module in (KERNEL, None):
-            return Placement(IDLE, None)
         in_kernel = False
         for at in range(len(stack) - 1, -1, -1):
             number = stack[at]
@@ -158,7 +160,7 @@ class Classifier:
             if frame.module == KERNEL:
                 in_kernel = True
                 continue
-            settled = self._without_rule(frame, "")
+            settled = self._without_rule(frame)
             if fallback is not None and settled.category == UNCLASSIFIED:
                 return fallback
             return settled
@@ -168,6 +170,8 @@ class Classifier:
 
     def _settling(self, number: int, stack: list[int], at: int) -> Rule | None:
         for rule in self._matching(number):
+            if rule.leaf_only and at + 1 < len(stack):
+                continue
             if not rule.callers or any(self._is_caller(rule, stack[i]) for i in range(at - 1, -1, -1)):
                 return rule
         return None
@@ -186,11 +190,12 @@ class Classifier:
         return found
 
     @staticmethod
-    def _without_rule(frame: Frame, default: str) -> Placement:
+    def _without_rule(frame: Frame) -> Placement:
         if frame.module == KERNEL:
-            return Placement(default or KERNEL_OTHER, None)
+            return Placement(KERNEL_OTHER, None)
         if not frame.known:
-            return Placement(UNCLASSIFIED, None, NO_SYMBOL)
+            generated = frame.module is not None and _GENERATED.match(frame.module)
+            return Placement(UNCLASSIFIED, None, NO_MAP if generated else NO_SYMBOL)
         if frame.module is not None and _LIBRARY.search(frame.module):
             return Placement(UNCLASSIFIED, None, NO_RULE)
         return Placement(APPLICATION, None, "by default")
@@ -199,7 +204,8 @@ class Classifier:
 def place_all(profile: Profile, rules: Rules | None = None) -> list[Placement]:
     """Return the placement of each stack of ``profile``, in its order."""
     classifier = Classifier(profile, rules or shipped_rules())
-    return [classifier.place(frames) for _, frames, _ in profile.stacks()]
+    stacks = zip(profile.stacks(), profile.idle.tolist(), strict=True)
+    return [_IDLE if at_rest else classifier.place(frames) for (_, frames, _), at_rest in stacks]
 
 
 def classify(profile: Profile, rules: Rules | None = None) -> TaxMap:
@@ -211,10 +217,10 @@ def classify(profile: Profile, rules: Rules | None = None) -> TaxMap:
     by_command: dict[int, Counter[str]] = {}
     reasons: Counter[str] = Counter()
     by_default = 0
-    for command, frames, count in profile.stacks():
-        placed = classifier.place(frames)
+    for (command, frames, count), at_rest in zip(profile.stacks(), profile.idle.tolist(), strict=True):
+        placed = _IDLE if at_rest else classifier.place(frames)
         by_category[placed.category] += count
-        if placed.category == IDLE:
+        if at_rest:
             continue
         leaf = profile.frames[frames[-1]]
         behind.setdefault(placed.category, Counter())[(leaf.key, leaf.module, placed.rule)] += count

@@ -4,9 +4,10 @@ In: ``data/tax-map/*.toml`` and files of the user's. Out: `Rules`, categories in
 rules in the order of asking.
 
 A file holds ``[[category]]`` tables (``id``, ``title``, ``group``) and ``[[rule]]`` tables: ``id``,
-``category`` or ``ask = "caller"``, and at least one of ``functions`` and ``modules``, lists of patterns in
-which only ``*`` is special. ``callers`` lists functions of which one must be further out in the stack;
-``fallback`` is the category when nobody further out settles it.
+``category`` or ``ask = "caller"``, and ``functions`` or ``modules`` or both, patterns in which only ``*`` is
+special. ``callers`` lists functions of which one must be further out in the stack; ``fallback`` is the
+category when nobody further out settles it; ``only = "leaf"`` holds a rule to functions that were running
+themselves.
 
 Invariants: a rule without patterns, with an unknown key or category, or with an id given twice is refused
 with the file's name.
@@ -33,7 +34,7 @@ IDLE = "idle"
 ASK_CALLER = ""
 """The category of rules that pass the question to the caller."""
 GROUPS = ("application", "tax", "kernel", "runtime", "rest")
-_KEYS = {"id", "category", "ask", "functions", "modules", "callers", "fallback", "note"}
+_KEYS = {"id", "category", "ask", "functions", "modules", "callers", "fallback", "only", "note"}
 _OWN_PREFIX = "user:"
 _NAME_LENGTH = 1000
 
@@ -57,6 +58,13 @@ class Rule:
     modules: re.Pattern[str] | None
     callers: re.Pattern[str] | None
     fallback: str | None
+    leaf_only: bool = False
+    """Whether it holds only where the function itself was running."""
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it depends on the stack and not on the frame alone."""
+        return self.leaf_only or self.callers is not None
 
     def accepts(self, name: str, bare: str, module: str) -> bool:
         """Whether the rule is about a function: by its full name or the bare one, and its module."""
@@ -93,7 +101,7 @@ class Rules:
         for rule in self.rules:
             if rule.accepts(name, bare, module):
                 found.append(rule)
-                if not rule.callers:
+                if not rule.conditional:
                     break
         return tuple(found)
 
@@ -143,8 +151,10 @@ def _without_return_type(name: str) -> str:
             head, tail = name[:at], name[at + 1 :]
             if "operator" in head.rsplit("::", 1)[-1] or head.endswith("operator") or tail.startswith("["):
                 return name
-            # Only what looks like a type before a qualified name: "void ns::f", not Java's or Python's texts.
-            return tail if re.fullmatch(r"[\w:<>,*&()\s]+", head) and "::" in tail else name
+            # Only what looks like a type before a qualified name: "void ns::f", Java's "int[] pkg.Type.f".
+            cpp = "::" in tail and re.fullmatch(r"[\w:<>,*&()\s]+", head)
+            java = "." in tail and re.fullmatch(r"[\w.$]+(\[\])*", head) and re.fullmatch(r"[\w.$<>]+", tail)
+            return tail if cpp or java else name
     return name
 
 
@@ -217,6 +227,8 @@ def _rule(table: dict[str, Any], path: Path, prefix: str, known: set[str]) -> Ru
     for name in (category, table.get("fallback")):
         if name is not None and not (isinstance(name, str) and name in known):
             raise RecordError(f"{where}: there is no category {name!r}")
+    if table.get("only", "leaf") != "leaf":
+        raise RecordError(f'{where}: only may be "leaf"')
     functions, modules = _patterns(table.get("functions"), where), _patterns(table.get("modules"), where)
     if functions is None and modules is None:
         raise RecordError(f"{where}: wants functions or modules")
@@ -227,6 +239,7 @@ def _rule(table: dict[str, Any], path: Path, prefix: str, known: set[str]) -> Ru
         modules,
         _patterns(table.get("callers"), where),
         table.get("fallback"),
+        "only" in table,
     )
 
 

@@ -18,7 +18,14 @@ from typing import Any
 
 from rich.console import Console
 
-from steelyard._base import ExitCode, RecordError, UsageError, WorkloadFailedError, executable
+from steelyard._base import (
+    ExitCode,
+    RecordError,
+    ResultSaysNoError,
+    UsageError,
+    WorkloadFailedError,
+    executable,
+)
 from steelyard.analyze.profile import Profile, read_folded
 from steelyard.analyze.profile_diff import ProfileDiff, diff
 from steelyard.analyze.tax_map import TaxMap, classify
@@ -85,7 +92,15 @@ def record_and_show(
         if code < 0 or code == ExitCode.OK:
             raise WorkloadFailedError(f"{_PROGRAM} ended with {code} and left no {folded}")
         return code
-    shown = _show(folded, folded, chosen, top, recording.out if html else None, as_json, shown_by)
+    try:
+        shown = _show(folded, folded, chosen, top, recording.out if html else None, as_json, shown_by)
+    except RecordError as error:
+        # The sampler has told that the command failed; that it left nothing to show is no news then.
+        if code:
+            return code
+        raise ResultSaysNoError(
+            "no sample was taken", hint="nothing of it ran on a CPU, or not for long: see --hz and --duration"
+        ) from error
     return code or shown
 
 

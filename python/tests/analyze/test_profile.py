@@ -69,6 +69,8 @@ def test_idle_processors_are_told_apart(tmp_path: Path) -> None:
     )
     assert one.busy().total == 10
     assert one.busy().busy().total == 10
+    nameless = profile(tmp_path, {"swapper/3;[unknown] [kernel]": 5, "db;[unknown] [kernel]": 2})
+    assert nameless.busy().total == 2
 
 
 def test_bad_lines_are_counted_and_told(tmp_path: Path) -> None:

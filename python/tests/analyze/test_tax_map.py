@@ -20,6 +20,7 @@ CASES = {
         "db;main [db];LZ4_compress_fast_continue [db]",
         "db;snappy::RawUncompress(char const*, unsigned long, char*) [db]",
         "go;main.main [go];compress/flate.(*compressor).deflate [go]",
+        "java;void java.util.zip.Deflater.end() [perf-12.map]",
         "java;Ljava/util/zip/Deflater:::deflateBytesBytes [perf-12.map]",
         "rust;zlib_rs::deflate::longest_match::h0123456789abcdef [rust]",
     ],
@@ -29,6 +30,8 @@ CASES = {
         "python3;[unknown] [_json.cpython-311-x86_64-linux-gnu.so]",
         "rust;<serde_json::de::Deserializer<R> as serde::de::Deserializer>::deserialize_any [rust]",
         "go;encoding/json.(*decodeState).object [go]",
+        "go;main.main [go];encoding/json.structFields [go];reflect.(*rtype).Name [go]",
+        "node;v8::internal::JsonParser<char>::Parse() [node];v8::internal::StringTable::Lookup() [node]",
     ],
     "rpc": [
         "s;apache::thrift::Cpp2Worker::dispatchRequest [s]",
@@ -43,6 +46,7 @@ CASES = {
         "s;SSL_read [libssl.so.3];sha256_block_data_order_avx2 [libcrypto.so.3]",
         "s;ChaCha20_avx2 [s]",
         "go;crypto/tls.(*Conn).Write [go]",
+        "go;crypto/tls.(*Conn).Write [go];crypto/internal/fips140/sha256.blockSHANI [go]",
     ],
     "hashing": [
         "s;main [s];sha256_block_data_order_avx2 [libcrypto.so.3]",
@@ -50,6 +54,7 @@ CASES = {
         "db;XXH3_hashLong_64b [db]",
         "redis-server;dictFind [redis-server];siphash [redis-server]",
         "go;runtime.memhash64 [go]",
+        "go;main.work [go];crypto/sha256.Sum256 [go];crypto/internal/fips140/sha256.blockSHANI [go]",
     ],
     "memory": [
         "s;main [s];__memmove_avx_unaligned_erms [libc.so.6]",
@@ -86,7 +91,7 @@ CASES = {
     "runtime_interpreter": [
         "python3;_PyEval_EvalFrameDefault [python3.11]",
         "php-fpm;execute_ex [php-fpm8.2]",
-        "java;Interpreter [perf-9.map]",
+        "java;void M.main() [perf-9.map];Interpreter [perf-9.map]",
     ],
     "runtime_compiler": ["java;C2Compiler::compile_method [libjvm.so]"],
     "runtime_other": ["go;runtime.findRunnable [go]"],
@@ -119,6 +124,8 @@ CASES = {
     "application": [
         "db_bench;main [db_bench];rocksdb::Stats::FinishedOps [db_bench]",
         "memcached;[unknown] [memcached]",
+        "s;__libc_start_main [libc.so.6];<alloc::vec::Vec<f64> as core::ops::index::Index<usize>>::index [s]",
+        "java;Interpreter [perf-9.map];java.lang.Object java.util.TreeMap.put(K, V) [perf-9.map]",
         "s;main [s];ranking::score(Item const&) [s];std::vector<int>::operator[](unsigned long) [s]",
         "s;std::thread::new [s];search::run [s];<core::ops::Range<T> as core::iter::Iterator>::next [s]",
     ],
@@ -142,14 +149,15 @@ def test_shares_add_up_and_idle_has_none(tmp_path: Path) -> None:
                 "swapper;do_idle [kernel];intel_idle [kernel]": 900,
                 "a;main [a]": 50,
                 "a;main [a];memcpy [libc.so.6]": 30,
-                "b;[unknown] [b]": 20,
+                "b;[unknown] [b]": 15,
+                "b;[unknown] [perf-12.map]": 5,
             },
         )
     )
     assert (tax.samples, tax.idle_samples) == (100, 900)
     assert sum(one.samples for one in tax.categories) == 100
     assert (tax.share("application"), tax.share("memory"), tax.unclassified_ratio) == (0.5, 0.3, 0.2)
-    assert tax.unclassified_reasons == {"no symbol": 20}
+    assert tax.unclassified_reasons == {"no symbol": 15, "code made at run time, without a perf map": 5}
     assert tax.application_by_default_ratio == 0.5
     assert tax.tax_ratio == 0.3
     assert [(one.command, one.samples) for one in tax.commands] == [("a", 80), ("b", 20)]
@@ -220,6 +228,7 @@ def test_rules_of_the_user_come_first(tmp_path: Path) -> None:
         ("[[rule]]\nid = 'a'\ncategory = 'rpc'\nask = 'caller'\nfunctions = ['f']", "category or ask"),
         ("[[rule]]\nid = 'a'\ncategory = 'rpc'\nfunction = ['f']", "unknown function"),
         ("[[rule]]\nid = 'a'\ncategory = 'rpc'\nfunctions = [3]", "list of texts"),
+        ("[[rule]]\nid = 'a'\ncategory = 'rpc'\nfunctions = ['f']\nonly = 'root'", "may be"),
         ("[[rule]]\nid = 'a'\ncategory = []\nfunctions = ['f']", "no category"),
         ("[[rule]]\ncategory = 'rpc'\nfunctions = ['f']", "no id"),
         ("[[rule]]\nid = 'a'\ncategory = 'rpc'\nfunctions = ['f']\n" * 2, "given twice"),
@@ -296,6 +305,8 @@ def test_every_rule_answers_for_one_of_its_own_patterns() -> None:
         ("operator delete(void*, unsigned long)", "operator delete"),
         ("<T as core::fmt::Display>::fmt", "<T as core::fmt::Display>::fmt"),
         ("memcpy@plt", "memcpy"),
+        ("int[] java.util.Arrays.copyOf(int[], int)", "java.util.Arrays.copyOf"),
+        ("JS:* /tmp/a b/n.js:2:157", "JS:* /tmp/a b/n.js:2:157"),
         ("(", "("),
         (")", ")"),
         ("a)b)", "a)b)"),

@@ -156,6 +156,17 @@ def test_record_samples_and_shows(program: Path, tmp_path: Path, capfd: pytest.C
     assert "--pid 1 --pid 2 --duration 10s" in (program / "arguments").read_text()
 
 
+def test_record_without_a_sample_says_no(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program / "stacks").write_text("# event: cpu-clock\n")
+    code, out, err = _run(capfd, "record", "--out", str(tmp_path / "o"), "--pid", "1", "--json")
+    assert (code, out) == (1, "")
+    assert "no sample was taken" in err
+    monkeypatch.setenv("CODE", "4")
+    assert _run(capfd, "record", "--out", str(tmp_path / "o"), "--pid", "1", "--json")[0] == 4
+
+
 @pytest.mark.parametrize(
     ("code", "nothing", "expected"), [("3", "1", 3), ("4", "", 4), ("4", "1", 4), ("0", "1", 4)]
 )
