@@ -2,8 +2,8 @@
 """Folding beside ``perf script`` piped to a stack-collapse script, and what profiling the whole machine costs.
 
 The stacks are those of a program made here, which walks through a large tree of functions, recorded by
-``perf record``; the same file is folded by both, in turn. The collapse script is in awk, in the plain manner of
-those that are about: a frame a line, joined at the end of each sample. Prints one JSON object a line, as
+``perf record``; the same file is folded by both, in turn. The collapse script is in Perl, in the plain manner of
+those that are about: a line a frame, joined at the end of each sample. Prints one JSON object a line, as
 benches/run.py asks.
 """
 
@@ -18,16 +18,27 @@ import tempfile
 import time
 from pathlib import Path
 
-ROUNDS = 5
-OVERHEAD_S = 5.0
+ROUNDS = 3
+OVERHEAD_S = 20.0
 
 COLLAPSE = r"""
-/^#/ { next }
-/^$/ { if (comm != "") { line = comm; for (i = n; i > 0; i--) line = line ";" frame[i]; count[line]++ } comm = ""; n = 0; next }
-/^[^\t ]/ { comm = $1; n = 0; next }
-{ sub(/^[ \t]*[0-9a-f]+ /, ""); sub(/ \([^()]*\)$/, ""); sub(/\+0x[0-9a-f]+$/, ""); gsub(/;/, ":"); frame[++n] = $0 }
-END { if (comm != "") { line = comm; for (i = n; i > 0; i--) line = line ";" frame[i]; count[line]++ }
-      for (line in count) print line, count[line] }
+use strict; use warnings;
+my (%count, $command, @stack);
+sub finish { $count{join(';', $command, reverse @stack)}++ if defined $command; undef $command; @stack = () }
+while (my $line = <STDIN>) {
+    next if $line =~ /^#/;
+    chomp $line;
+    if ($line eq '') { finish() }
+    elsif ($line =~ /^(\S.+?)\s+(\d+)(?:\/\d+)?\s/) { finish(); $command = $1 }
+    elsif ($line =~ /^\s*([0-9a-f]+)\s+(.+) \((.*)\)$/) {
+        my ($name, $module) = ($2, $3);
+        $name =~ s/\+0x[0-9a-f]+$//;
+        $name =~ tr/;/:/;
+        push @stack, $name;
+    }
+}
+finish();
+print "$_ $count{$_}\n" for sort keys %count;
 """
 
 
@@ -38,31 +49,32 @@ def executable(name: str) -> str:
 
 
 def source(functions: int, depth: int) -> str:
-    """Return a C program whose ``functions`` functions call each other at random to ``depth``, for ever."""
+    """Return a C program whose functions call each other, for ever: mostly the same one, as in real programs."""
     lines = ["#include <stdint.h>", "static volatile uint64_t sink; static uint64_t state = 88172645463325252ull;"]
     lines.append("static uint64_t next(void){state^=state<<13;state^=state>>7;state^=state<<17;return state;}")
     lines.append("typedef void call(int); static call *const table[];")
     for number in range(functions):
+        usual, other = (number * 7 + 1) % functions, (number * 13 + 5) % functions
         lines.append(
             f"__attribute__((noinline)) void function_number_{number:04d}(int depth){{"
             f"for(int i=0;i<40;i++)sink+=i*{number + 1};"
-            f"if(depth)table[next()%{functions}](depth-1);sink++;}}"
+            f"if(depth)table[next()%8?{usual}:{other}](depth-1);sink++;}}"
         )
     names = ",".join(f"function_number_{number:04d}" for number in range(functions))
     lines.append(f"static call *const table[]={{{names}}};")
-    lines.append(f"int main(void){{for(;;)table[next()%{functions}](next()%{depth});}}")
+    lines.append(f"int main(void){{for(;;)table[next()%8]({depth});}}")
     return "\n".join(lines)
 
 
 def record(scratch: Path) -> Path:
     """Record a few seconds of the program at a high rate and return the perf.data."""
     program = scratch / "walker"
-    (scratch / "walker.c").write_text(source(500, 40))
+    (scratch / "walker.c").write_text(source(500, 50))
     compile_ = ["cc", "-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-o", program]
     subprocess.run([*compile_, scratch / "walker.c"], check=True)
     data = scratch / "perf.data"
-    command = ["perf", "record", "-q", "-F", "9000", "-e", "cpu-clock", "-g", "-o", data, "--"]
-    subprocess.run([*command, "timeout", "6", program], check=False, stdout=subprocess.DEVNULL)
+    command = ["perf", "record", "-q", "-F", "10000", "-e", "cpu-clock", "-g", "-o", data, "--"]
+    subprocess.run([*command, "timeout", "5", program], check=False, stdout=subprocess.DEVNULL)
     return data
 
 
@@ -100,20 +112,19 @@ def pair(name: str, ours: str, theirs: str, size: int) -> dict[str, object]:
 
 def folding(scratch: Path) -> list[dict[str, object]]:
     """Fold perf.data, and the text of it, by both."""
-    missing = [tool for tool in ("perf", "cc", "awk") if not shutil.which(tool)]
+    missing = [tool for tool in ("perf", "cc", "perl") if not shutil.which(tool)]
     if missing:
         row = {"name": "profile: folding", "ours": None, "theirs": None, "unit": "MB/s", "ratio": None}
         return [row | {"bar": ">= 20", "met": None, "note": f"{', '.join(missing)} not installed"}]
     data, text = record(scratch), scratch / "script.txt"
-    collapse, fold = scratch / "collapse.awk", f"{executable('steelyard-profile')} fold"
+    collapse, fold = scratch / "collapse.pl", f"{executable('steelyard-profile')} fold"
     collapse.write_text(COLLAPSE)
     # Inlined functions are looked up by neither side.
     script = f"perf script --no-inline -i {data}"
     subprocess.run(f"{script} > {text}", shell=True, check=True, stderr=subprocess.DEVNULL)
-    awk = f"awk -f {collapse}"
     return [
-        pair("profile: perf.data to folded", f"{fold} {data}", f"{script} 2>&- | {awk}", data.stat().st_size),
-        pair("profile: perf script's text to folded", f"{fold} {text}", f"{awk} {text}", text.stat().st_size),
+        pair("profile: perf.data to folded", f"{fold} {data}", f"{script} 2>&- | perl {collapse}", data.stat().st_size),
+        pair("profile: perf script's text to folded", f"{fold} {text}", f"perl {collapse} < {text}", text.stat().st_size),
     ]
 
 

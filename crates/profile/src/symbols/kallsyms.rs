@@ -67,10 +67,13 @@ impl KernelSymbols {
         self.name(at)
     }
 
-    /// The address of a function.
+    /// The address of a symbol. Several may have one address, hence a search in the text.
     pub fn address_of(&self, name: &str) -> Option<u64> {
-        let at = (0..self.symbols.len()).find(|&at| self.name(at) == Some(name))?;
-        Some(self.symbols[at].0)
+        let line = self
+            .text
+            .lines()
+            .find(|line| line.split_ascii_whitespace().nth(2) == Some(name))?;
+        parse_line(line).map(|(address, ..)| address)
     }
 
     fn name(&self, at: usize) -> Option<&str> {
@@ -108,7 +111,8 @@ mod tests {
         assert_eq!(symbols.find(0xffff_ffff_c000_0004), Some("ext4_map"));
         assert_eq!(symbols.find(0xffff_ffff_ffff_0000), None);
         assert_eq!(symbols.find(1), None);
-        assert_eq!(symbols.address_of("do_one"), Some(0xffff_ffff_8100_0100));
+        assert_eq!(symbols.address_of("alias"), Some(0xffff_ffff_8100_0100));
+        assert_eq!(symbols.address_of("nothing"), None);
     }
 
     #[test]

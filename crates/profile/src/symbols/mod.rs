@@ -1,4 +1,4 @@
-//! Names of places: functions of files (ELF symbol tables, by blazesym), of the kernel, and of code made at run
+//! Names of places: functions of files (ELF symbol tables, their debug files', by blazesym), of the kernel, and of code made at run
 //! time.
 //!
 //! In: stacks of places, and where they were recorded. Out: a profile of names.
@@ -8,6 +8,7 @@
 //!
 //! Not here: inlined functions and source lines.
 
+mod elf;
 mod kallsyms;
 mod perf_map;
 
@@ -231,30 +232,45 @@ fn listed(names: &[String]) -> Option<String> {
     }
 }
 
-/// Names of the functions at file offsets, from the symbol table; where that has none, from what debug links
-/// lead to.
+/// Names of the functions at file offsets: from the file's own symbols, and from its debug file where those do
+/// not tell.
 fn functions(symbolizer: &Symbolizer, path: &Path, offsets: &[u64]) -> Vec<Option<String>> {
-    let mut names = vec![None; offsets.len()];
-    for debug_symbols in [false, true] {
-        let missing: Vec<usize> = (0..offsets.len())
-            .filter(|&at| names[at].is_none())
-            .collect();
-        if missing.is_empty() {
-            break;
-        }
-        let wanted: Vec<u64> = missing.iter().map(|&at| offsets[at]).collect();
-        let mut elf = Elf::new(path);
-        elf.debug_syms = debug_symbols;
-        let Ok(found) = symbolizer.symbolize(&Source::Elf(elf), Input::FileOffset(&wanted)) else {
-            continue;
-        };
-        for (at, symbol) in missing.into_iter().zip(found) {
-            if let Symbolized::Sym(symbol) = symbol {
-                names[at] = Some(symbol.name.into_owned());
-            }
+    let mut names = symbols(symbolizer, path, Input::FileOffset(offsets));
+    names.resize(offsets.len(), None);
+    let missing: Vec<usize> = (0..offsets.len())
+        .filter(|&at| names[at].is_none())
+        .collect();
+    if missing.is_empty() {
+        return names;
+    }
+    let build_id = blazesym::helper::read_elf_build_id(path).ok().flatten();
+    let debug_file = build_id.as_deref().and_then(elf::debug_file);
+    if let (Some(debug_file), Some(segments)) = (debug_file, elf::segments(path)) {
+        let address = |at: &usize| elf::address_of(&segments, offsets[*at]);
+        let (missing, addresses): (Vec<usize>, Vec<u64>) = missing
+            .iter()
+            .filter_map(|at| Some((*at, address(at)?)))
+            .unzip();
+        let found = symbols(symbolizer, &debug_file, Input::VirtOffset(&addresses));
+        for (at, name) in missing.into_iter().zip(found) {
+            names[at] = name;
         }
     }
     names
+}
+
+/// What a file's symbol table says; nothing when it cannot be read.
+fn symbols(symbolizer: &Symbolizer, path: &Path, input: Input<&[u64]>) -> Vec<Option<String>> {
+    let mut source = Elf::new(path);
+    source.debug_syms = false;
+    let found = symbolizer
+        .symbolize(&Source::Elf(source), input)
+        .unwrap_or_default();
+    let name = |symbol| match symbol {
+        Symbolized::Sym(symbol) => Some(symbol.name.into_owned()),
+        Symbolized::Unknown(_) => None,
+    };
+    found.into_iter().map(name).collect()
 }
 
 /// Why a module's file cannot be used.
