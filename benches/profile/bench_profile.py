@@ -50,8 +50,13 @@ def executable(name: str) -> str:
 
 def source(functions: int, depth: int) -> str:
     """Return a C program whose functions call each other, for ever: mostly the same one, as in real programs."""
-    lines = ["#include <stdint.h>", "static volatile uint64_t sink; static uint64_t state = 88172645463325252ull;"]
-    lines.append("static uint64_t next(void){state^=state<<13;state^=state>>7;state^=state<<17;return state;}")
+    lines = [
+        "#include <stdint.h>",
+        "static volatile uint64_t sink; static uint64_t state = 88172645463325252ull;",
+    ]
+    lines.append(
+        "static uint64_t next(void){state^=state<<13;state^=state>>7;state^=state<<17;return state;}"
+    )
     lines.append("typedef void call(int); static call *const table[];")
     for number in range(functions):
         usual, other = (number * 7 + 1) % functions, (number * 13 + 5) % functions
@@ -123,8 +128,18 @@ def folding(scratch: Path) -> list[dict[str, object]]:
     script = f"perf script --no-inline -i {data}"
     subprocess.run(f"{script} > {text}", shell=True, check=True, stderr=subprocess.DEVNULL)
     return [
-        pair("profile: perf.data to folded", f"{fold} {data}", f"{script} 2>&- | perl {collapse}", data.stat().st_size),
-        pair("profile: perf script's text to folded", f"{fold} {text}", f"perl {collapse} < {text}", text.stat().st_size),
+        pair(
+            "profile: perf.data to folded",
+            f"{fold} {data}",
+            f"{script} 2>&- | perl {collapse}",
+            data.stat().st_size,
+        ),
+        pair(
+            "profile: perf script's text to folded",
+            f"{fold} {text}",
+            f"perl {collapse} < {text}",
+            text.stat().st_size,
+        ),
     ]
 
 
