@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Folding beside ``perf script`` piped to a stack-collapse script, and what profiling the whole machine costs.
+"""Folding beside ``perf script`` piped to a collapse script, and the cost of profiling the whole machine.
 
-The stacks are those of a program made here, which walks through a large tree of functions, recorded by
-``perf record``; the same file is folded by both, in turn. The collapse script is in Perl, in the plain manner of
-those that are about: a line a frame, joined at the end of each sample. Prints one JSON object a line, as
-benches/run.py asks.
+The stacks are those of a program made here, whose functions call each other, recorded by ``perf record``; the
+same file is folded by both, in turn. The collapse script is in Perl, in the plain manner of those that are
+about: a line a frame, joined at the end of each sample. Prints one JSON object a line,
+as benches/run.py asks.
 """
 
 import json
@@ -49,7 +49,7 @@ def executable(name: str) -> str:
 
 
 def source(functions: int, depth: int) -> str:
-    """Return a C program whose functions call each other, for ever: mostly the same one, as in real programs."""
+    """Return a C program whose functions call each other for ever, mostly the same one as real ones do."""
     lines = [
         "#include <stdint.h>",
         "static volatile uint64_t sink; static uint64_t state = 88172645463325252ull;",
@@ -83,16 +83,16 @@ def record(scratch: Path) -> Path:
     return data
 
 
-def wall(command: str | list[str]) -> float:
+def wall(command: str) -> float:
     """Run ``command`` and return how long it took, in seconds."""
     begin = time.perf_counter()
-    subprocess.run(command, shell=isinstance(command, str), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["sh", "-c", command], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begin
 
 
 def total(command: str) -> int:
     """Return the sum of the counts that a folding command prints: nothing fast may be fast by leaving out."""
-    text = subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
+    text = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True).stdout
     return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines() if not line.startswith("#"))
 
 
@@ -126,20 +126,12 @@ def folding(scratch: Path) -> list[dict[str, object]]:
     collapse.write_text(COLLAPSE)
     # Inlined functions are looked up by neither side.
     script = f"perf script --no-inline -i {data}"
-    subprocess.run(f"{script} > {text}", shell=True, check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["sh", "-c", f"{script} > {text}"], check=True, stderr=subprocess.DEVNULL)
+    perl = f"perl {collapse}"
+    sizes = data.stat().st_size, text.stat().st_size
     return [
-        pair(
-            "profile: perf.data to folded",
-            f"{fold} {data}",
-            f"{script} 2>&- | perl {collapse}",
-            data.stat().st_size,
-        ),
-        pair(
-            "profile: perf script's text to folded",
-            f"{fold} {text}",
-            f"perl {collapse} < {text}",
-            text.stat().st_size,
-        ),
+        pair("profile: perf.data to folded", f"{fold} {data}", f"{script} 2>&- | {perl}", sizes[0]),
+        pair("profile: perf script's text to folded", f"{fold} {text}", f"{perl} < {text}", sizes[1]),
     ]
 
 
