@@ -48,12 +48,17 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     ratio = use.busy_ratio if wanted is None else wanted / count
     if ratio < CPU_BOUND_RATIO or use.busy_ratio < CPU_BOUND_RATIO:
         return None
-    what = f"The {count} CPUs are busy {percent(use.busy_ratio)} of the time"
+    claim = (
+        f"The {count} CPUs are busy {percent(use.busy_ratio)} of the time: they bound what this machine does."
+    )
     if wanted is not None:
-        what = f"The program wants {wanted:.1f} of {count} CPUs, and they are busy {percent(use.busy_ratio)}"
+        claim = (
+            f"The program wants {wanted:.1f} of {count} CPUs, and they are busy {percent(use.busy_ratio)} of the"
+            " time: it is bound by the CPUs."
+        )
     return Finding(
         "cpu-bound",
-        f"{what}{'' if wanted is None else ' of the time'}: it is bound by the CPUs.",
+        claim,
         (
             Evidence("CPUs wanted over CPUs", ratio, "ratio", CPU_BOUND_RATIO),
             Evidence("CPU busy", use.busy_ratio, "ratio", CPU_BOUND_RATIO),

@@ -38,6 +38,9 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
         evidence = Evidence("CPUs wanted over CPUs", wanted / count, "1", OVERSUBSCRIBED_FACTOR)
         share = 1 - count / wanted
     else:
+        if waiting is None and conditions.runnable.value is not None:
+            # Without schedstat: tasks that run or want to, beyond one for each CPU. Readings are of moments.
+            waiting = conditions.runnable.value / count - 1
         if waiting is None or waiting < WAITING_PER_CPU:
             return None
         claim = f"{waiting:.1f} tasks wait for each CPU on average"

@@ -194,7 +194,8 @@ def _manifest(
         clock,
         benchmark=NAME,
         suite=None,
-        tier="quick",
+        # There is no tier: what was described stands in its place.
+        tier=settings.text("scope"),
         series=Series(id=secrets.token_hex(4), index=1, count=1),
         version=steelyard.__version__,
         command=command,
@@ -216,7 +217,14 @@ class Characterization(Benchmark):
     doc = "describes any command, process, cgroup or machine"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     headline: ClassVar[tuple[str, ...]] = (
-        *("cpus_used", "cpu_busy_ratio", "cpu_kernel_ratio", "context_switches_per_s", "cpu_s", "elapsed_s"),
+        *(
+            "cpus_used",
+            "cpu_busy_ratio",
+            "cpu_kernel_ratio",
+            "context_switches_per_s",
+            "cpu_time_s",
+            "elapsed_s",
+        ),
         *("resident_bytes", "threads"),
     )
     load_ratio = 0.0
@@ -310,7 +318,8 @@ class Characterization(Benchmark):
 
     def _attach_profiler(self) -> None:
         if self._request.cgroup is not None:
-            self._start_profiler(["--cgroup", self._request.cgroup])
+            folders = self._watch.folders if self._watch is not None else []
+            self._start_profiler(["--cgroup", str(folders[0]) if folders else self._request.cgroup])
             return
         pids = list(self._request.pids)
         if self._program is not None:
@@ -461,7 +470,7 @@ def _metrics(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | None)
 
     found = {"elapsed_s": Metric(value=elapsed_s, unit="s")}
     if cpu_s is not None:
-        found["cpu_s"] = Metric(value=cpu_s, unit="s", better="lower")
+        found["cpu_time_s"] = Metric(value=cpu_s, unit="s", better="lower")
     for name, quantity in figures(conditions).items():
         unit = "1" if quantity.unit == "ratio" else quantity.unit
         found[name] = Metric(value=quantity.value, unit=unit, missing=quantity.missing)

@@ -39,6 +39,20 @@ def characterize_and_show(request: Request, *, as_json: bool) -> int:
     return int(ExitCode.FAILED if _program_failed(attempt.run) else exit_code(attempt.run))
 
 
+def show_again(directory: Path, run: Run, output: Path | None, *, as_json: bool) -> int:
+    """Show a characterization again and write its report; return the exit code."""
+    document, summary, error = show(directory, run, output)
+    if error is not None:
+        raise error
+    if as_json:
+        print_json(document)
+    else:
+        from rich.console import Console
+
+        Console(file=sys.stdout).print(summary, markup=False)
+    return int(exit_code(run))
+
+
 def _program_failed(run: Run) -> bool:
     checks = run.verdict.checks if run.verdict else []
     return any(check.id == "program" and check.level is not Level.VALID for check in checks)

@@ -70,16 +70,14 @@ def _program(data: ReportData) -> list[Section]:
     if target is None:
         return []
     rows = tuple((Cell(name), _ratio(share), Cell("", bar=share)) for name, share in time_split(data))
-    split = Table(("threads' time", "share", "part of it"), rows, "Where the threads spent their time")
+    split = Table(("threads' time", "share", "of all"), rows, "Where the threads spent their time")
     places = tuple(
         (Cell(name), _ratio(share), Cell("", bar=share))
         for name, share in list(target.places.items())[:_PLACES]
     )
     tables = [split] if rows else []
     if places:
-        tables.append(
-            Table(("kernel function", "share", "part of it"), places, "What sleeping threads slept in")
-        )
+        tables.append(Table(("kernel function", "share", "of all"), places, "What sleeping threads slept in"))
     tables.append(_figures(data))
     looks = f"{fmt.count(target.looks)} looks at {fmt.count(round(target.threads))} threads on average"
     commands = ", ".join(target.commands[:5])
@@ -140,7 +138,7 @@ def _profile(data: ReportData) -> Section:
         )
         for name, own in list(use.own.items())[:_FUNCTIONS]
     )
-    functions = Table(("function", "module", "itself", "with callees", "itself"), rows, "Functions")
+    functions = Table(("function", "module", "itself", "with callees", "of all"), rows, "Functions")
     charts: tuple[Chart, ...] = ()
     tax_chart = _optional("steelyard.report.tax_chart", "tax_chart")
     if tax_chart is not None:
@@ -162,7 +160,7 @@ def _categories(tax: Any) -> Table:
     shares: Mapping[str, float] = {one.title: one.share_ratio for one in tax.categories}
     ranked = sorted(shares.items(), key=lambda one: -one[1])
     rows = tuple((Cell(name), _ratio(share), Cell("", bar=share)) for name, share in ranked)
-    return Table(("category", "share", "part of it"), rows, "Where the CPU time goes")
+    return Table(("category", "share", "of all"), rows, "Where the CPU time goes")
 
 
 def _nothing(reason: str) -> Table:

@@ -257,13 +257,15 @@ def _latency_table(data: ReportData) -> dict[str, Any] | None:
 def _cpu_intro(data: ReportData) -> str:
     parts = []
     for each in (data.conditions.server_cpus, data.conditions.load_cpus):
-        if each.use is not None and not data.conditions.shared_cpus:
+        if each.use is not None and data.conditions.has_load and not data.conditions.shared_cpus:
             kernel = each.use.kernel_ratio
             tail = f", {fmt.quantity(kernel, 'ratio')} of it in the kernel" if kernel is not None else ""
             parts.append(f"{each.name}: {fmt.quantity(each.use.busy_ratio, 'ratio')} busy{tail}")
     use = data.conditions.all_cpus.use
     if not parts and use is not None:
-        parts.append(f"all CPUs: {fmt.quantity(use.busy_ratio, 'ratio')} busy")
+        kernel = use.kernel_ratio
+        tail = f", {fmt.quantity(kernel, 'ratio')} of it in the kernel" if kernel is not None else ""
+        parts.append(f"all CPUs: {fmt.quantity(use.busy_ratio, 'ratio')} busy{tail}")
     return "In the measure phase: " + "; ".join(parts) + "." if parts else ""
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
-from steelyard.analyze import Conditions, CpuSetUse, CpuUse, explain
+from steelyard.analyze import Conditions, CpuSetUse, CpuUse, explain, findings
 from steelyard.analyze.activity import Activity, DiskActivity, NodeActivity
 from steelyard.analyze.conditions import DiskUse, MemoryUse, NetworkUse, PressureUse
 from steelyard.analyze.findings import AREAS, PARTS, RULES, Rule, load_rules
+from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.shaping import Shaper
 from steelyard.analyze.target import TargetUse
 from steelyard.analyze.values import Quantity
@@ -278,6 +280,101 @@ NEAR: dict[str, Conditions] = {
 @pytest.mark.parametrize("name", sorted(NEAR))
 def test_what_only_looks_like_trouble_is_none(name: str) -> None:
     assert [finding.id for finding in explain(NEAR[name])] == []
+
+
+def test_without_schedstat_the_run_queue_tells() -> None:
+    full = busy(ALONE, user=0.97)
+    assert "oversubscribed" in {
+        one.id for one in explain(replace(full, waiting_per_cpu=q(None), runnable=q(8.0)))
+    }
+    assert "oversubscribed" not in {
+        one.id for one in explain(replace(full, waiting_per_cpu=q(None), runnable=q(2.0)))
+    }
+
+
+def test_rules_of_others_come_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        EntryPoint("good", "string:Template", findings.GROUP),
+        EntryPoint("bad", "no_such_module_here", findings.GROUP),
+    ]
+    monkeypatch.setattr(findings, "entry_points", lambda group: points)
+    (problem,) = findings.load_rules.__wrapped__()
+    assert "rules bad (no_such_module_here) cannot be loaded" in problem
+
+
+PROFILE = ProfileUse(
+    samples=1000,
+    own={"work": 0.2, "rest": 0.1},
+    total={"work": 0.2},
+    categories={"application": 0.9, "unclassified": 0.1},
+    unclassified_ratio=0.1,
+)
+
+
+def sampled(conditions: Conditions = CALM, **changes: Any) -> Conditions:
+    return replace(conditions, profile=replace(PROFILE, **changes))
+
+
+def category(**shares: float) -> Conditions:
+    return sampled(categories={**PROFILE.categories, **shares}, leaders=dict.fromkeys(shares, "leader"))
+
+
+PROFILED: dict[str, Conditions] = {
+    "hot-function": sampled(own={"work": 0.6}, modules={"work": "program"}),
+    "memory-copies": target(
+        replace(category(memory=0.7), machine=machine()), cpus=q(0.9), rss_high_bytes=q(GIB)
+    ),
+    "kernel-spinning": sampled(own={"native_queued_spin_lock_slowpath": 0.12}),
+    "futex-calls": sampled(total={"__x64_sys_futex": 0.2}),
+    "unresolved": sampled(unclassified_ratio=0.6),
+    "tax-compression": category(compression=0.4),
+    "tax-serialization": category(serialization=0.4),
+    "tax-rpc": category(rpc=0.4),
+    "tax-encryption": category(encryption=0.4),
+    "tax-hashing": category(hashing=0.4),
+    "tax-allocation": category(allocation=0.1, kernel_memory=0.1),
+    "tax-logging": category(logging=0.2),
+    "kernel-entry": category(kernel_entry=0.2),
+    "kernel-faults": category(kernel_page_faults=0.2),
+    "kernel-network": category(kernel_network=0.5),
+    "kernel-storage": category(kernel_storage=0.5),
+    "kernel-scheduling": category(kernel_scheduling=0.3),
+    "kernel-processes": category(kernel_process=0.3),
+    "garbage-collection": category(runtime_gc=0.3),
+    "interpreter": category(runtime_interpreter=0.6),
+    "compiler": category(runtime_compiler=0.3),
+}
+
+
+def test_every_rule_about_profiles_has_a_case_here() -> None:
+    load_rules()
+    assert set(PROFILED) == {
+        name for name, one in RULES.items() if one.answer.__module__ == "steelyard.analyze.rules_profile"
+    }
+
+
+@pytest.mark.parametrize("name", sorted(PROFILED))
+def test_a_rule_about_profiles_speaks_of_its_trouble_alone(name: str) -> None:
+    (finding,) = explain(PROFILED[name])
+    assert finding.id == name
+    assert finding.gain
+    assert finding.evidence
+
+
+@pytest.mark.parametrize("name", sorted(PROFILED))
+def test_few_samples_say_nothing(name: str) -> None:
+    profile = PROFILED[name].profile
+    assert profile is not None
+    assert explain(replace(PROFILED[name], profile=replace(profile, samples=60))) == []
+
+
+def test_an_ordinary_profile_is_no_finding() -> None:
+    assert explain(sampled()) == []
+
+
+def test_copies_of_what_a_cache_holds_are_not_called_bandwidth() -> None:
+    small = target(replace(category(memory=0.7), machine=machine()), cpus=q(0.9), rss_high_bytes=q(1e6))
+    assert explain(small) == []
 
 
 def test_a_broken_rule_of_others_costs_nothing_but_itself() -> None:

@@ -177,8 +177,8 @@ def test_a_run_leaves_what_any_run_leaves(tmp_path: Path, characterize: Caller) 
     assert {check.id for check in run.verdict.checks} >= {"length", "program", "telemetry"}
     for name in ("machine.json", "telemetry/telemetry.json", "target.jsonl", "shaping.json", "report.html"):
         assert (folder / name).is_file(), name
-    assert run.metrics["cpu_s"].value is not None
-    assert 0.5 < run.metrics["cpu_s"].value < 4
+    assert run.metrics["cpu_time_s"].value is not None
+    assert 0.5 < run.metrics["cpu_time_s"].value < 4
     measure = next(phase for phase in run.phases if phase.name == "measure")
     assert measure.end_ns is not None
     assert 2.3e9 < measure.end_ns - measure.begin_ns < 6e9
