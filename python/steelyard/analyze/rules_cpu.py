@@ -53,8 +53,8 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     )
     if wanted is not None:
         claim = (
-            f"The program wants {wanted:.1f} of {count} CPUs, and they are busy {percent(use.busy_ratio)} of the"
-            " time: it is bound by the CPUs."
+            f"The program wants {wanted:.1f} of {count} CPUs, and they are busy {percent(use.busy_ratio)}"
+            " of the time: it is bound by the CPUs."
         )
     return Finding(
         "cpu-bound",
