@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from pydantic import JsonValue
+
 import steelyard
 from steelyard import machine as machines
 from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, executable
@@ -389,6 +391,8 @@ class Characterization(Benchmark):
             self.session.manifest.put_artifacts({"shaping": shapers.FILE})
         if self._watch is not None:
             self._watch.close()
+            cost: dict[str, JsonValue] = {"looks": self._watch.looks, "cpu_s": round(self._watch.cost_s, 4)}
+            self.session.manifest.put_hook("watch", cost)
             if self._watch.problem:
                 self.session.remarks.append(self._watch.problem)
         if self._program is None:

@@ -177,6 +177,10 @@ def test_a_run_leaves_what_any_run_leaves(tmp_path: Path, characterize: Caller) 
     assert {check.id for check in run.verdict.checks} >= {"length", "program", "telemetry"}
     for name in ("machine.json", "telemetry/telemetry.json", "target.jsonl", "shaping.json", "report.html"):
         assert (folder / name).is_file(), name
+    watch = run.hooks["watch"]
+    assert isinstance(watch, dict)
+    assert int(str(watch["looks"])) > 5
+    assert 0 < float(str(watch["cpu_s"])) < 0.1
     assert run.metrics["cpu_time_s"].value is not None
     assert 0.5 < run.metrics["cpu_time_s"].value < 4
     measure = next(phase for phase in run.phases if phase.name == "measure")
