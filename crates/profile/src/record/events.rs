@@ -81,31 +81,8 @@ impl Events {
     pub fn open(settings: &Settings, command: Option<u32>) -> Result<Self, ProfileError> {
         let cpus = online_cpus();
         let mut reasons = Vec::new();
-        let mut cgroup = None;
+        let (scope, cgroup) = resolve(settings, cpus[0], &mut reasons)?;
         let mut pids = Vec::new();
-        let mut scope = settings.scope.clone();
-        if let Scope::Cgroup(path) = &scope {
-            let directory =
-                File::open(path).map_err(|error| target(path.display(), &error.to_string()))?;
-            if is_refused_cgroup(settings, &directory, cpus[0]) {
-                // Another hierarchy than perf_event's, or a machine without it.
-                let found = processes::of_cgroup(path);
-                if found.is_empty() {
-                    return Err(target(
-                        path.display(),
-                        "it is no control group with processes",
-                    ));
-                }
-                reasons.push(
-                    "the control group is none of perf_event's hierarchy: sampled are the processes that \
-                     were in it at the begin, and those they made"
-                        .to_owned(),
-                );
-                scope = Scope::Processes(found);
-            } else {
-                cgroup = Some(directory);
-            }
-        }
         let mut targets = match (&scope, &cgroup) {
             (_, Some(directory)) => vec![Target {
                 id: directory.as_raw_fd(),
@@ -342,6 +319,33 @@ fn open(attr: &mut perf_event_attr, target: Target, cpu: i32) -> io::Result<Owne
     }
     // SAFETY: the kernel has just returned this descriptor, so that nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// The scope as the kernel can sample it, with the directory of a control group that it takes as such.
+fn resolve(
+    settings: &Settings,
+    cpu: i32,
+    reasons: &mut Vec<String>,
+) -> Result<(Scope, Option<File>), ProfileError> {
+    let Scope::Cgroup(path) = &settings.scope else {
+        return Ok((settings.scope.clone(), None));
+    };
+    let directory = File::open(path).map_err(|error| target(path.display(), &error.to_string()))?;
+    if !is_refused_cgroup(settings, &directory, cpu) {
+        return Ok((settings.scope.clone(), Some(directory)));
+    }
+    // Another hierarchy than perf_event's, or a machine without it.
+    let found = processes::of_cgroup(path);
+    if found.is_empty() {
+        let reason = "it is no control group with processes";
+        return Err(target(path.display(), reason));
+    }
+    reasons.push(
+        "the control group is none of perf_event's hierarchy: sampled are the processes that were in it \
+         at the begin, and those they made"
+            .to_owned(),
+    );
+    Ok((Scope::Processes(found), None))
 }
 
 /// Whether the kernel takes this directory for no control group of its perf_event hierarchy.
