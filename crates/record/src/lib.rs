@@ -42,7 +42,10 @@ pub use load::{
     IntervalRow, LatencySummary, LoadCpu, LoadHost, LoadLatency, LoadOperations, LoadRequests,
     LoadResult, LoadSettings, LoadThread, QuantileValue, Tool,
 };
-pub use machine::{Cache, Cpu, Disk, Interface, Kernel, Machine, Memory, NumaNode};
+pub use machine::{
+    Cache, Cpu, Dimm, Disk, Firmware, HugePagePool, IdleState, Interface, Interrupts, Kernel,
+    LinkSettings, Machine, Memory, MemoryAccess, NumaNode, PciDevice, PciLink, Resctrl, SideCache,
+};
 pub use rank_stats::{RankStage, RankStats, RankThread};
 pub use run::{
     Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,

@@ -8,10 +8,15 @@ time already (proc_stat(5)) and is not added again. Pressure is the share of tim
 tasks waited: PSI's totals over the covered time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from steelyard.analyze.activity import Activity, observe_activity
+from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.services import CacheUse, GeneratorUse, observe_cache, observe_generator
+from steelyard.analyze.shaping import Shaper
+from steelyard.analyze.target import TargetUse, observe_target
 from steelyard.analyze.values import Quantity, cpus_in
 from steelyard.records import CacheStats, LoadResult, Machine, Run
 from steelyard.telemetry import EntityRates, Rates, Recording
@@ -61,7 +66,10 @@ class PressureUse:
 
 @dataclass(frozen=True)
 class NetworkUse:
-    """One interface. ``line_ratio`` is its busier direction over the line rate, missing without one."""
+    """One interface. ``line_ratio`` is its busier direction over the line rate, missing without one.
+
+    Where a lower limit was set on what it sends, that is the rate, and sending the direction.
+    """
 
     interface: str
     received_bytes_per_s: Quantity
@@ -81,6 +89,8 @@ class DiskUse:
     read_bytes_per_s: Quantity
     written_bytes_per_s: Quantity
     busy_ratio: Quantity
+    operation_ns: Quantity = field(default_factory=lambda: Quantity(None, "ns", "not recorded"))
+    """Mean time of a read or write, waiting in the device's queue included."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,12 @@ class Conditions:
     """Whether the run's verdict objects to work of others on the run's CPUs."""
     has_load: bool = True
     """Whether a load generator drove the run: without one the workload decides itself how busy CPUs are."""
+    activity: Activity = field(default_factory=Activity)
+    shapers: Sequence[Shaper] = ()
+    target: TargetUse | None = None
+    """What the program's threads did, where a program was watched."""
+    machine: Machine | None = None
+    profile: ProfileUse | None = None
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:
@@ -140,12 +156,23 @@ def observe(
     machine: Machine | None = None,
     load: LoadResult | None = None,
     cache_stats: Sequence[CacheStats] = (),
+    looks: Sequence[Mapping[str, Any]] = (),
+    shapers: Sequence[Shaper] = (),
+    profile: ProfileUse | None = None,
+    whole: bool = True,
 ) -> Conditions:
-    """Return what happened between ``begin_ns`` and ``end_ns`` (CLOCK_MONOTONIC)."""
+    """Return what happened between ``begin_ns`` and ``end_ns`` (CLOCK_MONOTONIC).
+
+    ``looks`` are those at a program that was watched, ``shapers`` the limits set on interfaces. Without
+    ``whole`` what only rules ask for is left out (``Conditions.activity``), which takes half of the time.
+    """
     cache = observe_cache(cache_stats, begin_ns, end_ns)
     generator = observe_generator(load)
+    target = observe_target(looks, begin_ns, end_ns)
+    known: dict[str, Any] = {"cache": cache, "generator": generator, "target": target, "shapers": shapers}
+    known |= {"machine": machine, "profile": profile, "has_load": run.cpus.load is not None}
     if recording is None:
-        return Conditions(begin_ns, end_ns, cache=cache, generator=generator)
+        return Conditions(begin_ns, end_ns, **known)
     reader = _Reader(recording, begin_ns, end_ns)
     cpus, cpu_missing = _cpus(reader.read("cpu"))
     scheduler = reader.only("scheduler")
@@ -167,15 +194,14 @@ def observe(
         power_w=_power(reader),
         memory=_memory(reader),
         pressure=_pressure(reader),
-        network=_network(reader, machine),
+        network=_network(reader, machine, shapers),
         disks=_disks(reader),
-        cache=cache,
-        generator=generator,
         missing=dict(reader.missing),
-        has_load=run.cpus.load is not None,
+        activity=observe_activity(reader.read, machine=machine) if whole else Activity(),
         foreign_load=any(check.id == "foreign-load" for check in run.verdict.reasons)
         if run.verdict
         else False,
+        **known,
     )
 
 
@@ -185,13 +211,16 @@ class _Reader:
     def __init__(self, recording: Recording, begin_ns: int, end_ns: int) -> None:
         self._recording = recording
         self._span = (begin_ns, end_ns)
+        self._known: dict[str, Rates] = {}
         self.missing: dict[str, str] = {}
 
-    def read(self, source: str) -> Rates:
-        rates = self._recording.rates(source, *self._span)
-        if rates.missing is not None:
-            self.missing[source] = rates.missing
-        return rates
+    def read(self, source: str, columns: Sequence[str] | None = None) -> Rates:
+        """Return a source's rates; each is asked for once, so that later columns must be among the first."""
+        if source not in self._known:
+            self._known[source] = rates = self._recording.rates(source, *self._span, columns)
+            if rates.missing is not None:
+                self.missing[source] = rates.missing
+        return self._known[source]
 
     def only(self, source: str) -> EntityRates | None:
         return self.read(source).only()
@@ -305,7 +334,11 @@ def _pressure(reader: _Reader) -> dict[str, PressureUse]:
     }
 
 
-def _network(reader: _Reader, machine: Machine | None) -> list[NetworkUse]:
+def _network(reader: _Reader, machine: Machine | None, shapers: Sequence[Shaper]) -> list[NetworkUse]:
+    set_limits: dict[str, float] = {}
+    for shaper in shapers:
+        known = set_limits.get(shaper.interface)
+        set_limits[shaper.interface] = min(shaper.limit_bytes_per_s, known or shaper.limit_bytes_per_s)
     speeds = {card.name: card.speed_bits_per_s for card in machine.interfaces} if machine else {}
     found = []
     for entity in reader.read("network").entities:
@@ -316,7 +349,12 @@ def _network(reader: _Reader, machine: Machine | None) -> list[NetworkUse]:
 
         received, sent = rate("received_bytes", "bytes/s"), rate("sent_bytes", "bytes/s")
         line = _line_rate(name, speeds.get(name))
-        busier = max((value for value in (received.value, sent.value) if value is not None), default=None)
+        limit = set_limits.get(name)
+        if limit is not None and (line.value is None or limit < line.value):
+            # A limit set on an interface is one on what it sends.
+            line, busier = Quantity(limit, "bytes/s"), sent.value
+        else:
+            busier = max((value for value in (received.value, sent.value) if value is not None), default=None)
         lost = [
             rate(column, "1/s")
             for column in ("received_drops", "received_errors", "sent_drops", "sent_errors")
@@ -364,6 +402,18 @@ def _disks(reader: _Reader) -> list[DiskUse]:
             reader.rate(entity, "disk", "read_bytes", "bytes/s"),
             reader.rate(entity, "disk", "written_bytes", "bytes/s"),
             reader.rate(entity, "disk", "busy_ns", "ratio", 1e-9),
+            _operation(reader, entity),
         )
         for entity in reader.read("disk").entities
     ]
+
+
+def _operation(reader: _Reader, entity: EntityRates) -> Quantity:
+    """Mean time of an operation: time of all over their number."""
+    times = _sum([reader.rate(entity, "disk", f"{kind}_time_ns", "ns") for kind in ("read", "write")], "ns")
+    counts = _sum([reader.rate(entity, "disk", f"{kind}s", "1/s") for kind in ("read", "write")], "1/s")
+    if times.value is None or counts.value is None:
+        return Quantity.of(None, "ns", times.missing or counts.missing)
+    if counts.value == 0:
+        return Quantity(None, "ns", "no operation finished")
+    return Quantity(times.value / counts.value, "ns")

@@ -40,6 +40,10 @@ class Outcome:
     checks: "Sequence[Check]" = field(default_factory=tuple)
     """What the benchmark itself has to say about its result, objections and passed checks alike."""
     artifacts: dict[str, str] = field(default_factory=dict)
+    describes: str | None = None
+    """What the run describes where it claims no result, `program` or `machine`; others' work is then no
+    error.
+    """
 
 
 class Benchmark(ABC):

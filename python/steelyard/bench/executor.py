@@ -34,6 +34,7 @@ from steelyard._base import (
 )
 from steelyard.bench.placement import format_cpu_list
 
+_TAIL_BYTES = 4096
 _SIGNALLED = 128
 """steelyard-exec, as shells do, reports a process that signal S ended with exit code 128 + S."""
 
@@ -125,8 +126,13 @@ class Executor(Protocol):
         log: Path,
         cpus: Sequence[int] | None = None,
         environment: Mapping[str, str] | None = None,
+        direct: bool = False,
     ) -> Process:
-        """Start ``command``, confined to ``cpus`` where given."""
+        """Start ``command``, confined to ``cpus`` where given.
+
+        With ``direct`` its output goes straight to the log, however much it is, and its input is empty:
+        for programs whose lines nobody reads while they run.
+        """
 
 
 @dataclass
@@ -188,8 +194,16 @@ class LocalProcess:
         return found
 
     def last_line(self) -> str | None:
-        """Return the last line of standard error that is not JSON."""
-        return self._tail[-1] if self._tail else None
+        """Return the last line of standard error that is not JSON; of the log where that holds it all."""
+        if self._tail or self._readers:
+            return self._tail[-1] if self._tail else None
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+                lines = log.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            return None
+        return next((line for line in reversed(lines) if line.strip()), None)
 
     def write(self, text: str) -> None:
         """Write to its standard input; a process that has ended is noticed by `poll`, not here."""
@@ -233,8 +247,9 @@ class LocalExecutor:
         log: Path,
         cpus: Sequence[int] | None = None,
         environment: Mapping[str, str] | None = None,
+        direct: bool = False,
     ) -> LocalProcess:
-        """Start ``command``, confined to ``cpus`` where given."""
+        """Start ``command``, confined to ``cpus`` where given; ``direct``: see `Executor`."""
         if threading.current_thread() is not threading.main_thread():
             raise AssertionError(
                 "processes die with the thread that starts them: start them from the main one"
@@ -246,9 +261,9 @@ class LocalExecutor:
             log_file = log.open("ab", buffering=0)
             popen = subprocess.Popen(
                 [*supervised, "--", *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdin=subprocess.DEVNULL if direct else subprocess.PIPE,
+                stdout=log_file if direct else subprocess.PIPE,
+                stderr=log_file if direct else subprocess.PIPE,
                 env={**os.environ, **(environment or {})},
                 # Its own group: Ctrl-C at the terminal reaches this process alone, which then stops the
                 # others in order.
@@ -257,5 +272,8 @@ class LocalExecutor:
         except OSError as error:
             raise EnvironmentLacksError(f"{name}: cannot be started: {error}") from error
         process = LocalProcess(name=name, command=list(command), log=log, popen=popen)
-        process.begin(log_file)
+        if direct:
+            log_file.close()
+        else:
+            process.begin(log_file)
         return process

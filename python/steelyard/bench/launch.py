@@ -151,7 +151,7 @@ def execute(
     machine = machines.snapshot()
     plans = plan(request, machine)
     clock = clock or SystemClock()
-    _make_folder(request.out)
+    make_folder(request.out)
     suite = _begin_suite(request, plans, clock)
     out = request.out if suite is None else suite.directory
     ready = [planned for planned in plans if planned.lacks is None]
@@ -195,7 +195,7 @@ def _begin_suite(request: Request, plans: Sequence[_Plan], clock: Clock) -> Suit
         return None
     label = name if name == tier else f"{name}-{tier}"
     return SuiteManifest.create(
-        _make_run_folder(request.out, label, clock),
+        make_run_folder(request.out, label, clock),
         clock,
         suite=name,
         tier=tier,
@@ -239,7 +239,7 @@ def _one(
     settings = planned.settings
     seed = repeat_seed(settings.count(SEED), series.index)
     settings = settings.with_value(SEED, seed, settings.source(SEED))
-    directory = _make_run_folder(out, f"{planned.benchmark.name}-{planned.tier}", clock)
+    directory = make_run_folder(out, f"{planned.benchmark.name}-{planned.tier}", clock)
     (directory / "logs").mkdir()
     placement = planned.placement
     manifest = Manifest.create(
@@ -306,14 +306,16 @@ def _options(request: Request, chosen: Mapping[str, str]) -> list[str]:
     return command
 
 
-def _make_folder(out: Path) -> None:
+def make_folder(out: Path) -> None:
+    """Make the folder of runs. Raises EnvironmentLacksError when that cannot be done."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(out, error) from error
 
 
-def _make_run_folder(out: Path, label: str, clock: Clock) -> Path:
+def make_run_folder(out: Path, label: str, clock: Clock) -> Path:
+    """Make and return the folder of one run. Raises EnvironmentLacksError when that cannot be done."""
     milliseconds = clock.now().realtime_ns // 1_000_000
     moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(milliseconds / 1000))
     # Names sort by time; the end keeps apart two that start in the same millisecond.

@@ -167,11 +167,17 @@ class Session:
         *,
         cpus: Sequence[int] | None,
         hook: str | None = None,
+        direct: bool = False,
     ) -> Process:
-        """Start a process of the run, or of ``hook``; its output goes to ``logs/<name>.log``."""
+        """Start a process of the run, or of ``hook``; its output goes to ``logs/<name>.log``.
+
+        ``direct``: straight there, for a program whose lines nobody reads while it runs.
+        """
         log = self.directory / "logs" / f"{name}.log"
         environment = {"STEELYARD_RUN": self.directory.name}
-        process = self._executor.start(name, command, log=log, cpus=cpus, environment=environment)
+        process = self._executor.start(
+            name, command, log=log, cpus=cpus, environment=environment, direct=direct
+        )
         record = ProcessRecord(
             name=name, command=list(command), pid=process.pid, log=str(log.relative_to(self.directory))
         )
@@ -349,6 +355,7 @@ class Session:
             hook_problems=[f"{p.hook} at {p.moment}: {p.message}" for p in self.hook_problems],
             remarks=list(dict.fromkeys(self.remarks)),
             limited_on_purpose="cpu-limit" in self.manifest.run.hooks,
+            describes=outcome.describes,
         )
         self.manifest.complete(outcome.metrics, verdicts.judge(evidence))
 

@@ -29,6 +29,9 @@ _BENCHMARKS = {
     "tax": "steelyard.bench.tax:TaxBench",
 }
 
+_OTHERS = {"characterize": "steelyard.bench.characterize:Characterization"}
+"""What leaves runs and is no benchmark: in no suite, and not by the name of ``steelyard run``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Suite:
@@ -50,7 +53,7 @@ def benchmark_names() -> list[str]:
 
 def benchmark(name: str) -> "type[Benchmark]":
     """Return the benchmark called ``name``."""
-    module, _, attribute = _BENCHMARKS[name].partition(":")
+    module, _, attribute = {**_BENCHMARKS, **_OTHERS}[name].partition(":")
     found: type[Benchmark] = getattr(import_module(module), attribute)
     return found
 

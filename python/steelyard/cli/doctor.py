@@ -19,6 +19,7 @@ EXECUTABLES = (
     "steelyard-exec",
     "steelyard-load",
     "steelyard-probe",
+    "steelyard-profile",
     "steelyard-rank",
     "steelyard-tax",
 )

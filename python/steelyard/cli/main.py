@@ -12,6 +12,7 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
+from steelyard.cli import profile
 from steelyard.cli.output import EXIT_CODES, complain, unexpected
 
 app = typer.Typer(
@@ -163,6 +164,59 @@ def health(
     return show_health(request, as_json=as_json)
 
 
+@app.command(epilog=EXIT_CODES, context_settings={"allow_interspersed_args": False})
+def characterize(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="A command to start and describe.")
+    ] = None,
+    pid: Annotated[list[int] | None, typer.Option(help="A process to describe; repeatable.")] = None,
+    cgroup: Annotated[str | None, typer.Option(metavar="PATH", help="A control group to describe.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Describe the whole machine; so without anything else.")
+    ] = False,
+    duration: Annotated[
+        str | None,
+        typer.Option(help="Time to measure, 10s by default; 0 until the command ends. It is then ended."),
+    ] = None,
+    interval: Annotated[str | None, typer.Option(help="Time between two readings.")] = None,
+    hz: Annotated[
+        int | None, typer.Option(help="Profiler's samples a second and CPU, 99; 0 for none.")
+    ] = None,
+    call_graph: Annotated[str | None, typer.Option(help="How stacks are walked: fp, dwarf or none.")] = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Say what holds a workload back: a command, processes, a cgroup, or the whole machine."""
+    from steelyard._base import UsageError
+    from steelyard.bench.characterize import Request
+    from steelyard.cli.characterize import characterize_and_show
+
+    if everything and (command or pid or cgroup):
+        raise UsageError("--all describes the machine: give no command, --pid or --cgroup with it")
+    options = {"duration": duration, "interval": interval, "hz": hz, "call_graph": call_graph}
+    request = Request(
+        command=command or [],
+        pids=pid or [],
+        cgroup=cgroup,
+        chosen={name: str(value) for name, value in options.items() if value is not None},
+        out=out,
+    )
+    return characterize_and_show(request, as_json=as_json)
+
+
+@app.command(epilog=EXIT_CODES)
+def compare(
+    a: Annotated[str, typer.Argument(metavar="RUN_A", help="A run's id or folder.")],
+    b: Annotated[str, typer.Argument(metavar="RUN_B", help="The run to hold against it, or `latest`.")],
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Say what differs between two runs: results, settings, machines, findings, profiles."""
+    from steelyard.cli.compare import show_comparison
+
+    return show_comparison(a, b, out, as_json=as_json)
+
+
 @app.command(epilog=EXIT_CODES)
 def doctor(as_json: Json = False) -> int:
     """Say what this machine can and cannot measure, why, and how to enable it."""
@@ -170,6 +224,69 @@ def doctor(as_json: Json = False) -> int:
 
     return show_doctor(as_json=as_json)
 
+
+machine = typer.Typer(
+    help="Show what a machine is, what differs between two, and which settings cost performance.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(machine, name="machine")
+
+_MACHINE = "live, a machine.json, a run, or a recorded tree (a folder, or a .tar.bz2 of one)."
+
+
+@machine.command("show", epilog=EXIT_CODES)
+def machine_show(
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A recorded tree, a run or a machine.json; by default this machine."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Show what a machine is: processors, memory, NUMA, disks, network, kernel, firmware."""
+    from steelyard.cli.machine import show_machine
+
+    return show_machine(root, as_json=as_json)
+
+
+@machine.command("diff", epilog=EXIT_CODES)
+def machine_diff(
+    a: Annotated[str, typer.Argument(metavar="A", help=f"A machine: {_MACHINE}")],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="The other one; by default this machine now.")
+    ] = "live",
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Say what differs between two machines or moments, most telling first; 1 when something does."""
+    from steelyard.cli.machine import show_diff
+
+    return show_diff(a, b, out, as_json=as_json)
+
+
+@machine.command("check", epilog=EXIT_CODES)
+def machine_check(
+    name: Annotated[str, typer.Argument(metavar="MACHINE", help=f"A machine: {_MACHINE}")] = "live",
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Leave a check out; repeatable.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show what passed, too.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Say no for what is worth knowing, too (low severity).")
+    ] = False,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Hold a machine against rules: what costs performance or spoils a measurement, why, and what to do."""
+    from steelyard.cli.machine import show_check
+
+    return show_check(name, out, ignore=ignore or [], everything=everything, strict=strict, as_json=as_json)
+
+
+app.add_typer(profile.app, name="profile")
 
 _ClickError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"

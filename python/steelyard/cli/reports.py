@@ -124,7 +124,12 @@ def show_report(name: str, output: Path | None, out: Path, *, baseline: str | No
         from steelyard.cli import suites
 
         return suites.show_report(directory, output, baseline=find_baseline(baseline), as_json=as_json)
-    one = view(directory, runs.load(directory), find_baseline(baseline), output=output)
+    run = runs.load(directory)
+    if run.benchmark == "characterize":
+        from steelyard.cli.characterize import show_again
+
+        return show_again(directory, run, output, as_json=as_json)
+    one = view(directory, run, find_baseline(baseline), output=output)
     if one.error is not None:
         raise one.error
     if as_json:

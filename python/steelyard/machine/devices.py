@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from steelyard.machine.tree import Tree
-from steelyard.records import Disk, Interface
+from steelyard.machine.buses import node_of
+from steelyard.machine.tree import Tree, parse_mask
+from steelyard.records import Disk, Interface, LinkSettings
 
 SECTOR_BYTES = 512
 """/sys/block/*/size counts these, whatever the device's own sectors are."""
@@ -25,6 +27,7 @@ def disks(tree: Tree) -> list[Disk]:
         if not tree.exists(base):
             continue
         rotational = tree.number(f"{base}/queue/rotational")
+        read_ahead = tree.number(f"{base}/queue/read_ahead_kb")
         scheduler = re.search(r"\[(.+?)\]", tree.text(f"{base}/queue/scheduler") or "")
         found.append(
             Disk(
@@ -33,14 +36,25 @@ def disks(tree: Tree) -> list[Disk]:
                 size_bytes=None if sectors is None else sectors * SECTOR_BYTES,
                 rotational=None if rotational is None else rotational == 1,
                 scheduler=scheduler[1] if scheduler else None,
+                hardware_queues=len(tree.names(f"{base}/mq", r"\d+")) or None,
+                queue_requests=_count(tree, f"{base}/queue/nr_requests"),
+                read_ahead_bytes=None if read_ahead is None or read_ahead < 0 else read_ahead << 10,
+                write_cache=tree.text(f"{base}/queue/write_cache"),
+                # An NVMe namespace hangs below its controller, which hangs below the PCI device.
+                numa_node=_first_node(tree, f"{base}/device", f"{base}/device/device"),
             )
         )
     return found
 
 
-def interfaces(tree: Tree) -> list[Interface]:
-    """Return the interfaces with a device below them, bonds, and the loopback one."""
-    found = []
+def interfaces(
+    tree: Tree, missing: dict[str, str], ask: Callable[[str], LinkSettings | str] | None
+) -> list[Interface]:
+    """Return the interfaces with a device below them, bonds, and the loopback one.
+
+    ``ask`` gives an interface's settings or why there are none, which goes into ``missing``.
+    """
+    found: list[Interface] = []
     for name in tree.names("sys/class/net"):
         base = f"sys/class/net/{name}"
         if name != "lo" and not tree.exists(f"{base}/device") and not tree.exists(f"{base}/bonding"):
@@ -48,6 +62,9 @@ def interfaces(tree: Tree) -> list[Interface]:
         speed = tree.number(f"{base}/speed")
         queues = tree.names(f"{base}/queues", r"rx-\d+")
         driver = tree.link(f"{base}/device/driver")
+        settings = ask(name) if ask else "a recorded tree does not hold what ethtool asks the kernel"
+        if isinstance(settings, str):
+            missing[f"interfaces.{len(found)}.settings"] = settings
         found.append(
             Interface(
                 name=name,
@@ -56,6 +73,31 @@ def interfaces(tree: Tree) -> list[Interface]:
                 mtu_bytes=tree.number(f"{base}/mtu"),
                 driver=driver.rsplit("/", 1)[-1] if driver else None,
                 receive_queues=len(queues) or None,
+                transmit_queues=len(tree.names(f"{base}/queues", r"tx-\d+")) or None,
+                steered_queues=_steered(tree, base, queues),
+                state=tree.text(f"{base}/operstate"),
+                duplex=_duplex(tree.text(f"{base}/duplex")),
+                numa_node=node_of(tree, f"{base}/device"),
+                settings=None if isinstance(settings, str) else settings,
             )
         )
     return found
+
+
+def _count(tree: Tree, name: str) -> int | None:
+    number = tree.number(name)
+    return number if number is not None and number >= 0 else None
+
+
+def _first_node(tree: Tree, *folders: str) -> int | None:
+    return next((node for folder in folders if (node := node_of(tree, folder)) is not None), None)
+
+
+def _steered(tree: Tree, base: str, queues: list[str]) -> int | None:
+    masks = [tree.text(f"{base}/queues/{queue}/rps_cpus") for queue in queues]
+    known = [mask for mask in masks if mask is not None]
+    return sum(bool(parse_mask(mask)) for mask in known) if known else None
+
+
+def _duplex(text: str | None) -> str | None:
+    return text if text in ("full", "half") else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from steelyard.machine import system
 from steelyard.machine.tree import Tree, format_list, keyed, parse_list, parse_mask, parse_size
 from steelyard.records import Cache, NumaNode
 
@@ -156,6 +157,8 @@ def numa_nodes(tree: Tree) -> list[NumaNode]:
                 cpus=format_list(list(cpus)),
                 memory_bytes=parse_size(memory.get("MemTotal", "")),
                 distances=distances,
+                access=system.memory_access(tree, base),
+                side_caches=system.side_caches(tree, base),
             )
         )
     return nodes

@@ -49,7 +49,8 @@ class Chart:
 
     ``x`` is in seconds from the report's zero for kind ``time``, and 1/(1-quantile) for ``percentile``; for
     ``curve`` it is what ``x_title`` says, ``marks`` are lines across it and ``band`` a shaded range of x.
-    ``window`` is the part of x that the summary is about. A ``heat`` chart has one trace a row.
+    ``window`` is the part of x that the summary is about. A ``heat`` chart has one trace a row. A ``shares``
+    chart is one stacked bar a row, each trace one part of all of them.
     """
 
     id: str
@@ -87,6 +88,13 @@ class Chart:
                 f"{self.title} over time, {len(self.traces)} rows: mean {quantity(known.mean(), self.unit)},"
                 f" from {quantity(known.min(), self.unit)} to {quantity(known.max(), self.unit)}."
             )
+        if self.kind == "shares":
+            bars = [
+                f"{row}: "
+                + ", ".join(f"{trace.name} {quantity(float(trace.y[at]), 'ratio')}" for trace in self.traces)
+                for at, row in enumerate(self.rows[:2])
+            ]
+            return f"{self.title}. {'; '.join(bars)}."
         if self.kind == "percentile":
             parts = [f"{trace.name}: {self._quantiles(trace)}" for trace in self.traces]
             return f"{self.title}. " + "; ".join(parts) + "."
@@ -99,7 +107,7 @@ class Chart:
     @property
     def table(self) -> list[tuple[str, str, str, str]]:
         """Name, mean, lowest and highest of each trace within the window, formatted."""
-        if self.kind in ("percentile", "curve"):
+        if self.kind in ("percentile", "curve", "shares"):
             # The mean over an axis of quantiles means nothing; the page has a table of percentiles.
             return []
         rows = []

@@ -68,6 +68,7 @@ def quantity(value: float | None, unit: str | None) -> str:
         "w": "W",
         "joule": "J",
         "bits/s": "bit/s",
+        "transfers/s": "T/s",
         "1/s": "/s",
         "celsius": "°C",
     }
@@ -79,7 +80,7 @@ def _with_unit(value: float, unit: str) -> str:
     if unit.startswith("/"):
         return f"{figure}{unit}"
     # A prefix stands directly before a unit symbol (MB/s), but apart from a word (M requests/s).
-    symbol = unit in ("B/s", "Hz", "W", "J", "bit/s", "V", "A")
+    symbol = unit in ("B/s", "Hz", "W", "J", "bit/s", "T/s", "V", "A")
     if symbol and figure[-1].isalpha():
         return f"{figure}{unit}"
     return f"{figure}{_NARROW}{unit}"

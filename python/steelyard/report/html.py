@@ -87,8 +87,11 @@ def render(content: dict[str, Any]) -> str:
     return template("report.html.j2", {**content, "data": embed(content["drawn"])})
 
 
-def template(name: str, content: dict[str, Any]) -> str:
-    """Return the text of a page from its template, with our style and script in it."""
+def template(name: str, content: dict[str, Any], *, nonce: str | None = None) -> str:
+    """Return the text of a page from its template, with our style and script in it.
+
+    ``nonce`` is what the page's scripts are known by; a part that brings its own script must have the same.
+    """
     environment = Environment(
         loader=PackageLoader("steelyard.report"),
         autoescape=True,
@@ -106,8 +109,8 @@ def template(name: str, content: dict[str, Any]) -> str:
     return environment.get_template(name).render(
         **content,
         version=__version__,
-        nonce=secrets.token_urlsafe(16),
-        style=verbatim("report.css"),
+        nonce=nonce or secrets.token_urlsafe(16),
+        style=verbatim("report.css") + verbatim("tax.css"),
         script=verbatim("report.js"),
         script_name=SCRIPT,
     )

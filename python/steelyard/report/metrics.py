@@ -9,6 +9,7 @@ from steelyard.report import format as fmt
 
 _ABBREVIATIONS = {
     "cpu": "CPU",
+    "cpus": "CPUs",
     "slo": "SLO",
     "rss": "resident",
     "p999": "p99.9",

@@ -13,7 +13,9 @@ from typing import TypeVar
 
 from steelyard import telemetry
 from steelyard._base import SteelyardError
-from steelyard.analyze import Conditions, Finding, explain, observe
+from steelyard.analyze import Conditions, Finding, explain
+from steelyard.analyze.characterization import PressurePoint, observe_folder, pressure_points
+from steelyard.analyze.profile_use import ReadProfile, read_profile
 from steelyard.bench import runs, tiers
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import (
@@ -74,6 +76,8 @@ class ReportData:
     headline: tuple[str, ...]
     lacking: tuple[Lack, ...]
     processes: Rates | None = None
+    pressure: tuple[PressurePoint, ...] = ()
+    profile: ReadProfile = field(default_factory=ReadProfile)
     logs: dict[str, str] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -127,8 +131,17 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     stats = _cache_stats(folder, lacking if run.benchmark in _WITH_CACHE else [])
     recording = _open(folder, lacking)
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
+    profile = _profile(folder, run, lacking)
     try:
-        conditions = _observe(run, machine, loads, stats, recording, measure)
+        conditions = observe_folder(
+            folder,
+            run,
+            recording,
+            profile=profile,
+            machine=machine,
+            load=loads[0] if loads else None,
+            cache_stats=stats[0] if stats else (),
+        )
         processes = _processes(recording, measure)
     except SteelyardError as error:
         lacking.append(Lack("telemetry", error.message))
@@ -146,6 +159,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         for name, metric in run.metrics.items()
         if metric.value is None
     ]
+    findings = explain(conditions) if measure is not None else []
     return ReportData(
         folder=folder,
         run=run,
@@ -156,7 +170,9 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         recording=recording,
         measure=measure,
         conditions=conditions,
-        findings=tuple(explain(conditions)) if measure is not None else (),
+        findings=tuple(findings),
+        profile=profile,
+        pressure=tuple(pressure_points(conditions, findings)) if measure is not None else (),
         siblings=siblings_of(folder, run),
         score=score,
         headline=tuple(headline) or headline_of(run),
@@ -253,25 +269,13 @@ def _open(folder: Path, lacking: list[Lack]) -> Recording | None:
     return recording
 
 
-def _observe(
-    run: Run,
-    machine: Machine | None,
-    loads: Sequence[LoadResult],
-    stats: Sequence[Sequence[CacheStats]],
-    recording: Recording | None,
-    measure: Phase | None,
-) -> Conditions:
-    begin = measure.begin_ns if measure else run.clock.monotonic_ns
-    end = measure.end_ns if measure and measure.end_ns else begin + 1
-    return observe(
-        recording,
-        begin,
-        end,
-        run=run,
-        machine=machine,
-        load=loads[0] if loads else None,
-        cache_stats=stats[0] if stats else (),
-    )
+def _profile(folder: Path, run: Run, lacking: list[Lack]) -> ReadProfile:
+    said = run.hooks.get("profile")
+    missing = said.get("missing") if isinstance(said, dict) else None
+    found = read_profile(folder, missing if isinstance(missing, str) else None)
+    if found.missing is not None and "profile" in run.hooks:
+        lacking.append(Lack("profile", found.missing))
+    return found
 
 
 def _processes(recording: Recording | None, measure: Phase | None) -> Rates | None:

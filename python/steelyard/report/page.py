@@ -57,7 +57,9 @@ def build(data: ReportData) -> dict[str, Any]:
     ]
     if not data.complete:
         # Of a run that broke, only what there is: the list of what is missing has the rest.
-        sections = [section for section in sections if section["charts"] or section["tables"]]
+        sections = [
+            section for section in sections if section["charts"] or section["tables"] or section["fragment"]
+        ]
     charts = [chart for section in sections for chart in section["charts"]] + panels
     return {
         "title": f"{run.benchmark} · {run.run_id}",
@@ -71,6 +73,7 @@ def build(data: ReportData) -> dict[str, Any]:
         "score": _score(data.score),
         "no_score": data.score.reason if isinstance(data.score, Refusal) else "",
         "findings": [_finding(finding) for finding in data.findings],
+        "findings_title": "What was found" if run.benchmark == "characterize" else "Why this number",
         "sections": sections,
         "panels": panels,
         "latency_table": _latency_table(data),
@@ -109,6 +112,7 @@ def _section(section: Section) -> dict[str, Any]:
         "wide": _wide(section.anchor, ids) if section.wide is None else section.wide,
         "absent": [chart for chart in charts if chart.missing is not None],
         "tables": section.tables,
+        "fragment": section.fragment,
     }
 
 
@@ -203,6 +207,9 @@ def _finding(finding: Any) -> dict[str, Any]:
         "id": finding.id,
         "claim": finding.claim,
         "next": finding.next_step,
+        "gain": finding.gain,
+        "sure": finding.sure,
+        "threshold": finding.threshold,
         "evidence": [
             {
                 "metric": item.metric,
@@ -250,13 +257,15 @@ def _latency_table(data: ReportData) -> dict[str, Any] | None:
 def _cpu_intro(data: ReportData) -> str:
     parts = []
     for each in (data.conditions.server_cpus, data.conditions.load_cpus):
-        if each.use is not None and not data.conditions.shared_cpus:
+        if each.use is not None and data.conditions.has_load and not data.conditions.shared_cpus:
             kernel = each.use.kernel_ratio
             tail = f", {fmt.quantity(kernel, 'ratio')} of it in the kernel" if kernel is not None else ""
             parts.append(f"{each.name}: {fmt.quantity(each.use.busy_ratio, 'ratio')} busy{tail}")
     use = data.conditions.all_cpus.use
     if not parts and use is not None:
-        parts.append(f"all CPUs: {fmt.quantity(use.busy_ratio, 'ratio')} busy")
+        kernel = use.kernel_ratio
+        tail = f", {fmt.quantity(kernel, 'ratio')} of it in the kernel" if kernel is not None else ""
+        parts.append(f"all CPUs: {fmt.quantity(use.busy_ratio, 'ratio')} busy{tail}")
     return "In the measure phase: " + "; ".join(parts) + "." if parts else ""
 
 

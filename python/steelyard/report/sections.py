@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from steelyard.report.model import ReportData
 
 _OF_BENCHMARK: dict[str, str] = {
+    "characterize": "steelyard.report.characterize_page:sections",
     "feed": "steelyard.report.feed:sections",
     "tax": "steelyard.report.tax:sections",
 }
@@ -48,7 +49,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with charts and tables. ``wide`` names charts that take a row of their own."""
+    """A heading with charts and tables, and a piece of HTML after them. ``wide`` names charts that take a
+    row of their own.
+    """
 
     anchor: str
     title: str
@@ -56,6 +59,8 @@ class Section:
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
     wide: frozenset[str] | None = None
+    fragment: Callable[[str], str] | None = None
+    """Makes a piece of HTML of ours, escaped by whoever makes it, from the nonce of the page."""
 
 
 def workload_sections(data: "ReportData") -> list[Section]:

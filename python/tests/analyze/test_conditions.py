@@ -131,6 +131,28 @@ def test_waits_pressure_and_power_have_their_units(tmp_path: Path) -> None:
     assert found.frequency_hz.missing == "this source was not recorded"
 
 
+def test_a_disk_operation_takes_the_time_of_all_over_their_number(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {
+            "time_ns": BEGIN + tick * SECOND,
+            "device": name,
+            "reads": tick * reads,
+            "writes": tick * 100,
+            "read_bytes": tick * reads * 4096,
+            "written_bytes": 0,
+            "read_time_ns": tick * reads * 9_000_000,
+            "write_time_ns": tick * 100 * 1_000_000,
+            "busy_ns": tick * SECOND // 2,
+        }
+        for tick in range(11)
+        for name, reads in (("sda", 300), ("sdb", 0))
+    ]
+    sda, sdb = conditions_of(tmp_path, {"disk": rows}).disks
+    assert sda.operation_ns.value == pytest.approx((300 * 9e6 + 100 * 1e6) / 400)
+    assert sdb.operation_ns.value == pytest.approx(1e6)
+    assert sda.busy_ratio.value == pytest.approx(0.5)
+
+
 def test_without_a_recording_everything_is_missing_with_a_reason() -> None:
     load = load_result()
     begin, end = BEGIN + WARMUP_S * SECOND, BEGIN + (WARMUP_S + MEASURE_S) * SECOND

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import atexit
 import functools
-import re
-import shutil
-import tarfile
-import tempfile
 from pathlib import Path
 
 import pytest
 
+from steelyard.machine import recording
+
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "data" / "hwloc"
 
 
-# What a snapshot reads of a recording: unpacking all of its files takes most of a test's time.
-NEEDED = re.compile(
-    r"[^/]+/("
-    r"proc/.*|sys/block/.*|sys/class/(net|block|dmi)/.*|sys/devices/virtual/.*"
-    r"|sys/devices/system/cpu/(online|vulnerabilities/.*|cpufreq/.*|cpu0?|cpu[0-9]+/online)"
-    r"|sys/devices/system/cpu/cpu[0-9]+/cpufreq/.*|sys/devices/system/cpu/cpu[0-9]+/microcode/version"
-    r"|sys/devices/system/cpu/cpu[0-9]+/topology/(core_cpus_list|thread_siblings(_list)?|physical_package_id)"
-    r"|sys/devices/system/cpu/cpu[0-9]+/cache/index[0-9]+/(level|type|size|shared_cpu_(list|map))"
-    r"|sys/devices/system/node/node[0-9]+/(cpulist|cpumap|meminfo|distance)"
-    r"|sys/devices/pci.*/(net|block)/.*|sys/devices/pci.*/(model|driver)"
-    r")"
-)
+ARCHIVES = sorted(path.name.removesuffix(".tar.bz2") for path in RECORDED.glob("*.tar.bz2"))
 
 
 @functools.cache
@@ -35,11 +22,9 @@ def recorded(name: str) -> Path:
     archive = RECORDED / f"{name}.tar.bz2"
     if not archive.is_file():
         pytest.skip(f"no recorded machines in {RECORDED}")
-    folder = Path(tempfile.mkdtemp(prefix="steelyard-tree-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, (member for member in tar if NEEDED.fullmatch(member.name)), filter="tar")
-    (root,) = folder.iterdir()
+    unpacked = recording.unpacked(archive)
+    root = unpacked.__enter__()
+    atexit.register(unpacked.__exit__, None, None, None)
     return root
 
 
@@ -50,3 +35,21 @@ def write_tree(root: Path, files: dict[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return root
+
+
+def memory_device(locator: str, size_gib: int, rated: int, configured: int) -> bytes:
+    """Return one SMBIOS structure of type 17 (DSP0134, 7.18), as firmware writes it."""
+    body = bytearray(0x22 - 4)
+
+    def put(offset: int, value: int, size: int = 2) -> None:
+        body[offset - 4 : offset - 4 + size] = value.to_bytes(size, "little")
+
+    # Sizes from 32 GiB - 1 MiB on stand in the longer field.
+    put(0x0C, 0x7FFF if size_gib >= 32 else size_gib << 10)
+    put(0x1C, size_gib << 10 if size_gib >= 32 else 0, 4)
+    put(0x10, 1, 1)
+    put(0x12, 0x22 if size_gib else 0x02, 1)
+    put(0x15, rated)
+    put(0x1B, 2, 1)
+    put(0x20, configured)
+    return bytes([17, 0x22, 0, 0]) + bytes(body) + locator.encode() + b"\0\0"

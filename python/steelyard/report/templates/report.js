@@ -14,6 +14,8 @@
     steal: "--s-ink", iowait: "--s-green", line0: "--s-blue", line1: "--s-red", line2: "--s-green", line3: "--s-purple",
     line4: "--s-orange", line5: "--s-sky", line6: "--s-ink", line7: "--s-yellow",
   };
+  // Categories of the tax map have a colour each, beside the roles of lines.
+  const roleColour = (role, colour) => role.startsWith("tax-") ? colour(`--${role}`) || colour("--tax-user") : colour(ROLES[role] || "--s-blue");
   const UNITS = { "1/s": ["~s", "/s", 1], "bytes/s": ["~s", "B/s", 1], ns: ["~s", "s", 1e-9], ratio: [".0%", "", 1], hz: ["~s", "Hz", 1], w: ["~s", "W", 1], celsius: ["~f", " °C", 1], 1: ["~s", "", 1] };
 
   function palette() {
@@ -100,6 +102,15 @@
     }];
   }
 
+  // One stacked bar a row; a part is named on the bar where there is room for its name.
+  function shares(chart, colour, width) {
+    return chart.traces.map((trace) => ({
+      type: "bar", orientation: "h", x: trace.y, y: chart.rows.map(text), name: text(trace.name), marker: { color: roleColour(trace.role, colour), line: { color: colour("--surface"), width: 1 } },
+      text: trace.y.map((y) => y * (width - 120) > 7 * trace.name.length ? text(trace.name) : y * width > 36 ? `${Math.round(100 * y)}\u202f%` : ""), textposition: "inside", insidetextanchor: "middle", textangle: 0, constraintext: "none", insidetextfont: { color: colour("--tax-ink"), size: 11 },
+      hovertemplate: "%{y}: %{x:.1%}<extra>%{fullData.name}</extra>",
+    }));
+  }
+
   function axes(chart, colour, width) {
     const [format, suffix] = unit(chart);
     const axis = { gridcolor: colour("--grid"), zeroline: false, linecolor: colour("--line"), tickfont: { color: colour("--muted"), size: 11.5 }, automargin: true, fixedrange: coarse };
@@ -121,6 +132,7 @@
     }
     if (chart.range) y.range = chart.unit === "bytes" ? chart.range.map((value) => value * unit(chart)[2]) : chart.range;
     else if (!chart.log && chart.kind === "time") y.rangemode = "tozero";
+    if (chart.kind === "shares") { Object.assign(x, { ticksuffix: "", tickformat: ".0%", range: [0, 1], showgrid: true, fixedrange: true }); Object.assign(y, { type: "category", tickformat: "", ticksuffix: "", tickmode: "array", tickvals: chart.rows.map((_, at) => at), autorange: "reversed", showgrid: false }); }
     if (chart.kind === "heat") Object.assign(y, { type: "category", tickformat: "", ticksuffix: "", range: undefined, title: { text: chart.yTitle, font: { size: 12, color: colour("--muted") } }, nticks: 12, showgrid: false, autorange: "reversed" });
     return { xaxis: x, yaxis: y };
   }
@@ -146,9 +158,10 @@
     return { shapes, annotations };
   }
 
-  const apart = (chart) => chart.kind === "percentile" || chart.kind === "curve";
+  const apart = (chart) => ["percentile", "curve", "shares"].includes(chart.kind);
   function phases(chart, colour) {
     if (chart.kind === "percentile") return {};
+    if (chart.kind === "shares") return { barmode: "stack", bargap: 0.28 };
     if (chart.kind === "curve") return marks(chart, colour);
     const small = chart.size === "panel" || chart.kind === "heat";
     const shapes = [], annotations = [];
@@ -171,7 +184,8 @@
       ...box,
       margin: { l: 8, r: 16, t: small ? 6 : 20, b: 8 }, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
-      showlegend: !small && shown > 1, legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
+      // The page writes out the legend of shares: thirty names make no legend of a chart.
+      showlegend: !small && shown > 1 && chart.kind !== "shares", legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
       hovermode: chart.kind === "heat" || apart(chart) ? "closest" : "x unified", dragmode: coarse ? false : "zoom",
       hoverdistance: chart.kind === "percentile" ? -1 : 20, hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
     };
@@ -182,7 +196,7 @@
     const place = document.getElementById("chart-" + chart.id);
     if (!place) return;
     const colour = palette();
-    const traces = chart.kind === "heat" ? heat(chart, colour) : lines(chart, colour);
+    const traces = chart.kind === "heat" ? heat(chart, colour) : chart.kind === "shares" ? shares(chart, colour, place.clientWidth) : lines(chart, colour);
     window.Plotly.react(place, traces, layout(chart, colour, place.clientWidth), { responsive: true, displayModeBar: false, displaylogo: false });
     if (!plots.has(chart.id)) {
       plots.set(chart.id, place);

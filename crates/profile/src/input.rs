@@ -1,0 +1,153 @@
+//! Reads a profile in whichever format it has.
+//!
+//! In: perf.data (file or stream), the text of `perf script`, or pprof. Out: a profile of names.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+use crate::script::{ScriptReader, looks_like_script};
+use crate::{Profile, ProfileError, perf_data, pprof};
+
+/// Formats that profiles are read from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Whichever the first bytes say.
+    #[default]
+    Auto,
+    /// The text of `perf script`.
+    Script,
+    /// What `perf record` writes.
+    PerfData,
+    /// pprof's protocol buffers.
+    Pprof,
+}
+
+/// Bytes that tell the format.
+const PEEKED_BYTES: usize = 1 << 16;
+/// Bytes of text that are read at once: they stay in the second level of the cache while they are parsed.
+const PIECE_BYTES: usize = 1 << 17;
+
+/// Reads `path`, or standard input for `-`. Samples of `event` are taken, or of the first that appears.
+pub fn read(path: &Path, format: Format, event: Option<&str>) -> Result<Profile, ProfileError> {
+    let io = |source| ProfileError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let standard = path.as_os_str() == "-";
+    let mut input: Box<dyn Read> = if standard {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(File::open(path).map_err(io)?)
+    };
+    let mut start = Vec::new();
+    (&mut input)
+        .take(PEEKED_BYTES as u64)
+        .read_to_end(&mut start)
+        .map_err(io)?;
+    let format = match format {
+        Format::Auto => detect(&start).ok_or_else(|| ProfileError::Malformed {
+            path: path.to_owned(),
+            expected: "profile",
+            reason: "it is neither perf.data nor the text of perf script nor pprof".to_owned(),
+        })?,
+        chosen => chosen,
+    };
+    let malformed = |expected| {
+        move |reason| ProfileError::Malformed {
+            path: path.to_owned(),
+            expected,
+            reason,
+        }
+    };
+    match format {
+        Format::Script | Format::Auto => read_script(&start, input, event).map_err(io),
+        Format::Pprof => {
+            pprof::read(start.as_slice().chain(input)).map_err(malformed("pprof profile"))
+        }
+        Format::PerfData => {
+            let whole = start.as_slice().chain(input);
+            read_perf_data(path, standard, &start, whole, event)
+                .map_err(io)?
+                .map_err(malformed("perf.data"))
+        }
+    }
+}
+
+fn read_perf_data(
+    path: &Path,
+    standard: bool,
+    start: &[u8],
+    mut whole: impl Read,
+    event: Option<&str>,
+) -> io::Result<Result<Profile, String>> {
+    let is_stream = start
+        .get(8..16)
+        .is_some_and(|size| size == 16_u64.to_le_bytes());
+    if is_stream {
+        return Ok(perf_data::read_stream(
+            BufReader::with_capacity(1 << 18, whole),
+            event,
+        ));
+    }
+    if !standard && path.is_file() {
+        return Ok(perf_data::read_file(File::open(path)?, event));
+    }
+    // A file's sections are sought in, which a pipe cannot do.
+    let mut copy = tempfile::tempfile()?;
+    io::copy(&mut whole, &mut copy)?;
+    copy.flush()?;
+    io::Seek::rewind(&mut copy)?;
+    Ok(perf_data::read_file(copy, event))
+}
+
+fn read_script(start: &[u8], mut input: impl Read, event: Option<&str>) -> io::Result<Profile> {
+    let mut reader = ScriptReader::new(event);
+    reader.feed(start);
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match input.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => reader.feed(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(reader.finish())
+}
+
+/// The format that a file's first bytes have.
+pub fn detect(start: &[u8]) -> Option<Format> {
+    if start.starts_with(perf_data::MAGIC) || start.starts_with(perf_data::MAGIC_SWAPPED) {
+        return Some(Format::PerfData);
+    }
+    if start.starts_with(&[0x1f, 0x8b]) {
+        return Some(Format::Pprof);
+    }
+    if looks_like_script(start) {
+        return Some(Format::Script);
+    }
+    // A protocol buffer that is not compressed begins with its first field: sample_type, a message.
+    start.starts_with(&[0x0a]).then_some(Format::Pprof)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_their_begin() {
+        assert_eq!(detect(b"PERFILE2...."), Some(Format::PerfData));
+        assert_eq!(detect(b"\x1f\x8b..."), Some(Format::Pprof));
+        assert_eq!(
+            detect(b"\n\nx 1 [000] 1.5: cycles: \n"),
+            Some(Format::Script)
+        );
+        assert_eq!(
+            detect(b"# comment\nx 1 [000] 1.5: cycles: \n"),
+            Some(Format::Script)
+        );
+        assert_eq!(detect(b"hello"), None);
+        assert_eq!(detect(b""), None);
+    }
+}

@@ -1,0 +1,448 @@
+//! perf.data, the file that `perf record` writes, to a profile.
+//!
+//! In: a file, or the stream that `perf record -o -` writes. Out: stacks of names. Source:
+//! tools/perf/Documentation/perf.data-file-format.txt.
+//!
+//! Invariants: nothing panics, whatever the bytes; a file that ends early gives what it holds and says so;
+//! memory is bounded by what lies between two round marks.
+//!
+//! Not here: files of big-endian machines and hardware traces (AUX), which are told.
+
+mod features;
+mod inflate;
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use crate::Profile;
+use crate::sample::{Assembler, Attribute, Cursor, Rounds};
+use crate::symbols::name_all;
+use features::Features;
+use inflate::Inflater;
+
+/// What every file begins with.
+pub const MAGIC: &[u8; 8] = b"PERFILE2";
+/// The same, written by a machine of the other byte order.
+pub const MAGIC_SWAPPED: &[u8; 8] = b"2ELIFREP";
+
+/// Size of the header of a stream; a file's is longer.
+const STREAM_HEADER_BYTES: u64 = 16;
+
+/// Attributes that are read at most.
+const MOST_ATTRIBUTES: u64 = 4096;
+/// Bytes of one feature section or id list that are read at most.
+const MOST_SECTION_BYTES: u64 = 64 << 20;
+
+mod user_kind {
+    pub const HEADER_ATTR: u32 = 64;
+    pub const HEADER_TRACING_DATA: u32 = 66;
+    pub const HEADER_BUILD_ID: u32 = 67;
+    pub const FINISHED_ROUND: u32 = 68;
+    pub const AUXTRACE: u32 = 71;
+    pub const EVENT_UPDATE: u32 = 78;
+    pub const HEADER_FEATURE: u32 = 80;
+    pub const COMPRESSED: u32 = 81;
+    pub const COMPRESSED2: u32 = 83;
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Section {
+    offset: u64,
+    size: u64,
+}
+
+fn section(cursor: &mut Cursor<'_>) -> Option<Section> {
+    Some(Section {
+        offset: cursor.u64()?,
+        size: cursor.u64()?,
+    })
+}
+
+struct Header {
+    attribute_bytes: u64,
+    attributes: Section,
+    data: Section,
+    features: [u64; 4],
+}
+
+fn parse_header(bytes: &[u8]) -> Option<Header> {
+    let mut cursor = Cursor::new(bytes);
+    cursor.skip(16)?;
+    let attribute_bytes = cursor.u64()?;
+    let attributes = section(&mut cursor)?;
+    let data = section(&mut cursor)?;
+    let _event_types = section(&mut cursor)?;
+    let mut features = [0; 4];
+    for word in &mut features {
+        *word = cursor.u64()?;
+    }
+    Some(Header {
+        attribute_bytes,
+        attributes,
+        data,
+        features,
+    })
+}
+
+/// Reads a file that can be sought in.
+///
+/// # Errors
+/// One sentence that says why the file is no perf.data.
+pub fn read_file(mut file: File, event: Option<&str>) -> Result<Profile, String> {
+    let mut start = Vec::new();
+    let io = |error: io::Error| error.to_string();
+    (&mut file).take(104).read_to_end(&mut start).map_err(io)?;
+    let size = check_start(&start)?;
+    if size == STREAM_HEADER_BYTES {
+        file.seek(SeekFrom::Start(STREAM_HEADER_BYTES))
+            .map_err(io)?;
+        return read_stream_records(BufReader::with_capacity(1 << 18, file), event);
+    }
+    let header = parse_header(&start).ok_or("its header is cut off")?;
+    let file_bytes = file.metadata().map_err(io)?.len();
+    let mut reading = Reading::new(event);
+    read_attributes(&mut file, &header, &mut reading)?;
+    let mut features = Features::default();
+    let data_end = header.data.offset.saturating_add(header.data.size);
+    if header.data.size == 0 || data_end > file_bytes {
+        reading.note("perf.data ends early: the recording was killed or cut off");
+    } else {
+        read_features(&mut file, &header, data_end, &mut features);
+    }
+    for (id, name) in &features.event_names {
+        if let Some(at) = reading.assembler.attributes.by_id(*id) {
+            reading.assembler.attributes.name(at, name);
+        }
+    }
+    for (at, name) in features.ordered_names.iter().enumerate() {
+        reading.assembler.attributes.name(at, name);
+    }
+    reading.features = features;
+    let data_bytes = if header.data.size == 0 {
+        u64::MAX
+    } else {
+        header.data.size
+    };
+    file.seek(SeekFrom::Start(header.data.offset)).map_err(io)?;
+    let mut data = BufReader::with_capacity(1 << 18, file).take(data_bytes);
+    reading.records(&mut data);
+    Ok(reading.finish())
+}
+
+/// Reads a stream that `perf record -o -` wrote, from its begin.
+///
+/// # Errors
+/// One sentence that says why it is no such stream.
+pub fn read_stream(mut stream: impl Read, event: Option<&str>) -> Result<Profile, String> {
+    let mut start = [0; STREAM_HEADER_BYTES as usize];
+    stream
+        .read_exact(&mut start)
+        .map_err(|error| error.to_string())?;
+    if check_start(&start)? != STREAM_HEADER_BYTES {
+        return Err("it is a file, which cannot be read as a stream".to_owned());
+    }
+    read_stream_records(stream, event)
+}
+
+fn read_stream_records(mut stream: impl Read, event: Option<&str>) -> Result<Profile, String> {
+    let mut reading = Reading::new(event);
+    reading.records(&mut stream);
+    if reading.assembler.attributes.list().is_empty() {
+        return Err("it describes no event".to_owned());
+    }
+    Ok(reading.finish())
+}
+
+/// The size of the header that follows the magic number.
+fn check_start(start: &[u8]) -> Result<u64, String> {
+    if start.starts_with(MAGIC_SWAPPED) {
+        return Err("it was recorded on a machine of the other byte order".to_owned());
+    }
+    if !start.starts_with(MAGIC) {
+        return Err("it does not begin with PERFILE2".to_owned());
+    }
+    let mut cursor = Cursor::new(&start[8..]);
+    cursor
+        .u64()
+        .ok_or_else(|| "its header is cut off".to_owned())
+}
+
+fn read_section(file: &mut File, section: Section) -> Option<Vec<u8>> {
+    if section.size > MOST_SECTION_BYTES {
+        return None;
+    }
+    file.seek(SeekFrom::Start(section.offset)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(section.size).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 == section.size).then_some(bytes)
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes
+        .chunks_exact(8)
+        .map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+}
+
+fn read_attributes(file: &mut File, header: &Header, reading: &mut Reading) -> Result<(), String> {
+    let each = header.attribute_bytes;
+    if !(64..=4096).contains(&each) || header.attributes.size / each > MOST_ATTRIBUTES {
+        return Err("its attributes have no possible size".to_owned());
+    }
+    let bytes = read_section(file, header.attributes).ok_or("its attributes are cut off")?;
+    for entry in bytes.chunks_exact(each as usize) {
+        let (attribute, ids) = entry.split_at(entry.len() - 16);
+        let attribute = Attribute::parse(attribute).ok_or("its attributes are too short")?;
+        let ids = section(&mut Cursor::new(ids)).and_then(|ids| read_section(file, ids));
+        reading
+            .assembler
+            .attributes
+            .add(attribute, words(&ids.unwrap_or_default()));
+    }
+    if reading.assembler.attributes.list().is_empty() {
+        return Err("it describes no event".to_owned());
+    }
+    Ok(())
+}
+
+fn read_features(file: &mut File, header: &Header, table: u64, features: &mut Features) {
+    let bits =
+        (0..256_u32).filter(|bit| header.features[*bit as usize / 64] >> (bit % 64) & 1 != 0);
+    let bits: Vec<u32> = bits.collect();
+    let place = Section {
+        offset: table,
+        size: 16 * bits.len() as u64,
+    };
+    let Some(bytes) = read_section(file, place) else {
+        return;
+    };
+    let mut cursor = Cursor::new(&bytes);
+    for bit in bits {
+        let Some(place) = section(&mut cursor) else {
+            return;
+        };
+        if let Some(content) = Features::wants(bit)
+            .then(|| read_section(file, place))
+            .flatten()
+        {
+            features.take(bit, &content);
+        }
+    }
+}
+
+/// The state of reading records.
+struct Reading {
+    assembler: Assembler,
+    rounds: Rounds,
+    features: Features,
+    notes: Vec<String>,
+    traces: u64,
+    unread: u64,
+    named: bool,
+    inflater: Option<Inflater>,
+    damaged: bool,
+}
+
+impl Reading {
+    fn new(event: Option<&str>) -> Self {
+        Self {
+            assembler: Assembler::new(event),
+            rounds: Rounds::default(),
+            features: Features::default(),
+            notes: Vec::new(),
+            traces: 0,
+            unread: 0,
+            named: false,
+            inflater: None,
+            damaged: false,
+        }
+    }
+
+    fn note(&mut self, note: &str) {
+        self.notes.push(note.to_owned());
+    }
+
+    /// Takes records until the input ends or is not understood.
+    fn records(&mut self, input: &mut impl Read) {
+        let mut body = Vec::new();
+        loop {
+            let mut header = [0; 8];
+            match fill(input, &mut header) {
+                Ok(8) => {}
+                Ok(0) => break,
+                _ => return self.note("perf.data ends early, within a record"),
+            }
+            let kind = u32::from_le_bytes(header[..4].try_into().expect("4 bytes"));
+            let misc = u16::from_le_bytes(header[4..6].try_into().expect("2 bytes"));
+            let size = usize::from(u16::from_le_bytes(header[6..].try_into().expect("2 bytes")));
+            // A record of size 0 would never end; it is what an unwritten part of a file looks like.
+            let Some(length) = size.checked_sub(8) else {
+                return self.note("perf.data is damaged: a record shorter than its header; what follows is left out");
+            };
+            body.resize(length, 0);
+            if !matches!(fill(input, &mut body), Ok(read) if read == length) {
+                return self.note("perf.data ends early, within a record");
+            }
+            if self.record(kind, misc, &body, input).is_none() {
+                return self.note("perf.data ends early, within a trace");
+            }
+        }
+    }
+
+    fn record(&mut self, kind: u32, misc: u16, body: &[u8], input: &mut impl Read) -> Option<()> {
+        match kind {
+            user_kind::FINISHED_ROUND => self.end_round(false),
+            user_kind::HEADER_ATTR => self.attribute(body),
+            user_kind::EVENT_UPDATE => self.event_update(body),
+            user_kind::HEADER_BUILD_ID => self.features.take_build_id(misc, body),
+            user_kind::HEADER_FEATURE => {
+                let mut cursor = Cursor::new(body);
+                let bit = cursor.u64().unwrap_or(u64::MAX);
+                self.features
+                    .take(u32::try_from(bit).unwrap_or(u32::MAX), cursor.rest());
+            }
+            // What follows these is as long as they say, beyond the record's own size.
+            user_kind::HEADER_TRACING_DATA => skip(input, u64::from(Cursor::new(body).u32()?))?,
+            user_kind::AUXTRACE => {
+                self.traces += 1;
+                skip(input, Cursor::new(body).u64()?)?;
+            }
+            user_kind::COMPRESSED => self.compressed(body),
+            // The newer form tells its length, since it is filled up to whole words.
+            user_kind::COMPRESSED2 => {
+                let mut cursor = Cursor::new(body);
+                let length = cursor.u64().and_then(|length| usize::try_from(length).ok());
+                self.compressed(
+                    length
+                        .and_then(|length| cursor.take(length))
+                        .unwrap_or_default(),
+                );
+            }
+            kind if Assembler::wants(kind) => self.kernel_record(kind, misc, body),
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn kernel_record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        if self.assembler.attributes.list().is_empty() {
+            self.unread += 1;
+            return;
+        }
+        if !self.named {
+            self.named = true;
+            self.assembler.attributes.name_the_unnamed();
+        }
+        match self.assembler.attributes.time(kind, body) {
+            // `perf` gives no time to what it found when the recording began.
+            None | Some(0) => self.assembler.record(kind, misc, body, &mut ()),
+            Some(time) => self.rounds.push(time, kind, misc, body),
+        }
+        if self.rounds.is_full() {
+            self.end_round(true);
+        }
+    }
+
+    fn compressed(&mut self, piece: &[u8]) {
+        let Some(mut inflater) = self
+            .inflater
+            .take()
+            .or_else(Inflater::new)
+            .filter(|_| !self.damaged)
+        else {
+            return;
+        };
+        let inflated = inflater.feed(piece, |kind, misc, body| {
+            if Assembler::wants(kind) {
+                self.kernel_record(kind, misc, body);
+            }
+        });
+        if inflated.is_none() {
+            self.damaged = true;
+            self.note(
+                "perf.data is damaged: its compressed records (perf record -z) end in the middle",
+            );
+        }
+        self.inflater = Some(inflater);
+    }
+
+    fn end_round(&mut self, all: bool) {
+        let assembler = &mut self.assembler;
+        let give = |kind, misc, body: &[u8]| assembler.record(kind, misc, body, &mut ());
+        if all {
+            self.rounds.end(give)
+        } else {
+            self.rounds.end_round(give)
+        }
+    }
+
+    fn attribute(&mut self, body: &[u8]) {
+        let Some(size) = Attribute::declared_size(body) else {
+            return;
+        };
+        // The first version of perf_event_attr has 64 bytes and says 0.
+        let size = if size == 0 { 64 } else { size };
+        let (Some(bytes), Some(ids)) = (body.get(..size), body.get(size..)) else {
+            return;
+        };
+        if self.assembler.attributes.list().len() as u64 >= MOST_ATTRIBUTES {
+            return;
+        }
+        if let Some(attribute) = Attribute::parse(bytes) {
+            self.assembler.attributes.add(attribute, words(ids));
+            self.named = false;
+        }
+    }
+
+    /// An event's name in a stream: EVENT_UPDATE of type 2.
+    fn event_update(&mut self, body: &[u8]) {
+        const NAME: u64 = 2;
+        let mut cursor = Cursor::new(body);
+        let (Some(NAME), Some(id)) = (cursor.u64(), cursor.u64()) else {
+            return;
+        };
+        if let Some(at) = self.assembler.attributes.by_id(id) {
+            self.assembler.attributes.name(at, &cursor.text());
+        }
+    }
+
+    fn finish(mut self) -> Profile {
+        self.end_round(true);
+        let origin = self.features.origin();
+        let mut profile = name_all(self.assembler.finish(), &origin);
+        for note in self.notes {
+            profile.reduced(note);
+        }
+        if self.traces > 0 {
+            let count = self.traces;
+            profile.reduced(format!("{count} hardware traces (AUX) are left out"));
+        }
+        if self.unread > 0 {
+            profile.reduced(format!(
+                "{} records came before any event was described",
+                self.unread
+            ));
+        }
+        profile
+    }
+}
+
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match input.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn skip(input: &mut impl Read, count: u64) -> Option<()> {
+    let skipped = io::copy(&mut input.take(count), &mut io::sink()).ok()?;
+    (skipped == count).then_some(())
+}
+
+#[cfg(test)]
+mod tests;

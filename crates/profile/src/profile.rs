@@ -1,0 +1,86 @@
+//! A profile in memory: distinct stacks of named frames with their counts, and what is known about them.
+
+use crate::stacks::{FrameTable, Stack, StackTable};
+
+/// What a profile says about itself: the comment lines of a folded file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Head {
+    /// Unit of the counts, samples when None.
+    pub unit: Option<String>,
+    /// Event whose occurrences were sampled.
+    pub event: Option<String>,
+    /// Samples a second of each busy CPU that were asked for.
+    pub hz: Option<f64>,
+    /// Time covered, s.
+    pub duration_s: Option<f64>,
+    /// Samples that the kernel or the recorder had to drop.
+    pub lost: Option<u64>,
+    /// Samples of the idle loop, which are not in the stacks. None where they were not told apart.
+    pub idle: Option<u64>,
+    /// What was sampled: `all`, `pid 1,2`, `cgroup PATH`, `command`.
+    pub scope: Option<String>,
+    /// CPUs sampled.
+    pub cpus: Option<u64>,
+    /// CPU time that recording itself took, s.
+    pub recorder_cpu_s: Option<f64>,
+    /// What is missing, and why: one sentence each.
+    pub reasons: Vec<String>,
+}
+
+/// The unit of the stacks' weight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WeightUnit {
+    /// The input does not tell the samples' periods.
+    #[default]
+    None,
+    /// CPU time.
+    Nanoseconds,
+    /// Occurrences of the event.
+    Events,
+}
+
+/// Stacks of named frames.
+#[derive(Debug, Default)]
+pub struct Profile {
+    /// What it says about itself.
+    pub head: Head,
+    /// Functions, and the names of commands (frames without a module).
+    pub frames: FrameTable,
+    /// Stacks: the command's number, then the frames' from the leaf to the root.
+    pub stacks: StackTable,
+    /// What the stacks' weight counts.
+    pub weight_unit: WeightUnit,
+}
+
+impl Profile {
+    /// Counts a stack whose first number is the command's.
+    pub fn add(&mut self, numbers: &[u32], weight: u64) {
+        self.stacks.add(numbers, 1, weight);
+    }
+
+    /// All stacks in the order of their first appearance.
+    pub fn stacks(&self) -> impl Iterator<Item = Stack<'_>> {
+        self.stacks.iter()
+    }
+
+    /// Notes why something is missing, once.
+    pub fn reduced(&mut self, reason: impl Into<String>) {
+        let reason = reason.into();
+        if !self.head.reasons.contains(&reason) {
+            self.head.reasons.push(reason);
+        }
+    }
+
+    /// Notes which unit the weights of `event`'s samples have.
+    pub fn set_event(&mut self, event: &str) {
+        let clock = ["cpu-clock", "task-clock"]
+            .iter()
+            .any(|name| event.starts_with(name));
+        self.weight_unit = if clock {
+            WeightUnit::Nanoseconds
+        } else {
+            WeightUnit::Events
+        };
+        self.head.event = Some(event.to_owned());
+    }
+}

@@ -1,0 +1,74 @@
+//! Samples stacks here and now with perf_event_open(2).
+//!
+//! In: what to sample, how often and for how long. Out: a profile of names.
+//!
+//! Cycles are sampled where the machine has them, CPU time otherwise (in most virtual machines); call chains
+//! are the kernel's, along frame pointers. What the kernel refuses is left out and told; what it refuses
+//! altogether is an error that says how to enable it.
+//!
+//! Not here: DWARF unwinding; counting events without sampling.
+
+mod command;
+mod events;
+mod idle;
+mod processes;
+mod ring;
+mod session;
+mod signals;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use session::record;
+
+/// What is sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// All CPUs.
+    All,
+    /// Processes with all their threads, and those they make.
+    Processes(Vec<u32>),
+    /// A control group: a directory below /sys/fs/cgroup.
+    Cgroup(PathBuf),
+    /// The command, and the processes it makes.
+    Command,
+}
+
+/// How call chains are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallGraph {
+    /// Along frame pointers.
+    FramePointers,
+    /// Only where the CPU was.
+    None,
+}
+
+/// What to record.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What is sampled.
+    pub scope: Scope,
+    /// Samples a second of each busy CPU.
+    pub hz: u32,
+    /// Time after which to end.
+    pub duration: Option<Duration>,
+    /// How call chains are taken.
+    pub call_graph: CallGraph,
+    /// Keep samples of the idle loop.
+    pub with_idle: bool,
+    /// A command to run meanwhile; its end ends the recording.
+    pub command: Vec<String>,
+}
+
+/// A recording that has ended.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The profile.
+    pub profile: crate::Profile,
+    /// When it began, ns since 1970.
+    pub begin_realtime_ns: u64,
+    /// How the command ended: its exit code, or 128 + signal.
+    pub command_exit: Option<i32>,
+    /// What ended it: `duration`, `command`, `processes` or `signal`.
+    pub end_reason: &'static str,
+}

@@ -1,0 +1,236 @@
+//! What /proc tells about processes that were there before the recording: their mappings, names and files.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::sample::{Module, ModuleIdentity, Place, Spaces, Witness};
+
+/// Files that are kept open at most; beyond it names come from what is at the path at the end.
+const MOST_FILES: usize = 512;
+
+/// Looks at processes while they are there.
+#[derive(Debug, Default)]
+pub struct Processes {
+    met: HashSet<u32>,
+    met_threads: HashSet<u32>,
+    open_files: usize,
+}
+
+impl Processes {
+    /// Notes all processes there are.
+    pub fn scan_all(&mut self, spaces: &mut Spaces) {
+        for pid in numbers(Path::new("/proc")) {
+            self.scan(spaces, pid);
+        }
+    }
+
+    /// Notes a process and its threads.
+    pub fn scan(&mut self, spaces: &mut Spaces, pid: u32) {
+        self.met.insert(pid);
+        read_maps(spaces, pid);
+        for tid in threads(pid) {
+            self.met_threads.insert(tid);
+            if let Some(name) = command(&format!("/proc/{pid}/task/{tid}/comm")) {
+                spaces.command(pid, tid, &name, false);
+            }
+        }
+    }
+
+    fn open(&mut self, module: &mut Module, pid: u32) {
+        if module.tried || module.path == "[vdso]" {
+            return;
+        }
+        module.tried = true;
+        if self.open_files >= MOST_FILES {
+            return;
+        }
+        module.file = find_file(module, pid);
+        self.open_files += usize::from(module.file.is_some());
+    }
+}
+
+impl Witness for Processes {
+    fn meet(&mut self, spaces: &mut Spaces, pid: u32, tid: u32) {
+        if pid == 0 || pid == u32::MAX {
+            return;
+        }
+        if self.met.insert(pid) && spaces.generation(pid).is_none() {
+            read_maps(spaces, pid);
+        }
+        if self.met_threads.insert(tid)
+            && spaces.command_of(tid, tid).is_none()
+            && let Some(name) = command(&format!("/proc/{pid}/task/{tid}/comm"))
+        {
+            spaces.command(pid, tid, &name, false);
+        }
+    }
+
+    fn see(&mut self, spaces: &mut Spaces, pid: u32, place: Place) {
+        if let Place::File { module, .. } = place
+            && let Some(module) = spaces.module_mut(module)
+        {
+            self.open(module, pid);
+        }
+    }
+}
+
+/// Numbers that name entries of a directory.
+fn numbers(directory: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The threads of a process; empty when it is gone.
+pub fn threads(pid: u32) -> Vec<u32> {
+    numbers(Path::new(&format!("/proc/{pid}/task")))
+}
+
+fn command(path: &str) -> Option<String> {
+    let name = fs::read(path).ok()?;
+    Some(
+        String::from_utf8_lossy(&name)
+            .trim_end_matches('\n')
+            .to_owned(),
+    )
+}
+
+fn read_maps(spaces: &mut Spaces, pid: u32) {
+    let Ok(maps) = fs::read(format!("/proc/{pid}/maps")) else {
+        return;
+    };
+    for line in String::from_utf8_lossy(&maps).lines() {
+        if let Some(map) = parse_map(line) {
+            let identity = ModuleIdentity {
+                build_id: None,
+                inode: Some(map.inode),
+            };
+            spaces.map(pid, map.range, map.offset, map.path, identity);
+        }
+    }
+}
+
+struct MapLine<'a> {
+    range: std::ops::Range<u64>,
+    offset: u64,
+    inode: u64,
+    path: &'a str,
+}
+
+/// `START-END rwxp OFFSET DEVICE INODE   PATH`, where PATH may hold spaces. None for what holds no code.
+fn parse_map(line: &str) -> Option<MapLine<'_>> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+    let permissions = words.next()?;
+    if permissions.as_bytes().get(2) != Some(&b'x') {
+        return None;
+    }
+    let offset = hexadecimal(words.next()?)?;
+    let _device = words.next()?;
+    let inode = words.next()?.parse().ok()?;
+    Some(MapLine {
+        range: hexadecimal(start)?..hexadecimal(end)?,
+        offset,
+        inode,
+        path: words.next().unwrap_or("").trim_start(),
+    })
+}
+
+/// The file of a module: as its process sees it, or where the path leads here when the inode is the same.
+fn find_file(module: &Module, pid: u32) -> Option<File> {
+    let path = module.path.as_str();
+    let inode = module.identity.inode.unwrap_or(0);
+    let open = |path: &Path| {
+        let file = File::open(path).ok()?;
+        file.metadata().ok()?.is_file().then_some(file)
+    };
+    if path.ends_with(" (deleted)") {
+        return open_deleted(path, pid);
+    }
+    let inside = PathBuf::from(format!("/proc/{pid}/root{path}"));
+    if fs::metadata(&inside).is_ok_and(|metadata| metadata.is_file()) {
+        return open(&inside);
+    }
+    let file = fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file())
+        .then(|| open(Path::new(path)))??;
+    (inode != 0 && file.metadata().ok()?.ino() == inode).then_some(file)
+}
+
+/// A file that was deleted or replaced while it was mapped: the kernel still has it.
+fn open_deleted(path: &str, pid: u32) -> Option<File> {
+    let maps = fs::read_dir(format!("/proc/{pid}/map_files")).ok()?;
+    let is_it = |link: &Path| fs::read_link(link).is_ok_and(|target| target.as_os_str() == path);
+    maps.flatten()
+        .map(|entry| entry.path())
+        .find(|link| is_it(link))
+        .and_then(|link| File::open(link).ok())
+}
+
+/// Processes of a control group and of the groups below it.
+pub fn of_cgroup(directory: &Path) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+        found.extend(
+            processes
+                .lines()
+                .filter_map(|line| line.parse::<u32>().ok()),
+        );
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        waiting.extend(
+            entries
+                .filter(|entry| entry.file_type().is_ok_and(|type_| type_.is_dir()))
+                .map(|entry| entry.path()),
+        );
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_with_code_are_read() {
+        let line = "7f0000001000-7f0000003000 r-xp 00002000 fd:01 4242                       /opt/a b.so (deleted)";
+        let map = parse_map(line).unwrap();
+        assert_eq!(map.range, 0x7f00_0000_1000..0x7f00_0000_3000);
+        assert_eq!(
+            (map.offset, map.inode, map.path),
+            (0x2000, 4242, "/opt/a b.so (deleted)")
+        );
+        assert_eq!(
+            parse_map("7f00-7f10 r-xp 00000000 00:00 0").unwrap().path,
+            ""
+        );
+        assert!(parse_map("7f00-7f10 rw-p 00000000 00:00 0").is_none());
+        assert!(parse_map("nonsense").is_none());
+    }
+
+    #[test]
+    fn this_process_is_found_in_its_own_maps() {
+        let mut spaces = Spaces::default();
+        let mut processes = Processes::default();
+        let pid = std::process::id();
+        processes.scan(&mut spaces, pid);
+        let place = spaces.place(
+            pid,
+            this_process_is_found_in_its_own_maps as *const () as u64,
+        );
+        let Place::File { module, .. } = place else {
+            panic!("{place:?} is in no file");
+        };
+        processes.see(&mut spaces, pid, place);
+        let module = spaces.module_mut(module).unwrap();
+        assert!(module.file.is_some());
+        assert_eq!(Path::new(&module.path), std::env::current_exe().unwrap());
+    }
+}

@@ -1,0 +1,264 @@
+//! A recording from start to end.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use steelyard_record::Clock;
+
+use super::events::Events;
+use super::processes::Processes;
+use super::ring::Ring;
+use super::signals::{Signals, process_end, system};
+use super::{Recorded, Scope, Settings, command, idle};
+use crate::sample::{Assembler, Rounds};
+use crate::symbols::{Origin, name_all};
+use crate::{Profile, ProfileError};
+
+/// Time between two looks at the rings. Short enough that files of short-lived processes can mostly still be
+/// opened, long enough to cost nothing.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// Records until the time, the command, the processes or a signal ends it.
+///
+/// A command that is still running then is sent SIGTERM, and SIGKILL five seconds later. Signals SIGINT,
+/// SIGTERM and SIGHUP stay blocked in the calling thread.
+pub fn record(settings: &Settings) -> Result<Recorded, ProfileError> {
+    let signals = Signals::block()?;
+    let open = |pid| {
+        let events = Events::open(settings, pid)?;
+        events.enable();
+        Ok(events)
+    };
+    let (mut child, events) = if settings.command.is_empty() {
+        (None, open(None)?)
+    } else {
+        let (child, events) = command::start(&settings.command, |pid| open(Some(pid)))?;
+        (Some(child), events)
+    };
+    let recorded = Recording::new(settings, events, signals).run(child.as_mut());
+    let command_exit = child.as_mut().and_then(command::end);
+    recorded.map(|recorded| Recorded {
+        command_exit,
+        ..recorded
+    })
+}
+
+struct Recording<'a> {
+    settings: &'a Settings,
+    events: Events,
+    signals: Signals,
+    assembler: Assembler,
+    rounds: Rounds,
+    processes: Processes,
+    clock: Clock,
+    begin: Instant,
+}
+
+impl<'a> Recording<'a> {
+    fn new(settings: &'a Settings, events: Events, signals: Signals) -> Self {
+        let mut assembler = Assembler::new(None);
+        assembler.attributes.add(events.attribute.clone(), []);
+        Self {
+            settings,
+            events,
+            signals,
+            assembler,
+            rounds: Rounds::default(),
+            processes: Processes::default(),
+            clock: Clock::now(),
+            begin: Instant::now(),
+        }
+    }
+
+    fn run(mut self, child: Option<&mut Child>) -> Result<Recorded, ProfileError> {
+        match &self.settings.scope {
+            Scope::All => self.processes.scan_all(&mut self.assembler.spaces),
+            _ => {
+                for pid in self.events.pids.clone() {
+                    self.processes.scan(&mut self.assembler.spaces, pid);
+                }
+            }
+        }
+        let end_reason = self.wait(child)?;
+        self.events.disable();
+        let duration_s = self.begin.elapsed().as_secs_f64();
+        self.drain();
+        self.drain();
+        let Self {
+            settings,
+            events,
+            mut assembler,
+            mut rounds,
+            mut processes,
+            clock,
+            ..
+        } = self;
+        rounds.end(|kind, misc, body| assembler.record(kind, misc, body, &mut processes));
+        let origin = Origin {
+            live: true,
+            ..Origin::default()
+        };
+        let mut profile = name_all(assembler.finish(), &origin);
+        describe(&mut profile, settings, &events, duration_s);
+        Ok(Recorded {
+            profile,
+            begin_realtime_ns: clock.realtime_ns,
+            command_exit: None,
+            end_reason,
+        })
+    }
+
+    /// Empties the rings until something ends the recording, and says what.
+    fn wait(&mut self, mut child: Option<&mut Child>) -> Result<&'static str, ProfileError> {
+        let deadline = self.settings.duration.map(|duration| self.begin + duration);
+        let child_end = child.as_ref().and_then(|child| process_end(child.id()));
+        let mut ends: Vec<OwnedFd> = self
+            .events
+            .pids
+            .iter()
+            .filter_map(|&pid| process_end(pid))
+            .collect();
+        // Where the kernel has no pidfd, only time and signals end the sampling of processes.
+        let watch_processes = !self.events.pids.is_empty() && !ends.is_empty();
+        let mut rings: Vec<RawFd> = self
+            .events
+            .rings
+            .iter()
+            .map(|ring| ring.descriptor)
+            .collect();
+        loop {
+            let now = Instant::now();
+            let left = deadline.map_or(ROUND, |deadline| deadline.saturating_duration_since(now));
+            if left.is_zero() {
+                return Ok("duration");
+            }
+            let fixed = [
+                Some(self.signals.descriptor()),
+                child_end.as_ref().map(AsRawFd::as_raw_fd),
+            ];
+            let fixed: Vec<RawFd> = fixed.into_iter().flatten().collect();
+            let ended: Vec<RawFd> = ends.iter().map(AsRawFd::as_raw_fd).collect();
+            let ready = poll(&[&fixed[..], &ended, &rings].concat(), left.min(ROUND))?;
+            self.drain();
+            if self.signals.has_come() {
+                return Ok("signal");
+            }
+            if let Some(child) = child.as_deref_mut()
+                && !matches!(child.try_wait(), Ok(None))
+            {
+                return Ok("command");
+            }
+            ends.retain(|end| {
+                ready
+                    .iter()
+                    .all(|&(descriptor, _)| descriptor != end.as_raw_fd())
+            });
+            if watch_processes && ends.is_empty() {
+                return Ok("processes");
+            }
+            // A ring whose threads have all ended hangs up for good, and would end every wait at once.
+            let hung_up = |ring: &RawFd| {
+                ready.iter().any(|(descriptor, events)| {
+                    descriptor == ring && events & (libc::POLLHUP | libc::POLLERR) != 0
+                })
+            };
+            rings.retain(|ring| !hung_up(ring));
+        }
+    }
+
+    fn drain(&mut self) {
+        let Self {
+            events,
+            rounds,
+            assembler,
+            processes,
+            ..
+        } = self;
+        for cpu in &mut events.rings {
+            take(&mut cpu.ring, rounds, assembler);
+        }
+        rounds.end_round(|kind, misc, body| assembler.record(kind, misc, body, processes));
+        if rounds.is_full() {
+            rounds.end(|kind, misc, body| assembler.record(kind, misc, body, processes));
+        }
+    }
+}
+
+fn take(ring: &mut Ring, rounds: &mut Rounds, assembler: &Assembler) {
+    ring.drain(|kind, misc, body| {
+        if Assembler::wants(kind) {
+            let time = assembler.attributes.time(kind, body).unwrap_or(0);
+            rounds.push(time, kind, misc, body);
+        }
+    });
+}
+
+/// Waits until one of the descriptors is ready; those that are, with what happened.
+fn poll(
+    descriptors: &[RawFd],
+    timeout: Duration,
+) -> Result<Vec<(RawFd, libc::c_short)>, ProfileError> {
+    let mut waits: Vec<libc::pollfd> = descriptors
+        .iter()
+        .map(|&fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    // A millisecond more than the rest, since a timeout of 0 would not wait at all.
+    let timeout = i32::try_from(timeout.as_millis() + 1).unwrap_or(i32::MAX);
+    // SAFETY: `waits` is a valid array of as many entries as are told.
+    let ready = unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, timeout) };
+    if ready < 0 && std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+        return Err(system("wait for samples"));
+    }
+    Ok(waits
+        .iter()
+        .filter(|wait| wait.revents != 0)
+        .map(|wait| (wait.fd, wait.revents))
+        .collect())
+}
+
+fn describe(profile: &mut Profile, settings: &Settings, events: &Events, duration_s: f64) {
+    if profile.head.event.is_none() {
+        profile.set_event(&events.attribute.name);
+    }
+    if !events.attribute.name.starts_with("cycles") {
+        profile
+            .reduced("CPU time is sampled by cpu-clock, because the kernel offers no cycles here");
+    }
+    for reason in &events.reasons {
+        profile.reduced(reason.clone());
+    }
+    if !settings.with_idle && events.attribute.name == "cpu-clock" {
+        idle::leave_out(profile);
+    }
+    let head = &mut profile.head;
+    head.hz = Some(f64::from(settings.hz));
+    head.duration_s = Some(duration_s);
+    head.cpus = Some(events.cpus as u64);
+    head.recorder_cpu_s = Some(own_cpu_s());
+    head.scope = Some(match &settings.scope {
+        Scope::All => "all".to_owned(),
+        Scope::Processes(pids) => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            format!("pid {}", pids.join(","))
+        }
+        Scope::Cgroup(path) => format!("cgroup {}", path.display()),
+        Scope::Command => "command".to_owned(),
+    });
+}
+
+/// CPU time of this process so far, s.
+fn own_cpu_s() -> f64 {
+    // SAFETY: rusage is plain integers, which getrusage fills.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}

@@ -1,0 +1,348 @@
+//! Records in order to stacks of places, each counted.
+
+use std::collections::HashMap;
+
+use hashbrown::HashTable;
+
+use super::abi::{Attributes, Record, Sample, kind};
+use super::spaces::{Module, ModuleIdentity, Place, Spaces};
+use crate::events::EventFilter;
+use crate::stacks::StackTable;
+
+/// Markers between the contexts of a call chain are the highest addresses. Source: PERF_CONTEXT_MAX.
+const CONTEXT_MAX: u64 = -4095_i64 as u64;
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+
+/// Frames of a stack that are kept at most.
+const DEEPEST: usize = 4096;
+
+/// Addresses whose place is remembered at most.
+const MOST_NUMBERS: usize = 1 << 20;
+
+/// The kernel's number among the generations of processes' memory, which count from 1.
+const KERNEL_SPACE: u64 = 0;
+
+/// An address in its context.
+#[derive(Clone, Copy)]
+struct At {
+    pid: u32,
+    space: Option<u64>,
+    address: u64,
+    kernel: bool,
+    user: bool,
+}
+
+fn hash_address(space: u64, address: u64) -> u64 {
+    let hash = (address ^ space.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ hash >> 32
+}
+
+/// Looks at processes while they are there, which a recording read from a file cannot.
+pub trait Witness {
+    /// A sample of this thread is about to be resolved.
+    fn meet(&mut self, spaces: &mut Spaces, pid: u32, tid: u32);
+    /// A process was at this place, for the first time since its memory changed.
+    fn see(&mut self, spaces: &mut Spaces, pid: u32, place: Place);
+}
+
+/// For recordings of the past: what they tell is all there is.
+impl Witness for () {
+    fn meet(&mut self, _: &mut Spaces, _: u32, _: u32) {}
+    fn see(&mut self, _: &mut Spaces, _: u32, _: Place) {}
+}
+
+/// Takes records and counts stacks.
+pub struct Assembler {
+    /// What the recording sampled.
+    pub attributes: Attributes,
+    /// Address spaces, commands and modules.
+    pub spaces: Spaces,
+    filter: EventFilter,
+    commands: Vec<String>,
+    command_numbers: HashMap<String, u32>,
+    places: Vec<Place>,
+    place_numbers: HashMap<Place, u32>,
+    /// Generation of memory, address, number of the place.
+    numbers: HashTable<(u64, u64, u32)>,
+    stacks: StackTable,
+    scratch: Vec<u32>,
+    lost: u64,
+    periods_missing: bool,
+    kernel_anchor: Option<(String, u64)>,
+}
+
+/// What an assembler counted.
+pub struct Assembled {
+    /// The event whose samples were taken.
+    pub event: Option<String>,
+    /// Samples a second that were asked for.
+    pub frequency: Option<u64>,
+    /// Why samples are left out, when some are.
+    pub left_out: Option<String>,
+    /// Stacks: the command's number, then places' numbers from the leaf to the root.
+    pub stacks: StackTable,
+    /// Commands by number.
+    pub commands: Vec<String>,
+    /// Places by number.
+    pub places: Vec<Place>,
+    /// Modules by number.
+    pub modules: Vec<Module>,
+    /// Samples that were dropped.
+    pub lost: u64,
+    /// Whether some sample did not tell its period.
+    pub periods_missing: bool,
+    /// A kernel symbol and its address in the recording, when it tells one.
+    pub kernel_anchor: Option<(String, u64)>,
+}
+
+impl Assembler {
+    /// An assembler of samples of `event`, or of the first event that appears.
+    pub fn new(event: Option<&str>) -> Self {
+        Self {
+            attributes: Attributes::default(),
+            spaces: Spaces::default(),
+            filter: EventFilter::new(event),
+            commands: Vec::new(),
+            command_numbers: HashMap::new(),
+            places: Vec::new(),
+            place_numbers: HashMap::new(),
+            numbers: HashTable::new(),
+            stacks: StackTable::default(),
+            scratch: Vec::new(),
+            lost: 0,
+            periods_missing: false,
+            kernel_anchor: None,
+        }
+    }
+
+    /// Takes a record; a malformed one is as good as none.
+    pub fn record(&mut self, type_: u32, misc: u16, body: &[u8], witness: &mut impl Witness) {
+        // Attributes are borrowed by what is read from them; a move is cheaper than a copy.
+        let attributes = std::mem::take(&mut self.attributes);
+        if let Some(record) = attributes.read(type_, misc, body) {
+            match record {
+                Record::Sample(sample) => {
+                    let name = &attributes.list()[sample.attribute].name;
+                    if self.filter.takes(name.as_bytes()) {
+                        self.sample(&sample, witness);
+                    }
+                }
+                other => self.side_record(other),
+            }
+        }
+        self.attributes = attributes;
+    }
+
+    /// Whether records of a type change a profile.
+    pub fn wants(type_: u32) -> bool {
+        matches!(
+            type_,
+            kind::MMAP
+                | kind::LOST
+                | kind::COMM
+                | kind::FORK
+                | kind::SAMPLE
+                | kind::MMAP2
+                | kind::LOST_SAMPLES
+        )
+    }
+
+    fn side_record(&mut self, record: Record<'_>) {
+        match record {
+            Record::Map {
+                start,
+                offset,
+                path,
+                kernel: true,
+                ..
+            } => {
+                // `perf` names the symbol that the text begins with, and puts its address where a file's
+                // offset would be.
+                if let Some(symbol) = path
+                    .strip_prefix("[kernel.kallsyms]")
+                    .filter(|s| !s.is_empty())
+                {
+                    let address = if offset == 0 { start } else { offset };
+                    self.kernel_anchor = Some((symbol.to_owned(), address));
+                }
+            }
+            Record::Map {
+                pid,
+                start,
+                length,
+                offset,
+                path,
+                build_id,
+                inode,
+                ..
+            } => {
+                let range = start..start.saturating_add(length);
+                self.spaces.map(
+                    pid,
+                    range,
+                    offset,
+                    &path,
+                    ModuleIdentity { build_id, inode },
+                );
+            }
+            Record::Command {
+                pid,
+                tid,
+                name,
+                exec,
+            } => self.spaces.command(pid, tid, &name, exec),
+            Record::Fork {
+                pid,
+                parent_pid,
+                tid,
+                parent_tid,
+            } => self.spaces.fork(pid, parent_pid, tid, parent_tid),
+            Record::Lost(count) => self.lost = self.lost.saturating_add(count),
+            Record::Sample(_) => unreachable!("samples are not side records"),
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>, witness: &mut impl Witness) {
+        witness.meet(&mut self.spaces, sample.pid, sample.tid);
+        let command = match self.spaces.command_of(sample.pid, sample.tid) {
+            Some(name) => name.to_owned(),
+            None if sample.pid == 0 => "swapper".to_owned(),
+            None if sample.pid == u32::MAX => crate::names::UNKNOWN.to_owned(),
+            None => format!(":{}", sample.tid),
+        };
+        let mut stack = std::mem::take(&mut self.scratch);
+        stack.clear();
+        stack.push(self.command_number(command));
+        self.walk(sample, &mut stack, witness);
+        self.periods_missing |= sample.period.is_none();
+        self.stacks.add(&stack, 1, sample.period.unwrap_or(0));
+        self.scratch = stack;
+    }
+
+    /// Appends the numbers of the places of a sample's call chain, leaf first.
+    fn walk(&mut self, sample: &Sample<'_>, stack: &mut Vec<u32>, witness: &mut impl Witness) {
+        let space = self.spaces.generation(sample.pid);
+        let (mut kernel, mut user) = (sample.in_kernel, sample.in_user);
+        let mut first = true;
+        let begin = stack.len();
+        for entry in sample.chain.chunks_exact(8).take(DEEPEST) {
+            let address = u64::from_le_bytes(entry.try_into().expect("8 bytes"));
+            if address >= CONTEXT_MAX {
+                (kernel, user) = (address == CONTEXT_KERNEL, address == CONTEXT_USER);
+                first = true;
+                continue;
+            }
+            // A caller's address is that of the instruction after the call, which may be another function's
+            // when the call does not return.
+            let within = if first {
+                address
+            } else {
+                address.saturating_sub(1)
+            };
+            first = false;
+            let at = At {
+                pid: sample.pid,
+                space,
+                address: within,
+                kernel,
+                user,
+            };
+            stack.push(self.number(at, witness));
+        }
+        if let Some(address) = sample.ip.filter(|_| stack.len() == begin) {
+            let at = At {
+                pid: sample.pid,
+                space,
+                address,
+                kernel: sample.in_kernel,
+                user: sample.in_user,
+            };
+            stack.push(self.number(at, witness));
+        }
+    }
+
+    /// The number of the place of an address. Addresses repeat far more often than memory changes, so that
+    /// most are found without asking what is mapped there.
+    fn number(&mut self, at: At, witness: &mut impl Witness) -> u32 {
+        let space = match (at.kernel, at.user, at.space) {
+            (true, ..) => Some(KERNEL_SPACE),
+            (false, true, known) => known,
+            (false, false, _) => None,
+        };
+        let hash = space.map(|space| hash_address(space, at.address));
+        if let (Some(space), Some(hash)) = (space, hash) {
+            let same = |known: &(u64, u64, u32)| (known.0, known.1) == (space, at.address);
+            if let Some(&(.., number)) = self.numbers.find(hash, same) {
+                return number;
+            }
+        }
+        let place = if at.kernel {
+            Place::Kernel(at.address)
+        } else if at.user {
+            self.spaces.place(at.pid, at.address)
+        } else {
+            // A hypervisor's or a guest's address, of which nothing else is known.
+            Place::Nowhere
+        };
+        witness.see(&mut self.spaces, at.pid, place);
+        let number = self.place_number(place);
+        if let (Some(space), Some(hash)) = (space, hash) {
+            if self.numbers.len() >= MOST_NUMBERS {
+                self.numbers.clear();
+            }
+            self.numbers
+                .insert_unique(hash, (space, at.address, number), |known| {
+                    hash_address(known.0, known.1)
+                });
+        }
+        number
+    }
+
+    fn command_number(&mut self, name: String) -> u32 {
+        if let Some(&number) = self.command_numbers.get(&name) {
+            return number;
+        }
+        let number = self.commands.len() as u32;
+        self.commands.push(name.clone());
+        self.command_numbers.insert(name, number);
+        number
+    }
+
+    fn place_number(&mut self, place: Place) -> u32 {
+        if let Some(&number) = self.place_numbers.get(&place) {
+            return number;
+        }
+        let number = self.places.len() as u32;
+        self.places.push(place);
+        self.place_numbers.insert(place, number);
+        number
+    }
+
+    /// What was counted.
+    pub fn finish(self) -> Assembled {
+        let event = self.filter.chosen().map(str::to_owned);
+        let of_event = |name: &str| {
+            event
+                .as_deref()
+                .is_some_and(|event| crate::events::same_event(event, name))
+        };
+        let attribute = self
+            .attributes
+            .list()
+            .iter()
+            .find(|attribute| of_event(&attribute.name));
+        Assembled {
+            frequency: attribute.and_then(|attribute| attribute.frequency),
+            left_out: self.filter.left_out(),
+            event,
+            stacks: self.stacks,
+            commands: self.commands,
+            places: self.places,
+            modules: self.spaces.into_modules(),
+            lost: self.lost,
+            periods_missing: self.periods_missing,
+            kernel_anchor: self.kernel_anchor,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The text reader against every shape of text that `perf script` writes, and against what it does not write.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(text: &[u8], event: Option<&str>) -> Profile {
+    let mut reader = ScriptReader::new(event);
+    reader.feed(text);
+    reader.finish()
+}
+
+fn folded(profile: &Profile) -> String {
+    let mut out = Vec::new();
+    crate::folded::write(profile, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+const CHAINS: &str = "\
+# ========
+# captured on    : today
+prog  7/8   [001] 1.5:    1001001 cpu-clock:u: \n\
+\t            643 _Z4betav+0x3 (/opt/prog)\n\
+\t            6f3 main+0x10 (/opt/prog)\n\
+\t          21b97 [unknown] (/lib/libc.so.6)\n\
+\n\
+prog  7/8   [001] 1.6:    1001001 cpu-clock:u: \n\
+\t            643 _Z4betav+0x3 (/opt/prog)\n\
+\t            6f3 main+0x10 (/opt/prog)\n\
+\t          21b97 [unknown] (/lib/libc.so.6)\n\
+\n\
+Web Content     0 [001] 2.5:    1001001 cpu-clock:u: \n\
+\tffffffffad135f6f do_idle+0x1f ([kernel.kallsyms])\n\
+\tffffffffc0005f6f nf_hook ([nf_conntrack])\n\
+\t 6ce258d4c544155 [unknown] ([unknown])\n";
+
+#[test]
+fn call_chains_are_counted_from_the_root() {
+    let profile = read(CHAINS.as_bytes(), None);
+    assert_eq!(
+        folded(&profile),
+        "prog;[unknown] [libc.so.6];main [prog];beta() [prog] 2\n\
+         Web Content;[unknown];nf_hook [kernel];do_idle [kernel] 1\n"
+    );
+    assert_eq!(profile.head.event.as_deref(), Some("cpu-clock:u"));
+    assert_eq!(profile.weight_unit, crate::WeightUnit::Nanoseconds);
+    assert_eq!(
+        profile.stacks().map(|stack| stack.weight).sum::<u64>(),
+        3_003_003
+    );
+    assert_eq!(profile.head.reasons, [""; 0]);
+}
+
+#[test]
+fn samples_of_one_line_are_counted() {
+    let text = "            perf  6447 16450.092164:          1 cycles:  ffffffffb4343bad f+0x1 ([kernel.kallsyms])\n\
+                \u{20}           bad  6447 16450.092166:          1 cycles:      7f0012345678 g<a, b>(int) (/usr/lib/x y.so)\n\
+                \u{20}           dead  6447 16450.092167:          1 cycles:      7f0012345678 [unknown] (/x)\n";
+    let profile = read(text.as_bytes(), None);
+    assert_eq!(
+        folded(&profile),
+        "perf;f [kernel] 1\nbad;g<a, b>(int) [x y.so] 1\ndead;[unknown] [x] 1\n"
+    );
+}
+
+#[test]
+fn tracepoints_have_fields_instead_of_a_frame_and_may_have_a_chain() {
+    let text = "x 1 [000] 2.5: sched:sched_switch: prev_comm=a prev_pid=1 ==> next_comm=b\n\
+                \tffffffffad135f6f schedule ([kernel.kallsyms])\n\n\
+                y 2 [000] 2.6: sched:sched_switch: prev_comm=a\n\
+                z 3 [000] 2.7: sched:sched_switch: prev_comm=a\n";
+    assert_eq!(
+        folded(&read(text.as_bytes(), None)),
+        "x;schedule [kernel] 1\ny 1\nz 1\n"
+    );
+}
+
+#[test]
+fn one_event_is_taken_and_the_others_are_told() {
+    let text = "a 1 1.5: cycles: \n\t 1 f (/a)\n\na 1 1.5: instructions: \n\t 1 g (/a)\n\na 1 1.6: cycles: \n\t 1 f (/a)\n";
+    let profile = read(text.as_bytes(), None);
+    assert_eq!(folded(&profile), "a;f [a] 2\n");
+    assert!(profile.head.reasons[0].starts_with("1 samples of other events"));
+    assert_eq!(
+        folded(&read(text.as_bytes(), Some("instructions"))),
+        "a;g [a] 1\n"
+    );
+    let lines = "   a 1 1.5:  1 cycles:  7f f (/a)\n   a 1 1.5:  1 branches:  7f g (/a)\n   a 1 1.6:  1 cycles:  7f f (/a)\n";
+    assert_eq!(folded(&read(lines.as_bytes(), None)), "a;f [a] 2\n");
+    let none = read(text.as_bytes(), Some("page-faults"));
+    assert!(none.stacks.is_empty());
+    assert!(none.head.reasons[0].starts_with("no samples of page-faults"));
+}
+
+#[test]
+fn fields_may_be_absent_and_places_in_the_source_present() {
+    let text = "java 12 cpu-clock: \n\t 7f01 Ljava/lang/String;::hashCode+0x10 (/tmp/perf-12.map)\n  String.java:99\n\t 7f02 call (inlined)\n\n\
+                java \n";
+    let profile = read(text.as_bytes(), None);
+    assert_eq!(
+        folded(&profile),
+        "java;call;Ljava/lang/String:::hashCode [perf-12.map] 1\n"
+    );
+    assert_eq!(
+        profile.head.reasons,
+        ["1 lines could not be read as perf script's"]
+    );
+    let bare = "java 12 cpu-clock: \n\tmain\n\n";
+    assert_eq!(folded(&read(bare.as_bytes(), None)), "java;main 1\n");
+}
+
+#[test]
+fn lost_records_and_carriage_returns_are_understood() {
+    let text = "a 1 1.5: cycles: \r\n\t 1 f (/a)\r\n\r\na 1 1.5: PERF_RECORD_LOST lost 7\na 1 [000] 1.5: PERF_RECORD_LOST lost 2\n";
+    let profile = read(text.as_bytes(), None);
+    assert_eq!(folded(&profile), "a;f [a] 1\n");
+    assert_eq!(profile.head.lost, Some(9));
+}
+
+#[test]
+fn lines_beyond_all_measure_are_left_out() {
+    let mut text = b"a 1 1.5: cycles: \n\t 1 ".to_vec();
+    text.resize(3 << 20, b'x');
+    text.extend(b" (/a)\n\t 2 main (/a)\n\n");
+    let profile = read(&text, None);
+    assert_eq!(folded(&profile), "a;main [a] 1\n");
+    assert_eq!(profile.head.reasons.len(), 1);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        read(&bytes, None);
+    }
+
+    #[test]
+    fn any_words_are_read_without_a_panic(words in prop::collection::vec(
+        prop_oneof![
+            Just("\n".to_owned()), Just("\t".to_owned()), Just(" ".to_owned()), Just("\n\n".to_owned()),
+            Just("[001]".to_owned()), Just("1.5:".to_owned()), Just("12/13".to_owned()), Just("cycles:".to_owned()),
+            Just("ffffffffad135f6f".to_owned()), Just("(/a b)".to_owned()), Just("+0x1".to_owned()), "[ -~]{0,9}",
+        ], 0..200)) {
+        let profile = read(words.concat().as_bytes(), None);
+        for line in folded(&profile).lines() {
+            let (_, count) = line.rsplit_once(' ').expect("a count");
+            prop_assert!(count.parse::<u64>().is_ok());
+        }
+    }
+
+    #[test]
+    fn pieces_make_no_difference(cuts in prop::collection::vec(0..CHAINS.len(), 0..20)) {
+        let mut cuts = cuts;
+        cuts.extend([0, CHAINS.len()]);
+        cuts.sort_unstable();
+        let mut reader = ScriptReader::new(None);
+        for piece in cuts.windows(2) {
+            reader.feed(&CHAINS.as_bytes()[piece[0]..piece[1]]);
+        }
+        prop_assert_eq!(folded(&reader.finish()), folded(&read(CHAINS.as_bytes(), None)));
+    }
+}

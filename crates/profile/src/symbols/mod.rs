@@ -1,0 +1,420 @@
+//! Names of places: functions of files (ELF symbol tables, their debug files', by blazesym), of the kernel, and of code made at run
+//! time.
+//!
+//! In: stacks of places, and where they were recorded. Out: a profile of names.
+//!
+//! Invariants: a name is given only where the file here is known to be the one that was running there; what
+//! has no name is `[unknown]` in its module, and the profile says why.
+//!
+//! Not here: inlined functions and source lines.
+
+mod elf;
+mod kallsyms;
+mod perf_map;
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+
+pub use kallsyms::KernelSymbols;
+pub use perf_map::PerfMap;
+
+use crate::names::{KERNEL, UNKNOWN, function_name, module_name};
+use crate::sample::{Assembled, Module, Place};
+use crate::{Profile, WeightUnit};
+
+/// Where samples were taken.
+#[derive(Debug, Default)]
+pub struct Origin {
+    /// On this machine, just now.
+    pub live: bool,
+    /// On a machine of this one's name.
+    pub same_host: bool,
+    /// Build ids of files, as the recording tells them.
+    pub build_ids: HashMap<String, Vec<u8>>,
+}
+
+/// The name that `perf` gives the kernel in its files.
+const KERNEL_FILE: &str = "[kernel.kallsyms]";
+
+/// Names what was counted.
+pub fn name_all(assembled: Assembled, origin: &Origin) -> Profile {
+    let mut profile = Profile::default();
+    let names = Names::of(&assembled, origin, &mut profile);
+    let mut numbers = Vec::with_capacity(assembled.places.len());
+    for (at, place) in assembled.places.iter().enumerate() {
+        let (name, module) = match place {
+            Place::Kernel(_) => (names.by_place.get(&at), KERNEL.into()),
+            Place::File { module, .. } => {
+                let path = &assembled.modules[*module as usize].path;
+                (names.by_place.get(&at), module_name(path, false))
+            }
+            Place::Anonymous { .. } => (names.by_place.get(&at), "".into()),
+            Place::Nowhere => (None, "".into()),
+        };
+        let name = name.map_or(UNKNOWN.into(), |name| function_name(name));
+        numbers.push(profile.frames.intern(&name, &module));
+    }
+    let commands: Vec<u32> = assembled
+        .commands
+        .iter()
+        .map(|name| {
+            profile
+                .frames
+                .intern(&crate::names::clean(name.as_str().into()), "")
+        })
+        .collect();
+    let mut stack = Vec::new();
+    for counted in assembled.stacks.iter() {
+        let (&command, places) = counted
+            .numbers
+            .split_first()
+            .expect("a stack begins with its command");
+        stack.clear();
+        stack.push(commands[command as usize]);
+        stack.extend(places.iter().map(|&place| numbers[place as usize]));
+        profile.stacks.add(&stack, counted.count, counted.weight);
+    }
+    if let Some(event) = &assembled.event {
+        profile.set_event(event);
+    }
+    if assembled.periods_missing {
+        profile.weight_unit = WeightUnit::None;
+    }
+    profile.head.hz = assembled.frequency.map(|hz| hz as f64);
+    profile.head.lost = Some(assembled.lost);
+    if let Some(reason) = assembled.left_out {
+        profile.reduced(reason);
+    }
+    profile
+}
+
+/// Names by the number of their place.
+#[derive(Default)]
+struct Names {
+    by_place: HashMap<usize, String>,
+}
+
+impl Names {
+    fn of(assembled: &Assembled, origin: &Origin, profile: &mut Profile) -> Self {
+        let mut names = Self::default();
+        let mut by_module: BTreeMap<u32, Vec<(usize, u64)>> = BTreeMap::new();
+        let mut by_process: BTreeMap<u32, Vec<(usize, u64)>> = BTreeMap::new();
+        let mut kernel = Vec::new();
+        for (at, place) in assembled.places.iter().enumerate() {
+            match *place {
+                Place::Kernel(address) => kernel.push((at, address)),
+                Place::File { module, offset } => {
+                    by_module.entry(module).or_default().push((at, offset))
+                }
+                Place::Anonymous { pid, address } => {
+                    by_process.entry(pid).or_default().push((at, address))
+                }
+                Place::Nowhere => {}
+            }
+        }
+        if !kernel.is_empty()
+            && let Err(reason) = names.kernel(&kernel, assembled, origin)
+        {
+            profile.reduced(reason);
+        }
+        names.modules(&by_module, assembled, origin, profile);
+        for (pid, places) in by_process {
+            names.process(pid, &places);
+        }
+        names
+    }
+
+    fn kernel(
+        &mut self,
+        places: &[(usize, u64)],
+        assembled: &Assembled,
+        origin: &Origin,
+    ) -> Result<(), String> {
+        if !origin.live && !is_this_kernel(origin) {
+            return Err(
+                "kernel functions have no names, because another kernel was recorded".to_owned(),
+            );
+        }
+        let symbols = KernelSymbols::load(Path::new("/"))?;
+        // The kernel's place differs from boot to boot.
+        let moved = match &assembled.kernel_anchor {
+            Some((name, then)) if !origin.live => {
+                let now = symbols.address_of(name).ok_or_else(|| {
+                    format!(
+                        "kernel functions have no names, because this kernel has no symbol {name}"
+                    )
+                })?;
+                now.wrapping_sub(*then)
+            }
+            _ => 0,
+        };
+        for &(at, address) in places {
+            if let Some(name) = symbols.find(address.wrapping_add(moved)) {
+                self.by_place.insert(at, name.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, pid: u32, places: &[(usize, u64)]) {
+        let Some(map) = PerfMap::load(pid) else {
+            return;
+        };
+        for &(at, address) in places {
+            if let Some(name) = map.find(address) {
+                self.by_place.insert(at, name.to_owned());
+            }
+        }
+    }
+
+    fn modules(
+        &mut self,
+        by_module: &BTreeMap<u32, Vec<(usize, u64)>>,
+        assembled: &Assembled,
+        origin: &Origin,
+        profile: &mut Profile,
+    ) {
+        let symbolizer = Symbolizer::builder()
+            .enable_code_info(false)
+            .enable_inlined_fns(false)
+            .enable_demangling(false)
+            .enable_auto_reload(false)
+            .build();
+        let vdso = Vdso::of_this_process();
+        let (mut others, mut unreadable) = (Vec::new(), Vec::new());
+        for (&number, places) in by_module {
+            let module = &assembled.modules[number as usize];
+            let path = match place_of(module, origin, vdso.as_ref()) {
+                Ok(path) => path,
+                Err(Absent::Another) => {
+                    others.push(module_name(&module.path, false).into_owned());
+                    continue;
+                }
+                Err(Absent::Unreadable) => {
+                    unreadable.push(module_name(&module.path, false).into_owned());
+                    continue;
+                }
+            };
+            let offsets: Vec<u64> = places.iter().map(|&(_, offset)| offset).collect();
+            for (&(at, _), name) in places.iter().zip(functions(&symbolizer, &path, &offsets)) {
+                if let Some(name) = name {
+                    self.by_place.insert(at, name);
+                }
+            }
+        }
+        if let Some(list) = listed(&others) {
+            profile.reduced(format!(
+                "no names in files that are not those recorded: {list}"
+            ));
+        }
+        if let Some(list) = listed(&unreadable) {
+            profile.reduced(format!("no names in files that cannot be opened: {list}"));
+        }
+    }
+}
+
+fn listed(names: &[String]) -> Option<String> {
+    let shown = names
+        .iter()
+        .take(5)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len() {
+        0 => None,
+        1..=5 => Some(shown),
+        more => Some(format!("{shown} and {} more", more - 5)),
+    }
+}
+
+/// Names of the functions at file offsets: from the file's own symbols, and from its debug file where those do
+/// not tell.
+fn functions(symbolizer: &Symbolizer, path: &Path, offsets: &[u64]) -> Vec<Option<String>> {
+    let mut names = symbols(symbolizer, path, Input::FileOffset(offsets));
+    names.resize(offsets.len(), None);
+    let missing: Vec<usize> = (0..offsets.len())
+        .filter(|&at| names[at].is_none())
+        .collect();
+    if missing.is_empty() {
+        return names;
+    }
+    let build_id = blazesym::helper::read_elf_build_id(path).ok().flatten();
+    let debug_file = build_id.as_deref().and_then(elf::debug_file);
+    if let (Some(debug_file), Some(segments)) = (debug_file, elf::segments(path)) {
+        let address = |at: &usize| elf::address_of(&segments, offsets[*at]);
+        let (missing, addresses): (Vec<usize>, Vec<u64>) = missing
+            .iter()
+            .filter_map(|at| Some((*at, address(at)?)))
+            .unzip();
+        let found = symbols(symbolizer, &debug_file, Input::VirtOffset(&addresses));
+        for (at, name) in missing.into_iter().zip(found) {
+            names[at] = name;
+        }
+    }
+    names
+}
+
+/// What a file's symbol table says; nothing when it cannot be read.
+fn symbols(symbolizer: &Symbolizer, path: &Path, input: Input<&[u64]>) -> Vec<Option<String>> {
+    let mut source = Elf::new(path);
+    source.debug_syms = false;
+    let found = symbolizer
+        .symbolize(&Source::Elf(source), input)
+        .unwrap_or_default();
+    let name = |symbol| match symbol {
+        Symbolized::Sym(symbol) => Some(symbol.name.into_owned()),
+        Symbolized::Unknown(_) => None,
+    };
+    found.into_iter().map(name).collect()
+}
+
+/// Why a module's file cannot be used.
+enum Absent {
+    /// The file here is another than the one that ran.
+    Another,
+    /// There is no file here.
+    Unreadable,
+}
+
+/// Where the file that a module names can be read, when it is that file.
+fn place_of(module: &Module, origin: &Origin, vdso: Option<&Vdso>) -> Result<PathBuf, Absent> {
+    if module.path == "[vdso]" {
+        return match vdso {
+            Some(vdso) if origin.live => Ok(vdso.path()),
+            _ => Err(Absent::Unreadable),
+        };
+    }
+    let path = PathBuf::from(&module.path);
+    if let Some(file) = &module.file {
+        // The path as such serves best, since debug links are relative to it.
+        let same =
+            |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        return match (std::fs::metadata(&path), file.metadata()) {
+            (Ok(here), Ok(there)) if same(&here, &there) => Ok(path),
+            _ => Ok(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))),
+        };
+    }
+    let Ok(metadata) = std::fs::metadata(&path) else {
+        return Err(Absent::Unreadable);
+    };
+    if !metadata.is_file() || std::fs::File::open(&path).is_err() {
+        return Err(Absent::Unreadable);
+    }
+    let recorded = module
+        .identity
+        .build_id
+        .as_ref()
+        .or_else(|| origin.build_ids.get(&module.path));
+    let same = match recorded {
+        Some(recorded) => match blazesym::helper::read_elf_build_id(&path) {
+            Ok(Some(here)) => same_build_id(recorded, &here),
+            _ => false,
+        },
+        None => match module.identity.inode {
+            Some(inode) if inode != 0 => inode == metadata.ino(),
+            _ => origin.same_host || origin.live,
+        },
+    };
+    if same { Ok(path) } else { Err(Absent::Another) }
+}
+
+/// Recorded build ids are filled up with zeros to 20 bytes.
+fn same_build_id(recorded: &[u8], here: &[u8]) -> bool {
+    let (same, rest) = recorded.split_at(recorded.len().min(here.len()));
+    !same.is_empty() && here.starts_with(same) && rest.iter().all(|&byte| byte == 0)
+}
+
+fn is_this_kernel(origin: &Origin) -> bool {
+    match origin.build_ids.get(KERNEL_FILE) {
+        Some(recorded) => std::fs::read("/sys/kernel/notes")
+            .ok()
+            .and_then(|notes| build_id_of_notes(&notes))
+            .is_some_and(|here| same_build_id(recorded, &here)),
+        None => origin.same_host,
+    }
+}
+
+/// The build id in ELF notes: type 3 of the owner `GNU`.
+fn build_id_of_notes(notes: &[u8]) -> Option<Vec<u8>> {
+    let mut cursor = crate::sample::Cursor::new(notes);
+    loop {
+        let name_bytes = cursor.u32()? as usize;
+        let value_bytes = cursor.u32()? as usize;
+        let type_ = cursor.u32()?;
+        let name = cursor.take(name_bytes.checked_next_multiple_of(4)?)?;
+        let value = cursor.take(value_bytes)?;
+        if type_ == 3 && name.starts_with(b"GNU") {
+            return Some(value.to_vec());
+        }
+        cursor.skip(value_bytes.checked_next_multiple_of(4)? - value_bytes)?;
+    }
+}
+
+/// The kernel's shared object for fast system calls, which is no file: a copy of this process's.
+struct Vdso {
+    copy: tempfile::NamedTempFile,
+}
+
+impl Vdso {
+    fn of_this_process() -> Option<Self> {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let range = maps
+            .lines()
+            .find(|line| line.ends_with("[vdso]"))?
+            .split(' ')
+            .next()?;
+        let (start, end) = range.split_once('-')?;
+        let start = usize::from_str_radix(start, 16).ok()?;
+        let end = usize::from_str_radix(end, 16).ok()?;
+        // SAFETY: the kernel maps the vdso readable for the whole life of the process, over the range that
+        // it has just told.
+        let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
+        let mut copy = tempfile::Builder::new()
+            .prefix("steelyard-vdso-")
+            .tempfile()
+            .ok()?;
+        std::io::Write::write_all(&mut copy, bytes).ok()?;
+        Some(Self { copy })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.copy.path().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn build_ids_are_compared_without_their_filling() {
+        assert!(same_build_id(&[1, 2, 0, 0], &[1, 2]));
+        assert!(!same_build_id(&[1, 2, 3, 0], &[1, 2]));
+        assert!(!same_build_id(&[], &[1, 2]));
+        assert!(!same_build_id(&[1, 3], &[1, 2]));
+    }
+
+    #[test]
+    fn the_build_id_is_found_among_notes() {
+        let mut notes = Vec::new();
+        for (name, type_, value) in [
+            (&b"Linux\0"[..], 1_u32, &b"abc"[..]),
+            (b"GNU\0", 3, b"\x01\x02"),
+        ] {
+            notes.extend((name.len() as u32).to_le_bytes());
+            notes.extend((value.len() as u32).to_le_bytes());
+            notes.extend(type_.to_le_bytes());
+            notes.extend(name);
+            notes.resize(notes.len().next_multiple_of(4), 0);
+            notes.extend(value);
+            notes.resize(notes.len().next_multiple_of(4), 0);
+        }
+        assert_eq!(build_id_of_notes(&notes), Some(vec![1, 2]));
+        assert_eq!(build_id_of_notes(&notes[..20]), None);
+    }
+}

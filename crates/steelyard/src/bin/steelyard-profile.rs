@@ -1,0 +1,360 @@
+//! `steelyard-profile`: samples stacks, and turns profiles of other programs into folded stacks and pprof.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+use steelyard::{Exit, Failure, args, run};
+use steelyard_profile::record::{CallGraph, Recorded, Scope, Settings, record};
+use steelyard_profile::{Format, Profile, ProfileError, folded, input, pprof};
+
+/// Samples stacks; folded stacks and pprof of perf.data, perf script's text and pprof.
+#[derive(Parser)]
+#[command(name = "steelyard-profile", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Sample a command, processes, a control group or the whole machine.
+    Record(Record),
+    /// Write folded stacks of a profile: `command;root;...;leaf COUNT`.
+    Fold(Convert),
+    /// Write pprof of a profile.
+    Pprof(Convert),
+}
+
+#[derive(Args)]
+struct Record {
+    /// Sample this process, with its threads and those it makes; may be given more than once.
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["cgroup", "all"])]
+    pid: Vec<u32>,
+    /// Sample a control group: its directory below /sys/fs/cgroup.
+    #[arg(long, conflicts_with = "all")]
+    cgroup: Option<PathBuf>,
+    /// Sample all CPUs.
+    #[arg(long)]
+    all: bool,
+    /// Samples a second of each busy CPU. The default keeps out of step with work that is timed in
+    /// milliseconds.
+    #[arg(long, default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    hz: u32,
+    /// End after so much time.
+    #[arg(long, value_parser = args::duration)]
+    duration: Option<Duration>,
+    /// How call chains are taken.
+    #[arg(long, value_enum, default_value = "fp")]
+    call_graph: Chains,
+    /// Keep samples of idle CPUs.
+    #[arg(long)]
+    with_idle: bool,
+    /// Write pprof to this file.
+    #[arg(long, short)]
+    output: Option<PathBuf>,
+    /// Write folded stacks to this file; to standard output when neither file is named.
+    #[arg(long)]
+    folded: Option<PathBuf>,
+    /// Print what was recorded as one line of JSON on standard output.
+    #[arg(long)]
+    json: bool,
+    /// A command to run meanwhile; its end ends the recording. It is what is sampled unless something else is
+    /// named.
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Chains {
+    /// Along frame pointers.
+    Fp,
+    /// By DWARF unwinding, which is not done here.
+    Dwarf,
+    /// None: only where the CPU was.
+    None,
+}
+
+#[derive(Args)]
+struct Convert {
+    /// The profile; `-` for standard input.
+    input: PathBuf,
+    /// Its format.
+    #[arg(long, value_enum, default_value = "auto")]
+    from: From,
+    /// Take this event's samples; the first event's when absent.
+    #[arg(long)]
+    event: Option<String>,
+    /// The file to write; standard output when absent.
+    #[arg(long, short)]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum From {
+    /// Whichever it is.
+    Auto,
+    /// The text of `perf script`.
+    Script,
+    /// What `perf record` writes.
+    PerfData,
+    /// pprof.
+    Pprof,
+}
+
+impl std::convert::From<From> for Format {
+    fn from(from: From) -> Self {
+        match from {
+            From::Auto => Self::Auto,
+            From::Script => Self::Script,
+            From::PerfData => Self::PerfData,
+            From::Pprof => Self::Pprof,
+        }
+    }
+}
+
+/// What `record --json` prints.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    event: Option<&'a str>,
+    hz: Option<f64>,
+    scope: Option<&'a str>,
+    duration_s: Option<f64>,
+    cpus: Option<u64>,
+    samples: u64,
+    stacks: usize,
+    idle_samples: Option<u64>,
+    lost_samples: Option<u64>,
+    recorder_cpu_s: Option<f64>,
+    end_reason: &'a str,
+    command_exit: Option<i32>,
+    pprof: Option<&'a Path>,
+    folded: Option<&'a Path>,
+    reasons: &'a [String],
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    run("steelyard-profile", || match cli.command {
+        Verb::Record(arguments) => run_record(arguments),
+        Verb::Fold(arguments) => {
+            let profile = read(&arguments)?;
+            write_folded(&profile, arguments.output.as_deref()).map_err(failure)?;
+            note_nothing(&profile)
+        }
+        Verb::Pprof(arguments) => {
+            let profile = read(&arguments)?;
+            write_pprof(&profile, 0, arguments.output.as_deref()).map_err(failure)?;
+            note_nothing(&profile)
+        }
+    })
+}
+
+fn read(arguments: &Convert) -> Result<Profile, Failure> {
+    input::read(
+        &arguments.input,
+        arguments.from.into(),
+        arguments.event.as_deref(),
+    )
+    .map_err(failure)
+}
+
+/// An input without samples is an answer, and not the one that was hoped for.
+fn note_nothing(profile: &Profile) -> Result<Exit, Failure> {
+    if profile.stacks.is_empty() {
+        let reasons = profile.head.reasons.join("; ");
+        let reasons = if reasons.is_empty() {
+            "it holds none".to_owned()
+        } else {
+            reasons
+        };
+        return Err(Failure::new(
+            Exit::No,
+            anyhow::anyhow!("no samples: {reasons}"),
+        ));
+    }
+    Ok(Exit::Ok)
+}
+
+fn scope(arguments: &Record) -> Result<Scope, Failure> {
+    if arguments.all {
+        return Ok(Scope::All);
+    }
+    if let Some(path) = &arguments.cgroup {
+        return Ok(Scope::Cgroup(path.clone()));
+    }
+    if !arguments.pid.is_empty() {
+        return Ok(Scope::Processes(arguments.pid.clone()));
+    }
+    if arguments.command.is_empty() {
+        let error = anyhow::anyhow!("nothing to sample");
+        return Err(
+            Failure::new(Exit::Usage, error).hint("--all, --pid, --cgroup, or a command after --")
+        );
+    }
+    Ok(Scope::Command)
+}
+
+fn run_record(arguments: Record) -> Result<Exit, Failure> {
+    let call_graph = match arguments.call_graph {
+        Chains::Fp => CallGraph::FramePointers,
+        Chains::None => CallGraph::None,
+        Chains::Dwarf => {
+            let error = anyhow::anyhow!(
+                "call chains are taken along frame pointers only, DWARF is not unwound"
+            );
+            let hint = "--call-graph fp, with code built by -fno-omit-frame-pointer; or perf record \
+                        --call-graph dwarf and then `steelyard-profile fold` of perf script's text";
+            return Err(Failure::new(Exit::Environment, error).hint(hint));
+        }
+    };
+    let settings = Settings {
+        scope: scope(&arguments)?,
+        hz: arguments.hz,
+        duration: arguments.duration,
+        call_graph,
+        with_idle: arguments.with_idle,
+        command: arguments.command.clone(),
+    };
+    let recorded = record(&settings).map_err(failure)?;
+    let (output, text) = (arguments.output.as_deref(), arguments.folded.as_deref());
+    if let Some(path) = output {
+        write_pprof(&recorded.profile, recorded.begin_realtime_ns, Some(path)).map_err(failure)?;
+    }
+    if text.is_some() || (output.is_none() && !arguments.json) {
+        write_folded(&recorded.profile, text).map_err(failure)?;
+    }
+    if arguments.json {
+        println!(
+            "{}",
+            serde_json::to_string(&outcome(&recorded, output, text))?
+        );
+    } else {
+        eprintln!("{}", summary(&recorded.profile));
+    }
+    match recorded.command_exit {
+        Some(code) if code != 0 && recorded.end_reason == "command" => {
+            let error = anyhow::anyhow!("the command ended with {code}; the profile is complete");
+            Err(Failure::new(Exit::Failed, error))
+        }
+        _ => Ok(Exit::Ok),
+    }
+}
+
+fn outcome<'a>(
+    recorded: &'a Recorded,
+    pprof: Option<&'a Path>,
+    folded: Option<&'a Path>,
+) -> Outcome<'a> {
+    let profile = &recorded.profile;
+    let head = &profile.head;
+    Outcome {
+        event: head.event.as_deref(),
+        hz: head.hz,
+        scope: head.scope.as_deref(),
+        duration_s: head.duration_s,
+        cpus: head.cpus,
+        samples: profile.stacks.samples(),
+        stacks: profile.stacks.len(),
+        idle_samples: head.idle,
+        lost_samples: head.lost,
+        recorder_cpu_s: head.recorder_cpu_s,
+        end_reason: recorded.end_reason,
+        command_exit: recorded.command_exit,
+        pprof,
+        folded,
+        reasons: &head.reasons,
+    }
+}
+
+/// One line for a person, on standard error.
+fn summary(profile: &Profile) -> String {
+    let head = &profile.head;
+    let samples = profile.stacks.samples();
+    let (event, seconds) = (
+        head.event.as_deref().unwrap_or("?"),
+        head.duration_s.unwrap_or(0.0),
+    );
+    let lost = head
+        .lost
+        .filter(|&lost| lost > 0)
+        .map(|lost| format!(", {lost} lost"))
+        .unwrap_or_default();
+    let reasons: String = head
+        .reasons
+        .iter()
+        .map(|reason| format!("; {reason}"))
+        .collect();
+    format!("{samples} samples of {event} in {seconds:.1} s{lost}{reasons}")
+}
+
+fn write_folded(profile: &Profile, path: Option<&Path>) -> Result<(), ProfileError> {
+    write(path, |out| folded::write(profile, out))
+}
+
+fn write_pprof(
+    profile: &Profile,
+    realtime_ns: u64,
+    path: Option<&Path>,
+) -> Result<(), ProfileError> {
+    write(path, |out| pprof::write(profile, realtime_ns, out))
+}
+
+/// Writes to standard output, or to a file that appears under its name only when it is complete.
+fn write(
+    path: Option<&Path>,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), ProfileError> {
+    let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
+        let written = content(&mut BufWriter::with_capacity(1 << 16, io::stdout().lock()));
+        return match written {
+            // Whoever read it has read enough: `... | head`.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(source) => Err(ProfileError::Write {
+                path: PathBuf::from("standard output"),
+                source,
+            }),
+            Ok(()) => Ok(()),
+        };
+    };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.partial", std::process::id()));
+    let partial = path.with_file_name(name);
+    let written = (|| {
+        let mut out = BufWriter::with_capacity(1 << 16, File::create(&partial)?);
+        content(&mut out)?;
+        out.into_inner()
+            .map_err(io::IntoInnerError::into_error)?
+            .sync_all()?;
+        std::fs::rename(&partial, path)
+    })();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&partial);
+    }
+    written.map_err(|source| ProfileError::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The exit code and the advice that belong to `error`.
+fn failure(error: ProfileError) -> Failure {
+    let (exit, hint) = match &error {
+        ProfileError::Read { .. }
+        | ProfileError::Malformed { .. }
+        | ProfileError::Target { .. } => (Exit::Usage, None),
+        ProfileError::Refused { hint, .. } => (Exit::Environment, Some(hint.clone())),
+        ProfileError::Write { .. } | ProfileError::Command { .. } | ProfileError::System { .. } => {
+            (Exit::Environment, None)
+        }
+    };
+    let failure = Failure::new(exit, error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

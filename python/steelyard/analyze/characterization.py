@@ -1,0 +1,146 @@
+"""Everything that one run's folder says about what the workload did and what held it back.
+
+In: a run's directory and records. Out: `Conditions` with all that was recorded, main figures by name, and the
+`PressurePoint`s: measured intensities of the machine's resources, and parts that findings name.
+
+Not here: the findings themselves (``rules_*``), the intensities (``intensities``).
+"""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steelyard._base import SteelyardError
+from steelyard.analyze.conditions import Conditions, observe
+from steelyard.analyze.findings import Finding
+from steelyard.analyze.intensities import Pressure, intensities
+from steelyard.analyze.profile_use import ReadProfile
+from steelyard.analyze.shaping import Shaper, read_shapers
+from steelyard.analyze.target import read_looks
+from steelyard.analyze.values import Quantity
+from steelyard.records import CacheStats, LoadResult, Machine, Run
+
+if TYPE_CHECKING:
+    from steelyard.telemetry import Recording
+
+LOOKS, SHAPING = "target.jsonl", "shaping.json"
+
+
+@dataclass(frozen=True)
+class PressurePoint:
+    """A part that holds the workload back.
+
+    ``ratio`` is its use over its limit where both are measured. ``sure`` is False where it was concluded from
+    signs. ``finding`` is the id of the finding that says so, None for a measured intensity of the machine
+    alone, which may be somebody else's doing.
+    """
+
+    part: str
+    ratio: float | None
+    why: str
+    sure: bool = True
+    finding: str | None = None
+
+
+def observe_folder(
+    folder: Path,
+    run: Run,
+    recording: "Recording | None",
+    *,
+    machine: Machine | None = None,
+    load: LoadResult | None = None,
+    cache_stats: Sequence[CacheStats] = (),
+    profile: ReadProfile | None = None,
+    whole: bool = True,
+) -> Conditions:
+    """Return what the measure phase of the run in ``folder`` was like; ``whole``: see `observe`."""
+    measure = next((phase for phase in run.phases if phase.name == "measure"), None)
+    begin_ns = measure.begin_ns if measure else run.clock.monotonic_ns
+    end_ns = measure.end_ns if measure and measure.end_ns else begin_ns + 1
+    looks: list[dict[str, Any]] = []
+    limits: list[Shaper] = []
+    if (folder / LOOKS).is_file():
+        # A file that is damaged costs what it says; the report tells that there is no target.
+        with contextlib.suppress(SteelyardError):
+            looks = read_looks(folder / LOOKS)
+    if (folder / SHAPING).is_file():
+        limits, _ = read_shapers(folder / SHAPING)
+    return observe(
+        recording,
+        begin_ns,
+        end_ns,
+        run=run,
+        machine=machine,
+        load=load,
+        cache_stats=cache_stats,
+        looks=looks,
+        shapers=limits,
+        profile=profile.use if profile is not None else None,
+        whole=whole,
+    )
+
+
+def observe_run(folder: Path, run: Run, machine: Machine | None) -> Conditions:
+    """Return what `figures` need of a run whose telemetry is complete, without it where there is none."""
+    from steelyard import telemetry
+
+    try:
+        with telemetry.open(folder) as recording:
+            return observe_folder(folder, run, recording, machine=machine, whole=False)
+    except SteelyardError:
+        return observe_folder(folder, run, None, machine=machine)
+
+
+def figures(conditions: Conditions) -> dict[str, Quantity]:
+    """Return the main figures of a characterization by the names that metrics of a run have."""
+    use, target = conditions.all_cpus.use, conditions.target
+    missing = conditions.all_cpus.missing
+
+    def cpu(value: float | None, unit: str = "ratio") -> Quantity:
+        return Quantity.of(value, unit, missing or "the CPUs were idle")
+
+    used = None if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
+    found = {
+        "cpus_used": target.cpus if target is not None else cpu(used, "1"),
+        "cpu_busy_ratio": cpu(use.busy_ratio if use else None),
+        "cpu_kernel_ratio": cpu(use.kernel_ratio if use else None),
+        "cpu_iowait_ratio": cpu(use.modes.get("iowait") if use else None),
+        "context_switches_per_s": conditions.context_switches_per_s,
+        "tasks_waiting_per_cpu": conditions.waiting_per_cpu,
+    }
+    if target is not None:
+        found |= {
+            "threads": Quantity(target.threads, "1"),
+            "resident_bytes": target.rss_high_bytes,
+            "tasks_waiting": target.cpu_wait,
+            "lock_wait_ratio": Quantity(target.wait("lock"), "ratio"),
+            "disk_wait_ratio": Quantity(target.wait("disk"), "ratio"),
+            "network_wait_ratio": Quantity(target.wait("network"), "ratio"),
+            "disk_read_bytes_per_s": target.read_bytes_per_s,
+            "disk_written_bytes_per_s": target.written_bytes_per_s,
+        }
+    return found
+
+
+def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list[PressurePoint]:
+    """Return what holds the workload back: parts that findings name first, the weightiest first."""
+    found: dict[str, PressurePoint] = {}
+    measured = measured_intensities(conditions)
+    for finding in findings:
+        if finding.part is None or finding.part in found:
+            continue
+        known = measured.get(finding.part)
+        found[finding.part] = PressurePoint(
+            finding.part, known.ratio if known else None, finding.claim, finding.sure, finding.id
+        )
+    for part, known in measured.items():
+        if known.pressure and part not in found:
+            found[part] = PressurePoint(part, known.ratio, known.evidence)
+    return list(found.values())
+
+
+def measured_intensities(conditions: Conditions) -> dict[str, Pressure]:
+    """Return how hard the machine's resources were pressed, by part."""
+    return {each.part: each for each in intensities(conditions, conditions.machine).parts()}

@@ -1,0 +1,174 @@
+"""What differs between two runs, most telling first: results, machines, settings, findings, profiles.
+
+In: two runs with their records, findings and profiles. Out: `RunComparison`.
+
+Ranking. A result's place is by the logarithm of the ratio of its two values, so that half and double count
+alike. Two runs have no spread: whether a difference is more than noise, only repeats tell, and the comparison
+says so instead of judging. Profiles do have a spread of their own, that of their samples.
+
+Not here: statistics of repeated runs, and drawing.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from steelyard.analyze.findings import Finding
+from steelyard.records import Machine, Metric, Run
+
+SAME_RATIO = 0.01
+"""Values closer than this are called the same."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run with what was derived from it."""
+
+    run: Run
+    machine: Machine | None = None
+    findings: Sequence[Finding] = ()
+    pressure: Sequence[str] = ()
+    profile: Any = None
+
+
+@dataclass(frozen=True)
+class ResultDifference:
+    """One metric of both runs. ``ratio`` is B over A; ``better`` says whether B is, None where neither is."""
+
+    name: str
+    a: float
+    b: float
+    unit: str
+    ratio: float | None
+    better: bool | None
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Everything that differs; ``cautions`` are what a reader must know before believing any of it."""
+
+    differences: tuple[ResultDifference, ...]
+    same: tuple[str, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    parameters: dict[str, tuple[Any, Any]]
+    machine: tuple[dict[str, Any], ...]
+    findings_gone: tuple[str, ...]
+    findings_new: tuple[str, ...]
+    pressure: tuple[tuple[str, ...], tuple[str, ...]]
+    profile: tuple[dict[str, Any], ...]
+    cautions: tuple[str, ...] = field(default_factory=tuple)
+
+
+def compare_runs(a: Side, b: Side) -> RunComparison:
+    """Return what differs from ``a`` to ``b``."""
+    differences, same = _results(a.run.metrics, b.run.metrics)
+    known_a, known_b = _known(a.run.metrics), _known(b.run.metrics)
+    found_a, found_b = {one.id for one in a.findings}, {one.id for one in b.findings}
+    machine, machine_caution = _machines(a.machine, b.machine)
+    profile, profile_cautions = _profiles(a.profile, b.profile)
+    parameters = _parameters(a.run, b.run)
+    return RunComparison(
+        differences=tuple(differences),
+        same=tuple(same),
+        only_a=tuple(sorted(known_a - known_b)),
+        only_b=tuple(sorted(known_b - known_a)),
+        parameters=parameters,
+        machine=tuple(machine),
+        findings_gone=tuple(sorted(found_a - found_b)),
+        findings_new=tuple(sorted(found_b - found_a)),
+        pressure=(tuple(a.pressure), tuple(b.pressure)),
+        profile=tuple(profile),
+        cautions=(*_cautions(a, b), *machine_caution, *profile_cautions),
+    )
+
+
+def _known(metrics: Mapping[str, Metric]) -> set[str]:
+    return {name for name, metric in metrics.items() if metric.value is not None}
+
+
+def _results(a: Mapping[str, Metric], b: Mapping[str, Metric]) -> tuple[list[ResultDifference], list[str]]:
+    found, same = [], []
+    for name in _known(a) & _known(b):
+        left, right = a[name], b[name]
+        if left.value is None or right.value is None or left.unit != right.unit:
+            continue
+        ratio = right.value / left.value if left.value > 0 and right.value > 0 else None
+        if left.value == right.value or (ratio is not None and abs(ratio - 1) < SAME_RATIO):
+            same.append(name)
+            continue
+        better = None
+        if left.better in ("higher", "lower"):
+            better = (right.value > left.value) == (left.better == "higher")
+        found.append(ResultDifference(name, left.value, right.value, left.unit, ratio, better))
+    return sorted(found, key=_place), sorted(same)
+
+
+def _place(one: ResultDifference) -> tuple[float, str]:
+    """Sort what comes from or goes to zero first: no factor describes it."""
+    return (-math.inf if one.ratio is None else -abs(math.log(one.ratio)), one.name)
+
+
+def _parameters(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
+    names = [*a.parameters, *(name for name in b.parameters if name not in a.parameters)]
+    values = {
+        name: tuple(run.parameters[name].value if name in run.parameters else None for run in (a, b))
+        for name in names
+    }
+    return {name: (left, right) for name, (left, right) in values.items() if left != right}
+
+
+def _machines(a: Machine | None, b: Machine | None) -> tuple[list[dict[str, Any]], list[str]]:
+    if a is None or b is None:
+        return [], ["a run has no inventory of its machine: whether the machines differ is not known"]
+    try:
+        compared = import_module("steelyard.machine.compare").compare_machines(a, b)
+    except ImportError:
+        return [], ["this version cannot compare machines"]
+    found = [
+        {"what": one.noun, "a": one.a, "b": one.b, "effect": str(getattr(one.effect, "value", one.effect))}
+        for one in compared.differences
+    ]
+    return found, []
+
+
+def _profiles(a: Any, b: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    if a is None or b is None:
+        return [], [] if a is b else ["only one of the runs has a profile"]
+    try:
+        compared = import_module("steelyard.analyze.profile_diff").diff(a, b)
+    except ImportError:
+        return [], ["this version cannot compare profiles"]
+    rows = [
+        {
+            "by": table.by,
+            "name": row.name,
+            "a_ratio": row.a_ratio,
+            "b_ratio": row.b_ratio,
+            "difference_ratio": row.difference_ratio,
+            "low_ratio": row.low_ratio,
+            "high_ratio": row.high_ratio,
+        }
+        for table in compared.tables
+        if table.measure == "own" or table.by == "category"
+        for row in table.rows
+        if row.changed
+    ]
+    rows.sort(key=lambda row: (-abs(row["difference_ratio"]), row["name"]))
+    return rows, [*compared.cautions, *([compared.reason] if compared.reason else [])]
+
+
+def _cautions(a: Side, b: Side) -> list[str]:
+    found = ["one run each: whether a difference is more than noise, only repeats tell"]
+    if a.run.benchmark != b.run.benchmark:
+        found.append(
+            f"A is a run of {a.run.benchmark} and B of {b.run.benchmark}: only what both name is compared"
+        )
+    for name, side in (("A", a), ("B", b)):
+        if side.run.verdict is None:
+            found.append(f"{name} is incomplete: {side.run.status_reason or 'the record does not say why'}")
+        else:
+            found += [f"{name}: {check.id}: {check.claim}" for check in side.run.verdict.reasons]
+    return found

@@ -1,0 +1,255 @@
+"""Whether two series over time move together, and by how much one lags behind the other.
+
+In: an application's series (operations, latency) and one of telemetry, each with its own times. Out:
+`Correlation`: the normalised cross-correlation at each lag with its interval, the lag at which it is
+largest in amount, and whether it is distinguishable from what unrelated series would show.
+
+Method. Both series are averaged into bins of one width on the same clock. At lag k the correlation is
+Pearson's over the pairs (x(t), y(t + k)) whose two bins are known: at k > 0 y follows x. Neighbouring
+values of a series resemble each other, so n pairs are worth fewer: for two unrelated series the variance of
+r is (1/n) sum over j of rho_x(j) rho_y(j) (Bartlett 1935), of which
+
+    n_effective = n / (1 + 2 sum over j >= 1 of (1 - j/n) rho_x(j) rho_y(j))
+
+is the estimate that Pyper and Peterman (1998) recommend, with lags up to n/5 and never more than n. The
+interval is Fisher's: tanh(atanh r ± z / sqrt(n_effective - 3)). Looking at many lags finds something by
+chance; the best one is judged at the confidence that Bonferroni's correction leaves each.
+
+Invariants: a constant series, or too few pairs, has no correlation and the reason, never 0. Correlation is no
+cause: a lag says what came first, not why.
+
+Not here: reading series from logs or services.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from steelyard.telemetry import EntitySeries
+
+Floats = NDArray[np.float64]
+
+FEWEST_PAIRS = 8
+"""Below it an interval covers nearly everything."""
+_AUTOCORRELATION_SHARE = 5
+_ALMOST_ONE = 1 - 1e-12
+
+
+@dataclass(frozen=True)
+class TimeSeries:
+    """Values at times of CLOCK_MONOTONIC; NaN for what is missing."""
+
+    name: str
+    unit: str
+    time_ns: NDArray[np.int64]
+    value: Floats
+
+    def __post_init__(self) -> None:
+        if self.time_ns.ndim != 1 or self.time_ns.shape != self.value.shape:
+            raise ValueError(f"{self.name}: {self.time_ns.shape} times for {self.value.shape} values")
+
+    @classmethod
+    def of(cls, name: str, unit: str, time_ns: ArrayLike, value: ArrayLike) -> TimeSeries:
+        """Return a series of anything that numpy takes."""
+        return cls(name, unit, np.asarray(time_ns, dtype=np.int64), np.asarray(value, dtype=np.float64))
+
+    @classmethod
+    def of_telemetry(cls, name: str, unit: str, entity: EntitySeries, column: str) -> TimeSeries:
+        """Return one column of one entity of a recording's series."""
+        return cls(name, unit, entity.time_ns, entity.bands[column].mean)
+
+
+@dataclass(frozen=True, slots=True)
+class AtLag:
+    """The correlation at one lag."""
+
+    lag_ns: int
+    """How much later the second series is taken: positive where it follows the first."""
+    r: float | None
+    low: float | None
+    """Lower end of the interval at this lag alone."""
+    high: float | None
+    pairs: int
+    effective_pairs: float | None
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Two series compared over lags."""
+
+    first: str
+    second: str
+    bin_ns: int
+    confidence: float
+    lags: tuple[AtLag, ...]
+    best: AtLag | None
+    """Where the correlation is largest in amount, None where none is known."""
+    distinguishable: bool | None
+    """Whether the best lag differs from no correlation, looking at all lags; None where there is no best."""
+    missing: str | None = None
+
+    @property
+    def claim(self) -> str:
+        """The result in a sentence."""
+        if self.best is None or self.best.r is None:
+            return f"{self.first} and {self.second}: {self.missing}"
+        if not self.distinguishable:
+            return f"{self.first} and {self.second}: no correlation that chance does not give"
+        seconds = self.best.lag_ns / 1e9
+        order = "at once"
+        if seconds > 0:
+            order = f"{self.second} follows {self.first} by {seconds:g} s"
+        elif seconds < 0:
+            order = f"{self.first} follows {self.second} by {-seconds:g} s"
+        return f"{self.first} and {self.second} correlate at {self.best.r:.2f}, {order}"
+
+
+def correlate(
+    first: TimeSeries,
+    second: TimeSeries,
+    *,
+    most_lag_ns: int = 0,
+    bin_ns: int | None = None,
+    confidence: float = 0.95,
+) -> Correlation:
+    """Return the correlation of two series at every lag up to ``most_lag_ns`` either way.
+
+    ``bin_ns`` is the wider of the two series' median distances unless given.
+
+    Raises ValueError for a negative lag, a bin that is not positive or a confidence outside 0..1.
+    """
+    if most_lag_ns < 0 or not 0 < confidence < 1 or (bin_ns is not None and bin_ns <= 0):
+        raise ValueError("a lag is not negative, a bin positive, a confidence between 0 and 1")
+    width = bin_ns or max(_step(first), _step(second))
+    grids = _grids(first, second, width) if width else None
+    if grids is None or width is None:
+        reason = "the series do not overlap in time, or one has no two values"
+        return Correlation(first.name, second.name, width or 0, confidence, (), None, None, reason)
+    most = min(most_lag_ns // width, len(grids[0]) - 1)
+    lags = tuple(
+        at_lag(grids[0], grids[1], lag, lag_ns=lag * width, confidence=confidence)
+        for lag in range(-most, most + 1)
+    )
+    known = [each for each in lags if each.r is not None]
+    if not known:
+        return Correlation(first.name, second.name, width, confidence, lags, None, None, lags[most].missing)
+    best = max(known, key=lambda each: (abs(each.r or 0.0), -abs(each.lag_ns)))
+    lone = 1 - (1 - confidence) / len(known)
+    low, high = _interval(best.r or 0.0, best.effective_pairs or 0.0, lone)
+    return Correlation(
+        first.name,
+        second.name,
+        width,
+        confidence,
+        lags,
+        best,
+        low is not None and (low > 0 or (high or 0) < 0),
+    )
+
+
+def _step(series: TimeSeries) -> int:
+    """Return the median distance of a series' known values, 0 where there are no two."""
+    times = np.unique(series.time_ns[np.isfinite(series.value)])
+    return max(1, int(np.median(np.diff(times)))) if len(times) > 1 else 0
+
+
+def _grids(first: TimeSeries, second: TimeSeries, width: int) -> tuple[Floats, Floats] | None:
+    """Return both series as means of the same bins over the time that both cover, NaN for empty bins."""
+    spans = []
+    for series in (first, second):
+        times = series.time_ns[np.isfinite(series.value)]
+        if len(times) < 2:
+            return None
+        spans.append((int(times.min()), int(times.max())))
+    begin, end = max(span[0] for span in spans), min(span[1] for span in spans)
+    if end <= begin:
+        return None
+    count = (end - begin) // width + 1
+    return _bin(first, begin, width, count), _bin(second, begin, width, count)
+
+
+def _bin(series: TimeSeries, begin: int, width: int, count: int) -> Floats:
+    places = (series.time_ns - begin) // width
+    keep = np.isfinite(series.value) & (series.time_ns >= begin) & (places < count)
+    sums = np.bincount(places[keep], weights=series.value[keep], minlength=count)
+    seen = np.bincount(places[keep], minlength=count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(seen > 0, sums / seen, np.nan)
+
+
+def at_lag(
+    first: Floats, second: Floats, lag: int, *, lag_ns: int | None = None, confidence: float = 0.95
+) -> AtLag:
+    """Return the correlation of ``first[t]`` and ``second[t + lag]``, equally spaced, NaN for gaps."""
+    shift = lag if lag_ns is None else lag_ns
+    count = max(min(len(first), len(second)), abs(lag))
+    x = first[max(0, -lag) : count - max(0, lag)]
+    y = second[max(0, lag) : count - max(0, -lag)]
+    both = np.isfinite(x) & np.isfinite(y)
+    pairs = int(both.sum())
+    if pairs < FEWEST_PAIRS:
+        reason = f"{pairs} pairs of values, fewer than {FEWEST_PAIRS}"
+        return AtLag(shift, None, None, None, pairs, None, reason)
+    # Gaps stay gaps, so that neighbours are neighbours in time.
+    x, y = np.where(both, x, np.nan), np.where(both, y, np.nan)
+    dx, dy = x - np.nanmean(x), y - np.nanmean(y)
+    # A constant's deviations are rounding errors of its mean.
+    for name, values, deviations in (("first", x, dx), ("second", y, dy)):
+        if np.nanmax(np.abs(deviations)) <= 1e-12 * np.nanmax(np.abs(values)):
+            return AtLag(shift, None, None, None, pairs, None, f"the {name} series is constant")
+    # Scaled, so that squares of very small deviations do not vanish.
+    dx, dy = dx / np.nanmax(np.abs(dx)), dy / np.nanmax(np.abs(dy))
+    r = float(np.nansum(dx * dy) / math.sqrt(float(np.nansum(dx**2)) * float(np.nansum(dy**2))))
+    r = min(1.0, max(-1.0, r))
+    effective = effective_pairs(dx, dy)
+    low, high = _interval(r, effective, confidence)
+    missing = None if low is not None else f"the pairs are worth {effective:.1f} independent ones"
+    return AtLag(shift, r, low, high, pairs, effective, missing)
+
+
+def effective_pairs(dx: Floats, dy: Floats) -> float:
+    """Return what the pairs of two series are worth in independent ones (see the module).
+
+    ``dx`` and ``dy`` are deviations from the mean with NaN for gaps.
+    """
+    pairs = int((np.isfinite(dx) & np.isfinite(dy)).sum())
+    most = min(max(1, pairs // _AUTOCORRELATION_SHARE), len(dx) - 1)
+    lags = np.arange(1, most + 1)
+    products = autocorrelations(dx, most)[1:] * autocorrelations(dy, most)[1:]
+    total = float(np.sum((1 - lags / pairs) * products))
+    return pairs / max(1.0, 1 + 2 * total)
+
+
+def autocorrelations(deviations: Floats, most: int) -> Floats:
+    """Return a series' correlation with itself 0 to ``most`` steps later, from its deviations, NaN for gaps.
+
+    Sums of products are over all known values, as Box and Jenkins estimate it: over the few that overlap at
+    long lags they would be noise.
+    """
+    values = np.nan_to_num(deviations, nan=0.0)
+    # Twice the length: what wraps around meets zeros.
+    spectrum = np.fft.rfft(values, 2 * len(values))
+    sums = np.fft.irfft(spectrum * np.conj(spectrum), 2 * len(values))[: most + 1]
+    return np.asarray(sums / sums[0], dtype=np.float64)
+
+
+def _interval(r: float, effective: float, confidence: float) -> tuple[float | None, float | None]:
+    """Return Fisher's interval, none from three independent pairs or fewer."""
+    if effective <= 3:
+        return None, None
+    middle = math.atanh(min(_ALMOST_ONE, max(-_ALMOST_ONE, r)))
+    half = float(norm.ppf(0.5 + confidence / 2)) / math.sqrt(effective - 3)
+    return math.tanh(middle - half), math.tanh(middle + half)
+
+
+def strongest(found: Sequence[Correlation]) -> list[Correlation]:
+    """Return the distinguishable ones, the strongest first; each was judged by itself."""
+    kept = [each for each in found if each.distinguishable and each.best is not None]
+    return sorted(kept, key=lambda each: -abs((each.best.r if each.best else None) or 0.0))

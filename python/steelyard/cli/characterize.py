@@ -1,0 +1,79 @@
+"""``steelyard characterize``: makes the run, then says what held the workload back."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from steelyard._base import ExitCode, SteelyardError
+from steelyard.bench.characterize import Request, characterize
+from steelyard.cli.output import complain, print_json
+from steelyard.cli.progress import shown
+from steelyard.cli.reports import RunView, exit_code
+from steelyard.records import Level, Run
+
+
+def characterize_and_show(request: Request, *, as_json: bool) -> int:
+    """Make the run of ``request`` and show it; return the exit code.
+
+    A program that ended badly gives 4 with a complete report: the work failed, and was measured.
+    """
+    with shown() as progress:
+        attempt = characterize(request, progress=progress)
+        if attempt.error is not None:
+            complain(attempt.error)
+            if as_json:
+                print_json(RunView(attempt.directory, attempt.run, None, None, None).document())
+            return int(attempt.error.exit_code)
+        progress.phase("report")
+        document, summary, error = show(attempt.directory, attempt.run)
+    if error is not None:
+        complain(error)
+    if as_json:
+        print_json(document)
+    else:
+        from rich.console import Console
+
+        Console(file=sys.stdout).print(summary, markup=False)
+    if error is not None:
+        return int(error.exit_code)
+    return int(ExitCode.FAILED if _program_failed(attempt.run) else exit_code(attempt.run))
+
+
+def show_again(directory: Path, run: Run, output: Path | None, *, as_json: bool) -> int:
+    """Show a characterization again and write its report; return the exit code."""
+    document, summary, error = show(directory, run, output)
+    if error is not None:
+        raise error
+    if as_json:
+        print_json(document)
+    else:
+        from rich.console import Console
+
+        Console(file=sys.stdout).print(summary, markup=False)
+    return int(exit_code(run))
+
+
+def _program_failed(run: Run) -> bool:
+    checks = run.verdict.checks if run.verdict else []
+    return any(check.id == "program" and check.level is not Level.VALID for check in checks)
+
+
+def show(
+    directory: Path, run: Run, output: Path | None = None
+) -> tuple[dict[str, Any], Any, SteelyardError | None]:
+    """Write the report of a run; return its document, its summary, and why there is no report."""
+    from steelyard.report import characterize_table, html
+    from steelyard.report.model import gather
+
+    data = gather(directory)
+    path, failed = None, None
+    try:
+        try:
+            path = html.write_data(data, output)
+        except SteelyardError as error:
+            failed = error
+        base = RunView(directory, run, None, None, path, failed).document()
+        document = {**base, **characterize_table.document(data)}
+        return document, characterize_table.summary(data, path), failed
+    finally:
+        data.close()

@@ -1,0 +1,179 @@
+"""What differs between two machines, or between two moments of one, most telling first.
+
+In: two `Machine` records. Out: `MachineComparison`, its differences ordered by likely effect
+(``machine.features``); within one effect by how far the values are apart, and decisive ones in that table's
+order. What one of the two does not tell is no difference: it is listed beside them, with the reason. Disks
+and interfaces are matched by name.
+
+Not here: what a difference does to a measured result (``analyze``), drawing (``report``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from steelyard.machine.features import Effect, Feature, Scalar, features
+from steelyard.records import Machine
+
+NEAR = math.log(1.1)
+"""Numbers closer than 10 % have one step less effect than the table gives to what they measure."""
+
+_CATEGORY = math.log(2)
+"""How far apart two words are taken to be: as far as a number and its double."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that differs."""
+
+    key: str
+    noun: str
+    a: Scalar
+    b: Scalar
+    unit: str | None
+    ratio: float | None
+    """b / a, ``None`` unless both are positive numbers."""
+    effect: Effect
+    why: str
+
+    @property
+    def distance(self) -> float:
+        """Return how far the values are apart."""
+        return _CATEGORY if self.ratio is None else abs(math.log(self.ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """One value that at least one machine does not tell."""
+
+    key: str
+    noun: str
+    a: Scalar
+    b: Scalar
+    unit: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachineComparison:
+    """What differs."""
+
+    differences: list[Difference]
+    """Most telling first."""
+    untold: list[Untold]
+    same: int
+    """Values that are the same."""
+
+    @property
+    def is_same(self) -> bool:
+        """Return whether nothing differs that may move a result."""
+        return all(one.effect is Effect.IDENTITY for one in self.differences)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "is_same": self.is_same,
+            "same": self.same,
+            "differences": [{**asdict(one), "effect": one.effect.name.lower()} for one in self.differences],
+            "untold": [asdict(one) for one in self.untold],
+        }
+
+
+def compare_machines(a: Machine, b: Machine) -> MachineComparison:
+    """Return what differs between ``a`` and ``b``, most telling first."""
+    of_a = {one.key: one for one in features(a)}
+    of_b = {one.key: one for one in features(b)}
+    differences = [*_devices(a, b, "disks"), *_devices(a, b, "interfaces")]
+    lonely = tuple(f"{one.key}." for one in differences)
+    untold: list[Untold] = []
+    same = 0
+    for key in [*of_a, *(key for key in of_b if key not in of_a)]:
+        one, other = of_a.get(key), of_b.get(key)
+        known = one or other
+        assert known is not None
+        left, right = one.value if one else None, other.value if other else None
+        if (left is None and right is None) or key.startswith(lonely):
+            continue
+        if left is None or right is None:
+            reason = _reason(a if left is None else b, one if left is None else other, key)
+            untold.append(Untold(key, known.noun, left, right, known.unit, reason))
+        elif _is_same(left, right, known):
+            same += 1
+        else:
+            differences.append(_difference(known, left, right))
+    order = {key: place for place, key in enumerate(of_a)}
+    ordered = sorted(differences, key=lambda one: (-one.effect, *_place(one, order)))
+    return MachineComparison(ordered, untold, same)
+
+
+def _place(one: Difference, order: Mapping[str, int]) -> tuple[float, int]:
+    # More CPUs and another processor cannot be weighed against each other: the table knows what is first.
+    distance = 0.0 if one.effect is Effect.DECISIVE else -one.distance
+    return (distance, order.get(one.key, len(order)))
+
+
+def _devices(a: Machine, b: Machine, field: Literal["disks", "interfaces"]) -> Iterator[Difference]:
+    """Yield the devices that only one of the machines has; interfaces without a driver come and go."""
+    texts = [_described(machine, field) for machine in (a, b)]
+    noun = field.removesuffix("s")
+    why = "what is on it is elsewhere" if field == "disks" else "packets take another way"
+    for name in [*texts[0], *(name for name in texts[1] if name not in texts[0])]:
+        if name not in texts[0] or name not in texts[1]:
+            left, right = (found.get(name, "none") for found in texts)
+            yield Difference(f"{field}.{name}", f"{noun} {name}", left, right, None, None, Effect.SOME, why)
+
+
+def _described(machine: Machine, field: Literal["disks", "interfaces"]) -> dict[str, str]:
+    """Return each device with a word for what it is."""
+    if field == "disks":
+        return {disk.name: disk.model or "there" for disk in machine.disks}
+    return {card.name: card.driver or "there" for card in machine.interfaces}
+
+
+def _is_same(left: Scalar, right: Scalar, feature: Feature) -> bool:
+    if left == right and isinstance(left, bool) == isinstance(right, bool):
+        return True
+    if not _is_number(left) or not _is_number(right) or feature.tolerance == 0:
+        return False
+    apart = abs(float(left or 0) - float(right or 0))
+    if feature.unit == "ratio":
+        return apart <= feature.tolerance
+    return apart <= feature.tolerance * max(abs(float(left or 0)), abs(float(right or 0)))
+
+
+def _is_number(value: Scalar) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _difference(feature: Feature, left: Scalar, right: Scalar) -> Difference:
+    ratio = None
+    if _is_number(left) and _is_number(right) and float(left or 0) > 0 and float(right or 0) > 0:
+        ratio = float(right or 0) / float(left or 0)
+    found = Difference(
+        feature.key, feature.noun, left, right, feature.unit, ratio, feature.effect, feature.why
+    )
+    if ratio is not None and found.distance < NEAR and found.effect > Effect.LITTLE:
+        return replace(found, effect=Effect(found.effect - 1))
+    return found
+
+
+def _reason(machine: Machine, feature: Feature | None, key: str) -> str:
+    path = (feature.missing if feature else None) or key
+    if path in machine.missing:
+        return machine.missing[path]
+    head = key.split(".")
+    if head[0] in ("disks", "interfaces"):
+        disks, cards = [one.name for one in machine.disks], [one.name for one in machine.interfaces]
+        for index, name in enumerate(disks if head[0] == "disks" else cards):
+            if name == head[1]:
+                rest = ".".join([head[0], str(index), *head[2:]])
+                above = ".".join([head[0], str(index), *head[2:3]])
+                return machine.missing.get(rest) or machine.missing.get(above) or "it does not tell"
+    if head[:2] == ["cpu", "mitigations"]:
+        return machine.missing.get("cpu.mitigations", "its kernel does not know of it")
+    if machine.schema_version == "1.0":
+        return f"its record is of version {machine.schema_version}, which has no such field"
+    return "it does not tell"

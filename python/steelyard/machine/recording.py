@@ -1,0 +1,115 @@
+"""Recorded machines: a tree of /proc and /sys in a folder, or packed in a tar archive.
+
+In: a path. Out: a root that `snapshot` reads. An archive is unpacked into a temporary folder that is removed
+again. Invariants: nothing is written outside of that folder, no link leads out of it, no device file is made,
+and an archive that would fill the disk is refused.
+
+Not here: making recordings; hwloc's ``hwloc-gather-topology`` does, and so does ``tar`` on a running machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from steelyard._base import UsageError
+
+MOST_FILES, MOST_BYTES = 200_000, 1 << 28
+"""What an archive may hold; recordings of large machines have some 10,000 files of a few bytes."""
+
+_IN_MEMORY = "/dev/shm"  # noqa: S108 - the folder below it is made by tempfile
+"""Making thousands of small files takes seconds on a disk."""
+
+# What no snapshot reads and what makes up most of a recording.
+_UNREAD = re.compile(
+    r"/(power|msi_irqs|infiniband|scsi_host|dma|dca|crash_notes|acpi_cppc|uevent|subsystem)(/|$)"
+    r"|/usb\d|/LNXSYSTM|/firmware_node|/driver/|/net/[^/]+/statistics|/cpuidle/state\d+/(time|usage|power|desc)$"
+    r"|/cpufreq/.*(stats|available|affected|related)|/cache/index\d+/(number_of_sets|ways_of|physical_line)"
+    r"|/pci_bus/|/host\d+/(?!target).*|/node\d+/memory\d+(/|$)|/resource\d*(_wc)?$|/config$|/cpuset/"
+)
+_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether the file's name is that of a packed tree."""
+    return path.name.endswith(_SUFFIXES)
+
+
+def find_root(folder: Path) -> Path | None:
+    """Return the folder that has ``proc`` or ``sys``: ``folder``, or the one folder in it."""
+    if any((folder / name).is_dir() for name in ("proc", "sys")):
+        return folder
+    try:
+        inside = [entry for entry in folder.iterdir() if entry.is_dir()]
+    except OSError:
+        return None
+    # hwloc packs a tree together with its own output, in one folder or in two.
+    roots = [one for one in inside if any((one / name).is_dir() for name in ("proc", "sys"))]
+    return roots[0] if len(roots) == 1 else None
+
+
+@contextmanager
+def unpacked(archive: Path) -> Iterator[Path]:
+    """Yield the root of the tree in ``archive``.
+
+    Raises UsageError for a file that is no archive, holds no tree, or is too large.
+    """
+    with tempfile.TemporaryDirectory(prefix="steelyard-tree-", dir=_place()) as name:
+        folder = Path(name)
+        _unpack(archive, folder)
+        root = find_root(folder)
+        if root is None:
+            raise UsageError(
+                f"{archive}: there is no recorded machine in it",
+                hint="an archive has the folders proc and sys",
+            )
+        yield root
+
+
+def _place() -> str | None:
+    """Return the folder in memory where there is room in it, ``None`` for the usual one."""
+    try:
+        room = os.statvfs(_IN_MEMORY)
+    except OSError:
+        return None
+    is_open = os.access(_IN_MEMORY, os.W_OK | os.X_OK)
+    return _IN_MEMORY if is_open and room.f_bavail * room.f_frsize > 2 * MOST_BYTES else None
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, _members(tar, archive), filter=_filter)  # noqa: S202 - the filter is stricter than tarfile's own
+    except OSError as error:
+        raise UsageError(f"{archive}: {error.strerror or error}") from error
+    except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+        raise UsageError(f"{archive}: not a tar archive, or not a whole one") from error
+
+
+def _members(tar: tarfile.TarFile, archive: Path) -> Iterator[tarfile.TarInfo]:
+    size = 0
+    for count, member in enumerate(tar):
+        size += member.size if member.isreg() else 0
+        if count >= MOST_FILES or size > MOST_BYTES:
+            raise UsageError(
+                f"{archive}: too large for a recorded machine", hint="unpack it, and give the folder"
+            )
+        if not _UNREAD.search(member.name) and (member.isreg() or member.isdir() or member.issym()):
+            yield member
+
+
+def _filter(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    try:
+        safe = tarfile.data_filter(member, folder)
+    except tarfile.FilterError:
+        # Links of /sys that lead out of the recording, such as to /dev, tell nothing of the machine.
+        return None
+    # Recorded files may be unreadable or write-only, as on the machine; folders need to be entered.
+    safe.mode = 0o700 if member.isdir() else 0o600
+    return safe

@@ -1,0 +1,54 @@
+"""The reference page of the checks, generated from them: ``python -m steelyard.machine.reference``.
+
+In: the rules. Out: ``docs/reference/machine-checks.md`` of a checkout; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from steelyard.machine.rules import Rule, built_in
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "machine-checks.md"
+
+_HEAD = """# Checks of a machine
+
+Generated from the rules by `python -m steelyard.machine.reference`; a test compares this page with them.
+
+`steelyard machine check` asks these questions of a machine. An objection of high or medium severity makes it
+end with exit code 1; low ones are worth knowing, and count with `--strict`. A rule may raise or lower its
+severity by what it finds. What the machine does not tell is neither passed nor objected to, and is shown with
+the reason.
+"""
+
+
+def page(rules: tuple[Rule, ...]) -> str:
+    """Return the page's text."""
+    parts = [_HEAD]
+    for area, members in groupby(
+        sorted(rules, key=lambda one: _areas(rules).index(one.area)), lambda one: one.area
+    ):
+        parts.append(f"\n## {area.upper() if area == 'numa' else area.capitalize()}\n")
+        for one in members:
+            parts.append(
+                f"\n### `{one.id}` ({one.severity})\n\n"
+                f"Asks that {one.asks}.\n\n"
+                f"- Bound: {one.threshold}.\n"
+                f"- Source: {one.source}.\n"
+                f"- What to do: {one.advice}.\n"
+            )
+    return "".join(parts)
+
+
+def _areas(rules: tuple[Rule, ...]) -> list[str]:
+    return list(dict.fromkeys(one.area for one in rules))
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(built_in()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""What a rule of ``steelyard machine check`` is, where rules come from, and how they are applied.
+
+In: a `Machine`. Out: an `Answer` for every rule. A rule looks at the record only, so that recorded
+machines and old runs can be checked as well as this one.
+
+Rules come from this package and from entry points of the group ``steelyard.machine_rules``:
+
+    [project.entry-points."steelyard.machine_rules"]
+    mine = "my_package.rules:RULES"          # a Rule, or several
+
+Invariants: a rule never raises for a field that is null: it answers `untold` with the reason; a package's
+rule that fails is told as such and stops nothing; a package cannot take the id of a built-in rule.
+
+Not here: differences between machines (``machine.compare``), what a run's telemetry shows (``analyze``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard.records import Machine
+
+GROUP = "steelyard.machine_rules"
+
+Scalar = str | int | float | bool | None
+Evidence = Mapping[str, Scalar]
+"""Values that a claim rests on, by their path in the record."""
+
+
+class Severity(StrEnum):
+    """How much an objection matters. Low ones are worth knowing and make no check say no."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+    @property
+    def order(self) -> int:
+        """Return 0 for the most severe."""
+        return list(Severity).index(self)
+
+
+class Outcome(StrEnum):
+    """What came of holding a machine against a rule."""
+
+    OBJECTS = "objects"
+    PASSES = "passes"
+    UNTOLD = "untold"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found in one machine."""
+
+    outcome: Outcome
+    claim: str
+    """One sentence; of an untold one, why nothing can be said."""
+    evidence: Evidence
+    severity: Severity | None = None
+    """Where it is another than the rule's."""
+
+
+def objects(claim: str, evidence: Evidence | None = None, *, severity: Severity | None = None) -> Finding:
+    """Return an objection; ``severity`` where it is another than the rule's."""
+    return Finding(Outcome.OBJECTS, claim, dict(evidence or {}), severity)
+
+
+def passes(claim: str, evidence: Evidence | None = None) -> Finding:
+    """Return that the machine is as it should be."""
+    return Finding(Outcome.PASSES, claim, dict(evidence or {}))
+
+
+def untold(machine: Machine, path: str) -> Finding:
+    """Return that the machine does not tell, with the record's reason for ``path``."""
+    reason = machine.missing.get(path)
+    if reason is None:
+        reason = f"the record (version {machine.schema_version}) does not tell {path}"
+    return untold_because(path, reason)
+
+
+def untold_because(path: str, reason: str) -> Finding:
+    """Return that nothing can be said, for ``reason``."""
+    return Finding(Outcome.UNTOLD, reason, {path: None})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One question that a machine is asked."""
+
+    id: str
+    area: str
+    """`processor`, `memory`, `numa`, `disk`, `network`, `system`, or a package's own."""
+    severity: Severity
+    asks: str
+    """What should be so, one sentence."""
+    threshold: str
+    """The bound, in words and with its unit."""
+    source: str
+    """Where the bound comes from."""
+    advice: str
+    """What to do."""
+    examine: Callable[[Machine], Finding]
+
+
+def rule(
+    id: str,  # noqa: A002 - the field's own word
+    area: str,
+    severity: Severity,
+    *,
+    asks: str,
+    threshold: str,
+    source: str,
+    advice: str,
+) -> Callable[[Callable[[Machine], Finding]], Rule]:
+    """Make a `Rule` of a function that examines a machine."""
+
+    def made(examine: Callable[[Machine], Finding]) -> Rule:
+        return Rule(id, area, severity, asks, threshold, source, advice, examine)
+
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one rule said of a machine."""
+
+    rule: Rule
+    finding: Finding
+
+    @property
+    def severity(self) -> Severity:
+        """Return how much it matters."""
+        return self.finding.severity or self.rule.severity
+
+    @property
+    def objects(self) -> bool:
+        """Return whether the rule objects."""
+        return self.finding.outcome is Outcome.OBJECTS
+
+    def says_no(self, *, strict: bool = False) -> bool:
+        """Return whether the check as a whole must say no: low objections count when ``strict``."""
+        return self.objects and (strict or self.severity is not Severity.LOW)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        told = {
+            name: value for name, value in asdict(self.rule).items() if name not in ("examine", "severity")
+        }
+        finding = self.finding
+        return {
+            "id": told.pop("id"),
+            "outcome": str(finding.outcome),
+            "severity": str(self.severity),
+            "claim": finding.claim,
+            "evidence": dict(finding.evidence),
+            **told,
+        }
+
+
+def built_in() -> tuple[Rule, ...]:
+    """Return this package's rules, in the order in which reports show them."""
+    from steelyard.machine import rules_devices, rules_memory, rules_processor, rules_system
+
+    return (*rules_processor.RULES, *rules_memory.RULES, *rules_devices.RULES, *rules_system.RULES)
+
+
+def all_rules() -> list[Rule]:
+    """Return the built-in rules and those of installed packages.
+
+    Raises EnvironmentLacksError for a package whose rules cannot be had.
+    """
+    rules = {one.id: one for one in built_in()}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        for one in _of_package(point):
+            if one.id in rules:
+                raise EnvironmentLacksError(
+                    f"the entry point {point.name} ({point.value}) has a rule {one.id!r},"
+                    " and there is one already",
+                    hint="give it an id of its own",
+                )
+            rules[one.id] = one
+    return list(rules.values())
+
+
+def _of_package(point: EntryPoint) -> Iterator[Rule]:
+    try:
+        found = point.load()
+    except Exception as error:
+        raise EnvironmentLacksError(
+            f"the rules {point.name} ({point.value}) cannot be imported: {error}",
+            hint="install their package again, or remove it",
+        ) from error
+    members = [found] if isinstance(found, Rule) else found
+    if not isinstance(members, Iterable) or isinstance(members, str):
+        members = [None]
+    for one in members:
+        if not isinstance(one, Rule):
+            raise EnvironmentLacksError(
+                f"{point.value} is neither a steelyard.machine.rules.Rule nor several",
+                hint="see docs/guides/machine.md",
+            )
+        yield one
+
+
+def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()) -> list[Answer]:
+    """Return what ``rules`` say of ``machine``: objections first, the most severe first.
+
+    Raises UsageError for an id in ``ignore`` that no rule has.
+    """
+    ignored = set(ignore)
+    strangers = ignored - {one.id for one in rules}
+    if strangers:
+        raise UsageError(
+            f"there is no check {sorted(strangers)[0]!r}", hint="steelyard machine check --json lists them"
+        )
+    answers = [Answer(one, _examine(one, machine)) for one in rules if one.id not in ignored]
+    return sorted(
+        answers,
+        key=lambda one: (list(Outcome).index(one.finding.outcome), one.objects and one.severity.order),
+    )
+
+
+def _examine(one: Rule, machine: Machine) -> Finding:
+    try:
+        return one.examine(machine)
+    except Exception as error:
+        if any(one is mine for mine in built_in()):
+            raise
+        # A package's rule is not ours to crash by.
+        return Finding(Outcome.UNTOLD, f"the rule failed: {type(error).__name__}: {error}", {})

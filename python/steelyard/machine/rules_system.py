@@ -1,0 +1,171 @@
+"""Checks of the kernel: its clock, its command line, and what it lets a user measure."""
+
+from __future__ import annotations
+
+import re
+
+from steelyard.machine.rules import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
+from steelyard.records import Machine
+
+FAST_CLOCKS = ("tsc", "arch_sys_counter", "timebase", "itc", "tod", "riscv_clocksource")
+"""Counters of the processor, which user programs read without a system call."""
+
+PAGED_CLOCKS = ("kvm-clock", "hyperv_clocksource_tsc_page", "pvclock")
+"""Clocks of hypervisors that are read from a page, at the cost of a few more instructions."""
+
+
+@rule(
+    "clocksource",
+    "system",
+    Severity.HIGH,
+    asks="the time can be read without a system call",
+    threshold="tsc on x86, the architecture's counter elsewhere",
+    source="Linux, Documentation/timers/timekeeping.rst; clock_gettime(2) through the vDSO",
+    advice="boot with tsc=reliable if the TSC is sound; look in the kernel's log for why it was given up",
+)
+def clocksource(machine: Machine) -> Finding:
+    """Object to clocks that are slow to read."""
+    clock, others = machine.kernel.clocksource, machine.kernel.clocksources
+    if clock is None:
+        return untold(machine, "kernel.clocksource")
+    evidence: Evidence = {"kernel.clocksource": clock, "kernel.clocksources": " ".join(others)}
+    if clock in FAST_CLOCKS:
+        return passes(f"the clock is {clock}", evidence)
+    if clock in PAGED_CLOCKS:
+        claim = f"the clock is the hypervisor's {clock}: slower than tsc, without a system call"
+        return objects(claim, evidence, severity=Severity.LOW)
+    return objects(f"the clock is {clock}: each reading is a system call, or a device access", evidence)
+
+
+_RESTRICTING = (
+    (r"(?:max|nr|possible)_?cpus=\S+", "limits the CPUs"),
+    (r"mem=\S+", "limits memory"),
+    (r"nosmp", "leaves one CPU"),
+    (r"numa=off", "hides NUMA nodes"),
+    (r"acpi=off", "leaves out firmware's tables"),
+    (r"nosmt(?:=force)?", "switches SMT off"),
+    (r"slub_debug(?:=\S*)?", "checks every allocation"),
+    (r"slab_debug(?:=\S*)?", "checks every allocation"),
+    (r"page_poison=(?:1|on)", "writes over every freed page"),
+    (r"debug_pagealloc=on", "unmaps every freed page"),
+    (r"init_on_free=1", "clears every freed page"),
+    (r"nohugepages|transparent_hugepage=never", "switches huge pages off"),
+    (r"idle=(?:poll|halt|nomwait)", "changes what idle CPUs do"),
+    (r"nopti|nospectre_v2|mitigations=off", "leaves vulnerabilities open"),
+    (r"kasan\S*|kmemleak=on", "checks the kernel's memory"),
+    (r"lockdep\S*", "checks every lock"),
+)
+
+
+@rule(
+    "command-line",
+    "system",
+    Severity.LOW,
+    asks="the boot command line takes nothing away",
+    threshold="none of the parameters that limit the machine or check the kernel",
+    source="Linux, Documentation/admin-guide/kernel-parameters.txt",
+    advice="remove it from the boot loader's configuration, or know that results are of such a machine",
+)
+def command_line(machine: Machine) -> Finding:
+    """Object to parameters that change what the machine can do."""
+    text = machine.kernel.command_line
+    if text is None:
+        return untold(machine, "kernel.command_line")
+    # What stands behind -- is for the first process.
+    words = text.partition(" -- ")[0].split()
+    found = {word: why for word in words for pattern, why in _RESTRICTING if re.fullmatch(pattern, word)}
+    if not found:
+        return passes("no parameter limits the machine")
+    listed = ", ".join(f"{word} ({why})" for word, why in found.items())
+    taking = re.compile(
+        r"(max|nr|possible)_?cpus=|mem=|nosmp|numa=off|acpi=off|.*debug|kasan|lockdep|kmemleak"
+    )
+    severity = Severity.MEDIUM if any(taking.match(word) for word in found) else None
+    return objects(f"booted with {listed}", {"kernel.command_line": " ".join(found)}, severity=severity)
+
+
+@rule(
+    "perf-paranoid",
+    "system",
+    Severity.LOW,
+    asks="a user may sample the whole machine",
+    threshold="kernel.perf_event_paranoid at most 0",
+    source="Linux, Documentation/admin-guide/perf-security.rst",
+    advice="sysctl kernel.perf_event_paranoid=0 while measuring, or CAP_PERFMON",
+)
+def perf_paranoid(machine: Machine) -> Finding:
+    """Object when only root can measure."""
+    text = machine.kernel.sysctl.get("kernel.perf_event_paranoid")
+    if text is None or not re.fullmatch(r"-?\d+", text):
+        return untold(machine, "kernel.sysctl.kernel.perf_event_paranoid")
+    level = int(text)
+    evidence: Evidence = {"kernel.sysctl.kernel.perf_event_paranoid": level}
+    if level <= 0:
+        return passes(f"perf_event_paranoid is {level}", evidence)
+    limits = {1: "their own processes and no whole CPUs", 2: "their own processes and no kernel"}
+    return objects(
+        f"users may measure {limits.get(level, 'nothing')} (perf_event_paranoid {level})", evidence
+    )
+
+
+@rule(
+    "nmi-watchdog",
+    "system",
+    Severity.LOW,
+    asks="all hardware counters are free",
+    threshold="kernel.nmi_watchdog = 0",
+    source="Linux, Documentation/admin-guide/lockup-watchdogs.rst: it holds one counter on each CPU",
+    advice="sysctl kernel.nmi_watchdog=0 while counting",
+)
+def nmi_watchdog(machine: Machine) -> Finding:
+    """Object to the watchdog that takes a counter."""
+    text = machine.kernel.sysctl.get("kernel.nmi_watchdog")
+    if text is None:
+        return untold(machine, "kernel.sysctl.kernel.nmi_watchdog")
+    evidence: Evidence = {"kernel.sysctl.kernel.nmi_watchdog": text}
+    if text != "0":
+        return objects("the NMI watchdog holds one hardware counter on each CPU", evidence)
+    return passes("the NMI watchdog is off", evidence)
+
+
+@rule(
+    "io-uring",
+    "system",
+    Severity.LOW,
+    asks="programs may use io_uring",
+    threshold="kernel.io_uring_disabled = 0",
+    source="Linux, Documentation/admin-guide/sysctl/kernel.rst, io_uring_disabled",
+    advice="sysctl kernel.io_uring_disabled=0",
+)
+def io_uring(machine: Machine) -> Finding:
+    """Object when io_uring is closed: servers fall back to slower ways."""
+    text = machine.kernel.sysctl.get("kernel.io_uring_disabled")
+    if text is None:
+        return untold(machine, "kernel.sysctl.kernel.io_uring_disabled")
+    evidence: Evidence = {"kernel.sysctl.kernel.io_uring_disabled": text}
+    if text != "0":
+        return objects("io_uring is closed to users: servers fall back to other ways of I/O", evidence)
+    return passes("io_uring is open", evidence)
+
+
+@rule(
+    "resctrl-groups",
+    "system",
+    Severity.LOW,
+    asks="no group of tasks has a part of cache or bandwidth of its own",
+    threshold="no group beside the default one",
+    source="Linux, Documentation/arch/x86/resctrl.rst",
+    advice="look at /sys/fs/resctrl/*/schemata: a program may have less cache than the machine has",
+)
+def resctrl_groups(machine: Machine) -> Finding:
+    """Object to divided caches and bandwidth."""
+    found = machine.resctrl
+    if found is None:
+        return untold(machine, "resctrl")
+    if found.groups:
+        claim = f"resctrl has {found.groups} groups beside the default one: cache or bandwidth may be divided"
+        return objects(claim, {"resctrl.groups": found.groups})
+    return passes("resctrl has no group beside the default one", {"resctrl.groups": 0})
+
+
+RULES: tuple[Rule, ...] = (clocksource, command_line, perf_paranoid, nmi_watchdog, io_uring, resctrl_groups)

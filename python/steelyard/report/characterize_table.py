@@ -1,0 +1,105 @@
+"""A characterization in the terminal and as JSON.
+
+In: `ReportData`. Out: a renderable for a `rich` console, and plain values. Every text from outside is a
+`Text`, never markup, and loses its control characters.
+
+Not here: printing.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.analyze.findings import Finding
+from steelyard.report import format as fmt
+from steelyard.report.model import ReportData
+from steelyard.report.table import run_summary, safe
+
+_FINDINGS_AT_MOST = 8
+PART_WORDS = {
+    "cpu": "CPU",
+    "dram_capacity": "memory capacity",
+    "dram_bandwidth": "memory bandwidth",
+    "disk_latency": "disk latency",
+    "disk_bandwidth": "disk bandwidth",
+    "network": "network",
+    "locks": "locks",
+    "scheduler": "scheduler",
+}
+
+
+def summary(data: ReportData, path: Path | None) -> RenderableType:
+    """Return the run, what holds it back, where its time goes, and the findings with their next steps."""
+    parts: list[RenderableType] = [run_summary(data.run, headline=data.headline), Text()]
+    parts.append(_pressure(data))
+    split = time_split(data)
+    if split:
+        line = Text("threads' time   ", style="dim")
+        line.append(
+            ", ".join(f"{name} {fmt.plain(fmt.quantity(share, 'ratio'))}" for name, share in split[:6])
+        )
+        parts.append(line)
+    if data.findings:
+        parts.append(Text("\nFindings", style="bold"))
+        parts += [_finding(finding) for finding in data.findings[:_FINDINGS_AT_MOST]]
+        hidden = len(data.findings) - _FINDINGS_AT_MOST
+        if hidden > 0:
+            parts.append(Text(f"and {hidden} more in the report", style="dim"))
+    else:
+        parts.append(
+            Text("No rule has anything to say: see what could not be measured, in the report.", style="dim")
+        )
+    if path is not None:
+        line = Text("\nreport  ", style="dim", overflow="fold")
+        parts.append(line.append(safe(str(path)).plain, style="not dim bold"))
+    return Group(*parts)
+
+
+def _pressure(data: ReportData) -> Text:
+    line = Text("pressure points ", style="dim")
+    if not data.pressure:
+        return line.append("none found", style="not dim")
+    for index, point in enumerate(data.pressure):
+        line.append(", " if index else "", style="not dim")
+        line.append(PART_WORDS.get(point.part, point.part), style="bold not dim")
+        notes = [] if point.ratio is None else [fmt.plain(fmt.quantity(point.ratio, "ratio"))]
+        notes += [] if point.sure else ["likely"]
+        line.append(f" ({', '.join(notes)})" if notes else "", style="not dim")
+    return line
+
+
+def _finding(finding: Finding) -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row("•", safe(finding.claim))
+    for word, text in (("next", finding.next_step), ("gain", finding.gain)):
+        if text:
+            row.add_row("", safe(f"{word}: {text}"), style="dim")
+    return row
+
+
+def time_split(data: ReportData) -> list[tuple[str, float]]:
+    """Return how the program's threads spent their time, the largest share first."""
+    target = data.conditions.target
+    if target is None or target.running_ratio is None:
+        return []
+    named = {"running": target.running_ratio, "waiting for a CPU": target.waiting_ratio or 0.0}
+    named |= {f"{kind} wait": share for kind, share in target.waits.items()}
+    return sorted(((name, share) for name, share in named.items() if share > 0.0005), key=lambda one: -one[1])
+
+
+def document(data: ReportData) -> dict[str, Any]:
+    """Return pressure points, findings and the program's figures as ``--json`` shows them."""
+    target = data.conditions.target
+    return {
+        "pressure_points": [asdict(point) for point in data.pressure],
+        "findings": [asdict(finding) for finding in data.findings],
+        "program": None if target is None else asdict(target),
+        "limits": [asdict(shaper) for shaper in data.conditions.shapers],
+        "missing": {lack.what: lack.reason for lack in data.lacking},
+    }

@@ -1,0 +1,70 @@
+"""Two runs: what differs, in which order, and what must be known before it is believed."""
+
+from pathlib import Path
+from typing import Any
+
+from steelyard.analyze.comparison import Side, compare_runs
+from steelyard.analyze.findings import Finding
+from steelyard.records import Metric, Parameter, Run
+from tests.report.runs import load_result, machine_record, run_record
+
+
+def run(name: str, **metrics: Metric) -> Run:
+    return run_record(load_result(), Path(name), metrics=metrics)
+
+
+def side(name: str, findings: tuple[str, ...] = (), **metrics: Metric) -> Side:
+    found = [Finding(each, "It is so.", (), "Look.", 0.5) for each in findings]
+    return Side(run(name, **metrics), machine_record(2), found)
+
+
+def rate(value: float | None, **changes: Any) -> Metric:
+    fields: dict[str, Any] = {"value": value, "unit": "1/s", "better": "higher", "missing": None} | changes
+    return Metric(**fields)
+
+
+def test_half_and_double_count_alike_and_zero_first() -> None:
+    a = side("a", x_per_s=rate(100.0), y_per_s=rate(100.0), z_per_s=rate(0.0), same_per_s=rate(100.0))
+    b = side("b", x_per_s=rate(45.0), y_per_s=rate(200.0), z_per_s=rate(3.0), same_per_s=rate(100.4))
+    found = compare_runs(a, b)
+    assert [one.name for one in found.differences] == ["z_per_s", "x_per_s", "y_per_s"]
+    assert [one.better for one in found.differences] == [True, False, True]
+    assert found.differences[0].ratio is None
+    assert found.same == ("same_per_s",)
+    assert any("one run each" in caution for caution in found.cautions)
+
+
+def test_what_only_one_run_has_is_named_and_not_compared() -> None:
+    found = compare_runs(side("a", x_per_s=rate(1.0), y_per_s=rate(None)), side("b", y_per_s=rate(2.0)))
+    assert found.differences == ()
+    assert found.only_a == ("x_per_s",)
+    assert found.only_b == ("y_per_s",)
+
+
+def test_a_unit_that_changed_is_no_ratio() -> None:
+    found = compare_runs(side("a", x=rate(1.0, unit="s")), side("b", x=rate(2.0, unit="ns")))
+    assert found.differences == ()
+
+
+def test_findings_and_parameters_that_came_and_went() -> None:
+    a, b = side("a", ("hot", "cold")), side("b", ("cold", "new"))
+    changed = b.run.model_copy(
+        update={"parameters": {**b.run.parameters, "memory": Parameter(value=1, unit="bytes", source="set")}}
+    )
+    found = compare_runs(a, Side(changed, b.machine, b.findings))
+    assert found.findings_gone == ("hot",)
+    assert found.findings_new == ("new",)
+    assert found.parameters["memory"][1] == 1
+
+
+def test_runs_of_different_things_are_said_to_be() -> None:
+    other = side("b")
+    changed = Side(other.run.model_copy(update={"benchmark": "feed"}), other.machine)
+    found = compare_runs(side("a"), changed)
+    assert any("A is a run of tao and B of feed" in caution for caution in found.cautions)
+
+
+def test_without_an_inventory_the_machines_are_not_compared() -> None:
+    found = compare_runs(side("a"), Side(run("b"), None))
+    assert found.machine == ()
+    assert any("not known" in caution for caution in found.cautions)

@@ -1,0 +1,272 @@
+"""Real programs, each held back by something else, and what `steelyard characterize` says of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard._base import SteelyardError, executable
+from steelyard.cli.main import invoke
+from steelyard.machine import snapshot
+from steelyard.records import Run, RunStatus, read
+from tests.bench.conftest import MARK, marked, until
+
+PROGRAMS = Path(__file__).parent / "programs"
+SECONDS = "2.5"
+
+
+@pytest.fixture(autouse=True)
+def _executables() -> None:
+    for name in ("steelyard-exec", "steelyard-probe"):
+        executable(name)
+
+
+def profiler() -> bool:
+    """Return whether profiles can be made here."""
+    try:
+        executable("steelyard-profile")
+    except SteelyardError:
+        return False
+    return True
+
+
+@dataclass
+class Caller:
+    """Calls the command in this process, which has loaded everything already, and takes what it says."""
+
+    capsys: pytest.CaptureFixture[str]
+    out: Path
+
+    def __call__(self, *arguments: str) -> tuple[int, dict[str, Any], str]:
+        """Return exit code, document and standard error."""
+        code = invoke(["characterize", "--json", "--out", str(self.out), *arguments])
+        said = self.capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, json.loads(said.out) if said.out else {}, said.err
+
+    def describe(self, name: str, *arguments: str) -> dict[str, Any]:
+        """Characterize a test program for a moment; return the document."""
+        program = [sys.executable, str(PROGRAMS / name), SECONDS, *arguments]
+        code, document, said = self("--duration", "10s", "--", *program)
+        assert code == 0, said
+        assert Path(document["report"]).is_file()
+        return document
+
+
+@pytest.fixture
+def characterize(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(capsys, tmp_path / "runs")
+
+
+def parts(document: dict[str, Any]) -> list[str]:
+    return [point["part"] for point in document["pressure_points"] if point["finding"] is not None]
+
+
+def findings(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {finding["id"]: finding for finding in document["findings"]}
+
+
+def test_a_cpu_bound_program(tmp_path: Path, characterize: Caller) -> None:
+    document = characterize.describe("cpu_bound.py")
+    assert findings(document).keys() & {"one-thread", "cpu-bound"}
+    assert "cpu" in parts(document)
+    program = document["program"]
+    assert program["busiest_wanted_ratio"]["value"] > 0.9
+    assert "lock-contention" not in findings(document)
+
+
+def test_a_program_bound_by_memory_bandwidth(tmp_path: Path, characterize: Caller) -> None:
+    if not profiler():
+        pytest.skip("there is no steelyard-profile: nothing else tells copies without counters")
+    largest = max((cache.size_bytes for cache in snapshot().cpu.caches), default=32 << 20)
+    document = characterize.describe("memory_bound.py", str(min(512 << 20, 3 * largest)))
+    found = findings(document)["memory-copies"]
+    assert "likely" in found["claim"]
+    assert found["sure"] is False
+    assert "dram_bandwidth" in parts(document)
+
+
+def test_a_disk_bound_program(tmp_path: Path, characterize: Caller) -> None:
+    document = characterize.describe("disk_bound.py", str(tmp_path / "file"), str(1 << 20))
+    assert "waits-for-disk" in findings(document)
+    assert "disk_bandwidth" in parts(document)
+
+
+@contextmanager
+def limited_link(megabits: int) -> Iterator[tuple[str, str]]:
+    """A namespace behind a link with a token bucket: its name and the address to send to."""
+    tag = uuid.uuid4().hex[:6]
+    space, near, far = f"syn{tag}", f"syn{tag}", f"syf{tag}"
+    address = f"10.213.{int(tag[:2], 16)}"
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+    made = False
+    try:
+        ip("netns", "add", space)
+        made = True
+        ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", space)
+        ip("addr", "add", f"{address}.1/30", "dev", near)
+        ip("link", "set", near, "up")
+        ip("-n", space, "addr", "add", f"{address}.2/30", "dev", far)
+        ip("-n", space, "link", "set", far, "up")
+        limit = ["rate", f"{megabits}mbit", "burst", "64kb", "latency", "20ms"]
+        subprocess.run(["tc", "qdisc", "add", "dev", near, "root", "tbf", *limit], check=True)
+        yield space, f"{address}.2"
+    finally:
+        subprocess.run(["ip", "link", "del", near], check=False, capture_output=True)
+        if made:
+            subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
+
+
+def test_a_network_bound_program(tmp_path: Path, characterize: Caller) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("namespaces and limits need root")
+    with limited_link(100) as (space, address):
+        sink = subprocess.Popen(
+            ["ip", "netns", "exec", space, sys.executable, str(PROGRAMS / "sink.py"), address],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert sink.stdout is not None
+            port = sink.stdout.readline().strip()
+            document = characterize.describe("network_bound.py", address, port)
+        finally:
+            sink.kill()
+            sink.communicate()
+    assert "link-limited" in findings(document)
+    assert "network" in parts(document)
+    (limit,) = (one for one in document["limits"] if one["kind"] == "tbf")
+    assert limit["limit_bytes_per_s"] == 12.5e6
+    assert document["program"]["waits"]["network"] > 0.3
+
+
+def test_a_lock_contended_program(tmp_path: Path, characterize: Caller) -> None:
+    document = characterize.describe("lock_contended.py", "4")
+    found = findings(document)
+    assert "lock-contention" in found
+    assert "locks" in parts(document)
+    assert "oversubscribed" not in found
+    assert "likely" in found["lock-contention"]["claim"]
+
+
+def test_an_oversubscribed_program(tmp_path: Path, characterize: Caller) -> None:
+    count = len(os.sched_getaffinity(0))
+    document = characterize.describe("oversubscribed.py", str(3 * count))
+    assert "oversubscribed" in findings(document)
+    assert {"scheduler", "cpu"} <= set(parts(document))
+
+
+def test_a_run_leaves_what_any_run_leaves(tmp_path: Path, characterize: Caller) -> None:
+    document = characterize.describe("cpu_bound.py")
+    folder = Path(document["directory"])
+    run = read(Run, folder / "run.json")
+    assert run.status is RunStatus.COMPLETE
+    assert run.verdict is not None
+    assert {check.id for check in run.verdict.checks} >= {"length", "program", "telemetry"}
+    for name in ("machine.json", "telemetry/telemetry.json", "target.jsonl", "shaping.json", "report.html"):
+        assert (folder / name).is_file(), name
+    watch = run.hooks["watch"]
+    assert isinstance(watch, dict)
+    assert int(str(watch["looks"])) > 5
+    assert 0 < float(str(watch["cpu_s"])) < 0.1
+    assert run.metrics["cpu_time_s"].value is not None
+    assert 0.5 < run.metrics["cpu_time_s"].value < 4
+    measure = next(phase for phase in run.phases if phase.name == "measure")
+    assert measure.end_ns is not None
+    assert 2.3e9 < measure.end_ns - measure.begin_ns < 6e9
+    if not profiler():
+        assert "steelyard-profile" in document["missing"]["profile"]
+
+
+def test_nothing_of_a_command_outlives_its_time(
+    characterize: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
+    code, document, said = characterize(
+        "--duration", "0.5s", "--hz", "0", "--", "sh", "-c", "sleep 100 & sleep 100"
+    )
+    assert code == 0, said
+    assert marked(mark) == {}
+    assert "mostly-asleep" in findings(document)
+
+
+def test_a_program_that_ran_before_is_never_ended(characterize: Caller) -> None:
+    program = subprocess.Popen([sys.executable, str(PROGRAMS / "cpu_bound.py"), "100"])
+    try:
+        code, document, said = characterize("--duration", "1.5s", "--hz", "0", "--pid", str(program.pid))
+        assert code == 0, said
+        assert program.poll() is None
+        assert document["program"]["cpus"]["value"] > 0.1
+        assert "cpu" in parts(document)
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_a_program_that_fails_is_reported_with_its_last_words(characterize: Caller) -> None:
+    script = "import sys, time; time.sleep(0.4); print('no more', file=sys.stderr); sys.exit(3)"
+    code, document, _ = characterize("--hz", "0", "--", sys.executable, "-c", script)
+    assert code == 4
+    check = next(one for one in document["verdict"]["checks"] if one["id"] == "program")
+    assert "exited with code 3" in check["claim"]
+    assert "no more" in check["claim"]
+    assert document["report"] is not None
+
+
+def test_a_flood_of_output_is_no_load(characterize: Caller) -> None:
+    code, document, said = characterize(
+        "--duration", "0.5s", "--hz", "0", "--", "sh", "-c", "head -c 20000000 /dev/zero; cat"
+    )
+    assert code == 0, said
+    assert (Path(document["directory"]) / "logs" / "program.log").stat().st_size == 20_000_000
+
+
+def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    command = [sys.executable, "-m", "steelyard.cli.main", "characterize", "--out", str(tmp_path), "--"]
+    process = subprocess.Popen(
+        [*command, "sleep", "100"],
+        env={**os.environ, MARK: mark},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: any("sleep 100" in line for line in marked(mark).values()))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until(lambda: not marked(mark))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--", "no-such-program-here"], "there is no such command"),
+        (["--pid", "4194304"], "there is no such process"),
+        (["--cgroup", "/no/such/group"], "there is no such cgroup"),
+        (["--all", "--", "true"], "--all describes the machine"),
+        (["--pid", "1", "--cgroup", "/x"], "give one of"),
+        (["--duration", "soon", "--", "true"], "duration=soon"),
+        (["--duration", "0"], "the machine does not end"),
+    ],
+)
+def test_wrong_arguments_are_told_in_one_line(
+    tmp_path: Path, characterize: Caller, arguments: list[str], said: str
+) -> None:
+    code, _, stderr = characterize(*arguments)
+    assert code == 2
+    lines = [line for line in stderr.splitlines() if line.startswith("steelyard:")]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert not list(tmp_path.iterdir())

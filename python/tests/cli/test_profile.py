@@ -1,0 +1,198 @@
+"""``steelyard profile`` from its command line: tables, documents, pages and exit codes."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.main import invoke
+from tests.folded import folded
+
+STACKS = {
+    "db;main [db];get [db]": 500,
+    "db;main [db];get [db];memcpy [libc.so.6]": 300,
+    "db;main [db];ZSTD_decompress [db]": 200,
+    "swapper;intel_idle [kernel]": 5000,
+}
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for the sampler, which writes what a test says and tells its arguments."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    path = folder / "steelyard-profile"
+    path.write_text(
+        '#!/bin/sh\necho "$@" > "$(dirname "$0")/arguments"\necho said by the command\n'
+        "while [ $# -gt 0 ]; do case $1 in -o) out=$2;; esac;"
+        ' [ "$1" = --folded ] && folded=$2; [ "$1" = -- ] && break; shift; done\n'
+        '[ -n "$NOTHING" ] || cat "$(dirname "$0")/stacks" > "${folded:-$out}"\n'
+        "exit ${CODE:-0}\n"
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    folded(folder, STACKS, "# event: cpu-clock\n", "stacks")
+    monkeypatch.setenv("STEELYARD_BIN_DIR", str(folder))
+    return folder
+
+
+def _run(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = invoke(["profile", *arguments])
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+def test_show_prints_and_draws(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = folded(tmp_path, STACKS, "# event: cpu-clock\n")
+    code, out, err = _run(capfd, "show", str(path))
+    assert (code, err) == (0, "")
+    for words in (
+        "Where the time goes",
+        "Application logic",
+        "50.0 %",
+        "Compression",
+        "memcpy",
+        "5,000 of them idle",
+    ):
+        assert words in " ".join(out.split()), words
+    assert (tmp_path / "p-report/report.html").is_file()
+    code, out, _ = _run(capfd, "show", str(path), "--json", "--no-html", "--top", "2")
+    document = json.loads(out)
+    assert code == 0
+    assert (document["samples"], document["idle_samples"], document["report"]) == (6000, 5000, None)
+    assert [row["function"] for row in document["functions"]] == ["get", "memcpy"]
+    assert {one["id"]: one["share_ratio"] for one in document["tax_map"]["categories"]} == {
+        "application": 0.5,
+        "compression": 0.2,
+        "memory": 0.3,
+    }
+    assert document["tax_ratio"] == 0.5
+
+
+def test_rules_of_the_user(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = folded(tmp_path, STACKS)
+    rules = tmp_path / "r.toml"
+    rules.write_text("[[rule]]\nid = 'get'\ncategory = 'rpc'\nfunctions = ['get']\n")
+    code, out, _ = _run(capfd, "show", str(path), "--no-html", "--json", "--rules", str(rules))
+    assert code == 0
+    assert "rpc" in [one["id"] for one in json.loads(out)["tax_map"]["categories"]]
+    rules.write_text("[[rule]]\n")
+    code, out, err = _run(capfd, "show", str(path), "--rules", str(rules))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "r.toml" in err
+
+
+def test_diff_tells_changes_and_exits_as_asked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    a = folded(tmp_path, STACKS, name="before.folded")
+    b = folded(tmp_path, {**STACKS, "db;main [db];lock [db]": 900}, name="after.folded")
+    out_folder = ("--output", str(tmp_path / "page"))
+    code, out, _ = _run(capfd, "diff", str(a), str(b), *out_folder)
+    assert code == 0
+    assert out.startswith("lock: 0.0% → 47.4%")
+    assert (tmp_path / "page/report.html").is_file()
+    assert _run(capfd, "diff", str(a), str(b), "--exit-code", "--no-html")[0] == 1
+    assert _run(capfd, "diff", str(a), str(a), "--exit-code", "--no-html")[0] == 0
+    code, out, _ = _run(capfd, "diff", str(a), str(b), "--json", "--no-html", "--top", "1")
+    document = json.loads(out)
+    assert document["changed"] is True
+    table = document["tables"][0]
+    assert (table["by"], table["measure"], table["rows"][0]["name"]) == ("function", "self", "lock")
+    assert (
+        table["rows"][0]["low_ratio"] < table["rows"][0]["difference_ratio"] < table["rows"][0]["high_ratio"]
+    )
+
+
+@pytest.mark.parametrize("content", ["", "# reason: perf_event_paranoid is 4\n", "\x01\x02\n"])
+def test_what_is_no_profile_is_told_in_a_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEELYARD_BIN_DIR", str(tmp_path))
+    path = tmp_path / "p"
+    path.write_text(content)
+    code, out, err = _run(capfd, "show", str(path))
+    assert code in (2, 3)
+    assert out == ""
+    assert err.count("\n") == 1
+    assert _run(capfd, "show", str(tmp_path / "none"))[0] == 2
+    assert _run(capfd, "diff", str(path), str(path))[0] in (2, 3)
+
+
+def test_other_formats_go_through_the_executable(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in (
+        ("p.pb.gz", b"\x1f\x8b\x08"),
+        ("perf.data", b"PERFILE2"),
+        ("script.txt", b"a 1 2:\n\tf\n"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        code, out, _ = _run(capfd, "show", str(path), "--json", "--no-html")
+        assert code == 0
+        assert json.loads(out)["samples"] == 6000
+        assert (program / "arguments").read_text().startswith(f"fold {path} -o ")
+    monkeypatch.setenv("CODE", "2")
+    code, _, err = _run(capfd, "show", str(path), "--no-html")
+    assert code == 2
+    assert err.count("\n") == 1
+
+
+def test_record_samples_and_shows(program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out_folder = str(tmp_path / "out")
+    code, out, err = _run(
+        capfd, "record", "--out", out_folder, "--hz", "49", "--json", "--", "sleep", "--help"
+    )
+    assert code == 0
+    assert json.loads(out)["facts"]["event"] == "cpu-clock"
+    assert "said by the command" in err
+    arguments = (program / "arguments").read_text()
+    assert arguments.startswith("record --hz 49 --call-graph fp")
+    assert arguments.endswith("-- sleep --help\n")
+    assert "--duration" not in arguments
+    assert sorted(os.listdir(out_folder))[1:] == ["profile.folded", "report.html"]
+    _run(capfd, "record", "--out", out_folder, "--pid", "1", "--pid", "2", "--no-html")
+    assert "--pid 1 --pid 2 --duration 10s" in (program / "arguments").read_text()
+
+
+def test_record_without_a_sample_says_no(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program / "stacks").write_text("# event: cpu-clock\n")
+    code, out, err = _run(capfd, "record", "--out", str(tmp_path / "o"), "--pid", "1", "--json")
+    assert (code, out) == (1, "")
+    assert "no sample was taken" in err
+    monkeypatch.setenv("CODE", "4")
+    assert _run(capfd, "record", "--out", str(tmp_path / "o"), "--pid", "1", "--json")[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("code", "nothing", "expected"), [("3", "1", 3), ("4", "", 4), ("4", "1", 4), ("0", "1", 4)]
+)
+def test_record_passes_on_how_the_sampler_ended(
+    program: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    nothing: str,
+    expected: int,
+) -> None:
+    monkeypatch.setenv("CODE", code)
+    monkeypatch.setenv("NOTHING", nothing)
+    ended, out, _ = _run(capfd, "record", "--out", str(tmp_path / "o"), "--all", "--no-html")
+    assert ended == expected
+    assert ("Where the time goes" in out) == (nothing == "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--all", "--pid", "1"], ["--cgroup", "c", "--all", "--", "x"], ["--hz", "0", "--all"]]
+)
+def test_record_wants_one_thing_to_sample(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert program
+    code, out, err = _run(capfd, "record", "--out", str(tmp_path / "o"), *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1

@@ -1,0 +1,218 @@
+"""Flame graphs: the tree is honest, the page draws it, and names from outside stay names."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page
+
+from steelyard.analyze.profile import Profile, read_folded
+from steelyard.analyze.profile_diff import diff
+from steelyard.analyze.tax_map import classify
+from steelyard.report import profile_page
+from steelyard.report.flame import diff_flame_html, flame_html, said_of
+from steelyard.report.flame_tree import MERGED, grow
+from steelyard.report.tax_chart import command_chart, tax_chart
+from tests.folded import profile
+
+HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'`${7*7}</style><!--"
+STACKS = {
+    "nginx;main [nginx];handle [nginx];deflate [libz.so.1]": 50,
+    "nginx;main [nginx];handle [nginx];__send [libc.so.6];tcp_sendmsg [kernel]": 30,
+    f"nginx;main [nginx];{HOSTILE} [{HOSTILE}]": 12,
+    f"{HOSTILE};main [other]": 8,
+}
+
+
+def _path(tree, box: int) -> str:  # type: ignore[no-untyped-def]
+    words = []
+    while box > 0:
+        words.append("…" if tree.name[box] == MERGED else tree.names[tree.name[box]].text)
+        box = int(tree.parent[box])
+    return ";".join(reversed(words))
+
+
+def test_the_tree_is_that_of_the_stacks(tmp_path: Path) -> None:
+    tree = grow([profile(tmp_path, {"a;f;g": 3, "a;f": 2, "a;h;g": 5, "b;f;g": 1})])
+    found = {_path(tree, box): int(tree.samples[box, 0]) for box in range(len(tree.parent))}
+    assert found == {
+        "": 11,
+        "a": 10,
+        "b": 1,
+        "a;f": 5,
+        "a;h": 5,
+        "a;f;g": 3,
+        "a;h;g": 5,
+        "b;f": 1,
+        "b;f;g": 1,
+    }
+    assert tree.merged_boxes == 0
+    assert (tree.parent[1:] < np.arange(1, len(tree.parent))).all()
+
+
+def test_what_is_too_narrow_is_merged_and_told(tmp_path: Path) -> None:
+    stacks = {f"a;wide;narrow_{i};deep": 1 for i in range(2000)} | {"a;wide;thick": 2000}
+    one = profile(tmp_path, stacks)
+    tree = grow([one], boxes=200)
+    assert len(tree.parent) <= 200
+    assert int(tree.samples[0, 0]) == 4000
+    inner = np.zeros(len(tree.parent), dtype=np.int64)
+    np.add.at(inner, tree.parent[1:], tree.samples[1:, 0])
+    assert (inner <= tree.samples[:, 0]).all()
+    (merged,) = np.flatnonzero(tree.name == MERGED)
+    assert (tree.samples[merged, 0], tree.merged[merged], tree.merged_ratio) == (2000, 2000, 0.5)
+    assert "2,000 boxes" in said_of(tree, [one])[0]
+    assert "50.0%" in said_of(tree, [one])[0]
+
+
+def test_a_hundred_thousand_stacks_become_a_small_page(tmp_path: Path) -> None:
+    draw = np.random.default_rng(3)
+    steps = draw.integers(0, 400, size=(100_000, 25))
+    path = tmp_path / "p.folded"
+    path.write_text(
+        "".join(f"app;{';'.join(f'f{s}' for s in row)} {1 + i % 3}\n" for i, row in enumerate(steps))
+    )
+    one = read_folded(path)
+    assert len(one.counts) == 100_000
+    text = flame_html(one, "many")
+    assert len(text) < 1_500_000
+    assert "are merged" in text
+
+
+def test_two_profiles_share_a_tree_and_noise_has_no_colour(tmp_path: Path) -> None:
+    a = profile(tmp_path, {"a;f": 500, "a;g": 500})
+    b = profile(tmp_path, {"a;f": 980, "a;g": 1000, "a;new": 20})
+    tree = grow([a, b])
+    assert tree.changed is not None
+    changed = {_path(tree, box) for box in np.flatnonzero(tree.changed)}
+    assert changed == {"a;new"}
+    assert [int(n) for n in tree.samples[0]] == [1000, 2000]
+
+
+def test_bars_have_a_part_for_each_category(tmp_path: Path) -> None:
+    tax = classify(profile(tmp_path, STACKS))
+    chart = tax_chart([("a run", tax)])
+    spec = chart.spec()
+    assert spec["kind"] == "shares"
+    assert sum(trace["y"][0] for trace in spec["traces"]) == pytest.approx(1.0, abs=0.005)
+    assert {trace["role"] for trace in spec["traces"]} == {
+        "tax-application",
+        "tax-compression",
+        "tax-kernel_network",
+    }
+    assert "Compression 50" in chart.summary
+    assert len(command_chart(tax).rows) == 2
+
+
+def test_no_busy_sample_is_no_chart(tmp_path: Path) -> None:
+    idle = profile(tmp_path, {"swapper;intel_idle [kernel]": 5})
+    assert not tax_chart([("x", classify(idle))]).drawable
+    page = profile_page.write(tmp_path, idle, classify(idle), title="idle", command="steelyard")
+    assert "No busy sample" in page.read_text()
+
+
+@contextmanager
+def opened(browser: Browser, path: Path, **options: object) -> Iterator[tuple[Page, list[str], list[str]]]:
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, **options)  # type: ignore[arg-type]
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-drawn]", timeout=30_000)
+    page.wait_for_selector("figure.flame[data-drawn]", timeout=30_000)
+    yield page, said, asked
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    return profile(tmp_path_factory.mktemp("p"), STACKS, f"# reason: {HOSTILE}\n")
+
+
+def test_the_page_draws_searches_and_zooms(browser: Browser, one: Profile, tmp_path: Path) -> None:
+    path = profile_page.write(tmp_path, one, classify(one), title=HOSTILE, command=HOSTILE)
+    with opened(browser, path) as (page, said, asked):
+        assert said == []
+        assert len(asked) == 2
+        assert all(url.startswith("file:") for url in asked)
+        assert page.evaluate("window.hacked") is None
+        assert page.locator(".flame svg g").count() == 10
+        assert page.locator("#chart-tax-map .bars path").count() == 3
+        page.fill(".flame input", "deflate")
+        assert page.inner_text(".flame-found").startswith("50.0")
+        assert page.locator(".flame g.found").count() == 1
+        page.fill(".flame input", "main")
+        assert page.inner_text(".flame-found").replace("\u202f", " ") == "100.0 % in 2 boxes"
+        page.fill(".flame input", "no such")
+        assert "no function" in page.inner_text(".flame-found")
+        page.fill(".flame input", "")
+        page.locator(".flame-view").focus()
+        for key in ("ArrowUp", "ArrowUp", "ArrowUp"):
+            page.keyboard.press(key)
+        assert page.inner_text(".flame-told").startswith("handle")
+        page.keyboard.press("Enter")
+        assert page.locator(".flame-reset").is_visible()
+        assert page.locator(".flame svg g").count() == 7
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.type") == "search"
+        page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
+        assert page.locator(".flame svg g").count() == 10
+        page.click(".flame-turn")
+        tops = page.eval_on_selector_all(
+            ".flame svg g", "boxes => boxes.map(b => [b.dataset.box, b.firstChild.getAttribute('y')])"
+        )
+        assert ["0", "0"] in tops
+        assert HOSTILE[:20] in page.inner_text("#functions")
+        assert said == []
+
+
+def test_the_page_of_two_profiles(browser: Browser, one: Profile, tmp_path: Path) -> None:
+    other = profile(tmp_path, {**STACKS, "nginx;main [nginx];new [nginx]": 400})
+    result = diff(one, other)
+    path = profile_page.write_diff(
+        tmp_path,
+        (one, other),
+        ("before", HOSTILE),
+        (classify(one), classify(other)),
+        result,
+        command="steelyard",
+    )
+    with opened(browser, path, color_scheme="dark") as (page, said, _):
+        assert said == []
+        assert page.evaluate("window.hacked") is None
+        assert page.inner_text("h1").startswith("new: 0.0% → 80.0%")
+        colours = page.eval_on_selector_all(".flame rect", "boxes => boxes.map(b => b.style.fill)")
+        assert any("--diff-up" in colour for colour in colours)
+        widths = page.eval_on_selector_all(".flame rect", "boxes => boxes.length")
+        page.click(".flame-side")
+        assert "Widths of before" in page.inner_text(".flame-side")
+        # What is new has no width in the profile before.
+        assert page.eval_on_selector_all(".flame rect", "boxes => boxes.length") == widths - 1
+        assert said == []
+
+
+def test_fragments_stand_alone(browser: Browser, one: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    parts = flame_html(one, HOSTILE, identifier="first") + diff_flame_html(
+        one, one, HOSTILE, identifier="second"
+    )
+    path.write_text(f"<!doctype html><html data-drawn><meta charset=utf-8>{parts}</html>")
+    with opened(browser, path) as (page, said, asked):
+        assert said == []
+        assert len(asked) == 1
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("figure.flame[data-drawn]").count() == 2
+        assert page.locator("#second rect").count() > 5
+
+
+def test_paper_is_white_and_whole(browser: Browser, one: Profile, tmp_path: Path) -> None:
+    path = profile_page.write(tmp_path, one, classify(one), title="x", command="steelyard")
+    with opened(browser, path, color_scheme="dark") as (page, said, _):
+        assert len(page.pdf()) > 10_000
+        assert said == []
