@@ -40,6 +40,8 @@ class Outcome:
     checks: "Sequence[Check]" = field(default_factory=tuple)
     """What the benchmark itself has to say about its result, objections and passed checks alike."""
     artifacts: dict[str, str] = field(default_factory=dict)
+    own_commands: tuple[str, ...] = ()
+    """Names of processes that are the run's own beside those that the session started."""
     describes: str | None = None
     """What the run describes where it claims no result, `program` or `machine`; others' work is then no
     error.

@@ -419,7 +419,7 @@ class Characterization(Benchmark):
             loads=None,
             own_cpu_s=self._own_cpu_s(conditions),
             checks=list(self._own_checks(elapsed_s)),
-            artifacts={},
+            own_commands=conditions.target.commands if conditions.target is not None else (),
             describes="machine" if self.settings.text("scope") == "all" else "program",
         )
 

@@ -381,7 +381,7 @@ class Session:
                     *span,
                     cpus=sorted({*self.placement.server, *self.placement.load}),
                     own_cpu_s=None if outcome.own_cpu_s is None else outcome.own_cpu_s + own_cpu_s,
-                    own_commands=("steelyard", "steelyard-exec", *self._commands()),
+                    own_commands=("steelyard", "steelyard-exec", *self._commands(), *outcome.own_commands),
                     own_cgroups=cpu_cgroups(f"steelyard-{self.directory.name}"),
                     interrupts_in_process_time=interrupts_in_process_time(),
                 )
