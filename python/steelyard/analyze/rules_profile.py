@@ -220,7 +220,7 @@ _TAXES = (
         "tax-encryption",
         ("encryption",),
         0.20,
-        "encrypts and decrypts",
+        "does cryptography: ciphers, or digests of a library without symbols",
         "See whether ciphers use the CPU's"
         " instructions, and whether handshakes or records dominate: `steelyard-tax run --only encryption`.",
     ),
