@@ -122,8 +122,10 @@ def bare_name(function: str) -> str:
     'folly::AtomicNotificationQueue<int>::push<int>'
     >>> bare_name("runtime.(*mcache).refill"), bare_name("operator new(unsigned long)")
     ('runtime.(*mcache).refill', 'operator new')
-    >>> bare_name("(anonymous namespace)::work(int)"), bare_name("std::function<void (int)>::operator()(int)
-    const") ('(anonymous namespace)::work', 'std::function<void (int)>::operator()')
+    >>> bare_name("(anonymous namespace)::work(int)")
+    '(anonymous namespace)::work'
+    >>> bare_name("std::function<void (int)>::operator()(int) const")
+    'std::function<void (int)>::operator()'
     """
     name = plain_name(function)
     text = name.removesuffix(" const").removesuffix(" [clone]")
