@@ -12,10 +12,12 @@ Not here: statistics of repeated runs, and drawing.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 from steelyard.analyze.findings import Finding
+from steelyard.analyze.profile import Profile
+from steelyard.analyze.profile_diff import diff
+from steelyard.machine.compare import compare_machines
 from steelyard.records import Machine, Metric, Run
 
 SAME_RATIO = 0.01
@@ -30,7 +32,7 @@ class Side:
     machine: Machine | None = None
     findings: Sequence[Finding] = ()
     pressure: Sequence[str] = ()
-    profile: Any = None
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -123,27 +125,29 @@ def _parameters(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
 def _machines(a: Machine | None, b: Machine | None) -> tuple[list[dict[str, Any]], list[str]]:
     if a is None or b is None:
         return [], ["a run has no inventory of its machine: whether the machines differ is not known"]
-    try:
-        compared = import_module("steelyard.machine.compare").compare_machines(a, b)
-    except ImportError:
-        return [], ["this version cannot compare machines"]
+    compared = compare_machines(a, b)
     found = [
-        {"what": one.noun, "a": one.a, "b": one.b, "effect": str(getattr(one.effect, "value", one.effect))}
+        {"what": one.noun, "a": one.a, "b": one.b, "effect": str(one.effect.value)}
         for one in compared.differences
     ]
     return found, []
 
 
-def _profiles(a: Any, b: Any) -> tuple[list[dict[str, Any]], list[str]]:
+def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]], list[str]]:
     if a is None or b is None:
         return [], [] if a is b else ["only one of the runs has a profile"]
-    try:
-        compared = import_module("steelyard.analyze.profile_diff").diff(a, b)
-    except ImportError:
-        return [], ["this version cannot compare profiles"]
+    compared = diff(a, b)
+    changed = [
+        (table.by, row)
+        for table in compared.tables
+        if table.measure == "own" or table.by == "category"
+        for row in table.rows
+        if row.changed
+    ]
+    changed.sort(key=lambda one: (-abs(one[1].difference_ratio), one[1].name))
     rows = [
         {
-            "by": table.by,
+            "by": by,
             "name": row.name,
             "a_ratio": row.a_ratio,
             "b_ratio": row.b_ratio,
@@ -151,12 +155,8 @@ def _profiles(a: Any, b: Any) -> tuple[list[dict[str, Any]], list[str]]:
             "low_ratio": row.low_ratio,
             "high_ratio": row.high_ratio,
         }
-        for table in compared.tables
-        if table.measure == "own" or table.by == "category"
-        for row in table.rows
-        if row.changed
+        for by, row in changed
     ]
-    rows.sort(key=lambda row: (-abs(row["difference_ratio"]), row["name"]))
     return rows, [*compared.cautions, *([compared.reason] if compared.reason else [])]
 
 

@@ -7,11 +7,11 @@ Not here: reading profiles (``profile``), placing samples (``tax_map``).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from steelyard._base import SteelyardError
+from steelyard.analyze.profile import Ids, Profile, modules_of, read_folded, weigh
+from steelyard.analyze.tax_map import TaxMap, classify
 
 FOLDED = "profile.folded"
 _FUNCTIONS = 400
@@ -39,14 +39,18 @@ class ProfileUse:
 class ReadProfile:
     """A profile with its tax map, or the reason why there is none."""
 
-    profile: Any = None
-    tax: Any = None
+    found: tuple[Profile, TaxMap] | None = None
     missing: str | None = None
+
+    @property
+    def profile(self) -> Profile | None:
+        """Return the profile, None where there is none."""
+        return self.found[0] if self.found is not None else None
 
     @property
     def use(self) -> ProfileUse | None:
         """Return the figures for rules, None without a profile."""
-        return None if self.profile is None else profile_use(self.profile, self.tax)
+        return None if self.found is None else profile_use(*self.found)
 
 
 def read_profile(folder: Path, missing: str | None = None) -> ReadProfile:
@@ -55,25 +59,22 @@ def read_profile(folder: Path, missing: str | None = None) -> ReadProfile:
     if not path.is_file():
         return ReadProfile(missing=missing or "no profile was recorded")
     try:
-        profile = import_module("steelyard.analyze.profile").read_folded(path)
-        tax = import_module("steelyard.analyze.tax_map").classify(profile)
-    except ImportError as error:
-        return ReadProfile(missing=f"this version cannot read profiles: {error}")
+        profile = read_folded(path)
+        tax = classify(profile)
     except SteelyardError as error:
         return ReadProfile(missing=error.message)
     if not profile.busy().total:
         return ReadProfile(missing="the profiler found nothing running")
-    return ReadProfile(profile, tax)
+    return ReadProfile((profile, tax))
 
 
-def profile_use(profile: Any, tax: Any) -> ProfileUse:
+def profile_use(profile: Profile, tax: TaxMap) -> ProfileUse:
     """Return the figures of ``profile`` and its ``tax`` map; idle processors take no part."""
-    module = import_module("steelyard.analyze.profile")
     busy = profile.busy()
-    weights = module.weigh(busy)
+    weights = weigh(busy)
     samples = busy.total
 
-    def shares(counts: Any) -> dict[str, float]:
+    def shares(counts: Ids) -> dict[str, float]:
         ranked = sorted(zip(weights.keys, counts.tolist(), strict=True), key=lambda one: (-one[1], one[0]))
         return {name: count / samples for name, count in ranked[:_FUNCTIONS] if count}
 
@@ -81,7 +82,7 @@ def profile_use(profile: Any, tax: Any) -> ProfileUse:
         samples=samples,
         own=shares(weights.own),
         total=shares(weights.total),
-        modules=module.modules_of(busy),
+        modules=modules_of(busy),
         categories={one.id: one.share_ratio for one in tax.categories},
         unclassified_ratio=tax.unclassified_ratio,
         leaders={one.id: one.functions[0].function for one in tax.categories if one.functions},

@@ -4,16 +4,13 @@ In: `ReportData`. Out: `Section`s: how hard each resource was pressed, where the
 time, the profile with its tax map and flame graph, and the limits on interfaces.
 """
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any
-
 from steelyard.analyze.characterization import measured_intensities
 from steelyard.report import format as fmt
 from steelyard.report.characterize_table import PART_WORDS, time_split
-from steelyard.report.chart import Chart
+from steelyard.report.flame import flame_html
 from steelyard.report.model import ReportData
 from steelyard.report.sections import Cell, Section, Table
+from steelyard.report.tax_chart import tax_chart
 
 _FUNCTIONS = 20
 _PLACES = 10
@@ -117,10 +114,11 @@ def _figures(data: ReportData) -> Table:
 def _profile(data: ReportData) -> Section:
     read = data.profile
     use = read.use
-    if use is None:
+    if read.found is None or use is None:
         reason = read.missing or "no profile was recorded"
         return Section("profile", "Profile", f"There is no profile: {reason}.", tables=(_nothing(reason),))
-    facts = read.profile.facts
+    profile, tax = read.found
+    facts = profile.facts
     about = [
         f"{fmt.count(use.samples)} busy samples",
         f"event {facts['event']}" if "event" in facts else "",
@@ -139,37 +137,15 @@ def _profile(data: ReportData) -> Section:
         for name, own in list(use.own.items())[:_FUNCTIONS]
     )
     functions = Table(("function", "module", "itself", "with callees", "of all"), rows, "Functions")
-    charts: tuple[Chart, ...] = ()
-    tax_chart = _optional("steelyard.report.tax_chart", "tax_chart")
-    if tax_chart is not None:
-        charts = (tax_chart([("this run", read.tax)]),)
-    flame = _optional("steelyard.report.flame", "flame_html")
     return Section(
         "profile",
         "Profile",
         "; ".join(part for part in about if part) + ".",
-        charts=charts,
-        tables=(functions,) if charts else (_categories(read.tax), functions),
-        fragment=None
-        if flame is None
-        else lambda nonce: str(flame(read.profile, "Flame graph", nonce=nonce)),
+        charts=(tax_chart([("this run", tax)]),),
+        tables=(functions,),
+        fragment=lambda nonce: flame_html(profile, "Flame graph", nonce=nonce),
     )
-
-
-def _categories(tax: Any) -> Table:
-    shares: Mapping[str, float] = {one.title: one.share_ratio for one in tax.categories}
-    ranked = sorted(shares.items(), key=lambda one: -one[1])
-    rows = tuple((Cell(name), _ratio(share), Cell("", bar=share)) for name, share in ranked)
-    return Table(("category", "share", "of all"), rows, "Where the CPU time goes")
 
 
 def _nothing(reason: str) -> Table:
     return Table(("profile", "why not"), ((Cell(fmt.MISSING), Cell(reason, words=True)),))
-
-
-def _optional(module: str, name: str) -> Callable[..., Any] | None:
-    try:
-        found: Callable[..., Any] = getattr(import_module(module), name)
-    except ImportError:
-        return None
-    return found
