@@ -8,6 +8,7 @@
 //!
 //! Not here: when a tick is due and when to end; see the session.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -313,6 +314,8 @@ impl Recording {
             failed_reads: self.failed_reads,
             read_ns_mean: (self.reads > 0).then(|| self.read_ns as f64 / self.reads as f64),
             columns: record_columns(&self.source.columns(), &self.source.missing()),
+            missing_items: BTreeMap::new(),
+            notes: Vec::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a source is, and the list of all of them.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use steelyard_record::{Column as RecordColumn, Source as RecordSource};
@@ -189,5 +190,7 @@ pub fn unavailable_record(definition: &Definition, unavailable: &Unavailable) ->
         failed_reads: 0,
         read_ns_mean: None,
         columns: record_columns(definition.columns, &[]),
+        missing_items: BTreeMap::new(),
+        notes: Vec::new(),
     }
 }

@@ -12,6 +12,7 @@
 mod cache_stats;
 mod capacity;
 mod clock;
+mod counter_plan;
 mod error;
 mod health;
 mod io;
@@ -31,6 +32,7 @@ pub use capacity::{
     CapacityCriterion, CapacityEdge, CapacityInterval, CapacityProbe, CapacityResult, ClosedLoop,
 };
 pub use clock::{Clock, monotonic_ns};
+pub use counter_plan::{CounterPlan, Modes, PlannedEvent};
 pub use error::RecordError;
 pub use health::{
     BandwidthRow, CoreToCore, DiskHealth, DiskRow, Estimate, HealthCache, HealthConditions,

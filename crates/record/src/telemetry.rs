@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Clock;
@@ -58,6 +60,14 @@ pub struct Source {
     pub read_ns_mean: Option<f64>,
     /// The table's columns.
     pub columns: Vec<Column>,
+    /// Things that were asked for and have no rows, or not all, such as an event that the CPU lacks: the
+    /// reason by name. Absent before 1.1.
+    #[serde(default)]
+    pub missing_items: BTreeMap<String, String>,
+    /// What a reader of the rows should know, one sentence each, such as that a group of events had to be
+    /// split. Absent before 1.1.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// One column of a source's table.
@@ -102,4 +112,5 @@ pub struct SelfCost {
 
 impl Record for Telemetry {
     const KIND: &'static str = "telemetry";
+    const VERSION: &'static str = "1.1";
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use steelyard_record::{
-    CacheStats, CapacityResult, HealthResult, LoadResult, Machine, RankStats, Record, RecordError,
-    Run, Suite, SweepResult, TaxResult, Telemetry, read, write_atomically,
+    CacheStats, CapacityResult, CounterPlan, HealthResult, LoadResult, Machine, RankStats, Record,
+    RecordError, Run, Suite, SweepResult, TaxResult, Telemetry, read, write_atomically,
 };
 
 fn golden(kind: &str) -> PathBuf {
@@ -33,6 +33,7 @@ fn comes_through_whole<R: Record>() {
 #[test]
 fn every_golden_record_comes_through_whole() {
     comes_through_whole::<CacheStats>();
+    comes_through_whole::<CounterPlan>();
     comes_through_whole::<HealthResult>();
     comes_through_whole::<LoadResult>();
     comes_through_whole::<Machine>();
@@ -44,7 +45,7 @@ fn every_golden_record_comes_through_whole() {
     comes_through_whole::<TaxResult>();
     comes_through_whole::<Telemetry>();
     let files = std::fs::read_dir(golden("run").parent().expect("a folder")).expect("a folder");
-    assert_eq!(files.count(), 11, "a golden record without a test");
+    assert_eq!(files.count(), 12, "a golden record without a test");
 }
 
 /// Reads the golden run with its opening fields replaced.

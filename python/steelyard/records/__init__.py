@@ -21,6 +21,7 @@ from steelyard.records.capacity import (
     SweepPoint,
     SweepResult,
 )
+from steelyard.records.counter_plan import CounterPlan, Modes, PlannedEvent
 from steelyard.records.health import (
     BandwidthRow,
     CoreToCore,
@@ -116,6 +117,7 @@ __all__ = [
     "Column",
     "ColumnKind",
     "CoreToCore",
+    "CounterPlan",
     "Cpu",
     "Cpus",
     "Dimm",
@@ -156,12 +158,14 @@ __all__ = [
     "MemoryBandwidth",
     "MemoryLatency",
     "Metric",
+    "Modes",
     "NumaNode",
     "Orchestrator",
     "Parameter",
     "PciDevice",
     "PciLink",
     "Phase",
+    "PlannedEvent",
     "Process",
     "QuantileValue",
     "RankStage",

@@ -9,6 +9,7 @@ import json
 from steelyard._base import schemas_dir
 from steelyard.records.cache_stats import CacheStats
 from steelyard.records.capacity import CapacityResult, SweepResult
+from steelyard.records.counter_plan import CounterPlan
 from steelyard.records.health import HealthResult
 from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
@@ -22,6 +23,7 @@ from steelyard.records.telemetry import Telemetry
 RECORDS: tuple[type[Record], ...] = (
     CacheStats,
     CapacityResult,
+    CounterPlan,
     HealthResult,
     LoadResult,
     Machine,

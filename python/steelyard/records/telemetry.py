@@ -8,6 +8,9 @@ from pydantic import Field
 from steelyard.records.io import Record
 from steelyard.records.values import Clock, Count, Value
 
+SCHEMA_VERSION = "1.1"
+"""1.1 added a source's ``missing_items`` and ``notes``."""
+
 
 class ColumnKind(StrEnum):
     """How a column's values are to be read."""
@@ -44,6 +47,16 @@ class Source(Value):
         default=None, description="Mean time of one read, null when there was none"
     )
     columns: list[Column] = Field(description="The table's columns")
+    missing_items: dict[str, str] = Field(
+        default={},
+        description="Things that were asked for and have no rows, or not all, such as an event that the CPU"
+        " lacks: the reason by name. Absent before 1.1",
+    )
+    notes: list[str] = Field(
+        default=[],
+        description="What a reader of the rows should know, one sentence each, such as that a group of events"
+        " had to be split. Absent before 1.1",
+    )
 
 
 class SelfCost(Value):
@@ -62,6 +75,7 @@ class Telemetry(Record):
 
     KIND: ClassVar[str] = "telemetry"
 
+    schema_version: str = Field(default=SCHEMA_VERSION, pattern=r"^\d+\.\d+$")
     tool_version: str = Field(description="Version of the recorder")
     command: list[str] = Field(description="The command line of the recorder")
     root: str = Field(description="Root of the /proc and /sys trees that were read")
