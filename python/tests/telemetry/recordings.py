@@ -64,6 +64,10 @@ SPECS: dict[str, list[tuple[str, str, str, str | None]]] = {
         + " in_flight:gauge:u64:1",
         "pressure": "resource:label:str: " + _counters("some_ns full_ns", "ns"),
         "cpufreq": "cpu:label:i32: frequency_hz:gauge:u64:hz",
+        "counters": "scope:label:str: entity:label:str: pmu:label:str: event:label:str: group:label:u64: "
+        + _counters("count", "1")
+        + " "
+        + _counters("enabled_ns running_ns", "ns"),
         "power": "domain:label:str: energy_uj:counter:u64:uj " + _gauges("power_uw energy_max_uj", "uw"),
         "process": "pid:label:i32: start_ticks:label:u64: command:label:str: "
         + _counters("user_ns system_ns", "ns")
