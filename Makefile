@@ -22,8 +22,11 @@ test: build
 test-rust:
 	cargo test --workspace --locked
 
+# What starts no server runs on all CPUs; what measures has the machine to itself.
+MEASURING := bench cli executables
 test-python:
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
+	$(BIN)/python -m pytest $(MEASURING:%=python/tests/%)
 
 lint: build
 	cargo fmt --all --check
