@@ -1,0 +1,115 @@
+"""Files of ``perf stat``: fields (-x), JSON (-j) or plain text, whole or by interval, CPU, thread or cgroup.
+
+In: what perf printed, to a file (-o) or among what the program itself said. Out: `PerfStat`, whose series
+have the shape of a recording's counters, beside what perf says of the whole: time elapsed, runs, metrics.
+
+Invariants: text of any kind gives a `PerfStat` or a RecordError of one line; what a line says is taken or
+counted in ``unread``, never guessed at; the last of several outputs in one file is taken, and interval rows
+rather than their summary.
+
+Not here: what counts mean (``analyze``), and other outputs of perf (``analyze.perf_report``,
+``steelyard-profile``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard._base import RecordError
+from steelyard.telemetry import perf_stat_csv, perf_stat_json, perf_stat_plain
+from steelyard.telemetry.counters import CounterSeries
+from steelyard.telemetry.perf_stat_rows import NotPerfStatError, Output, PerfMetric, assemble, last_section
+
+BYTES_AT_MOST = 256 << 20
+_FORMS = {"json": perf_stat_json.read, "plain": perf_stat_plain.read, "csv": perf_stat_csv.read}
+_HINT = "give what perf stat wrote with -o FILE, with or without -x or -j"
+
+
+@dataclass(frozen=True)
+class PerfStat:
+    """One output of ``perf stat``."""
+
+    form: str
+    """``csv``, ``json`` or ``plain``."""
+    series: tuple[CounterSeries, ...]
+    """One for each entity; times count from perf's start."""
+    metrics: tuple[PerfMetric, ...]
+    """What perf worked out itself."""
+    target: str | None
+    """What it says that it counted, in plain output: a command, ``system wide``, ``process id '1'``."""
+    duration_s: float | None
+    """Time elapsed as perf tells it, or the end of the last interval."""
+    cpu_s: float | None
+    """User and system time of a command, in plain output."""
+    runs: int = 1
+    """How often it was run (-r): then counts are means over the runs."""
+    variation_ratio: Mapping[str, float] = field(default_factory=dict)
+    """Event -> standard deviation of that mean over the mean."""
+    outputs: int = 1
+    """How many outputs the file holds; the last was read."""
+    unread: int = 0
+    """Lines that begin as rows do and cannot be understood."""
+    remarks: tuple[str, ...] = ()
+
+
+def read_perf_stat(path: Path, *, scope: str = "process") -> PerfStat:
+    """Return what ``perf stat`` wrote to ``path``; ``scope``: see `parse_perf_stat`.
+
+    Raises RecordError when it cannot be read or is something else.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(BYTES_AT_MOST + 1)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(data) > BYTES_AT_MOST:
+        raise RecordError(
+            f"{path}: larger than {BYTES_AT_MOST >> 20} MiB", hint="count with a longer interval (-I)"
+        )
+    return parse_perf_stat(data.decode("utf-8", errors="replace"), str(path), scope=scope)
+
+
+def parse_perf_stat(text: str, where: str = "perf stat", *, scope: str = "process") -> PerfStat:
+    """Return what ``text`` says. ``scope`` is that of rows which name none, unless a header says better.
+
+    Raises RecordError when it is no output of ``perf stat``, or one without a single event or metric.
+    """
+    lines = text.splitlines()
+    for form, reader in _FORMS.items():
+        try:
+            output = reader(lines)
+        except NotPerfStatError:
+            continue
+        return _result(form, output, where, scope)
+    raise RecordError(f"{where}: this is no output of perf stat", hint=_HINT)
+
+
+def _result(form: str, output: Output, where: str, scope: str) -> PerfStat:
+    rows, metrics, section = last_section(output)
+    if not rows and not metrics:
+        unread = f" ({output.unread} lines cannot be understood)" if output.unread else ""
+        raise RecordError(f"{where}: perf stat wrote no event{unread}", hint=_HINT)
+    target = output.targets.get(section)
+    if target is not None:
+        scope = "system" if target == "system wide" or target.startswith("CPU(s)") else "process"
+    duration_s = max((row.time_s for row in rows if row.time_s is not None), default=None)
+    if duration_s is None:
+        duration_s = output.elapsed_s.get(section)
+    series = assemble(rows, whole=scope, elapsed_s=duration_s, remarks=output.remarks)
+    return PerfStat(
+        form=form,
+        series=tuple(series),
+        metrics=tuple(metrics),
+        target=target,
+        duration_s=duration_s,
+        cpu_s=output.cpu_s.get(section),
+        runs=output.runs.get(section, 1),
+        variation_ratio={
+            row.event: row.variation_ratio for row in rows if row.variation_ratio and row.time_s is None
+        },
+        outputs=len(output.sections),
+        unread=output.unread,
+        remarks=tuple(output.remarks),
+    )
