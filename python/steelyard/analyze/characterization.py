@@ -8,24 +8,25 @@ Not here: the findings themselves (``rules_*``), the intensities (``intensities`
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.conditions import Conditions, observe
+from steelyard.analyze.counter_use import counter_use, dram_bytes_per_s
 from steelyard.analyze.findings import Finding
 from steelyard.analyze.intensities import Pressure, intensities
 from steelyard.analyze.profile_use import ReadProfile
 from steelyard.analyze.shaping import Shaper, read_shapers
 from steelyard.analyze.target import read_looks
 from steelyard.analyze.values import Quantity
-from steelyard.records import CacheStats, LoadResult, Machine, Run
+from steelyard.records import CacheStats, HealthResult, LoadResult, Machine, Run, read
 
 if TYPE_CHECKING:
     from steelyard.telemetry import Recording
 
-LOOKS, SHAPING = "target.jsonl", "shaping.json"
+LOOKS, SHAPING, HEALTH = "target.jsonl", "shaping.json", "health.json"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def observe_folder(
             looks = read_looks(folder / LOOKS)
     if (folder / SHAPING).is_file():
         limits, _ = read_shapers(folder / SHAPING)
-    return observe(
+    found = observe(
         recording,
         begin_ns,
         end_ns,
@@ -80,6 +81,19 @@ def observe_folder(
         profile=profile.use if profile is not None else None,
         whole=whole,
     )
+    found = replace(found, health=read_health(folder))
+    counters = counter_use(folder, run, found, recording=recording, machine=machine, operations=None)
+    return replace(found, counters=counters)
+
+
+def read_health(folder: Path) -> HealthResult | None:
+    """Return the health check that a run keeps of its machine, None where it has none that can be read."""
+    if not (folder / HEALTH).is_file():
+        return None
+    try:
+        return read(HealthResult, folder / HEALTH)
+    except SteelyardError:
+        return None
 
 
 def observe_run(folder: Path, run: Run, machine: Machine | None) -> Conditions:
@@ -143,4 +157,11 @@ def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list
 
 def measured_intensities(conditions: Conditions) -> dict[str, Pressure]:
     """Return how hard the machine's resources were pressed, by part."""
-    return {each.part: each for each in intensities(conditions, conditions.machine).parts()}
+    use = conditions.counters
+    found = intensities(
+        conditions,
+        conditions.machine,
+        health=conditions.health,
+        dram_bytes_per_s=None if use is None or use.source is None else dram_bytes_per_s(use),
+    )
+    return {each.part: each for each in found.parts()}

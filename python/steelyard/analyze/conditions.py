@@ -10,7 +10,7 @@ tasks waited: PSI's totals over the covered time.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.analyze.activity import Activity, observe_activity
 from steelyard.analyze.profile_use import ProfileUse
@@ -20,6 +20,11 @@ from steelyard.analyze.target import TargetUse, observe_target
 from steelyard.analyze.values import Quantity, cpus_in
 from steelyard.records import CacheStats, LoadResult, Machine, Run
 from steelyard.telemetry import EntityRates, Rates, Recording
+
+if TYPE_CHECKING:
+    # For types only: counters are concluded from conditions.
+    from steelyard.analyze.counter_use import CounterUse
+    from steelyard.records import HealthResult
 
 MODES = ("user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle")
 """The modes of /proc/stat in drawing order. ``iowait`` is idle time too, and not busy."""
@@ -138,6 +143,10 @@ class Conditions:
     """What the program's threads did, where a program was watched."""
     machine: Machine | None = None
     profile: ProfileUse | None = None
+    counters: "CounterUse | None" = None
+    """What hardware counters say, where the run's folder was looked at for them."""
+    health: "HealthResult | None" = None
+    """The machine's last good health check, whose figures are limits."""
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:

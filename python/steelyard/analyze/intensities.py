@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.analyze import limits as limits_of
 from steelyard.analyze.conditions import Conditions, DiskUse, NetworkUse
-from steelyard.analyze.limits import Limits
+from steelyard.analyze.limits import Limit, Limits
 from steelyard.analyze.smt import split_utilisation, used_capacity
 from steelyard.analyze.values import Quantity
 from steelyard.records import HealthResult, Machine
@@ -214,14 +214,17 @@ def _dram_capacity(conditions: Conditions, machine: Machine | None) -> Pressure:
 
 
 def _dram_bandwidth(used: Quantity | None, stated: Limits, health: HealthResult | None) -> Pressure:
+    limit = limits_of.dram_bandwidth(stated, health)
     if used is None or used.value is None:
         reason = used.missing if used is not None else None
-        return _missing("dram_bandwidth", reason or "no counters of memory traffic were read")
-    limit = limits_of.dram_bandwidth(stated, health)
+        return replace(
+            _missing("dram_bandwidth", reason or "no counters of memory traffic were read"),
+            limit_source=_told(limit) if limit.value else None,
+        )
     evidence = f"{_bytes(used.value)}/s read and written"
     if not limit.value:
         return _missing("dram_bandwidth", limit.missing or "no limit is known", evidence)
-    return _held("dram_bandwidth", used.value / limit.value, limit.source or "", evidence)
+    return _held("dram_bandwidth", used.value / limit.value, _told(limit), evidence)
 
 
 def _disk_latency(conditions: Conditions, health: HealthResult | None) -> Pressure:
@@ -279,10 +282,22 @@ def _one_disk(disk: DiskUse, rotating: bool, stated: Limits, health: HealthResul
         ratio = sum(
             rate / limit.value for rate, limit in ((read, reading), (written, writing)) if limit.value
         )
-        return _held("disk_bandwidth", ratio, (reading.source or writing.source) or "", evidence)
+        return _held("disk_bandwidth", ratio, _told_of_disk(reading, writing), evidence)
     if rotating and busy is not None:
         return _held("disk_bandwidth", busy, "time of its one arm", evidence)
     return _missing("disk_bandwidth", reading.missing or writing.missing or "no limit is known", evidence)
+
+
+def _told(limit: Limit) -> str:
+    """Return a rate and whose it is: ``26.7 GB/s measured by steelyard health on 2026-11-22``."""
+    return f"{_bytes(limit.value or 0.0)}/s {limit.source or ''}".strip()
+
+
+def _told_of_disk(reading: Limit, writing: Limit) -> str:
+    if not reading.value or not writing.value or reading == writing:
+        return _told(reading if reading.value else writing)
+    rates = f"{_bytes(reading.value)}/s reading, {_bytes(writing.value)}/s writing"
+    return f"{rates}, {reading.source or ''}"
 
 
 def _network(
@@ -293,7 +308,7 @@ def _network(
     found = [_one_link(link, stated, health, peaks.get(link.interface)) for link in conditions.network]
     known = [each for each in found if each.ratio is not None]
     if known:
-        return max(known, key=lambda each: each.ratio or 0.0)
+        return max(known, key=lambda each: (each.pressure, each.ratio or 0.0))
     busiest = max(
         zip(conditions.network, found, strict=True),
         key=lambda pair: max(
@@ -317,7 +332,9 @@ def _one_link(link: NetworkUse, stated: Limits, health: HealthResult | None, pea
     limit = limits_of.network(link, stated, health)
     if not limit.value:
         return _missing("network", limit.missing or "no limit is known", evidence)
-    return _held("network", rate / limit.value, f"{limit.source}, {_bytes(limit.value)}/s", evidence)
+    held = _held("network", rate / limit.value, f"{limit.source}, {_bytes(limit.value)}/s", evidence)
+    # Loopback has no line: what one connection was measured at is no limit of several.
+    return replace(held, pressure=False) if link.interface == "lo" else held
 
 
 def _percent(ratio: float) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from steelyard.analyze.conditions import DiskUse, NetworkUse
 from steelyard.records import HealthResult, Machine
@@ -38,6 +39,12 @@ class Limits:
     source: str = "stated"
 
 
+def told_by(health: HealthResult) -> str:
+    """Return whose figures those of a health check are."""
+    day = datetime.fromtimestamp(health.clock.realtime_ns / 1e9, tz=UTC).date()
+    return f"measured by steelyard health on {day}"
+
+
 def dram_bandwidth(stated: Limits, health: HealthResult | None) -> Limit:
     """Return the machine's memory bandwidth: each node's CPUs with their nearest memory, all nodes together.
 
@@ -54,7 +61,7 @@ def dram_bandwidth(stated: Limits, health: HealthResult | None) -> Limit:
             best[row.cpu_node] = max(best.get(row.cpu_node, 0.0), row.rate_bytes_per_s.median)
     if not best:
         return Limit(None, None, "the health check has no memory bandwidth")
-    return Limit(sum(best.values()), "measured by the health check")
+    return Limit(sum(best.values()), told_by(health))
 
 
 def disk_bandwidth(disk: DiskUse, stated: Limits, health: HealthResult | None) -> tuple[Limit, Limit]:
@@ -75,7 +82,7 @@ def disk_bandwidth(disk: DiskUse, stated: Limits, health: HealthResult | None) -
     for pattern in ("sequential_read", "sequential_write"):
         rate = found.get(pattern)
         limits.append(
-            Limit(rate.median, "measured by the health check")
+            Limit(rate.median, told_by(health))
             if rate is not None and rate.median > 0
             else Limit(None, None, f"the health check has no {pattern.replace('_', ' ')}")
         )
@@ -101,7 +108,7 @@ def network(link: NetworkUse, stated: Limits, health: HealthResult | None) -> Li
         return Limit(stated.network_bytes_per_s[link.interface], stated.source)
     if link.interface == "lo" and health is not None and health.loopback is not None:
         # One connection was measured; several on more CPUs can carry more.
-        return Limit(health.loopback.rate_bytes_per_s.median, "one connection of the health check")
+        return Limit(health.loopback.rate_bytes_per_s.median, f"one connection, {told_by(health)}")
     if link.line_bytes_per_s.value:
         return Limit(link.line_bytes_per_s.value, "line rate")
     return Limit(None, None, link.line_bytes_per_s.missing or "the driver does not tell a line rate")

@@ -28,7 +28,7 @@ import steelyard
 from steelyard import machine as machines
 from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, executable
 from steelyard.bench import hook as hooks
-from steelyard.bench import shapers, undo
+from steelyard.bench import known_limits, perf_files, shapers, undo
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Ending, Executor, LocalExecutor, Process
@@ -97,6 +97,8 @@ class Request:
     cgroup: str | None = None
     chosen: Mapping[str, str] | None = None
     out: Path = Path("runs")
+    perf_stat: Sequence[Path] = ()
+    """Files of ``perf stat`` whose counts belong to the run."""
 
     @property
     def scope(self) -> str:
@@ -120,6 +122,7 @@ def characterize(
     """Make one run. Raises SteelyardError only when nothing could be started."""
     scope = request.scope
     watch = _watch(request)
+    perf_files.check_files(request.perf_stat, request.command)
     settings = Settings.resolve(
         PARAMETERS,
         {**(request.chosen or {}), "scope": scope},
@@ -143,6 +146,7 @@ def characterize(
         with interrupts.caught():
             write(machine, directory / "machine.json")
             manifest.put_artifacts({"machine": "machine.json"})
+            known_limits.keep_last(manifest, request.out)
             session = Session(
                 manifest,
                 settings=settings,
@@ -189,6 +193,8 @@ def _manifest(
         command += ["--call-graph", settings.text("call_graph")]
     for pid in request.pids:
         command += ["--pid", str(pid)]
+    for path in request.perf_stat:
+        command += ["--perf-stat", str(path)]
     command += ["--cgroup", request.cgroup] if request.cgroup is not None else []
     command += ["--", *request.command] if request.command else []
     return Manifest.create(
@@ -395,6 +401,10 @@ class Characterization(Benchmark):
             self.session.manifest.put_hook("watch", cost)
             if self._watch.problem:
                 self.session.remarks.append(self._watch.problem)
+        self._end_program()
+        perf_files.keep_files(self.session.manifest, self._request.perf_stat, self._begin_ns)
+
+    def _end_program(self) -> None:
         if self._program is None:
             return
         if self._ending is None:

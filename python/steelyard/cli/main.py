@@ -183,6 +183,13 @@ def characterize(
         int | None, typer.Option(help="Profiler's samples a second and CPU, 99; 0 for none.")
     ] = None,
     call_graph: Annotated[str | None, typer.Option(help="How stacks are walked: fp, dwarf or none.")] = None,
+    perf_stat: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="What perf stat wrote of it (-o FILE, also with -x or -j); read after the end. Repeatable.",
+        ),
+    ] = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
@@ -200,6 +207,7 @@ def characterize(
         cgroup=cgroup,
         chosen={name: str(value) for name, value in options.items() if value is not None},
         out=out,
+        perf_stat=perf_stat or [],
     )
     return characterize_and_show(request, as_json=as_json)
 

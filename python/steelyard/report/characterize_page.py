@@ -7,6 +7,7 @@ time, the profile with its tax map and flame graph, and the limits on interfaces
 from steelyard.analyze.characterization import measured_intensities
 from steelyard.report import format as fmt
 from steelyard.report.characterize_table import PART_WORDS, time_split
+from steelyard.report.counter_sections import sections as counter_sections
 from steelyard.report.flame import flame_html
 from steelyard.report.model import ReportData
 from steelyard.report.sections import Cell, Section, Table
@@ -18,7 +19,7 @@ _PLACES = 10
 
 def sections(data: ReportData) -> list[Section]:
     """Return the sections in reading order."""
-    return [_pressure(data), *_program(data), _profile(data)]
+    return [_pressure(data), *counter_sections(data), *_program(data), _profile(data)]
 
 
 def _ratio(value: float | None) -> Cell:

@@ -16,6 +16,8 @@ from rich.text import Text
 
 from steelyard.analyze.findings import Finding
 from steelyard.report import format as fmt
+from steelyard.report.counter_document import counters_document, power
+from steelyard.report.counter_words import is_empty, law_sentence, tree_sentence
 from steelyard.report.model import ReportData
 from steelyard.report.table import run_summary, safe
 
@@ -36,6 +38,7 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
     """Return the run, what holds it back, where its time goes, and the findings with their next steps."""
     parts: list[RenderableType] = [run_summary(data.run, headline=data.headline), Text()]
     parts.append(_pressure(data))
+    parts += _counters(data)
     split = time_split(data)
     if split:
         line = Text("threads' time   ", style="dim")
@@ -72,6 +75,26 @@ def _pressure(data: ReportData) -> Text:
     return line
 
 
+def _counters(data: ReportData) -> list[RenderableType]:
+    use = data.conditions.counters
+    if use is None or (use.source is None and use.law.ops_per_s.value is None):
+        return []
+    lines = []
+    sentence = law_sentence(use)
+    if sentence:
+        lines.append(("iron law        ", sentence))
+    tree = use.top_down
+    if tree is not None and not is_empty(tree):
+        lines.append(("top-down        ", tree_sentence(tree)))
+        lines.append(("  next          ", tree.next_step))
+    lines += [("!               ", caution) for caution in use.cautions]
+    found: list[RenderableType] = []
+    for name, text in lines:
+        line = Text(name, style="dim", overflow="fold")
+        found.append(line.append(safe(text).plain, style="not dim"))
+    return found
+
+
 def _finding(finding: Finding) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
@@ -96,7 +119,9 @@ def time_split(data: ReportData) -> list[tuple[str, float]]:
 def document(data: ReportData) -> dict[str, Any]:
     """Return pressure points, findings and the program's figures as ``--json`` shows them."""
     target = data.conditions.target
+    use = data.conditions.counters
     return {
+        "counters": None if use is None else counters_document(use, power(data.conditions)),
         "pressure_points": [asdict(point) for point in data.pressure],
         "findings": [asdict(finding) for finding in data.findings],
         "program": None if target is None else asdict(target),

@@ -110,7 +110,7 @@ def template(name: str, content: dict[str, Any], *, nonce: str | None = None) ->
         **content,
         version=__version__,
         nonce=nonce or secrets.token_urlsafe(16),
-        style=verbatim("report.css") + verbatim("tax.css"),
+        style=verbatim("report.css") + verbatim("tax.css") + verbatim("counters.css"),
         script=verbatim("report.js"),
         script_name=SCRIPT,
     )

@@ -113,6 +113,7 @@ def _section(section: Section) -> dict[str, Any]:
         "absent": [chart for chart in charts if chart.missing is not None],
         "tables": section.tables,
         "fragment": section.fragment,
+        "lead": section.lead,
     }
 
 

@@ -61,6 +61,8 @@ class Section:
     wide: frozenset[str] | None = None
     fragment: Callable[[str], str] | None = None
     """Makes a piece of HTML of ours, escaped by whoever makes it, from the nonce of the page."""
+    lead: Callable[[str], str] | None = None
+    """Makes such a piece that stands before the charts."""
 
 
 def workload_sections(data: "ReportData") -> list[Section]:

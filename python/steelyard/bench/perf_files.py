@@ -1,0 +1,68 @@
+"""Files of ``perf stat`` that belong to a run: another program wrote them, and the run keeps copies.
+
+In: paths as they were given (``--perf-stat``). Out: copies in the run's ``perf-stat`` folder, and what is
+known of each in the run's manifest.
+
+Invariants: a file is copied after the program has ended, so that ``perf stat -o FILE -- COMMAND`` may be the
+program; whether it was written during the run is noted, because counts of another time explain nothing; one
+that is not there costs its counts and not the run.
+
+Not here: reading them (``telemetry.perf_stat``).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from steelyard._base import UsageError
+from steelyard.analyze.counter_use import FOLDER, HOOK
+from steelyard.bench.manifest import Manifest
+from steelyard.telemetry.perf_stat import BYTES_AT_MOST
+
+_CLOCK_STEP_NS = 20_000_000
+"""Times of files are those of the kernel's last tick."""
+
+
+def check_files(paths: Sequence[Path], command: Sequence[str]) -> None:
+    """Raise UsageError for a file that neither exists nor is named by the command that may write it."""
+    for path in paths:
+        if path.is_file():
+            continue
+        if path.exists():
+            raise UsageError(f"--perf-stat {path}: is not a file")
+        if not any(path.name in word for word in command):
+            raise UsageError(
+                f"--perf-stat {path}: there is no such file, and the command does not write it",
+                hint="name it in the command too: -- perf stat -o FILE COMMAND",
+            )
+
+
+def keep_files(manifest: Manifest, paths: Sequence[Path], begin_ns: int) -> None:
+    """Copy the files into the run, whose program began at ``begin_ns`` (CLOCK_MONOTONIC)."""
+    if not paths:
+        return
+    clock = manifest.run.clock
+    began_ns = clock.realtime_ns + (begin_ns - clock.monotonic_ns)
+    found: dict[str, JsonValue] = {}
+    kept: dict[str, str] = {}
+    for number, path in enumerate(paths, 1):
+        name = path.name if path.name not in found else f"{path.name} ({number})"
+        copy = f"{number}-{path.name}"
+        try:
+            about = path.stat()
+            if about.st_size > BYTES_AT_MOST:
+                found[name] = {"missing": f"larger than {BYTES_AT_MOST >> 20} MiB"}
+                continue
+            (manifest.directory / FOLDER).mkdir(exist_ok=True)
+            shutil.copyfile(path, manifest.directory / FOLDER / copy)
+        except OSError as error:
+            found[name] = {"missing": f"cannot be read: {error.strerror or error}"}
+            continue
+        found[name] = {"file": copy, "is_of_run": about.st_mtime_ns >= began_ns - _CLOCK_STEP_NS}
+        kept[f"perf_stat_{number}"] = f"{FOLDER}/{copy}"
+    manifest.put_hook(HOOK, found)
+    manifest.put_artifacts(kept)
