@@ -132,7 +132,7 @@ def counter_use(
         counts=counts,
         source=found.name,
         scope=found.series.scope,
-        duration_s=found.duration_s,
+        duration_s=counts.duration_s,
         events=found.events,
         series=found.series,
         told=found.told,

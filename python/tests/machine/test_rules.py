@@ -380,7 +380,9 @@ def test_packages_bring_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert next(one for one in answers if one.objects) == Answer(MINE, MINE.examine(snapshot(tmp_path)))
 
 
-@pytest.mark.parametrize("found", [ImportError("no"), "text", 7, [7], built_in()[0]], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "found", [ImportError("no"), "text", 7, [7], built_in()[0]], ids=lambda one: type(one).__name__
+)
 def test_a_bad_package_is_one_line(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
     with pytest.raises(SteelyardError) as caught:
         with_package(monkeypatch, found)()
