@@ -60,6 +60,8 @@ fn write_head(profile: &Profile, out: &mut (impl Write + ?Sized)) -> io::Result<
     for (key, value) in [
         ("lost", head.lost),
         ("idle", head.idle),
+        ("user_stacks", head.user_stacks),
+        ("cut_stacks", head.cut_stacks),
         ("cpus", head.cpus),
     ] {
         if let Some(value) = value {

@@ -10,6 +10,7 @@
 //! Not here: what a profile means (tax map, differences, flame graphs), which the control plane finds out
 //! from the folded file.
 
+mod elf;
 mod error;
 mod events;
 pub mod folded;
@@ -23,6 +24,7 @@ mod sample;
 pub mod script;
 pub mod stacks;
 mod symbols;
+pub mod unwind;
 
 pub use error::ProfileError;
 pub use input::Format;

@@ -17,6 +17,10 @@ pub struct Head {
     pub lost: Option<u64>,
     /// Samples of the idle loop, which are not in the stacks. None where they were not told apart.
     pub idle: Option<u64>,
+    /// Samples whose stack is a program's, in part at least. None where call chains were not sampled.
+    pub user_stacks: Option<u64>,
+    /// Those whose stack does not reach the function that its thread began with.
+    pub cut_stacks: Option<u64>,
     /// What was sampled: `all`, `pid 1,2`, `cgroup PATH`, `command`.
     pub scope: Option<String>,
     /// CPUs sampled.

@@ -183,7 +183,8 @@ class Profile:
     entries: NDArray[np.int32]
     counts: Ids
     facts: Mapping[str, str] = field(default_factory=dict)
-    """The file's comments: ``unit``, ``event``, ``hz``, ``duration_s``, ``lost``, ``scope``, ``reason``."""
+    """The file's comments: ``unit``, ``event``, ``hz``, ``duration_s``, ``lost``, ``user_stacks``, ``cut_stacks``,
+    ``scope``, and all of ``reason`` in one."""
     reading: Reading = field(default_factory=Reading)
 
     @property
@@ -201,6 +202,15 @@ class Profile:
         """Samples that the kernel dropped, or None where the file does not say."""
         text = self.facts.get("lost", "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+    @property
+    def whole_ratio(self) -> float | None:
+        """The share of programs' stacks that reach the function their thread began with; None where unknown."""
+        counts = [self.facts.get(key, "") for key in ("user_stacks", "cut_stacks")]
+        if not all(text.isascii() and text.isdecimal() and len(text) < 19 for text in counts):
+            return None
+        stacks, cut = map(int, counts)
+        return 1 - cut / stacks if 0 <= cut <= stacks and stacks else None
 
     @property
     def leaves(self) -> Ids:
@@ -369,12 +379,21 @@ class _Reader:
             if not text.isprintable():
                 text = _UNPRINTABLE.sub("\ufffd", text)
             if in_head and text.startswith("#"):
-                found = _FACT.match(text)
-                if found and len(self.facts) < 64:
-                    self.facts.setdefault(found[1], found[2][:500])
+                self.fact(text)
                 continue
             in_head = False
             self.stack(text)
+
+    def fact(self, text: str) -> None:
+        found = _FACT.match(text)
+        if not found:
+            return
+        key, value = found[1], found[2][:500]
+        if key == "reason" and key in self.facts:
+            # Each thing that is missing has a line of its own.
+            self.facts[key] = f"{self.facts[key]}; {value}"[:2000]
+        elif len(self.facts) < 64:
+            self.facts.setdefault(key, value)
 
     def stack(self, text: str) -> None:
         names, _, number = text.rpartition(" ")

@@ -54,6 +54,10 @@ def record(
         str | None, typer.Option(help="As 10s; a command is sampled until it ends, all else 10s.")
     ] = None,
     call_graph: Annotated[str, typer.Option(help="fp (frame pointers), dwarf or none.")] = "fp",
+    stack_bytes: Annotated[
+        int | None,
+        typer.Option(min=1024, max=65_000, help="Bytes of each stack that dwarf copies; 16384 by default."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for profile.folded, profile.pb.gz and the page.")] = Path(
         "profile"
     ),
@@ -65,7 +69,7 @@ def record(
     """Sample stacks, and show where the time went."""
     from steelyard.cli.profile_run import Recording, record_and_show
 
-    wanted = Recording(command or [], pid or [], cgroup, all_, hz, duration, call_graph, out)
+    wanted = Recording(command or [], pid or [], cgroup, all_, hz, duration, call_graph, out, stack_bytes)
     return record_and_show(wanted, rules or [], top=top, html=html, as_json=as_json, shown_by=_shown_by())
 
 

@@ -51,6 +51,7 @@ class Recording:
     duration: str | None
     call_graph: str
     out: Path
+    stack_bytes: int | None = None
 
     def arguments(self) -> list[str]:
         """Return the executable's command line. Raises UsageError when it is not clear what to sample."""
@@ -61,6 +62,8 @@ class Recording:
                 hint="steelyard profile record --all --duration 10s",
             )
         line = [str(executable(_PROGRAM)), "record", "--hz", str(self.hz), "--call-graph", self.call_graph]
+        if self.stack_bytes is not None:
+            line += ["--stack-bytes", str(self.stack_bytes)]
         line += ["-o", str(self.out / PPROF), "--folded", str(self.out / FOLDED)]
         for pid in self.pids:
             line += ["--pid", str(pid)]
@@ -210,6 +213,7 @@ def _document(
         "samples": profile.total,
         "idle_samples": tax.idle_samples,
         "lost_samples": profile.lost,
+        "whole_stacks_ratio": profile.whole_ratio,
         "distinct_stacks": len(profile.counts),
         "reading": asdict(profile.reading),
         "tax_ratio": tax.tax_ratio,

@@ -61,6 +61,8 @@ def facts_of(profile: Profile, tax: TaxMap) -> list[tuple[str, str]]:
     units = {"hz": " Hz", "duration_s": " s", "lost": " samples"}
     rows += [(noun, facts[key] + units.get(key, "")) for key, noun in names.items() if facts.get(key)]
     rows.append(("distinct stacks", f"{len(profile.counts):,}"))
+    if profile.whole_ratio is not None:
+        rows.append(("stacks of programs that are whole", f"{profile.whole_ratio:.1%}"))
     return rows
 
 

@@ -38,6 +38,7 @@ def test_facts_frames_and_counts(tmp_path: Path) -> None:
         "# unit: samples\n# event: cpu-clock\n# hz: 99\n# lost: 7\n# something: else\n",
     )
     assert (one.total, one.unit, one.lost, one.facts["event"]) == (10, "samples", 7, "cpu-clock")
+    assert one.whole_ratio is None
     assert _stacks(one)["db;main [db];memcpy [libc.so.6]"] == 3
     weights = weigh(one)
     counted = {
@@ -52,6 +53,14 @@ def test_facts_frames_and_counts(tmp_path: Path) -> None:
         "libc.so.6": 3,
         "kernel": 5,
     }
+
+
+def test_every_reason_is_kept_and_whole_stacks_are_a_share(tmp_path: Path) -> None:
+    head = "# reason: no cycles\n# user_stacks: 8\n# cut_stacks: 2\n# reason: no kernel symbols\n"
+    one = profile(tmp_path, {"a;b": 1}, head)
+    assert one.facts["reason"] == "no cycles; no kernel symbols"
+    assert one.whole_ratio == 0.75
+    assert profile(tmp_path, {"a;b": 1}, "# user_stacks: 2\n# cut_stacks: 3\n").whole_ratio is None
 
 
 def test_recursion_counts_once_and_equal_lines_add_up(tmp_path: Path) -> None:

@@ -154,6 +154,9 @@ def test_record_samples_and_shows(program: Path, tmp_path: Path, capfd: pytest.C
     assert sorted(os.listdir(out_folder))[1:] == ["profile.folded", "report.html"]
     _run(capfd, "record", "--out", out_folder, "--pid", "1", "--pid", "2", "--no-html")
     assert "--pid 1 --pid 2 --duration 10s" in (program / "arguments").read_text()
+    dwarf = ["--call-graph", "dwarf", "--stack-bytes", "8192"]
+    _run(capfd, "record", "--out", out_folder, "--pid", "1", *dwarf, "--no-html")
+    assert "--call-graph dwarf --stack-bytes 8192" in (program / "arguments").read_text()
 
 
 def test_record_without_a_sample_says_no(

@@ -8,6 +8,7 @@ use crate::symbols::Origin;
 const BUILD_ID: u32 = 2;
 const HOSTNAME: u32 = 3;
 const OSRELEASE: u32 = 4;
+const ARCH: u32 = 6;
 const EVENT_DESC: u32 = 12;
 
 /// misc of a build id record: the id's length is told.
@@ -22,13 +23,14 @@ pub struct Features {
     pub ordered_names: Vec<String>,
     hostname: Option<String>,
     release: Option<String>,
+    processor: Option<String>,
     build_ids: HashMap<String, Vec<u8>>,
 }
 
 impl Features {
     /// Whether a section is read.
     pub fn wants(bit: u32) -> bool {
-        matches!(bit, BUILD_ID | HOSTNAME | OSRELEASE | EVENT_DESC)
+        matches!(bit, BUILD_ID | HOSTNAME | OSRELEASE | ARCH | EVENT_DESC)
     }
 
     /// Takes a section; what is cut off is left out.
@@ -36,6 +38,7 @@ impl Features {
         match bit {
             BUILD_ID => self.take_build_ids(content),
             HOSTNAME => self.hostname = text(&mut Cursor::new(content)),
+            ARCH => self.processor = text(&mut Cursor::new(content)),
             OSRELEASE => self.release = text(&mut Cursor::new(content)),
             EVENT_DESC => {
                 let _ = self.take_events(content);
@@ -86,6 +89,11 @@ impl Features {
             self.ordered_names.push(name);
         }
         Some(())
+    }
+
+    /// The kind of processor, as `uname -m` tells it.
+    pub fn processor(&self) -> Option<&str> {
+        self.processor.as_deref()
     }
 
     /// Where the recording was made.

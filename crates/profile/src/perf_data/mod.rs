@@ -13,10 +13,12 @@ mod inflate;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::PathBuf;
 
 use crate::Profile;
-use crate::sample::{Assembler, Attribute, Cursor, Rounds};
-use crate::symbols::name_all;
+use crate::sample::{Assembler, Attribute, Cursor, Place, Rounds, Spaces, Witness};
+use crate::symbols::{Files, name_all};
+use crate::unwind::Processor;
 use features::Features;
 use inflate::Inflater;
 
@@ -240,6 +242,23 @@ struct Reading {
     named: bool,
     inflater: Option<Inflater>,
     damaged: bool,
+    past: Past,
+}
+
+/// What is left of the processes that were recorded: their files.
+#[derive(Default)]
+struct Past {
+    files: Files,
+}
+
+impl Witness for Past {
+    fn meet(&mut self, _: &mut Spaces, _: u32, _: u32) {}
+
+    fn see(&mut self, _: &mut Spaces, _: u32, _: Place) {}
+
+    fn file(&mut self, spaces: &mut Spaces, _: u32, module: u32) -> Option<PathBuf> {
+        self.files.path_of(spaces.module_mut(module)?).ok()
+    }
 }
 
 impl Reading {
@@ -254,6 +273,7 @@ impl Reading {
             named: false,
             inflater: None,
             damaged: false,
+            past: Past::default(),
         }
     }
 
@@ -329,16 +349,28 @@ impl Reading {
             return;
         }
         if !self.named {
-            self.named = true;
-            self.assembler.attributes.name_the_unnamed();
+            self.begin_samples();
         }
         match self.assembler.attributes.time(kind, body) {
             // `perf` gives no time to what it found when the recording began.
-            None | Some(0) => self.assembler.record(kind, misc, body, &mut ()),
+            None | Some(0) => self.assembler.record(kind, misc, body, &mut self.past),
             Some(time) => self.rounds.push(time, kind, misc, body),
         }
         if self.rounds.is_full() {
             self.end_round(true);
+        }
+    }
+
+    /// What is known about the recording by now is what its samples are read with.
+    fn begin_samples(&mut self) {
+        self.named = true;
+        self.assembler.attributes.name_the_unnamed();
+        let attributes = self.assembler.attributes.list();
+        if attributes.iter().any(Attribute::has_stacks) {
+            self.past.files = Files::of(self.features.origin());
+            if let Some(name) = self.features.processor() {
+                self.assembler.processor = Processor::named(name);
+            }
         }
     }
 
@@ -366,8 +398,8 @@ impl Reading {
     }
 
     fn end_round(&mut self, all: bool) {
-        let assembler = &mut self.assembler;
-        let give = |kind, misc, body: &[u8]| assembler.record(kind, misc, body, &mut ());
+        let (assembler, past) = (&mut self.assembler, &mut self.past);
+        let give = |kind, misc, body: &[u8]| assembler.record(kind, misc, body, past);
         if all {
             self.rounds.end(give)
         } else {
@@ -407,8 +439,8 @@ impl Reading {
 
     fn finish(mut self) -> Profile {
         self.end_round(true);
-        let origin = self.features.origin();
-        let mut profile = name_all(self.assembler.finish(), &origin);
+        let files = Files::of(self.features.origin());
+        let mut profile = name_all(self.assembler.finish(), &files);
         for note in self.notes {
             profile.reduced(note);
         }

@@ -17,6 +17,7 @@ use super::ring::Ring;
 use super::{CallGraph, Scope, Settings};
 use crate::ProfileError;
 use crate::sample::Attribute;
+use crate::unwind::Processor;
 
 /// Events with the rings that they write into.
 pub struct Events {
@@ -31,6 +32,7 @@ pub struct Events {
     /// Processes sampled; empty unless the scope is processes.
     pub pids: Vec<u32>,
     descriptors: Vec<OwnedFd>,
+    ring_bytes: usize,
     on_exec: bool,
 }
 
@@ -114,6 +116,7 @@ impl Events {
             cpus: cpus.len(),
             pids,
             descriptors: Vec::new(),
+            ring_bytes: ring_bytes(settings),
             on_exec,
         };
         events.open_on(&mut attr, &targets, &cpus)?;
@@ -168,7 +171,8 @@ impl Events {
                         }
                     }
                     None => {
-                        let ring = Ring::map(raw).map_err(|error| ring_error(&error))?;
+                        let ring =
+                            Ring::map(raw, self.ring_bytes).map_err(|error| ring_error(&error))?;
                         self.rings.push(CpuRing {
                             cpu,
                             descriptor: raw,
@@ -257,8 +261,21 @@ fn new_attr(
         | bindings::PERF_SAMPLE_TID
         | bindings::PERF_SAMPLE_TIME
         | bindings::PERF_SAMPLE_PERIOD;
-    if settings.call_graph == CallGraph::FramePointers {
-        sample |= bindings::PERF_SAMPLE_CALLCHAIN;
+    // Half a ring of records wakes the recorder before its time.
+    attr.set_watermark(1);
+    attr.__bindgen_anon_2.wakeup_watermark = 128 << 10;
+    match settings.call_graph {
+        CallGraph::FramePointers => sample |= bindings::PERF_SAMPLE_CALLCHAIN,
+        CallGraph::Dwarf { stack_bytes } => {
+            sample |= bindings::PERF_SAMPLE_CALLCHAIN
+                | bindings::PERF_SAMPLE_REGS_USER
+                | bindings::PERF_SAMPLE_STACK_USER;
+            attr.set_exclude_callchain_user(1);
+            attr.sample_regs_user = Processor::native().map_or(0, Processor::registers);
+            attr.sample_stack_user = u32::from(stack_bytes);
+            attr.__bindgen_anon_2.wakeup_watermark = 256 << 10;
+        }
+        CallGraph::None => {}
     }
     attr.sample_type = u64::from(sample);
     attr.set_disabled(1);
@@ -276,10 +293,16 @@ fn new_attr(
         attr.set_exclude_kernel(1);
         attr.set_exclude_callchain_kernel(1);
     }
-    // Half a ring of records wakes the recorder before its time.
-    attr.set_watermark(1);
-    attr.__bindgen_anon_2.wakeup_watermark = 128 << 10;
     attr
+}
+
+/// What a CPU writes in half a second, which is twice the time between two looks at its ring.
+fn ring_bytes(settings: &Settings) -> usize {
+    let stack_bytes = match settings.call_graph {
+        CallGraph::Dwarf { stack_bytes } => usize::from(stack_bytes),
+        _ => 0,
+    };
+    settings.hz as usize * (stack_bytes + 512) / 2
 }
 
 /// Finds the best attempt that the kernel accepts for the first target that is there.

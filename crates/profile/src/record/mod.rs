@@ -3,10 +3,10 @@
 //! In: what to sample, how often and for how long. Out: a profile of names.
 //!
 //! Cycles are sampled where the machine has them, CPU time otherwise (in most virtual machines); call chains
-//! are the kernel's, along frame pointers. What the kernel refuses is left out and told; what it refuses
+//! are the kernel's, along frame pointers, or unwound from copies of the stacks. What the kernel refuses is left out and told; what it refuses
 //! altogether is an error that says how to enable it.
 //!
-//! Not here: DWARF unwinding; counting events without sampling.
+//! Not here: unwinding of copied stacks (`unwind`); counting events without sampling.
 
 mod command;
 mod events;
@@ -39,6 +39,11 @@ pub enum Scope {
 pub enum CallGraph {
     /// Along frame pointers.
     FramePointers,
+    /// From a copy of each sample's registers and stack.
+    Dwarf {
+        /// Bytes of the stack that are copied, from its pointer upwards.
+        stack_bytes: u16,
+    },
     /// Only where the CPU was.
     None,
 }

@@ -6,19 +6,41 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::sample::{Module, ModuleIdentity, Place, Spaces, Witness};
+use crate::symbols::{Files, Origin};
 
 /// Files that are kept open at most; beyond it names come from what is at the path at the end.
 const MOST_FILES: usize = 512;
 
 /// Looks at processes while they are there.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Processes {
     met: HashSet<u32>,
     met_threads: HashSet<u32>,
     open_files: usize,
+    files: Files,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        let origin = Origin {
+            live: true,
+            ..Origin::default()
+        };
+        Self {
+            met: HashSet::new(),
+            met_threads: HashSet::new(),
+            open_files: 0,
+            files: Files::of(origin),
+        }
+    }
 }
 
 impl Processes {
+    /// Where modules' files are.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
     /// Notes all processes there are.
     pub fn scan_all(&mut self, spaces: &mut Spaces) {
         for pid in numbers(Path::new("/proc")) {
@@ -73,6 +95,12 @@ impl Witness for Processes {
         {
             self.open(module, pid);
         }
+    }
+
+    fn file(&mut self, spaces: &mut Spaces, pid: u32, module: u32) -> Option<PathBuf> {
+        let module = spaces.module_mut(module)?;
+        self.open(module, pid);
+        self.files.path_of(module).ok()
     }
 }
 

@@ -20,16 +20,19 @@ pub struct Ring {
 // SAFETY: the mapping belongs to the ring alone, and nothing in it is tied to a thread.
 unsafe impl Send for Ring {}
 
-/// Sizes that are tried: what an unprivileged user may lock is 516 KiB a CPU by default.
-const PAGES: [usize; 4] = [128, 64, 16, 8];
+/// Pages that are tried: what an unprivileged user may lock is 516 KiB a CPU by default.
+const PAGES: [usize; 8] = [2048, 1024, 512, 256, 128, 64, 16, 8];
+/// Pages of a ring of which nothing more is known.
+const LEAST_PAGES: usize = 128;
 
 impl Ring {
-    /// Maps the ring of an event.
-    pub fn map(descriptor: RawFd) -> std::io::Result<Self> {
+    /// Maps the ring of an event, of `wanted_bytes` if they may be had.
+    pub fn map(descriptor: RawFd, wanted_bytes: usize) -> std::io::Result<Self> {
         // SAFETY: sysconf has no preconditions.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let mut last = std::io::Error::from(std::io::ErrorKind::Unsupported);
-        for pages in PAGES {
+        let most = wanted_bytes.div_ceil(page_bytes).max(LEAST_PAGES);
+        for pages in PAGES.into_iter().filter(|&pages| pages < 2 * most) {
             let mapped_bytes = (pages + 1) * page_bytes;
             // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing.
             let address = unsafe {

@@ -12,7 +12,7 @@ use super::ring::Ring;
 use super::signals::{Signals, process_end, system};
 use super::{Recorded, Scope, Settings, command, idle};
 use crate::sample::{Assembler, Rounds};
-use crate::symbols::{Origin, name_all};
+use crate::symbols::name_all;
 use crate::{Profile, ProfileError};
 
 /// Time between two looks at the rings. Short enough that files of short-lived processes can mostly still be
@@ -95,11 +95,7 @@ impl<'a> Recording<'a> {
             ..
         } = self;
         rounds.end(|kind, misc, body| assembler.record(kind, misc, body, &mut processes));
-        let origin = Origin {
-            live: true,
-            ..Origin::default()
-        };
-        let mut profile = name_all(assembler.finish(), &origin);
+        let mut profile = name_all(assembler.finish(), processes.files());
         describe(&mut profile, settings, &events, duration_s);
         Ok(Recorded {
             profile,

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::Cursor;
+use super::user::{UserLayout, UserState};
 
 /// Numbers of the record types that are read.
 pub mod kind {
@@ -29,6 +30,10 @@ const ID: u64 = 1 << 6;
 const CPU: u64 = 1 << 7;
 const PERIOD: u64 = 1 << 8;
 const STREAM_ID: u64 = 1 << 9;
+const RAW: u64 = 1 << 10;
+const BRANCH_STACK: u64 = 1 << 11;
+const REGS_USER: u64 = 1 << 12;
+const STACK_USER: u64 = 1 << 13;
 const IDENTIFIER: u64 = 1 << 16;
 
 const FORMAT_ENABLED: u64 = 1;
@@ -49,6 +54,9 @@ const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 
 const PROT_EXEC: u32 = 4;
 
+/// PERF_SAMPLE_BRANCH_HW_INDEX.
+const BRANCH_INDEX: u64 = 1 << 17;
+
 /// What is sampled and how, as far as reading needs it: perf_event_attr.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attribute {
@@ -63,6 +71,7 @@ pub struct Attribute {
     sample_type: u64,
     read_format: u64,
     sample_id_all: bool,
+    user: UserLayout,
 }
 
 impl Attribute {
@@ -76,6 +85,7 @@ impl Attribute {
         let sample_type = cursor.u64()?;
         let read_format = cursor.u64()?;
         let flags = cursor.u64()?;
+        let user = read_user_layout(cursor, sample_type).unwrap_or_default();
         Some(Self {
             name: String::new(),
             type_,
@@ -84,7 +94,18 @@ impl Attribute {
             sample_type,
             read_format,
             sample_id_all: flags & SAMPLE_ID_ALL != 0,
+            user,
         })
+    }
+
+    /// Whether its samples hold call chains.
+    pub fn has_chains(&self) -> bool {
+        self.sample_type & CALLCHAIN != 0
+    }
+
+    /// Whether its samples hold registers and a copy of the stack, from which call chains are unwound.
+    pub fn has_stacks(&self) -> bool {
+        self.user.has_state
     }
 
     /// The size of perf_event_attr as it says itself.
@@ -212,6 +233,8 @@ pub struct Sample<'a> {
     pub in_user: bool,
     /// The call chain, 8 bytes an entry, leaf first, with markers between contexts. Empty when there is none.
     pub chain: &'a [u8],
+    /// Registers and stack of the program; None when they were not sampled, or there is no program.
+    pub user: Option<UserState<'a>>,
 }
 
 /// The attributes of a recording, and which record belongs to which.
@@ -343,6 +366,21 @@ impl Attributes {
     }
 }
 
+/// How samples of an attribute hold registers and stack, from what follows its flags. None in files of kernels
+/// that did not know them.
+fn read_user_layout(mut cursor: Cursor<'_>, sample_type: u64) -> Option<UserLayout> {
+    cursor.skip(24)?;
+    let branches = cursor.u64()?;
+    let register_mask = cursor.u64()?;
+    Some(UserLayout {
+        has_raw: sample_type & RAW != 0,
+        has_branches: sample_type & BRANCH_STACK != 0,
+        has_branch_index: branches & BRANCH_INDEX != 0,
+        has_state: sample_type & REGS_USER != 0 && sample_type & STACK_USER != 0,
+        register_mask,
+    })
+}
+
 fn word_at(body: &[u8], at: usize) -> Option<u64> {
     let mut cursor = Cursor::new(body.get(at..)?);
     cursor.u64()
@@ -419,6 +457,7 @@ fn read_sample<'a>(
     } else {
         &[]
     };
+    let user = attribute.user.read(&mut cursor);
     let ids = ids.unwrap_or(u64::MAX);
     Some(Sample {
         attribute: at,
@@ -429,6 +468,7 @@ fn read_sample<'a>(
         in_kernel: misc & MODE_MASK == MODE_KERNEL,
         in_user: misc & MODE_MASK == MODE_USER,
         chain,
+        user,
     })
 }
 

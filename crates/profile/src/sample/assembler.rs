@@ -1,13 +1,16 @@
 //! Records in order to stacks of places, each counted.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use hashbrown::HashTable;
 
-use super::abi::{Attributes, Record, Sample, kind};
+use super::abi::{Attribute, Attributes, Record, Sample, kind};
 use super::spaces::{Module, ModuleIdentity, Place, Spaces};
+use super::user::UserState;
 use crate::events::EventFilter;
 use crate::stacks::StackTable;
+use crate::unwind::{Ground, Processor, Spot, Tally, Unwinding};
 
 /// Markers between the contexts of a call chain are the highest addresses. Source: PERF_CONTEXT_MAX.
 const CONTEXT_MAX: u64 = -4095_i64 as u64;
@@ -44,12 +47,8 @@ pub trait Witness {
     fn meet(&mut self, spaces: &mut Spaces, pid: u32, tid: u32);
     /// A process was at this place, for the first time since its memory changed.
     fn see(&mut self, spaces: &mut Spaces, pid: u32, place: Place);
-}
-
-/// For recordings of the past: what they tell is all there is.
-impl Witness for () {
-    fn meet(&mut self, _: &mut Spaces, _: u32, _: u32) {}
-    fn see(&mut self, _: &mut Spaces, _: u32, _: Place) {}
+    /// Where a module's file can be read, when it is the one that was mapped.
+    fn file(&mut self, spaces: &mut Spaces, pid: u32, module: u32) -> Option<PathBuf>;
 }
 
 /// Takes records and counts stacks.
@@ -58,6 +57,9 @@ pub struct Assembler {
     pub attributes: Attributes,
     /// Address spaces, commands and modules.
     pub spaces: Spaces,
+    /// The kind of processor that was recorded; None when its stacks cannot be unwound.
+    pub processor: Option<Processor>,
+    unwinding: Option<Unwinding>,
     filter: EventFilter,
     commands: Vec<String>,
     command_numbers: HashMap<String, u32>,
@@ -70,6 +72,7 @@ pub struct Assembler {
     lost: u64,
     periods_missing: bool,
     kernel_anchor: Option<(String, u64)>,
+    not_unwound: u64,
 }
 
 /// What an assembler counted.
@@ -94,6 +97,12 @@ pub struct Assembled {
     pub periods_missing: bool,
     /// A kernel symbol and its address in the recording, when it tells one.
     pub kernel_anchor: Option<(String, u64)>,
+    /// How unwinding went; None when the samples hold call chains.
+    pub unwound: Option<Tally>,
+    /// Whether samples hold call chains.
+    pub has_chains: bool,
+    /// Samples whose stack was copied on a processor that is not known.
+    pub not_unwound: u64,
 }
 
 impl Assembler {
@@ -102,6 +111,9 @@ impl Assembler {
         Self {
             attributes: Attributes::default(),
             spaces: Spaces::default(),
+            processor: Processor::native(),
+            unwinding: None,
+            not_unwound: 0,
             filter: EventFilter::new(event),
             commands: Vec::new(),
             command_numbers: HashMap::new(),
@@ -224,7 +236,7 @@ impl Assembler {
     fn walk(&mut self, sample: &Sample<'_>, stack: &mut Vec<u32>, witness: &mut impl Witness) {
         let space = self.spaces.generation(sample.pid);
         let (mut kernel, mut user) = (sample.in_kernel, sample.in_user);
-        let mut first = true;
+        let (mut first, mut has_user) = (true, false);
         let begin = stack.len();
         for entry in sample.chain.chunks_exact(8).take(DEEPEST) {
             let address = u64::from_le_bytes(entry.try_into().expect("8 bytes"));
@@ -249,6 +261,10 @@ impl Assembler {
                 user,
             };
             stack.push(self.number(at, witness));
+            has_user |= user;
+        }
+        if let Some(state) = sample.user.filter(|_| !has_user) {
+            self.unwind(sample.pid, space, &state, stack, witness);
         }
         if let Some(address) = sample.ip.filter(|_| stack.len() == begin) {
             let at = At {
@@ -260,6 +276,34 @@ impl Assembler {
             };
             stack.push(self.number(at, witness));
         }
+    }
+
+    /// Appends the frames of the program, which the kernel left to whoever reads its stack.
+    fn unwind(
+        &mut self,
+        pid: u32,
+        space: Option<u64>,
+        state: &UserState<'_>,
+        stack: &mut Vec<u32>,
+        witness: &mut impl Witness,
+    ) {
+        let Some(processor) = self.processor else {
+            self.not_unwound += 1;
+            return;
+        };
+        let mut unwinding = self
+            .unwinding
+            .take()
+            .unwrap_or_else(|| Unwinding::new(processor));
+        let mut walk = Walk {
+            assembler: self,
+            pid,
+            space,
+            stack,
+            witness,
+        };
+        unwinding.walk(state, &mut walk);
+        self.unwinding = Some(unwinding);
     }
 
     /// The number of the place of an address. Addresses repeat far more often than memory changes, so that
@@ -333,6 +377,7 @@ impl Assembler {
             .iter()
             .find(|attribute| of_event(&attribute.name));
         Assembled {
+            has_chains: attribute.is_some_and(Attribute::has_chains),
             frequency: attribute.and_then(|attribute| attribute.frequency),
             left_out: self.filter.left_out(),
             event,
@@ -343,6 +388,54 @@ impl Assembler {
             lost: self.lost,
             periods_missing: self.periods_missing,
             kernel_anchor: self.kernel_anchor,
+            unwound: self.unwinding.map(|unwinding| unwinding.tally),
+            not_unwound: self.not_unwound,
         }
+    }
+}
+
+/// A walk through the stack of a process.
+struct Walk<'a, W> {
+    assembler: &'a mut Assembler,
+    pid: u32,
+    space: Option<u64>,
+    stack: &'a mut Vec<u32>,
+    witness: &'a mut W,
+}
+
+impl<W: Witness> Walk<'_, W> {
+    fn step(&mut self, address: u64, is_caller: bool) -> Spot {
+        let at = At {
+            pid: self.pid,
+            space: self.space,
+            address,
+            kernel: false,
+            user: true,
+        };
+        let number = self.assembler.number(at, self.witness);
+        let spot = match self.assembler.places[number as usize] {
+            Place::File { module, offset } => Spot::File { module, offset },
+            _ if self.assembler.spaces.is_code(self.pid, address) => Spot::Anonymous,
+            _ => Spot::Nowhere,
+        };
+        if !is_caller || spot != Spot::Nowhere {
+            self.stack.push(number);
+        }
+        spot
+    }
+}
+
+impl<W: Witness> Ground for Walk<'_, W> {
+    fn enter(&mut self, address: u64) -> Spot {
+        self.step(address, false)
+    }
+
+    fn enter_caller(&mut self, address: u64) -> Spot {
+        self.step(address, true)
+    }
+
+    fn file(&mut self, module: u32) -> Option<PathBuf> {
+        self.witness
+            .file(&mut self.assembler.spaces, self.pid, module)
     }
 }

@@ -11,9 +11,11 @@ mod assembler;
 mod cursor;
 mod rounds;
 mod spaces;
+mod user;
 
 pub use abi::Attribute;
 pub use assembler::{Assembled, Assembler, Witness};
 pub use cursor::Cursor;
 pub use rounds::Rounds;
 pub use spaces::{Module, ModuleIdentity, Place, Spaces};
+pub use user::UserState;

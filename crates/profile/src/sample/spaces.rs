@@ -183,6 +183,13 @@ impl Spaces {
         }
     }
 
+    /// Whether code is mapped at a process's address, from a file or not.
+    pub fn is_code(&self, pid: u32, address: u64) -> bool {
+        let space = self.spaces.get(&pid);
+        let below = space.and_then(|space| space.maps.range(..=address).next_back());
+        below.is_some_and(|(_, map)| address < map.end)
+    }
+
     /// A module, to be opened while its process is there.
     pub fn module_mut(&mut self, number: u32) -> Option<&mut Module> {
         self.modules.get_mut(number as usize)
@@ -256,6 +263,7 @@ mod tests {
         assert_eq!(at(&spaces, 1, 120), Some((1, 0)));
         assert_eq!(at(&spaces, 1, 140), Some((0, 1040)));
         assert_eq!(at(&spaces, 1, 200), None);
+        assert!(spaces.is_code(1, 199) && !spaces.is_code(1, 200) && !spaces.is_code(2, 150));
         map(&mut spaces, 1, 0..1000, 0, "//anon");
         assert_eq!(
             spaces.place(1, 150),

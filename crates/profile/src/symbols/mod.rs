@@ -8,7 +8,7 @@
 //!
 //! Not here: inlined functions and source lines.
 
-mod elf;
+mod bottom;
 mod kallsyms;
 mod perf_map;
 
@@ -20,9 +20,11 @@ use std::path::{Path, PathBuf};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
+use bottom::Bottoms;
 pub use kallsyms::KernelSymbols;
 pub use perf_map::PerfMap;
 
+use crate::elf;
 use crate::names::{KERNEL, UNKNOWN, function_name, module_name};
 use crate::sample::{Assembled, Module, Place};
 use crate::{Profile, WeightUnit};
@@ -38,13 +40,21 @@ pub struct Origin {
     pub build_ids: HashMap<String, Vec<u8>>,
 }
 
+impl Origin {
+    /// The build id that the recording has for a module.
+    fn build_id<'a>(&'a self, module: &'a Module) -> Option<&'a Vec<u8>> {
+        let own = module.identity.build_id.as_ref();
+        own.or_else(|| self.build_ids.get(&module.path))
+    }
+}
+
 /// The name that `perf` gives the kernel in its files.
 const KERNEL_FILE: &str = "[kernel.kallsyms]";
 
 /// Names what was counted.
-pub fn name_all(assembled: Assembled, origin: &Origin) -> Profile {
+pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
     let mut profile = Profile::default();
-    let names = Names::of(&assembled, origin, &mut profile);
+    let names = Names::of(&assembled, files, &mut profile);
     let mut numbers = Vec::with_capacity(assembled.places.len());
     for (at, place) in assembled.places.iter().enumerate() {
         let (name, module) = match place {
@@ -82,6 +92,7 @@ pub fn name_all(assembled: Assembled, origin: &Origin) -> Profile {
     if let Some(event) = &assembled.event {
         profile.set_event(event);
     }
+    count_cut(&assembled, &numbers, &mut profile);
     if assembled.periods_missing {
         profile.weight_unit = WeightUnit::None;
     }
@@ -93,6 +104,32 @@ pub fn name_all(assembled: Assembled, origin: &Origin) -> Profile {
     profile
 }
 
+/// Notes how many stacks of programs are not whole, and why.
+fn count_cut(assembled: &Assembled, numbers: &[u32], profile: &mut Profile) {
+    if assembled.not_unwound > 0 {
+        profile.reduced("stacks of this kind of processor are not unwound: callers are missing");
+    }
+    let (stacks, cut, reason) = if let Some(tally) = &assembled.unwound {
+        let name = |module: u32| match assembled.modules.get(module as usize) {
+            Some(module) => module_name(&module.path, false).into_owned(),
+            None => UNKNOWN.to_owned(),
+        };
+        (tally.stacks, tally.cut(), tally.reason(name))
+    } else if assembled.has_chains {
+        let frames = profile.frames.frames();
+        let frame = |place: u32| &frames[numbers[place as usize] as usize];
+        let bottoms = Bottoms::of(&assembled.stacks, &assembled.places, frame);
+        (bottoms.stacks, bottoms.cut, bottoms.reason())
+    } else {
+        return;
+    };
+    profile.head.user_stacks = Some(stacks);
+    profile.head.cut_stacks = Some(cut);
+    if let Some(reason) = reason {
+        profile.reduced(reason);
+    }
+}
+
 /// Names by the number of their place.
 #[derive(Default)]
 struct Names {
@@ -100,7 +137,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(assembled: &Assembled, origin: &Origin, profile: &mut Profile) -> Self {
+    fn of(assembled: &Assembled, files: &Files, profile: &mut Profile) -> Self {
         let mut names = Self::default();
         let mut by_module: BTreeMap<u32, Vec<(usize, u64)>> = BTreeMap::new();
         let mut by_process: BTreeMap<u32, Vec<(usize, u64)>> = BTreeMap::new();
@@ -118,11 +155,11 @@ impl Names {
             }
         }
         if !kernel.is_empty()
-            && let Err(reason) = names.kernel(&kernel, assembled, origin)
+            && let Err(reason) = names.kernel(&kernel, assembled, &files.origin)
         {
             profile.reduced(reason);
         }
-        names.modules(&by_module, assembled, origin, profile);
+        names.modules(&by_module, assembled, files, profile);
         for (pid, places) in by_process {
             names.process(pid, &places);
         }
@@ -176,7 +213,7 @@ impl Names {
         &mut self,
         by_module: &BTreeMap<u32, Vec<(usize, u64)>>,
         assembled: &Assembled,
-        origin: &Origin,
+        files: &Files,
         profile: &mut Profile,
     ) {
         let symbolizer = Symbolizer::builder()
@@ -185,11 +222,10 @@ impl Names {
             .enable_demangling(false)
             .enable_auto_reload(false)
             .build();
-        let vdso = Vdso::of_this_process();
         let (mut others, mut unreadable) = (Vec::new(), Vec::new());
         for (&number, places) in by_module {
             let module = &assembled.modules[number as usize];
-            let path = match place_of(module, origin, vdso.as_ref()) {
+            let path = match files.path_of(module) {
                 Ok(path) => path,
                 Err(Absent::Another) => {
                     others.push(module_name(&module.path, false).into_owned());
@@ -274,21 +310,53 @@ fn symbols(symbolizer: &Symbolizer, path: &Path, input: Input<&[u64]>) -> Vec<Op
 }
 
 /// Why a module's file cannot be used.
-enum Absent {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
     /// The file here is another than the one that ran.
     Another,
     /// There is no file here.
     Unreadable,
 }
 
-/// Where the file that a module names can be read, when it is that file.
-fn place_of(module: &Module, origin: &Origin, vdso: Option<&Vdso>) -> Result<PathBuf, Absent> {
-    if module.path == "[vdso]" {
-        return match vdso {
-            Some(vdso) if origin.live => Ok(vdso.path()),
-            _ => Err(Absent::Unreadable),
-        };
+/// The files that modules name, as far as they can be read here.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Where they were mapped.
+    pub origin: Origin,
+    vdso: Option<Vdso>,
+}
+
+impl Files {
+    /// Files of a recording from there.
+    pub fn of(origin: Origin) -> Self {
+        // The kernel's shared object is the same in all processes of the same kernel.
+        let vdso = (origin.live || origin.same_host).then(Vdso::of_this_process);
+        Self {
+            origin,
+            vdso: vdso.flatten(),
+        }
     }
+
+    /// Where the file that a module names can be read, when it is that file.
+    pub fn path_of(&self, module: &Module) -> Result<PathBuf, Absent> {
+        if module.path == "[vdso]" {
+            return self.vdso_path(module).ok_or(Absent::Unreadable);
+        }
+        path_of(module, &self.origin)
+    }
+
+    fn vdso_path(&self, module: &Module) -> Option<PathBuf> {
+        let path = self.vdso.as_ref()?.path();
+        let same = match self.origin.build_id(module) {
+            Some(recorded) if !self.origin.live => blazesym::helper::read_elf_build_id(&path)
+                .is_ok_and(|here| here.is_some_and(|here| same_build_id(recorded, &here))),
+            _ => true,
+        };
+        same.then_some(path)
+    }
+}
+
+fn path_of(module: &Module, origin: &Origin) -> Result<PathBuf, Absent> {
     let path = PathBuf::from(&module.path);
     if let Some(file) = &module.file {
         // The path as such serves best, since debug links are relative to it.
@@ -305,11 +373,7 @@ fn place_of(module: &Module, origin: &Origin, vdso: Option<&Vdso>) -> Result<Pat
     if !metadata.is_file() || std::fs::File::open(&path).is_err() {
         return Err(Absent::Unreadable);
     }
-    let recorded = module
-        .identity
-        .build_id
-        .as_ref()
-        .or_else(|| origin.build_ids.get(&module.path));
+    let recorded = origin.build_id(module);
     let same = match recorded {
         Some(recorded) => match blazesym::helper::read_elf_build_id(&path) {
             Ok(Some(here)) => same_build_id(recorded, &here),
@@ -356,6 +420,7 @@ fn build_id_of_notes(notes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The kernel's shared object for fast system calls, which is no file: a copy of this process's.
+#[derive(Debug)]
 struct Vdso {
     copy: tempfile::NamedTempFile,
 }

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use steelyard::{Exit, Failure, args, run};
 use steelyard_profile::record::{CallGraph, Recorded, Scope, Settings, record};
+use steelyard_profile::unwind::Processor;
 use steelyard_profile::{Format, Profile, ProfileError, folded, input, pprof};
 
 /// Samples stacks; folded stacks and pprof of perf.data, perf script's text and pprof.
@@ -51,6 +52,9 @@ struct Record {
     /// How call chains are taken.
     #[arg(long, value_enum, default_value = "fp")]
     call_graph: Chains,
+    /// Bytes of each stack that are copied for --call-graph dwarf.
+    #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u16).range(1024..=65_000))]
+    stack_bytes: u16,
     /// Keep samples of idle CPUs.
     #[arg(long)]
     with_idle: bool,
@@ -73,7 +77,7 @@ struct Record {
 enum Chains {
     /// Along frame pointers.
     Fp,
-    /// By DWARF unwinding, which is not done here.
+    /// By unwinding copies of the stacks with the programs' DWARF information.
     Dwarf,
     /// None: only where the CPU was.
     None,
@@ -129,6 +133,8 @@ struct Outcome<'a> {
     stacks: usize,
     idle_samples: Option<u64>,
     lost_samples: Option<u64>,
+    user_stacks: Option<u64>,
+    cut_stacks: Option<u64>,
     recorder_cpu_s: Option<f64>,
     end_reason: &'a str,
     command_exit: Option<i32>,
@@ -203,14 +209,14 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
     let call_graph = match arguments.call_graph {
         Chains::Fp => CallGraph::FramePointers,
         Chains::None => CallGraph::None,
-        Chains::Dwarf => {
-            let error = anyhow::anyhow!(
-                "call chains are taken along frame pointers only, DWARF is not unwound"
-            );
-            let hint = "--call-graph fp, with code built by -fno-omit-frame-pointer; or perf record \
-                        --call-graph dwarf and then `steelyard-profile fold` of perf script's text";
-            return Err(Failure::new(Exit::Environment, error).hint(hint));
+        Chains::Dwarf if Processor::native().is_none() => {
+            let error = anyhow::anyhow!("stacks of this kind of processor are not unwound");
+            return Err(Failure::new(Exit::Environment, error).hint("--call-graph fp"));
         }
+        // The kernel takes whole words.
+        Chains::Dwarf => CallGraph::Dwarf {
+            stack_bytes: arguments.stack_bytes & !7,
+        },
     };
     let settings = Settings {
         scope: scope(&arguments)?,
@@ -262,6 +268,8 @@ fn outcome<'a>(
         stacks: profile.stacks.len(),
         idle_samples: head.idle,
         lost_samples: head.lost,
+        user_stacks: head.user_stacks,
+        cut_stacks: head.cut_stacks,
         recorder_cpu_s: head.recorder_cpu_s,
         end_reason: recorded.end_reason,
         command_exit: recorded.command_exit,
