@@ -50,7 +50,7 @@ schemas: build
 lock:
 	scripts/lock
 
-# Fuzzes each target for a minute; needs the nightly toolchain and cargo-fuzz.
+# Fuzzes each target for a minute.
 fuzz:
 	scripts/fuzz 60
 

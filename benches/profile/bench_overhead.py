@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """What profiling the whole machine at 99 Hz costs: the throughput of a loaded server, and the recorder's CPU.
 
-One server (steelyard-cache) and one closed loop (steelyard-load) run without a pause on all the CPUs there are.
-Meanwhile a recorder of one kind comes and goes: blocks without one, with frame pointers and with DWARF follow
-each other in random order within each round, and each second that lies wholly in a block counts for it. So
-a drift of the machine meets all three alike. A cost is one minus the ratio of a round's mean rates; the interval
-is Student's over the rounds. The recorder's CPU time is what wait4 says of the whole process, the names at
-the end included.
+One server (steelyard-cache) and one closed loop (steelyard-load) run without a pause. Meanwhile a recorder of
+one kind comes and goes: blocks without one, with frame pointers and with DWARF follow each other in random
+order within each round, and each second that lies wholly in a block counts for it. So a drift of the machine
+meets all three alike. A cost is one minus the ratio of a round's mean rates; the interval is Student's over
+the rounds. The recorder's CPU time is what wait4 says of the whole process, the names at the end included.
 
 Prints one JSON object a line, as benches/run.py asks.
 """
@@ -138,7 +137,7 @@ def throughput() -> list[dict[str, object]]:
     load = start_load(port, ROUNDS * len(MODES) * (SECONDS + 3) + 5)
     try:
         time.sleep(2)
-        found = blocks(random.Random(20))
+        found = blocks(random.Random(20))  # noqa: S311 - an order, not a secret
         load.send_signal(signal.SIGINT)
         output = load.communicate()[0]
     finally:
@@ -153,7 +152,8 @@ def throughput() -> list[dict[str, object]]:
         cost, half = interval(costs)
         # An interval that holds the bar says neither yes nor no.
         met = True if cost + half <= BAR else False if cost - half > BAR else None
-        note = f"{len(costs)} rounds of {SECONDS} s, 95 % interval {(cost - half) * 100:.2f} to {(cost + half) * 100:.2f} %"
+        low, high = (cost - half) * 100, (cost + half) * 100
+        note = f"{len(costs)} rounds of {SECONDS} s, 95 % interval {low:.2f} to {high:.2f} %"
         if met is None:
             note += ": the machine's noise is larger than what is asked"
         rows.append(
@@ -194,7 +194,7 @@ def recorder_cpu() -> list[dict[str, object]]:
                 outcome = json.loads(output)
                 samples, lost = samples + outcome["samples"], lost + outcome["lost_samples"]
                 rss_mb = usage.ru_maxrss * 1024 / 1e6
-            worst = max(shares)
+            worst, said = max(shares), " and ".join(f"{share * 100:.2f}" for share in shares)
             rows.append(
                 {
                     "name": f"profile: CPU of the recorder, 99 Hz on all CPUs for {CPU_S:g} s, {WORDS[mode]}",
@@ -204,8 +204,8 @@ def recorder_cpu() -> list[dict[str, object]]:
                     "ratio": None,
                     "bar": "<= 1 %",
                     "met": worst <= BAR,
-                    "note": f"the worse of {', '.join(f'{share * 100:.2f}' for share in shares)} %, names at the end "
-                    f"included; {samples} samples, {lost} lost, {rss_mb:.0f} MB resident",
+                    "note": f"the worse of {said} %, names at the end included; {samples} samples, {lost} "
+                    f"lost, {rss_mb:.0f} MB resident",
                 }
             )
     finally:

@@ -183,8 +183,8 @@ class Profile:
     entries: NDArray[np.int32]
     counts: Ids
     facts: Mapping[str, str] = field(default_factory=dict)
-    """The file's comments: ``unit``, ``event``, ``hz``, ``duration_s``, ``lost``, ``user_stacks``, ``cut_stacks``,
-    ``scope``, and all of ``reason`` in one."""
+    """The file's comments: ``unit``, ``event``, ``hz``, ``duration_s``, ``lost``, ``user_stacks``,
+    ``cut_stacks``, ``scope``, and all of ``reason`` in one."""
     reading: Reading = field(default_factory=Reading)
 
     @property
@@ -205,7 +205,7 @@ class Profile:
 
     @property
     def whole_ratio(self) -> float | None:
-        """The share of programs' stacks that reach the function their thread began with; None where unknown."""
+        """The share of programs' stacks that reach where their thread began; None where unknown."""
         counts = [self.facts.get(key, "") for key in ("user_stacks", "cut_stacks")]
         if not all(text.isascii() and text.isdecimal() and len(text) < 19 for text in counts):
             return None
