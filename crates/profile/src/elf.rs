@@ -47,6 +47,14 @@ pub fn segments_of(file: &File, type_: u32) -> Option<Vec<Segment>> {
     Some(segments.collect())
 }
 
+/// The address that a program, or the dynamic linker, begins at; 0 where a file has none.
+pub fn entry(file: &File) -> Option<u64> {
+    let mut header = [0; HEADER_BYTES as usize];
+    file.read_exact_at(&mut header, 0).ok()?;
+    parse_header(&header)?;
+    Cursor::new(&header[24..]).u64()
+}
+
 fn parse_header(bytes: &[u8]) -> Option<(u64, u16, u16)> {
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return None;

@@ -192,11 +192,6 @@ fn what_cannot_be_sampled_is_told_in_one_line() {
             2,
             "/nowhere",
         ),
-        (
-            &["record", "--stack-bytes", "100", "--all"],
-            2,
-            "--stack-bytes",
-        ),
         (&["record", "--", "/nowhere/program"], 3, "/nowhere/program"),
         (&["fold", "/nowhere/file"], 2, "/nowhere/file"),
         (&["fold", "/dev/null"], 2, "neither"),

@@ -55,10 +55,10 @@ int main(int count, char **arguments) {
 }
 "#;
 
-/// Compiles the program without frame pointers; None where there is no compiler.
-fn program(folder: &Path) -> Option<PathBuf> {
+/// Compiles a program without frame pointers; None where there is no compiler.
+fn program(folder: &Path, content: &str) -> Option<PathBuf> {
     let (source, program) = (folder.join("deep.c"), folder.join("deep"));
-    std::fs::write(&source, SOURCE).expect("a file");
+    std::fs::write(&source, content).expect("a file");
     let made = Command::new("cc")
         .args(["-O2", "-fomit-frame-pointer", "-pthread", "-o"])
         .args([&program, &source])
@@ -150,7 +150,7 @@ fn whole_ratio(text: &str) -> f64 {
 #[test]
 fn programs_without_frame_pointers_are_unwound_and_others_told() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = program(folder.path()) else {
+    let Some(program) = program(folder.path(), SOURCE) else {
         return;
     };
     let Some(unwound) = record(&program, 20, &["--call-graph", "dwarf"]) else {
@@ -183,7 +183,7 @@ fn programs_without_frame_pointers_are_unwound_and_others_told() {
 #[test]
 fn recordings_of_perf_are_unwound_as_perf_unwinds_them() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = program(folder.path()) else {
+    let Some(program) = program(folder.path(), SOURCE) else {
         return;
     };
     let file = folder.path().join("perf.data");
@@ -228,4 +228,34 @@ fn recordings_of_perf_are_unwound_as_perf_unwinds_them() {
     );
     assert!(whole_ratio(&ours) > 0.98, "{ours}");
     assert_eq!(number(&ours, "user_stacks"), all);
+}
+
+#[test]
+fn what_a_signal_interrupted_is_found_beneath_its_handler() {
+    const SIGNALS: &str = r#"
+#include <signal.h>
+static volatile unsigned long sink;
+__attribute__((noinline)) void steelyard_handles(int n) { for (unsigned long i = 0; i < 60000000UL; i++) sink += i * n; }
+__attribute__((noinline)) unsigned long steelyard_interrupted(int n) { raise(n); return sink + 1; }
+int main(void) { signal(SIGUSR1, steelyard_handles); return steelyard_interrupted(SIGUSR1) == 7; }
+"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = program(folder.path(), SIGNALS) else {
+        return;
+    };
+    let Some(text) = record(&program, 0, &["--call-graph", "dwarf"]) else {
+        return;
+    };
+    let (mut crossed, mut all) = (0, 0);
+    for (stack, count) in counts(&text) {
+        if let Some((before, _)) = stack.split_once("steelyard_handles") {
+            all += count;
+            crossed +=
+                count * u64::from(before.contains("main [deep];steelyard_interrupted [deep]"));
+        }
+    }
+    assert!(
+        all > 10 && crossed * 10 > all * 9,
+        "{crossed} of {all}\n{text}"
+    );
 }

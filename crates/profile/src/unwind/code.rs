@@ -17,6 +17,9 @@ use crate::elf::{self, PT_GNU_EH_FRAME, PT_LOAD, Section, Segment};
 /// Addresses beyond this are no program's, and sums of two cannot overflow.
 const HIGHEST: u64 = 1 << 56;
 
+/// What `_start` takes at most, with what follows it in the dynamic linker.
+const ENTRY_BYTES: u64 = 64;
+
 /// How the index names the place of what it indexes: relative to itself, 4 bytes. Source: Linux Standard
 /// Base, "DWARF Extensions", DW_EH_PE_pcrel | DW_EH_PE_sdata4.
 const RELATIVE_4_BYTES: u8 = 0x1b;
@@ -30,6 +33,8 @@ pub struct Code {
     pub module: Module<Vec<u8>>,
     /// Addresses that signal handlers return to.
     signals: Vec<Range<u64>>,
+    /// Where a process begins.
+    entry: Range<u64>,
     /// Whether the file has any unwind information.
     pub has_information: bool,
 }
@@ -62,6 +67,7 @@ impl Code {
             segments,
             base,
             signals,
+            entry: elf::entry(file).map_or(0..0, |at| at..at.saturating_add(ENTRY_BYTES)),
             // Addresses are the file's own: where a process has it does not matter to its rules.
             module: Module::new(String::new(), base..end, base, info),
             has_information,
@@ -71,6 +77,12 @@ impl Code {
     /// Whether a signal handler returns to this address of the file.
     pub fn is_signal(&self, address: u64) -> bool {
         self.signals.iter().any(|range| range.contains(&address))
+    }
+
+    /// Whether a process begins at this address of the file, so that nobody called it. The dynamic linker's
+    /// begin is not marked so in its rules.
+    pub fn is_entry(&self, address: u64) -> bool {
+        self.entry.contains(&address)
     }
 
     /// The address, as the file has it, of an offset in the file.

@@ -170,13 +170,22 @@ impl<M: Machine> Engine<M> {
                 }
                 continue;
             }
+            let is_entry = unit
+                .code
+                .as_ref()
+                .is_some_and(|code| code.is_entry(address));
+            let astray = if is_entry {
+                End::Bottom
+            } else {
+                End::Astray(spot)
+            };
             let frame = if std::mem::take(&mut is_exact) {
                 FrameAddress::from_instruction_pointer(address)
             } else {
                 // The rule is that of the call, which the byte before the return address belongs to.
                 match FrameAddress::from_return_address(address.wrapping_add(1)) {
                     Some(frame) => frame,
-                    None => return End::Astray(spot),
+                    None => return astray,
                 }
             };
             let stepped =
@@ -188,10 +197,10 @@ impl<M: Machine> Engine<M> {
                 Err(Error::CouldNotReadStack(address)) if address >= copy_end && state.is_full => {
                     return End::OfCopy;
                 }
-                Err(_) => return End::Astray(spot),
+                Err(_) => return astray,
             };
             match ground.enter_caller(at) {
-                Spot::Nowhere => return End::Astray(spot),
+                Spot::Nowhere => return astray,
                 next => spot = next,
             }
         }
