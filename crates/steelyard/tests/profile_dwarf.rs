@@ -235,7 +235,7 @@ fn what_a_signal_interrupted_is_found_beneath_its_handler() {
     const SIGNALS: &str = r#"
 #include <signal.h>
 static volatile unsigned long sink;
-__attribute__((noinline)) void steelyard_handles(int n) { for (unsigned long i = 0; i < 60000000UL; i++) sink += i * n; }
+__attribute__((noinline)) void steelyard_handles(int n) { for (unsigned long i = 0; i < 400000000UL; i++) sink += i * n; }
 __attribute__((noinline)) unsigned long steelyard_interrupted(int n) { raise(n); return sink + 1; }
 int main(void) { signal(SIGUSR1, steelyard_handles); return steelyard_interrupted(SIGUSR1) == 7; }
 "#;
