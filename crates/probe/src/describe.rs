@@ -10,7 +10,7 @@ use crate::table::{Column, Type, kind_name};
 use crate::tree::Tree;
 
 /// `schema_version` of the JSON.
-const VERSION: &str = "1.0";
+const VERSION: &str = "1.1";
 
 #[derive(Serialize)]
 struct ColumnRow<'c> {
@@ -40,6 +40,8 @@ pub fn json(tree: &Tree, survey: &[Availability]) -> String {
                 "available": unavailable.is_none(),
                 "reason": unavailable.map(|why| &why.reason),
                 "enable": unavailable.and_then(|why| why.enable.as_ref()),
+                "missing_items": row.missing_items,
+                "notes": row.notes,
                 "columns": columns,
             })
         })
@@ -98,6 +100,12 @@ pub fn text(survey: &[Availability]) -> String {
             }
             Some(why) => writeln!(text, "{name:<12} no   {}", why.reason),
         };
+        for (name, reason) in &row.missing_items {
+            let _ = writeln!(text, "{:<17}no {name}: {reason}", "");
+        }
+        for note in &row.notes {
+            let _ = writeln!(text, "{:<17}{note}", "");
+        }
         if let Some(how) = row.unavailable.as_ref().and_then(|why| why.enable.as_ref()) {
             let _ = writeln!(text, "{:<17}to enable: {how}", "");
         }

@@ -12,6 +12,20 @@ pub enum ProbeError {
         /// All names.
         known: String,
     },
+    /// A source that is recorded only with settings of its own.
+    #[error("source {name} wants settings: --counters PLAN")]
+    Unsettled {
+        /// The source.
+        name: String,
+    },
+    /// A file that is no plan of events.
+    #[error("{path}: no counter plan: {reason}")]
+    Plan {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// None of the sources asked for can be read here.
     #[error("nothing to record: {reasons}")]
     NothingToRecord {

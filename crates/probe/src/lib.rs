@@ -9,8 +9,9 @@
 //! just before each read, a value that could not be read is null and never zero, and at most a second of
 //! ticks waits in memory.
 //!
-//! Not here: rates, differences and shares, which are derived from the files afterwards; performance
-//! counters; profiles.
+//! Performance counters are asked for with a plan of events; they come from the running kernel, whatever the root.
+//!
+//! Not here: rates, differences and shares, which are derived from the files afterwards; profiles.
 
 mod error;
 mod parquet_file;
@@ -25,6 +26,7 @@ mod table;
 mod testing;
 mod tree;
 
+pub mod counters;
 pub mod describe;
 pub mod scan;
 

@@ -8,15 +8,17 @@
 //!
 //! Not here: when a tick is due and when to end; see the session.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use steelyard_record::{Clock, Kind, SelfCost, Source as RecordSource, Telemetry};
 
 use crate::ProbeError;
+use crate::counters::{self, CounterSettings, Counters};
 use crate::parquet_file;
-use crate::source::{Source, Tick, record_columns, select, unavailable_record};
+use crate::source::{
+    Definition, Source, Tick, Unavailable, record_columns, select, unavailable_record,
+};
 use crate::stream::{EXTENSION, Stream};
 use crate::table::Table;
 use crate::tree::Tree;
@@ -40,9 +42,14 @@ pub struct RecorderSettings {
     /// Time between ticks, 0 for back to back, ns. Told in `telemetry.json`, and used to see whether a flush
     /// can wait for another tick.
     pub interval_ns: u64,
+    /// Events to count, None for none.
+    pub counters: Option<CounterSettings>,
     /// The command line, for `telemetry.json`.
     pub command: Vec<String>,
 }
+
+/// A source, or why there is none.
+type Opened = Result<Box<dyn Source>, Unavailable>;
 
 /// A source being recorded.
 struct Recording {
@@ -84,8 +91,19 @@ impl Recorder {
         fs::create_dir_all(&settings.directory).map_err(output)?;
         let mut recordings = Vec::new();
         let mut unavailable = Vec::new();
+        let mut opened: Vec<(&Definition, Opened)> = Vec::new();
         for definition in definitions {
-            match (definition.open)(&tree) {
+            opened.push((definition, (definition.open)(&tree)));
+        }
+        if let Some(settings) = &settings.counters {
+            let counters = Counters::open(settings, &tree);
+            opened.push((
+                &counters::DEFINITION,
+                counters.map(|source| Box::new(source) as _),
+            ));
+        }
+        for (definition, source) in opened {
+            match source {
                 Ok(source) => {
                     recordings.push(Recording::start(
                         definition.name,
@@ -314,8 +332,8 @@ impl Recording {
             failed_reads: self.failed_reads,
             read_ns_mean: (self.reads > 0).then(|| self.read_ns as f64 / self.reads as f64),
             columns: record_columns(&self.source.columns(), &self.source.missing()),
-            missing_items: BTreeMap::new(),
-            notes: Vec::new(),
+            missing_items: self.source.missing_items(),
+            notes: self.source.notes(),
         }
     }
 }

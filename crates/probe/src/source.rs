@@ -6,6 +6,7 @@ use std::io;
 use steelyard_record::{Column as RecordColumn, Source as RecordSource};
 
 use crate::ProbeError;
+use crate::counters;
 use crate::sources;
 use crate::table::{Column, Table};
 use crate::tree::Tree;
@@ -34,6 +35,16 @@ pub trait Source {
 
     /// Why columns that are all null here are so: pairs of column name and reason.
     fn missing(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Things that were asked for and have no rows, or not all: the reason by name.
+    fn missing_items(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    /// What a reader of the rows should know.
+    fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
@@ -106,10 +117,14 @@ pub fn definitions() -> &'static [Definition] {
     sources::ALL
 }
 
-/// The definitions of `names`, or all of them.
+/// The source that records nothing but what a plan names.
+const COUNTERS: &str = counters::DEFINITION.name;
+
+/// The definitions of `names`, or all of them but the counters, which a plan asks for.
 pub fn select(names: Option<&[String]>) -> Result<Vec<&'static Definition>, ProbeError> {
+    let settled = |known: &&Definition| known.name != COUNTERS;
     let Some(names) = names else {
-        return Ok(definitions().iter().collect());
+        return Ok(definitions().iter().filter(settled).collect());
     };
     if let Some(name) = names
         .iter()
@@ -122,6 +137,11 @@ pub fn select(names: Option<&[String]>) -> Result<Vec<&'static Definition>, Prob
                 .map(|known| known.name)
                 .collect::<Vec<_>>()
                 .join(", "),
+        });
+    }
+    if names.iter().any(|name| name == COUNTERS) {
+        return Err(ProbeError::Unsettled {
+            name: COUNTERS.to_owned(),
         });
     }
     Ok(definitions()
@@ -138,6 +158,10 @@ pub struct Availability {
     pub columns: Vec<Column>,
     /// Columns that are all null here, each with the reason.
     pub missing: Vec<(String, String)>,
+    /// Things of it that are not here, each with the reason.
+    pub missing_items: BTreeMap<String, String>,
+    /// What a reader of its rows should know.
+    pub notes: Vec<String>,
     /// Why it cannot be read; None when it can.
     pub unavailable: Option<Unavailable>,
 }
@@ -151,12 +175,16 @@ pub fn survey(tree: &Tree) -> Vec<Availability> {
                 definition,
                 columns: source.columns(),
                 missing: source.missing(),
+                missing_items: source.missing_items(),
+                notes: source.notes(),
                 unavailable: None,
             },
             Err(unavailable) => Availability {
                 definition,
                 columns: definition.columns.to_vec(),
                 missing: Vec::new(),
+                missing_items: BTreeMap::new(),
+                notes: Vec::new(),
                 unavailable: Some(unavailable),
             },
         })

@@ -18,6 +18,11 @@ use crate::tree::Tree;
 pub fn rows(columns: &[Column], fill: impl FnOnce(&mut Table)) -> Vec<String> {
     let mut table = Table::new(columns);
     fill(&mut table);
+    table_rows(&mut table)
+}
+
+/// The rows of `table`, which is empty afterwards.
+pub fn table_rows(table: &mut Table) -> Vec<String> {
     batch_rows(&table.take().expect("the table is consistent"))
 }
 

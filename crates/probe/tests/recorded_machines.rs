@@ -42,6 +42,7 @@ fn record(archive: &Path) -> Telemetry {
         directory: scratch.path().join("telemetry"),
         root: scratch.path().to_owned(),
         sources: None,
+        counters: None,
         interval_ns: 0,
         command: Vec::new(),
     };

@@ -20,8 +20,9 @@ pub mod scheduler;
 pub mod tcp;
 pub mod thermal;
 pub mod vmstat;
-mod watched;
+pub mod watched;
 
+use crate::counters;
 use crate::source::Definition;
 use crate::table::Table;
 
@@ -46,6 +47,8 @@ pub const ALL: &[Definition] = &[
     numa::DEFINITION,
     cgroup::DEFINITION,
     process::DEFINITION,
+    // Last, so that the files it keeps open are none that another source needs.
+    counters::DEFINITION,
 ];
 
 /// Runs every parser over `text` twice, as if a tick had followed another: whatever the kernel prints, none

@@ -1,11 +1,12 @@
 //! `steelyard-probe`: records what /proc and /sys tell, and says what they can tell here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use steelyard::{Exit, Failure, args, run};
+use steelyard_probe::counters::{self, CounterSettings, Scope};
 use steelyard_probe::{
     ProbeError, RecorderSettings, Session, Tree, describe, record, recover, survey,
 };
@@ -34,6 +35,8 @@ enum Verb {
         #[arg(long, default_value = "/")]
         root: PathBuf,
     },
+    /// Say which events of a plan can be counted here, for what share of the time, and why not the others.
+    Counters(TryCounters),
     /// Make Parquet files from what a killed recording left.
     Recover {
         /// Directory of the recording.
@@ -58,6 +61,11 @@ struct Record {
     /// Root of the /proc and /sys to read.
     #[arg(long, default_value = "/")]
     root: PathBuf,
+    #[command(flatten)]
+    counting: Counting,
+    /// A plan of performance events to count (record counter_plan).
+    #[arg(long, value_name = "PLAN")]
+    counters: Option<PathBuf>,
     /// Sources to record, with commas between; all when absent.
     #[arg(long, value_delimiter = ',')]
     sources: Option<Vec<String>>,
@@ -67,6 +75,110 @@ struct Record {
     /// A command to run meanwhile; its end ends the recording.
     #[arg(last = true)]
     command: Vec<String>,
+}
+
+/// Whose events are counted.
+#[derive(Args)]
+struct Counting {
+    /// Whose events are counted, with commas between; from the targets when absent, else the system's.
+    #[arg(long, value_delimiter = ',', value_name = "SCOPE")]
+    counter_scope: Vec<CounterScope>,
+    /// A process id, or a control group as /NAME; to be given once for each. Processes without one: the command.
+    #[arg(long, value_parser = target, value_name = "PID|/GROUP")]
+    counter_target: Vec<String>,
+}
+
+/// Whose events are counted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum CounterScope {
+    /// Everybody's, all CPUs added up.
+    System,
+    /// Everybody's, each CPU for itself.
+    Cpu,
+    /// Of processes and those they make.
+    Process,
+    /// Of control groups.
+    Cgroup,
+}
+
+impl From<CounterScope> for Scope {
+    fn from(scope: CounterScope) -> Self {
+        match scope {
+            CounterScope::System => Self::System,
+            CounterScope::Cpu => Self::Cpu,
+            CounterScope::Process => Self::Process,
+            CounterScope::Cgroup => Self::Cgroup,
+        }
+    }
+}
+
+#[derive(Args)]
+struct TryCounters {
+    /// The plan (record counter_plan).
+    #[arg(long, value_name = "PLAN")]
+    check: PathBuf,
+    #[command(flatten)]
+    counting: Counting,
+    /// How long to count.
+    #[arg(long, default_value = "200ms", value_parser = args::duration)]
+    duration: Duration,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn target(text: &str) -> Result<String, String> {
+    if counters::is_pid(text) || (text.starts_with('/') && !text.contains(char::is_control)) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "{text} is neither a process id nor a control group, which begins with /"
+        ))
+    }
+}
+
+impl Counting {
+    fn is_given(&self) -> bool {
+        !self.counter_scope.is_empty() || !self.counter_target.is_empty()
+    }
+
+    /// What to count of `plan`; `command` says that a command follows.
+    fn settings(self, plan: &Path, command: bool) -> Result<CounterSettings, Failure> {
+        let pids = self
+            .counter_target
+            .iter()
+            .any(|target| counters::is_pid(target));
+        let groups = self
+            .counter_target
+            .iter()
+            .any(|target| !counters::is_pid(target));
+        let mut scopes: Vec<CounterScope> = self.counter_scope;
+        if scopes.is_empty() {
+            scopes.extend(pids.then_some(CounterScope::Process));
+            scopes.extend(groups.then_some(CounterScope::Cgroup));
+            scopes.extend((!pids && !groups).then_some(CounterScope::System));
+        }
+        scopes.sort_unstable();
+        scopes.dedup();
+        let wrong = if pids && !scopes.contains(&CounterScope::Process) {
+            Some("a process id is given, but the scopes leave processes out")
+        } else if groups && !scopes.contains(&CounterScope::Cgroup) {
+            Some("a control group is given, but the scopes leave control groups out")
+        } else if !groups && scopes.contains(&CounterScope::Cgroup) {
+            Some("--counter-scope cgroup wants --counter-target /GROUP")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(wrong)));
+        }
+        Ok(CounterSettings {
+            plan: counters::read_plan(plan).map_err(failure)?,
+            scopes: scopes.into_iter().map(Scope::from).collect(),
+            targets: self.counter_target,
+            command,
+        })
+    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -90,6 +202,7 @@ fn main() -> ExitCode {
             markdown,
             root,
         } => run_sources(json, markdown, root),
+        Verb::Counters(arguments) => run_counters(arguments),
         Verb::Recover { directory } => run_recover(&directory),
     })
 }
@@ -113,11 +226,33 @@ fn run_record(arguments: Record, parent: i32) -> Result<Exit, Failure> {
     if arguments.die_with_parent {
         steelyard_launch::die_with_parent(libc::SIGTERM, parent)?;
     }
+    let counters = match &arguments.counters {
+        Some(plan) => {
+            let processes = arguments
+                .counting
+                .counter_scope
+                .contains(&CounterScope::Process);
+            if processes
+                && arguments.command.is_empty()
+                && arguments.counting.counter_target.is_empty()
+            {
+                let wrong = "--counter-scope process wants --counter-target PID, or a command";
+                return Err(Failure::new(Exit::Usage, anyhow::anyhow!(wrong)));
+            }
+            Some(arguments.counting.settings(plan, true)?)
+        }
+        None if arguments.counting.is_given() => {
+            let wrong = "--counter-scope and --counter-target want --counters PLAN";
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(wrong)));
+        }
+        None => None,
+    };
     let session = Session {
         recorder: RecorderSettings {
             directory: arguments.out,
             root: arguments.root,
             sources: arguments.sources,
+            counters,
             interval_ns: arguments.interval.as_nanos() as u64,
             command: std::env::args().collect(),
         },
@@ -137,6 +272,22 @@ fn run_record(arguments: Record, parent: i32) -> Result<Exit, Failure> {
     }
 }
 
+fn run_counters(arguments: TryCounters) -> Result<Exit, Failure> {
+    let settings = arguments.counting.settings(&arguments.check, false)?;
+    let checked = counters::check(&settings, &Tree::new("/"), arguments.duration)
+        .map_err(|why| Failure::new(Exit::Environment, anyhow::anyhow!(why.reason)))?;
+    if arguments.json {
+        println!("{}", checked.json());
+    } else {
+        print!("{}", checked.text());
+    }
+    Ok(match (checked.is_whole(), checked.counts_anything()) {
+        (true, _) => Exit::Ok,
+        (false, true) => Exit::No,
+        (false, false) => Exit::Environment,
+    })
+}
+
 fn run_recover(directory: &std::path::Path) -> Result<Exit, Failure> {
     for recovered in recover(directory).map_err(failure)? {
         let note = recovered
@@ -151,7 +302,10 @@ fn run_recover(directory: &std::path::Path) -> Result<Exit, Failure> {
 /// The exit code and the advice that belong to `error`.
 fn failure(error: ProbeError) -> Failure {
     let (exit, hint) = match &error {
-        ProbeError::UnknownSource { .. } | ProbeError::NoRecording { .. } => (Exit::Usage, None),
+        ProbeError::UnknownSource { .. }
+        | ProbeError::NoRecording { .. }
+        | ProbeError::Unsettled { .. } => (Exit::Usage, None),
+        ProbeError::Plan { .. } => (Exit::Usage, Some("docs/guides/counters.md shows a plan")),
         ProbeError::NothingToRecord { .. } => (
             Exit::Environment,
             Some("`steelyard-probe sources` tells what can be read here"),

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub mod counters;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
