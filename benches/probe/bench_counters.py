@@ -19,8 +19,8 @@ from pathlib import Path
 
 ENTITIES = 100
 EVENTS = 30
-SHORT_S, LONG_S = 4, 16
-ROUNDS = 3
+SHORT_S, LONG_S = 2, 10
+ROUNDS = 2
 # Each of them wakes ten times a second.
 PAUSE_S = 0.1
 # include/uapi/linux/perf_event.h, perf_sw_ids
