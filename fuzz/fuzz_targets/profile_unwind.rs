@@ -22,14 +22,18 @@ struct Land {
 }
 
 impl Ground for Land {
-    fn enter(&mut self, address: u64) -> Spot {
-        self.steps += 1;
+    fn spot(&mut self, address: u64) -> Spot {
         match address >> 40 {
             0 => Spot::File { module: 0, offset: address },
             1 => Spot::File { module: 1, offset: address & ((1 << 40) - 1) },
             2 => Spot::Anonymous,
             _ => Spot::Nowhere,
         }
+    }
+
+    fn enter(&mut self, address: u64) -> Spot {
+        self.steps += 1;
+        self.spot(address)
     }
 
     fn enter_caller(&mut self, address: u64) -> Spot {

@@ -404,7 +404,7 @@ struct Walk<'a, W> {
 }
 
 impl<W: Witness> Walk<'_, W> {
-    fn step(&mut self, address: u64, is_caller: bool) -> Spot {
+    fn find(&mut self, address: u64) -> (u32, Spot) {
         let at = At {
             pid: self.pid,
             space: self.space,
@@ -418,20 +418,27 @@ impl<W: Witness> Walk<'_, W> {
             _ if self.assembler.spaces.is_code(self.pid, address) => Spot::Anonymous,
             _ => Spot::Nowhere,
         };
-        if !is_caller || spot != Spot::Nowhere {
-            self.stack.push(number);
-        }
-        spot
+        (number, spot)
     }
 }
 
 impl<W: Witness> Ground for Walk<'_, W> {
+    fn spot(&mut self, address: u64) -> Spot {
+        self.find(address).1
+    }
+
     fn enter(&mut self, address: u64) -> Spot {
-        self.step(address, false)
+        let (number, spot) = self.find(address);
+        self.stack.push(number);
+        spot
     }
 
     fn enter_caller(&mut self, address: u64) -> Spot {
-        self.step(address, true)
+        let (number, spot) = self.find(address);
+        if spot != Spot::Nowhere {
+            self.stack.push(number);
+        }
+        spot
     }
 
     fn file(&mut self, module: u32) -> Option<PathBuf> {

@@ -16,8 +16,10 @@ use crate::sample::UserState;
 
 /// What differs between processors.
 pub trait Machine {
+    /// What unwinding goes by.
+    type Registers: Copy;
     /// Framehop's unwinder.
-    type Unwinder: Unwinder<Module = Module<Vec<u8>>> + Default;
+    type Unwinder: Unwinder<Module = Module<Vec<u8>>, UnwindRegs = Self::Registers> + Default;
     /// What it remembers.
     fn cache() -> <Self::Unwinder as Unwinder>::Cache;
     /// Program counter, stack pointer, and what else unwinding begins with.
@@ -26,15 +28,22 @@ pub trait Machine {
     /// The program counter of the program that a signal interrupted, and what unwinding goes on with, from the
     /// registers in the frame that the kernel made.
     fn resume(
-        registers: &<Self::Unwinder as Unwinder>::UnwindRegs,
+        registers: &Self::Registers,
         read: impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Option<(u64, <Self::Unwinder as Unwinder>::UnwindRegs)>;
+    ) -> Option<(u64, Self::Registers)>;
+    /// The address of the call that a bare trampoline was called by: one that only aligns its stack and calls
+    /// on, as those that CPython makes for each function where it is built without frame pointers. A guess.
+    fn guess(
+        registers: &mut Self::Registers,
+        read: impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<u64>;
 }
 
 /// 64-bit x86.
 pub struct X86_64;
 
 impl Machine for X86_64 {
+    type Registers = UnwindRegsX86_64;
     type Unwinder = UnwinderX86_64<Vec<u8>>;
 
     fn cache() -> CacheX86_64 {
@@ -55,6 +64,17 @@ impl Machine for X86_64 {
         let was = signals::X86_64.read(registers.sp(), read)?;
         Some((was.pc, UnwindRegsX86_64::new(was.pc, was.sp, was.fp)))
     }
+
+    fn guess(
+        registers: &mut UnwindRegsX86_64,
+        mut read: impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<u64> {
+        // Eight bytes that align the stack, then the return address.
+        let place = registers.sp().checked_add(8)?;
+        let caller = read(place).ok()?;
+        *registers = UnwindRegsX86_64::new(caller, place.checked_add(8)?, registers.bp());
+        caller.checked_sub(1)
+    }
 }
 
 /// Bits that an address of Arm can have; those above it may be a return address's signature.
@@ -64,6 +84,7 @@ const ADDRESS: PtrAuthMask = PtrAuthMask((1 << 48) - 1);
 pub struct Aarch64;
 
 impl Machine for Aarch64 {
+    type Registers = UnwindRegsAarch64;
     type Unwinder = UnwinderAarch64<Vec<u8>>;
 
     fn cache() -> CacheAarch64 {
@@ -86,6 +107,11 @@ impl Machine for Aarch64 {
         let registers = UnwindRegsAarch64::new_with_ptr_auth_mask(ADDRESS, was.lr, was.sp, was.fp);
         Some((was.pc, registers))
     }
+
+    /// Arm's calls leave no return address on the stack, so that trampolines there have frame pointers.
+    fn guess(_: &mut UnwindRegsAarch64, _: impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+        None
+    }
 }
 
 /// Stack pointers above this belong to no program.
@@ -94,6 +120,32 @@ const HIGHEST_STACK: u64 = 1 << 56;
 const DEEPEST: usize = 4096;
 /// Files whose information is kept at most.
 const MOST_FILES: usize = 4096;
+
+/// A frame.
+#[derive(Clone, Copy)]
+struct At {
+    /// An address within the instruction that is under way: a call, but for the innermost frame and what a
+    /// signal interrupted.
+    address: u64,
+    spot: Spot,
+    /// The instruction has not begun.
+    is_exact: bool,
+}
+
+/// What comes next.
+#[derive(Clone, Copy)]
+enum Step {
+    /// A call at this address.
+    Caller(u64),
+    /// The instruction at this address, before which a signal came.
+    Interrupted(u64),
+    /// Nothing: a thread began here.
+    Bottom,
+    /// What lies at this address of the stack was not copied.
+    Unreadable(u64),
+    /// The rules lead nowhere.
+    Failed,
+}
 
 /// The rules of one file, and what was found out about its addresses.
 struct Unit<U: Unwinder> {
@@ -137,74 +189,102 @@ impl<M: Machine> Engine<M> {
         let Some((pc, sp, mut registers)) = M::begin(state) else {
             return End::Astray(Spot::Nowhere);
         };
-        let mut at = pc;
-        let mut spot = ground.enter(pc);
+        let mut at = At {
+            address: pc,
+            spot: ground.enter(pc),
+            is_exact: true,
+        };
         if sp >= HIGHEST_STACK {
-            return End::Astray(spot);
+            return End::Astray(at.spot);
         }
         let copy_end = sp + state.stack.len() as u64;
         let mut read = |address: u64| -> Result<u64, ()> {
             let start = usize::try_from(address.checked_sub(sp).ok_or(())?).map_err(|_| ())?;
-            let bytes = state
-                .stack
-                .get(start..)
-                .and_then(|rest| rest.first_chunk::<8>());
-            bytes.map(|bytes| u64::from_le_bytes(*bytes)).ok_or(())
+            let rest = state.stack.get(start..).ok_or(())?;
+            let bytes = rest.first_chunk::<8>().ok_or(())?;
+            Ok(u64::from_le_bytes(*bytes))
         };
-        // A caller is looked up by its call, what was interrupted by the instruction that it had come to.
-        let mut is_exact = true;
         for _ in 0..DEEPEST {
-            let (unit, address) = self.unit_of(spot, at, ground);
-            if unit
-                .code
-                .as_ref()
-                .is_some_and(|code| code.is_signal(address))
-            {
-                let Some((pc, interrupted)) = M::resume(&registers, &mut read) else {
-                    return End::Astray(spot);
-                };
-                (at, registers, is_exact) = (pc, interrupted, true);
-                match ground.enter_caller(at) {
-                    Spot::Nowhere => return End::Astray(spot),
-                    next => spot = next,
-                }
-                continue;
-            }
-            let is_entry = unit
-                .code
-                .as_ref()
-                .is_some_and(|code| code.is_entry(address));
-            let astray = if is_entry {
-                End::Bottom
-            } else {
-                End::Astray(spot)
+            let before = registers;
+            let step = self.step(at, &mut registers, &mut read, ground);
+            let (next, is_exact) = match step {
+                Step::Caller(address) => (Some(address), false),
+                Step::Interrupted(address) => (Some(address), true),
+                Step::Bottom => return End::Bottom,
+                Step::Unreadable(_) | Step::Failed => (None, false),
             };
-            let frame = if std::mem::take(&mut is_exact) {
-                FrameAddress::from_instruction_pointer(address)
-            } else {
-                // The rule is that of the call, which the byte before the return address belongs to.
-                match FrameAddress::from_return_address(address.wrapping_add(1)) {
-                    Some(frame) => frame,
-                    None => return astray,
-                }
-            };
-            let stepped =
-                unit.unwinder
-                    .unwind_frame(frame, &mut registers, &mut unit.cache, &mut read);
-            at = match stepped {
-                Ok(Some(caller)) => caller.wrapping_sub(1),
-                Ok(None) => return End::Bottom,
-                Err(Error::CouldNotReadStack(address)) if address >= copy_end && state.is_full => {
+            let next = next.map(|address| (address, ground.enter_caller(address)));
+            let next = next.filter(|&(_, spot)| spot != Spot::Nowhere);
+            let next = next.or_else(|| {
+                registers = before;
+                let address = (at.spot == Spot::Anonymous && !at.is_exact)
+                    .then(|| M::guess(&mut registers, &mut read))??;
+                // A guess is believed only where it leads back into a file's code.
+                matches!(ground.spot(address), Spot::File { .. })
+                    .then(|| (address, ground.enter_caller(address)))
+            });
+            at = match (next, step) {
+                (Some((address, spot)), _) => At {
+                    address,
+                    spot,
+                    is_exact,
+                },
+                (None, Step::Unreadable(address)) if address >= copy_end && state.is_full => {
                     return End::OfCopy;
                 }
-                Err(_) => return astray,
+                (None, _) => return self.lost(at, ground),
             };
-            match ground.enter_caller(at) {
-                Spot::Nowhere => return astray,
-                next => spot = next,
-            }
         }
-        End::Astray(spot)
+        End::Astray(at.spot)
+    }
+
+    /// Finds the caller of a frame.
+    fn step(
+        &mut self,
+        at: At,
+        registers: &mut M::Registers,
+        mut read: impl FnMut(u64) -> Result<u64, ()>,
+        ground: &mut impl Ground,
+    ) -> Step {
+        let (unit, address) = self.unit_of(at.spot, at.address, ground);
+        let code = unit.code.as_ref();
+        if code.is_some_and(|code| code.is_signal(address)) {
+            return match M::resume(registers, &mut read) {
+                Some((pc, interrupted)) => {
+                    *registers = interrupted;
+                    Step::Interrupted(pc)
+                }
+                None => Step::Failed,
+            };
+        }
+        let frame = if at.is_exact {
+            Some(FrameAddress::from_instruction_pointer(address))
+        } else {
+            // The rule is that of the call, which the byte before the return address belongs to.
+            FrameAddress::from_return_address(address.wrapping_add(1))
+        };
+        let Some(frame) = frame else {
+            return Step::Failed;
+        };
+        let stepped = unit
+            .unwinder
+            .unwind_frame(frame, registers, &mut unit.cache, &mut read);
+        match stepped {
+            Ok(Some(caller)) => Step::Caller(caller.wrapping_sub(1)),
+            Ok(None) => Step::Bottom,
+            Err(Error::CouldNotReadStack(address)) => Step::Unreadable(address),
+            Err(_) => Step::Failed,
+        }
+    }
+
+    /// What it means that a frame has no caller: nobody calls where a process begins.
+    fn lost(&mut self, at: At, ground: &mut impl Ground) -> End {
+        let (unit, address) = self.unit_of(at.spot, at.address, ground);
+        let code = unit.code.as_ref();
+        match code.is_some_and(|code| code.is_entry(address)) {
+            true => End::Bottom,
+            false => End::Astray(at.spot),
+        }
     }
 
     /// The rules for a place, and its address in their terms.

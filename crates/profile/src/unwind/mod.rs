@@ -39,6 +39,8 @@ pub enum Spot {
 
 /// What a walk asks of whoever knows the process.
 pub trait Ground {
+    /// Where an address is.
+    fn spot(&mut self, address: u64) -> Spot;
     /// The walk begins at this address. It is a frame wherever it is.
     fn enter(&mut self, address: u64) -> Spot;
     /// The walk has come to a call at this address. It is a frame unless the answer is `Nowhere`.

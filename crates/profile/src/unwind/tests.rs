@@ -17,17 +17,20 @@ struct Land {
 }
 
 impl Ground for Land {
-    fn enter(&mut self, address: u64) -> Spot {
-        let spot = match address {
+    fn spot(&mut self, address: u64) -> Spot {
+        match address {
             0x1000..0x9000 => Spot::Anonymous,
             0x10_0000.. => Spot::File {
                 module: 0,
                 offset: address - 0x10_0000,
             },
             _ => Spot::Nowhere,
-        };
+        }
+    }
+
+    fn enter(&mut self, address: u64) -> Spot {
         self.entered.push(address);
-        spot
+        self.spot(address)
     }
 
     fn enter_caller(&mut self, address: u64) -> Spot {
@@ -75,6 +78,24 @@ fn how_a_stack_is_cut_is_told() {
     let (entered, end, tally) = walk([0, u64::MAX, 0x500], &[], true);
     assert_eq!((entered, end), (vec![0x500], End::Astray(Spot::Nowhere)));
     assert_eq!((tally.cut(), tally.in_made_code), (1, 1));
+}
+
+#[test]
+fn a_bare_trampoline_is_crossed_into_a_file_only() {
+    // 0x2000 is called by frame pointers; its own frame is eight bytes and the return address.
+    let stack = |caller| [7, 7, 0, 0x2001, 5, caller, 9];
+    let registers = [STACK + 16, STACK, 0x1500];
+    let (entered, ..) = walk(registers, &stack(0x10_0801), true);
+    // The frame pointer of the trampoline is 0, by which frame pointers end: that goes first.
+    assert_eq!(entered, [0x1500, 0x2000]);
+    let mut strayed = stack(0x10_0801);
+    strayed[2] = 77;
+    let (entered, ..) = walk(registers, &strayed, true);
+    assert_eq!(entered[..3], [0x1500, 0x2000, 0x10_0800]);
+    let mut strayed = stack(0x3001);
+    strayed[2] = 77;
+    let (entered, end, _) = walk(registers, &strayed, true);
+    assert_eq!((entered.len(), end), (2, End::Astray(Spot::Anonymous)));
 }
 
 #[test]
