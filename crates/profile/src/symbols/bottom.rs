@@ -107,13 +107,19 @@ impl Bottoms {
             .modules
             .iter()
             .max_by_key(|&(name, count)| (count, name));
-        let mostly = match most {
-            Some((name, _)) if !name.is_empty() => format!(", mostly in {name}"),
-            _ => String::new(),
+        let (mostly, remedy) = match most {
+            Some((name, _)) if !name.is_empty() => {
+                (format!("in {name}"), "--call-graph dwarf does without")
+            }
+            // There is no DWARF information of it either.
+            _ => (
+                "in code made at run time".to_owned(),
+                "a JVM keeps them with -XX:+PreserveFramePointer",
+            ),
         };
         Some(format!(
             "{} of the programs' stacks end after one or two functions, as frame pointers do in code that \
-             was built without them{mostly}: --call-graph dwarf does without",
+             was built without them, mostly {mostly}: {remedy}",
             share(self.short, self.stacks)
         ))
     }

@@ -75,7 +75,8 @@ impl Tally {
         }
         if self.in_made_code > 0 {
             parts.push(format!(
-                "{} end in code made at run time, where only frame pointers could be followed",
+                "{} end in code made at run time, where only frame pointers could be followed (a JVM keeps \
+                 them with -XX:+PreserveFramePointer)",
                 share(self.in_made_code, self.stacks)
             ));
         }
