@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use steelyard_record::{
     Clock, IntervalRow, Kind, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests,
-    LoadResult, LoadSettings, LoadThread, Tool,
+    LoadResult, LoadSettings, LoadThread, Tool, Verdict,
 };
 
 use crate::control::{Counts, Interval, Measured, Phase};
@@ -75,41 +75,14 @@ pub fn result(
     for thread in &outcome.threads {
         total.add(thread);
     }
-    let per_second = |count: u64| {
-        if seconds > 0.0 {
-            count as f64 / seconds
-        } else {
-            0.0
-        }
-    };
-    let throughput_per_s = per_second(total.completed);
     let measured = &outcome.measured;
+    let throughput_per_s = over(total.completed as f64, seconds);
     let offered_per_s = settings
         .offers_per_s()
-        .map(|_| per_second(measured.intended));
-    let achieved_ratio = offered_per_s.map(|offered| {
-        if offered > 0.0 {
-            throughput_per_s / offered
-        } else {
-            0.0
-        }
-    });
+        .map(|_| over(measured.intended as f64, seconds));
+    let achieved_ratio = offered_per_s.map(|offered| over(throughput_per_s, offered));
     let threads = thread_rows(&outcome.threads, seconds);
-    let busy_ratio = threads
-        .iter()
-        .map(|thread| thread.busy_ratio)
-        .fold(0.0, f64::max);
-    let verdict = judge(&Evidence {
-        measured,
-        achieved_ratio,
-        busy_ratio,
-        interrupted: outcome.interrupted,
-        lag_and_response_ns: quantile(&outcome.latencies.lag, 0.99)
-            .zip(quantile(&outcome.latencies.response, 0.5)),
-    });
-    let user_s = (total.cpu_user_ns + outcome.controller_cpu_ns.0) as f64 / 1e9;
-    let system_s = (total.cpu_system_ns + outcome.controller_cpu_ns.1) as f64 / 1e9;
-    let cpu_s = user_s + system_s;
+    let verdict = verdict(&outcome, achieved_ratio, &threads);
     LoadResult {
         kind: Kind::of::<LoadResult>(),
         tool: Tool {
@@ -122,41 +95,76 @@ pub fn result(
         begin_ns: outcome.begin_ns,
         end_ns: outcome.end_ns,
         interrupted: outcome.interrupted,
-        requests: LoadRequests {
-            intended: measured.intended,
-            sent: measured.sent,
-            completed: measured.completed,
-            errors: measured.errors,
-            errors_by_kind: measured
-                .errors_by_kind
-                .iter()
-                .map(|(kind, n)| ((*kind).to_owned(), *n))
-                .collect(),
-            answers_by_class: answers_by_class(settings.protocol, measured),
-            outstanding_at_end: measured.outstanding,
-            unsent: measured.unsent,
-        },
+        requests: requests(settings.protocol, measured),
         operations: operations(workload, measured, &outcome.latencies),
         throughput_per_s,
         offered_per_s,
         achieved_ratio,
         sent_bytes: total.sent_bytes,
         received_bytes: total.received_bytes,
-        latency: LoadLatency {
-            response: quotable(summary(&outcome.latencies.response)),
-            service: quotable(summary(&outcome.latencies.service)),
-            lag: quotable(summary(&outcome.latencies.lag)),
-            queued: Some(quotable(summary(&outcome.latencies.queued))),
-        },
+        latency: latency(&outcome.latencies),
+        cpu: cpu(&total, outcome.controller_cpu_ns),
         series: outcome.series,
         threads,
-        cpu: LoadCpu {
-            user_s,
-            system_s,
-            requests_per_cpu_s: (cpu_s > 0.0).then(|| total.completed as f64 / cpu_s),
-        },
         verdict,
         hosts: None,
+    }
+}
+
+/// A part over a whole that may be 0, of which nothing is a part.
+fn over(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn verdict(outcome: &Outcome, achieved_ratio: Option<f64>, threads: &[LoadThread]) -> Verdict {
+    let latencies = &outcome.latencies;
+    judge(&Evidence {
+        measured: &outcome.measured,
+        achieved_ratio,
+        busy_ratio: threads
+            .iter()
+            .map(|thread| thread.busy_ratio)
+            .fold(0.0, f64::max),
+        interrupted: outcome.interrupted,
+        lag_and_response_ns: quantile(&latencies.lag, 0.99).zip(quantile(&latencies.response, 0.5)),
+    })
+}
+
+fn requests(protocol: Protocol, measured: &Measured) -> LoadRequests {
+    LoadRequests {
+        intended: measured.intended,
+        sent: measured.sent,
+        completed: measured.completed,
+        errors: measured.errors,
+        errors_by_kind: measured
+            .errors_by_kind
+            .iter()
+            .map(|(kind, n)| ((*kind).to_owned(), *n))
+            .collect(),
+        answers_by_class: answers_by_class(protocol, measured),
+        outstanding_at_end: measured.outstanding,
+        unsent: measured.unsent,
+    }
+}
+
+fn latency(latencies: &Latencies) -> LoadLatency {
+    LoadLatency {
+        response: quotable(summary(&latencies.response)),
+        service: quotable(summary(&latencies.service)),
+        lag: quotable(summary(&latencies.lag)),
+        queued: Some(quotable(summary(&latencies.queued))),
+    }
+}
+
+/// CPU time of the load's threads and of the one that controls them.
+fn cpu(total: &Counts, controller_cpu_ns: (u64, u64)) -> LoadCpu {
+    let user_s = (total.cpu_user_ns + controller_cpu_ns.0) as f64 / 1e9;
+    let system_s = (total.cpu_system_ns + controller_cpu_ns.1) as f64 / 1e9;
+    let cpu_s = user_s + system_s;
+    LoadCpu {
+        user_s,
+        system_s,
+        requests_per_cpu_s: (cpu_s > 0.0).then(|| total.completed as f64 / cpu_s),
     }
 }
 

@@ -46,39 +46,52 @@ fn check(id: &str, bad: Level, fails: bool, claim: String, value: f64, bound: f6
 /// All checks and their verdict.
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let measured = evidence.measured;
-    let open = evidence.achieved_ratio.is_some();
-    let mut checks = Vec::new();
-    let stopped = f64::from(u8::from(evidence.interrupted));
+    let mut checks = vec![
+        interrupted(evidence),
+        errors(measured),
+        unanswered(measured),
+        unsent(measured),
+    ];
+    if let Some(achieved_ratio) = evidence.achieved_ratio {
+        checks.push(achieved(achieved_ratio));
+        checks.push(generator_late(evidence));
+    }
+    checks.push(generator_bound(evidence));
+    checks.push(samples(measured));
+    checks.push(connections(measured));
+    Verdict::of(checks)
+}
+
+fn interrupted(evidence: &Evidence<'_>) -> Check {
     let claim = if evidence.interrupted {
         "The load was stopped before its time."
     } else {
         "The load ran its time."
     };
-    checks.push(check(
+    check(
         "interrupted",
         Level::Invalid,
         evidence.interrupted,
         claim.to_owned(),
-        stopped,
+        f64::from(u8::from(evidence.interrupted)),
         0.0,
-    ));
+    )
+}
 
+fn errors(measured: &Measured) -> Check {
     let ended = measured.completed + measured.errors;
-    let ratio = if ended > 0 {
-        measured.errors as f64 / ended as f64
-    } else {
-        0.0
-    };
-    let claim = format!("{} of {ended} requests failed.", measured.errors);
-    checks.push(check(
+    let ratio = measured.errors as f64 / ended.max(1) as f64;
+    check(
         "errors",
         Level::Invalid,
         ratio > ERROR_RATIO_MAX,
-        claim,
+        format!("{} of {ended} requests failed.", measured.errors),
         ratio,
         ERROR_RATIO_MAX,
-    ));
+    )
+}
 
+fn unanswered(measured: &Measured) -> Check {
     let ratio = measured.outstanding as f64 / measured.intended.max(1) as f64;
     let level = if ratio > ERROR_RATIO_MAX {
         Level::Invalid
@@ -89,118 +102,96 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         "{} requests were not answered by the end.",
         measured.outstanding
     );
-    checks.push(check(
-        "unanswered",
-        level,
-        measured.outstanding > 0,
-        claim,
-        ratio,
-        0.0,
-    ));
+    let fails = measured.outstanding > 0;
+    check("unanswered", level, fails, claim, ratio, 0.0)
+}
 
+fn unsent(measured: &Measured) -> Check {
     let claim = format!(
         "{} of {} requests that were due were never sent.",
         measured.unsent, measured.intended
     );
-    checks.push(check(
-        "unsent",
+    let (fails, value) = (measured.unsent > 0, measured.unsent as f64);
+    check("unsent", Level::Invalid, fails, claim, value, 0.0)
+}
+
+fn achieved(ratio: f64) -> Check {
+    check(
+        "achieved",
         Level::Invalid,
-        measured.unsent > 0,
-        claim,
-        measured.unsent as f64,
-        0.0,
-    ));
+        ratio < ACHIEVED_RATIO_MIN,
+        format!("{:.2} % of the offered rate was completed.", ratio * 100.0),
+        ratio,
+        ACHIEVED_RATIO_MIN,
+    )
+}
 
-    if let Some(achieved) = evidence.achieved_ratio {
-        let claim = format!(
-            "{:.2} % of the offered rate was completed.",
-            achieved * 100.0
-        );
-        checks.push(check(
-            "achieved",
-            Level::Invalid,
-            achieved < ACHIEVED_RATIO_MIN,
-            claim,
-            achieved,
-            ACHIEVED_RATIO_MIN,
-        ));
-    }
+/// Asked in an open loop only: in a closed one nothing is due.
+fn generator_late(evidence: &Evidence<'_>) -> Check {
+    let late = evidence.measured.noticed_late;
+    let ratio = late as f64 / evidence.measured.intended.max(1) as f64;
+    // A millisecond spoils a response time of one, not one of a hundred.
+    let matters = evidence
+        .lag_and_response_ns
+        .is_none_or(|(lag, response)| lag as f64 > LAG_SHARE_MAX * response as f64);
+    let consequence = if matters || late == 0 {
+        ": the generator lacked CPU time."
+    } else {
+        ", which is little beside their response time."
+    };
+    check(
+        "generator-late",
+        Level::Suspect,
+        ratio > LATE_RATIO_MAX && matters,
+        format!("{late} requests were noticed more than 1 ms after they were due{consequence}"),
+        ratio,
+        LATE_RATIO_MAX,
+    )
+}
 
-    if open {
-        let ratio = measured.noticed_late as f64 / measured.intended.max(1) as f64;
-        // A millisecond spoils a response time of one, not one of a hundred.
-        let matters = evidence
-            .lag_and_response_ns
-            .is_none_or(|(lag, response)| lag as f64 > LAG_SHARE_MAX * response as f64);
-        let late = measured.noticed_late;
-        let claim = if matters || late == 0 {
-            format!(
-                "{late} requests were noticed more than 1 ms after they were due: the generator lacked CPU time."
-            )
-        } else {
-            format!(
-                "{late} requests were noticed more than 1 ms after they were due, which is little beside their response time."
-            )
-        };
-        checks.push(check(
-            "generator-late",
-            Level::Suspect,
-            ratio > LATE_RATIO_MAX && matters,
-            claim,
-            ratio,
-            LATE_RATIO_MAX,
-        ));
-    }
-
-    // A busy generator sets the rate of a closed loop, and delays the requests of an open one.
-    let level = if open { Level::Invalid } else { Level::Suspect };
+/// A busy generator sets the rate of a closed loop, and delays the requests of an open one.
+fn generator_bound(evidence: &Evidence<'_>) -> Check {
+    let open = evidence.achieved_ratio.is_some();
     let busy = evidence.busy_ratio;
     let claim = format!(
         "The busiest generator thread used {:.0} % of its CPU.",
         busy * 100.0
     );
-    checks.push(check(
+    check(
         "generator-bound",
-        level,
+        if open { Level::Invalid } else { Level::Suspect },
         busy > BUSY_RATIO_MAX,
         claim,
         busy,
         BUSY_RATIO_MAX,
-    ));
+    )
+}
 
-    let bound = SAMPLES_BEYOND * 100;
-    let level = if measured.completed == 0 {
+fn samples(measured: &Measured) -> Check {
+    let (answers, bound) = (measured.completed, SAMPLES_BEYOND * 100);
+    let level = if answers == 0 {
         Level::Invalid
     } else {
         Level::Suspect
     };
-    let claim = format!(
-        "{} answers; the 99th percentile needs {bound}.",
-        measured.completed
-    );
-    checks.push(check(
+    check(
         "samples",
         level,
-        measured.completed < bound,
-        claim,
-        measured.completed as f64,
+        answers < bound,
+        format!("{answers} answers; the 99th percentile needs {bound}."),
+        answers as f64,
         bound as f64,
-    ));
+    )
+}
 
+fn connections(measured: &Measured) -> Check {
     let lost = measured.connections_lost;
     let claim = format!(
         "{lost} connections were lost, {} attempts to connect again failed.",
         measured.connects_failed
     );
-    checks.push(check(
-        "connections",
-        Level::Suspect,
-        lost > 0,
-        claim,
-        lost as f64,
-        0.0,
-    ));
-    Verdict::of(checks)
+    let (fails, value) = (lost > 0, lost as f64);
+    check("connections", Level::Suspect, fails, claim, value, 0.0)
 }
 
 #[cfg(test)]
