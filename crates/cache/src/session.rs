@@ -4,14 +4,18 @@
 //! not depend on how the bytes were cut; what is kept for one connection is bounded by the limits on lines,
 //! values and answers, and a session that is over its bound stops consuming (`paused`) until `resume`.
 //!
-//! Not here: sockets, threads, and where items live.
+//! Not here: sockets, threads, and where items live; what single commands do (`commands`), and values that
+//! follow their command (`storage`).
+
+mod commands;
+mod storage;
 
 use crate::counters::{Counter, Counters};
 use crate::output::Output;
-use crate::protocol::{self, Command, next_word, number};
+use crate::protocol::{self, Command, next_word};
 use crate::report::Reporter;
 use crate::slow::{Job, SlowQueue};
-use crate::store::{Attributes, Counted, Key, Store, StoreAnswer, StoreMode};
+use crate::store::{Attributes, Key, Store, StoreMode};
 
 /// Answers kept for one connection before its next command waits.
 const ANSWER_BYTES: usize = 256 * 1024;
@@ -304,198 +308,6 @@ impl Session {
             self.output.tail().extend_from_slice(text);
         }
     }
-
-    fn command(&mut self, command: Command, worker: &Worker) {
-        match command {
-            Command::Get { .. } => unreachable!("retrievals are handled key by key"),
-            Command::Store {
-                mode,
-                key,
-                flags,
-                expiry,
-                value_bytes,
-                quiet,
-            } => {
-                let attributes = Attributes {
-                    flags,
-                    expiry_s: worker.expiry_s(expiry),
-                };
-                self.expect_value(mode, key, attributes, value_bytes, quiet, worker);
-            }
-            Command::Delete { key, quiet } => {
-                let found = worker.store.delete(Key::new(key), worker.now_s);
-                worker.count(if found {
-                    Counter::DeleteHits
-                } else {
-                    Counter::DeleteMisses
-                });
-                self.answer(
-                    if found {
-                        b"DELETED\r\n"
-                    } else {
-                        b"NOT_FOUND\r\n"
-                    },
-                    quiet,
-                );
-            }
-            Command::Count {
-                key,
-                increase,
-                delta,
-                quiet,
-            } => {
-                self.add_to(key, increase, delta, quiet, worker);
-            }
-            Command::Touch { key, expiry, quiet } => {
-                let expiry_s = worker.expiry_s(expiry);
-                let found = worker.store.touch(Key::new(key), expiry_s, worker.now_s);
-                worker.count(Counter::Touches);
-                worker.count(if found {
-                    Counter::TouchHits
-                } else {
-                    Counter::TouchMisses
-                });
-                self.answer(
-                    if found {
-                        b"TOUCHED\r\n"
-                    } else {
-                        b"NOT_FOUND\r\n"
-                    },
-                    quiet,
-                );
-            }
-            Command::Flush { delay, quiet } => {
-                worker.count(Counter::Flushes);
-                worker
-                    .store
-                    .flush((delay > 0).then(|| worker.expiry_s(delay)));
-                self.answer(b"OK\r\n", quiet);
-            }
-            Command::Stats(what) => {
-                let text = worker.reporter.stats(what, worker.store, worker.slow);
-                self.answer(&text, false);
-            }
-            Command::Version => {
-                self.answer(protocol::VERSION_LINE, false);
-            }
-            Command::Verbosity { quiet } => self.answer(b"OK\r\n", quiet),
-            Command::Quit => self.closing = true,
-            Command::Bad { answer, quiet } => {
-                worker.count(Counter::Errors);
-                self.answer(answer, quiet);
-            }
-        }
-    }
-
-    fn add_to(&mut self, key: &[u8], increase: bool, delta: u64, quiet: bool, worker: &Worker) {
-        let (hit, miss) = if increase {
-            (Counter::IncrHits, Counter::IncrMisses)
-        } else {
-            (Counter::DecrHits, Counter::DecrMisses)
-        };
-        match worker
-            .store
-            .count(Key::new(key), increase, delta, worker.now_s)
-        {
-            Counted::Value(value) => {
-                worker.count(hit);
-                let mut digits = number::Digits::new();
-                self.answer(digits.of(value), quiet);
-                self.answer(b"\r\n", quiet);
-            }
-            Counted::NotFound => {
-                worker.count(miss);
-                self.answer(b"NOT_FOUND\r\n", quiet);
-            }
-            Counted::NotANumber => {
-                worker.count(Counter::Errors);
-                self.answer(protocol::NOT_A_NUMBER, quiet);
-            }
-            Counted::OutOfMemory => {
-                worker.count(Counter::Errors);
-                self.answer(protocol::OUT_OF_MEMORY, quiet);
-            }
-        }
-    }
-
-    fn expect_value(
-        &mut self,
-        mode: StoreMode,
-        key: &[u8],
-        attributes: Attributes,
-        value_bytes: usize,
-        quiet: bool,
-        worker: &Worker,
-    ) {
-        if value_bytes > worker.store.max_value_bytes() {
-            worker.count(Counter::TooLarge);
-            worker.count(Counter::Errors);
-            if mode == StoreMode::Set {
-                // The client meant to replace the old value: serving it on would be wrong.
-                worker.store.delete(Key::new(key), worker.now_s);
-            }
-            self.state = State::Swallow {
-                left: value_bytes + 2,
-                quiet,
-            };
-            return;
-        }
-        let mut coming = Coming {
-            mode,
-            key: [0; protocol::KEY_BYTES],
-            key_bytes: key.len() as u8,
-            attributes,
-            value_bytes,
-            quiet,
-        };
-        coming.key[..key.len()].copy_from_slice(key);
-        self.state = State::Value(coming);
-    }
-
-    fn value(&mut self, bytes: &[u8], worker: &Worker) -> Step {
-        let State::Value(coming) = &self.state else {
-            unreachable!("called in this state only")
-        };
-        let total = coming.value_bytes + 2;
-        if bytes.len() < total {
-            return Step::Wait;
-        }
-        let quiet = coming.quiet;
-        worker.count(Counter::Sets);
-        let answer: &[u8] = if &bytes[total - 2..total] == b"\r\n" {
-            let key = Key::new(&coming.key[..usize::from(coming.key_bytes)]);
-            let value = &bytes[..coming.value_bytes];
-            let stored =
-                worker
-                    .store
-                    .store(coming.mode, key, coming.attributes, value, worker.now_s);
-            count_stored(coming.mode, stored, worker);
-            stored_answer(stored)
-        } else {
-            worker.count(Counter::Errors);
-            protocol::BAD_CHUNK
-        };
-        self.state = State::Line;
-        self.answer(answer, quiet);
-        Step::Consumed(total)
-    }
-
-    fn swallow(&mut self, bytes: &[u8], left: usize, quiet: bool) -> Step {
-        if bytes.is_empty() {
-            return Step::Wait;
-        }
-        let taken = left.min(bytes.len());
-        if taken == left {
-            self.state = State::Line;
-            self.answer(protocol::TOO_LARGE, quiet);
-        } else {
-            self.state = State::Swallow {
-                left: left - taken,
-                quiet,
-            };
-        }
-        Step::Consumed(taken)
-    }
 }
 
 /// Lists of keys may be long; memcached looks at the first hundred bytes to tell one.
@@ -508,32 +320,6 @@ fn long_line_is_allowed(line: &[u8]) -> bool {
     start <= 100
         && line.len() <= protocol::KEYS_LINE_BYTES
         && (rest.starts_with(b"get ") || rest.starts_with(b"gets "))
-}
-
-fn stored_answer(stored: StoreAnswer) -> &'static [u8] {
-    match stored {
-        StoreAnswer::Stored => b"STORED\r\n",
-        StoreAnswer::NotStored => b"NOT_STORED\r\n",
-        StoreAnswer::Exists => b"EXISTS\r\n",
-        StoreAnswer::NotFound => b"NOT_FOUND\r\n",
-        StoreAnswer::TooLarge => protocol::TOO_LARGE,
-        StoreAnswer::OutOfMemory => protocol::OUT_OF_MEMORY,
-    }
-}
-
-fn count_stored(mode: StoreMode, stored: StoreAnswer, worker: &Worker) {
-    match stored {
-        StoreAnswer::TooLarge | StoreAnswer::OutOfMemory => worker.count(Counter::Errors),
-        _ => {}
-    }
-    if matches!(mode, StoreMode::Cas(_)) {
-        match stored {
-            StoreAnswer::Stored => worker.count(Counter::CasHits),
-            StoreAnswer::NotFound => worker.count(Counter::CasMisses),
-            StoreAnswer::Exists => worker.count(Counter::CasBadValues),
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]
