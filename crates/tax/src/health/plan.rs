@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::notation::format_list;
 use super::run::Mode;
-use super::topology::{Topology, format_list};
+use super::topology::Topology;
 use super::{bandwidth, core_to_core, latency};
 
 /// The working sets, node pairs and CPUs that a check in `mode` would measure.
