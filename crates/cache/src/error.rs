@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use steelyard_serve::CgroupTooSmall;
+use steelyard_serve::{CgroupTooSmall, StatsFileError};
 
 /// What can keep a server from starting or running.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +46,8 @@ pub enum CacheError {
         source: io::Error,
     },
     /// The statistics could not be written.
-    #[error("{path}: {source}")]
-    StatsFile {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    StatsFile(#[from] StatsFileError),
 }
 
 impl CacheError {

@@ -29,6 +29,7 @@ mod store;
 
 pub use error::CacheError;
 pub use object::{Objects, unpack};
-pub use server::{Io, ReadThrough, Server, Settings, StatsFile};
+pub use server::{Io, ReadThrough, Server, Settings};
 pub use sizes::Sizes;
 pub use steelyard_serve::Delay;
+pub use steelyard_serve::StatsFile;

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use steelyard_serve::{CgroupTooSmall, TooLittleMemory};
+use steelyard_serve::{CgroupTooSmall, StatsFileError, TooLittleMemory};
 
 /// What can keep a service from starting or running.
 #[derive(Debug, thiserror::Error)]
@@ -53,13 +53,8 @@ pub enum RankError {
         source: io::Error,
     },
     /// The statistics could not be written.
-    #[error("{path}: {source}")]
-    StatsFile {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    StatsFile(#[from] StatsFileError),
 }
 
 impl RankError {

@@ -32,10 +32,11 @@ pub use compression::Compression;
 pub use error::RankError;
 pub use leaf::LeafWork;
 pub use root::RootWork;
-pub use server::{Listener, Settings, StatsFile};
+pub use server::{Listener, Settings};
 pub use setup::{FanoutSettings, leaf, root};
 pub use steelyard_features::available as feature_functions_available;
 pub use steelyard_serve::Delay;
+pub use steelyard_serve::StatsFile;
 pub use tls::{Identity, generated, server as tls_server};
 
 mod setup;

@@ -4,10 +4,8 @@
 //! Invariants: SIGINT or SIGTERM ends every thread and writes the last line of statistics before `run` returns; a
 //! request that is accepted is answered unless its connection or the process ends first; what may wait is bounded.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool,
@@ -19,7 +17,8 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use steelyard_record::monotonic_ns;
 use steelyard_serve::{
-    Door, Intervals, Mailbox, Threads, allow_connections, block_signals, give_up,
+    Door, Intervals, Mailbox, StatsFile, StatsWriter, Threads, allow_connections, block_signals,
+    give_up,
 };
 use steelyard_thrift::{Message, MessageKind, write_frame};
 
@@ -34,15 +33,6 @@ use crate::service::{Refusal, Service, StageClock, StageTimes};
 const PROGRAM: &str = "steelyard-rank";
 /// Requests that may be in a leaf's backend at once.
 const BACKEND_CAPACITY: usize = 1 << 16;
-
-/// A file of statistics.
-#[derive(Debug, Clone)]
-pub struct StatsFile {
-    /// Where.
-    pub path: PathBuf,
-    /// How often a line is added.
-    pub interval: Duration,
-}
 
 /// What every process of the service is told.
 #[derive(Debug, Clone)]
@@ -72,7 +62,7 @@ pub struct Settings {
 pub struct Listener {
     settings: Settings,
     door: Door,
-    stats: Option<File>,
+    stats: Option<StatsWriter>,
 }
 
 /// A fan-out thread that is ready to start, with its connections.
@@ -110,12 +100,7 @@ impl Listener {
             address: settings.listen.clone(),
             source,
         })?;
-        let stats = settings.stats_file.as_ref().map(|file| {
-            File::create(&file.path).map_err(|source| RankError::StatsFile {
-                path: file.path.clone(),
-                source,
-            })
-        });
+        let stats = settings.stats_file.as_ref().map(StatsFile::create);
         let signals = block_signals().map_err(RankError::system("signalfd"))?;
         Ok(Self {
             door: Door::new(listener, signals).map_err(RankError::system("fcntl"))?,
@@ -251,21 +236,13 @@ impl Listener {
     }
 
     fn write_stats<S: Service>(&self, shared: &Shared<S>) -> Result<(), RankError> {
-        let (Some(mut file), Some(settings)) = (self.stats.as_ref(), &self.settings.stats_file)
-        else {
+        let Some(stats) = &self.stats else {
             return Ok(());
         };
         let backend_depth = shared.backend.as_ref().map(Backend::depth);
         let record = shared.reporter.record(shared.queue.counts(), backend_depth);
-        let mut line =
-            serde_json::to_vec(&record).expect("a record of numbers and strings is JSON");
-        line.push(b'\n');
-        // One write for a line, so that a reader never sees half of one.
-        file.write_all(&line)
-            .map_err(|source| RankError::StatsFile {
-                path: settings.path.clone(),
-                source,
-            })
+        Ok(stats
+            .add(serde_json::to_vec(&record).expect("a record of numbers and strings is JSON"))?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the servers of the data plane share, whatever they serve.
 //!
 //! In: the kernel's view of this process and its limits. Out: the door where connections come in and signals end a server,
-//! intervals of its statistics, mailboxes that wake a thread's event loop, a register of threads with their CPU time,
+//! intervals of its statistics and the file that they go to, mailboxes that wake a thread's event loop, a register of threads with their CPU time,
 //! delays of a simulated backend, seeded random numbers.
 //!
 //! Invariants: nothing here knows a protocol; a panic in a registered thread ends the process, because a server that
@@ -15,6 +15,7 @@ mod limits;
 mod mailbox;
 mod random;
 mod signals;
+mod stats_file;
 mod table;
 mod threads;
 mod usage;
@@ -27,6 +28,7 @@ pub use limits::{
 pub use mailbox::Mailbox;
 pub use random::Random;
 pub use signals::block_signals;
+pub use stats_file::{StatsFile, StatsFileError, StatsWriter};
 pub use table::Table;
 pub use threads::{ThreadRow, Threads, give_up};
 pub use usage::{process_cpu_ns, rss_bytes, thread_cpu_now_ns};

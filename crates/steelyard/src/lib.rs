@@ -140,11 +140,23 @@ pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode
                 .hint
                 .map(|hint| format!(": {hint}"))
                 .unwrap_or_default();
-            // `:#` joins the chain of causes, so that one line holds all of it.
-            eprintln!("{name}: {:#}{hint}", failure.error);
+            eprintln!("{name}: {}{hint}", one_line(&failure.error));
             failure.exit.into()
         }
     }
+}
+
+/// An error with its chain of causes in one line. Causes that an error tells itself are not told again.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.ends_with(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
 }
 
 /// Logs go to standard error, warnings only unless `RUST_LOG` names more (`debug`, or `steelyard_load=trace`).
@@ -165,4 +177,18 @@ fn start_logging() {
         .with(targets)
         .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr))
         .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_stands_once_in_the_line() {
+        let cause = || std::io::Error::other("address in use");
+        let told = anyhow::Error::new(cause()).context("cannot listen: address in use");
+        assert_eq!(one_line(&told), "cannot listen: address in use");
+        let silent = anyhow::Error::new(cause()).context("cannot listen");
+        assert_eq!(one_line(&silent), "cannot listen: address in use");
+    }
 }

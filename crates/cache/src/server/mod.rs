@@ -8,17 +8,16 @@ mod epoll;
 
 mod uring;
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
 
 use steelyard_record::monotonic_ns;
-use steelyard_serve::{Delay, Door, Intervals, Threads, block_signals, give_up};
+use steelyard_serve::{
+    Delay, Door, Intervals, StatsFile, StatsWriter, Threads, block_signals, give_up,
+};
 
 use crate::CacheError;
 use crate::clock;
@@ -48,15 +47,6 @@ pub struct ReadThrough {
     pub delay: Delay,
     /// Seed of the delays.
     pub seed: u64,
-}
-
-/// A file of statistics.
-#[derive(Debug)]
-pub struct StatsFile {
-    /// Where.
-    pub path: PathBuf,
-    /// How often a line is added.
-    pub interval: Duration,
 }
 
 /// What a server is to do.
@@ -142,7 +132,9 @@ pub struct Server {
     settings: Settings,
     door: Door,
     store: Arc<Store>,
-    stats: Option<File>,
+    stats: Option<StatsWriter>,
+    /// One for each fast thread; made before the server says that it is ready.
+    mailboxes: Vec<Arc<Mailbox>>,
     uring: bool,
 }
 
@@ -158,17 +150,12 @@ impl Server {
                 address: settings.listen.clone(),
                 source,
             })?;
-        let stats = match &settings.stats_file {
-            Some(file) => {
-                Some(
-                    File::create(&file.path).map_err(|source| CacheError::StatsFile {
-                        path: file.path.clone(),
-                        source,
-                    })?,
-                )
-            }
-            None => None,
-        };
+        let stats = settings.stats_file.as_ref().map(StatsFile::create);
+        let stats = stats.transpose()?;
+        let mailboxes = (0..settings.fast_threads)
+            .map(|_| Mailbox::new().map(Arc::new))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(CacheError::system("eventfd"))?;
         let threads =
             settings.fast_threads + settings.read_through.as_ref().map_or(0, |r| r.slow_threads);
         let store = Store::new(settings.memory_bytes, settings.max_value_bytes, threads)
@@ -178,6 +165,7 @@ impl Server {
             door: Door::new(listener, signals).map_err(CacheError::system("fcntl"))?,
             store: Arc::new(store),
             stats,
+            mailboxes,
             uring,
             settings,
         })
@@ -192,10 +180,7 @@ impl Server {
 
     /// Serves until SIGINT or SIGTERM.
     pub fn run(self) -> Result<(), CacheError> {
-        let mailboxes = (0..self.settings.fast_threads)
-            .map(|_| Mailbox::new().map(Arc::new))
-            .collect::<io::Result<Vec<_>>>()
-            .map_err(CacheError::system("eventfd"))?;
+        let mailboxes = &self.mailboxes;
         let counters: Vec<Arc<Counters>> = mailboxes.iter().map(|_| Arc::default()).collect();
         let read_through = self.settings.read_through.as_ref();
         let slow_threads = read_through.map_or(0, |read_through| read_through.slow_threads);
@@ -250,9 +235,9 @@ impl Server {
                 running.push(start(&threads, "slow", number, move || thread.run())?);
             }
         }
-        let result = self.accept(&mailboxes, &reporter, slow.as_deref());
+        let result = self.accept(&reporter, slow.as_deref());
         stop.store(true, Relaxed);
-        for mailbox in &mailboxes {
+        for mailbox in mailboxes {
             mailbox.wake();
         }
         if let Some(slow) = &slow {
@@ -266,12 +251,7 @@ impl Server {
     }
 
     /// Accepts connections and writes statistics until a signal comes.
-    fn accept(
-        &self,
-        mailboxes: &[Arc<Mailbox>],
-        reporter: &Reporter,
-        slow: Option<&SlowQueue>,
-    ) -> Result<(), CacheError> {
+    fn accept(&self, reporter: &Reporter, slow: Option<&SlowQueue>) -> Result<(), CacheError> {
         let interval = self.settings.stats_file.as_ref().map(|file| file.interval);
         let mut intervals = Intervals::new(interval, monotonic_ns());
         let mut turn = 0;
@@ -285,7 +265,7 @@ impl Server {
                 return Ok(());
             }
             if seen.connection {
-                let admit = |socket| self.admit(socket, mailboxes, reporter, &mut turn);
+                let admit = |socket| self.admit(socket, reporter, &mut turn);
                 if let Err(error) = self.door.accept_all(admit) {
                     // Out of descriptors: the backlog waits until some connection closes.
                     tracing::warn!("accept: {error}");
@@ -297,13 +277,7 @@ impl Server {
         }
     }
 
-    fn admit(
-        &self,
-        mut socket: TcpStream,
-        mailboxes: &[Arc<Mailbox>],
-        reporter: &Reporter,
-        turn: &mut usize,
-    ) {
+    fn admit(&self, mut socket: TcpStream, reporter: &Reporter, turn: &mut usize) {
         reporter.connections_total.fetch_add(1, Relaxed);
         if reporter.connections.load(Relaxed) >= self.settings.max_connections as u64 {
             reporter.connections_refused.fetch_add(1, Relaxed);
@@ -319,24 +293,17 @@ impl Server {
             return;
         }
         reporter.connections.fetch_add(1, Relaxed);
-        mailboxes[*turn % mailboxes.len()].post(|post| post.sockets.push(socket.into()));
+        self.mailboxes[*turn % self.mailboxes.len()].post(|post| post.sockets.push(socket.into()));
         *turn += 1;
     }
 
     fn write_stats(&self, reporter: &Reporter, slow: Option<&SlowQueue>) -> Result<(), CacheError> {
-        let (Some(mut file), Some(settings)) = (self.stats.as_ref(), &self.settings.stats_file)
-        else {
+        let Some(stats) = &self.stats else {
             return Ok(());
         };
-        let mut line = serde_json::to_vec(&reporter.record(&self.store, slow))
+        let record = serde_json::to_vec(&reporter.record(&self.store, slow))
             .expect("a record of numbers and strings is JSON");
-        line.push(b'\n');
-        // One write for a line, so that a reader never sees half of one.
-        file.write_all(&line)
-            .map_err(|source| CacheError::StatsFile {
-                path: settings.path.clone(),
-                source,
-            })
+        Ok(stats.add(record)?)
     }
 }
 
