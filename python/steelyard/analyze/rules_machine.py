@@ -7,9 +7,9 @@ Not here: checks of a machine as such (``steelyard machine check``).
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.findings import Evidence, Finding, percent, rule
 from steelyard.analyze.rules_cpu import busy_cpus, wanted_cpus
+from steelyard.machine.processor import SLOW_GOVERNORS
 
 BUSY_RATIO = 0.50
-SAVING = frozenset({"powersave", "conservative", "ondemand"})
 FAST_CLOCKS = frozenset(
     {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen", "timebase", "tod"}
 )
@@ -26,11 +26,12 @@ def _busy_ratio(conditions: Conditions) -> float:
     "saving-governor",
     "Does the frequency governor hold busy CPUs back?",
     area="machine",
-    threshold="convention: the machine is half busy, and the governor is one that saves power",
+    threshold="convention: the machine is half busy, and the governor is one that holds CPUs back or raises"
+    " their frequency late (Linux, Documentation/admin-guide/pm/cpufreq.rst)",
 )
 def _governor(conditions: Conditions) -> Finding | None:
     machine, busy = conditions.machine, _busy_ratio(conditions)
-    if machine is None or machine.cpu.governor not in SAVING or busy < BUSY_RATIO:
+    if machine is None or machine.cpu.governor not in SLOW_GOVERNORS or busy < BUSY_RATIO:
         return None
     now, high = conditions.frequency_hz.value, machine.cpu.frequency_max_hz
     if now is not None and high and now >= 0.95 * high:

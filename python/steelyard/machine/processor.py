@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from steelyard.machine.tree import Tree, format_list, parse_list
 from steelyard.records import IdleState
 
+SLOW_GOVERNORS = frozenset({"powersave", "conservative", "ondemand", "userspace"})
+"""Frequency governors that hold CPUs below the frequency they could have, or raise it late."""
+
 _CPU = "sys/devices/system/cpu"
 _EVENTS = "sys/bus/event_source/devices"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from steelyard.machine.features import has_hardware_counters
+from steelyard.machine.processor import SLOW_GOVERNORS
 from steelyard.machine.rules import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
 from steelyard.machine.tree import parse_list
 from steelyard.records import Machine
@@ -38,7 +39,7 @@ def governor(machine: Machine) -> Finding:
         "cpu.frequency_driver": cpu.frequency_driver,
         "cpu.energy_preference": cpu.energy_preference,
     }
-    slow = names & {"powersave", "conservative", "ondemand", "userspace"}
+    slow = names & SLOW_GOVERNORS
     if not slow:
         return passes(f"the governor is {', '.join(sorted(names))}", evidence)
     if slow == {"powersave"} and cpu.frequency_driver in _AUTONOMOUS:
