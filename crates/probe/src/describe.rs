@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::source::{Availability, definitions};
+use crate::sources::target;
 use crate::table::{Column, Type, kind_name};
 use crate::tree::Tree;
 
@@ -116,7 +117,7 @@ pub fn text(survey: &[Availability]) -> String {
 /// The page `docs/reference/telemetry.md`.
 pub fn markdown() -> String {
     let mut page = String::from(INTRODUCTION);
-    for definition in definitions() {
+    for definition in definitions().iter().chain(target::DEFINITIONS) {
         let _ = write!(
             page,
             "\n## {}\n\n{}.\n\n| column | type | kind | unit | meaning |\n|---|---|---|---|---|\n",
@@ -167,6 +168,9 @@ Kinds of columns: `time`; `label` tells the rows of a tick apart; `counter` is c
 gives it, so that only differences mean anything and a fall is a reset or a wrap; `gauge` is the value at that
 moment. A value that could not be read is null, never 0. The same kinds and units are in the files, as field
 metadata `kind`, `unit` and `about`.
+
+`steelyard-probe watch` writes a recording of the same kind with the three tables of a program that is watched,
+which are the last ones below.
 
 A thing that goes away (a core that is taken offline, an interface, a process) has no rows while it is away. One
 that comes later is seen at the next tick or, for cores, sensors, nodes and control groups, within ten seconds.

@@ -26,6 +26,12 @@ pub enum ProbeError {
         /// What is wrong.
         reason: String,
     },
+    /// A program to watch that is not there.
+    #[error("{what}")]
+    NoTarget {
+        /// What is not there.
+        what: String,
+    },
     /// None of the sources asked for can be read here.
     #[error("nothing to record: {reasons}")]
     NothingToRecord {

@@ -3,7 +3,8 @@
 //! In: a root directory that holds `proc` and `sys` (the machine's own, or a recorded tree), a list of
 //! sources, and a schedule of ticks. Out: a directory with one Parquet file a source and `telemetry.json`.
 //! While recording, each source appends to an Arrow IPC stream, `<source>.arrows`, which is readable up to
-//! its last whole batch whatever happens to the probe; at the end the streams become Parquet.
+//! its last whole batch whatever happens to the probe; at the end the streams become Parquet. Instead of the
+//! sources, the threads of one program may be recorded ([`Target`]).
 //!
 //! Invariants: counters are stored as the kernel gives them, times are `CLOCK_MONOTONIC` nanoseconds taken
 //! just before each read, a value that could not be read is null and never zero, and at most a second of
@@ -36,6 +37,7 @@ pub use session::{Session, SessionEnd, record};
 pub use source::{Availability, Definition, Source, Tick, Unavailable, definitions, survey};
 #[doc(hidden)]
 pub use sources::parse_anything;
+pub use sources::target::Target;
 pub use stream::recover;
 pub use table::{Column, Table, Type};
 pub use tree::Tree;

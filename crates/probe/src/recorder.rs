@@ -19,6 +19,7 @@ use crate::parquet_file;
 use crate::source::{
     Definition, Source, Tick, Unavailable, record_columns, select, unavailable_record,
 };
+use crate::sources::target::{self, Target};
 use crate::stream::{EXTENSION, Stream};
 use crate::table::Table;
 use crate::tree::Tree;
@@ -39,6 +40,8 @@ pub struct RecorderSettings {
     pub root: PathBuf,
     /// Names of the sources, None for all.
     pub sources: Option<Vec<String>>,
+    /// A program whose threads are recorded instead of the sources.
+    pub target: Option<Target>,
     /// Time between ticks, 0 for back to back, ns. Told in `telemetry.json`, and used to see whether a flush
     /// can wait for another tick.
     pub interval_ns: u64,
@@ -82,8 +85,7 @@ impl Recorder {
         settings: &RecorderSettings,
         clock: Box<dyn Fn() -> u64>,
     ) -> Result<Self, ProbeError> {
-        let definitions = select(settings.sources.as_deref())?;
-        let tree = Tree::new(&settings.root);
+        let opened = open_sources(settings)?;
         let output = |source| ProbeError::Output {
             path: settings.directory.clone(),
             source,
@@ -91,19 +93,8 @@ impl Recorder {
         fs::create_dir_all(&settings.directory).map_err(output)?;
         let mut recordings = Vec::new();
         let mut unavailable = Vec::new();
-        let mut opened: Vec<(&Definition, Opened)> = Vec::new();
-        for definition in definitions {
-            opened.push((definition, (definition.open)(&tree)));
-        }
-        if let Some(settings) = &settings.counters {
-            let counters = Counters::open(settings, &tree);
-            opened.push((
-                &counters::DEFINITION,
-                counters.map(|source| Box::new(source) as _),
-            ));
-        }
-        for (definition, source) in opened {
-            match source {
+        for (definition, opened) in opened {
+            match opened {
                 Ok(source) => {
                     recordings.push(Recording::start(
                         definition.name,
@@ -139,6 +130,13 @@ impl Recorder {
         };
         recorder.write_telemetry()?;
         Ok(recorder)
+    }
+
+    /// Whether something that is recorded is gone for good.
+    pub fn is_over(&self) -> bool {
+        self.recordings
+            .iter()
+            .any(|recording| recording.source.is_over())
     }
 
     /// Ticks taken so far.
@@ -336,6 +334,36 @@ impl Recording {
             notes: self.source.notes(),
         }
     }
+}
+
+/// The sources that are asked for: those of a program that is watched, or by name and the counters.
+fn open_sources(
+    settings: &RecorderSettings,
+) -> Result<Vec<(&'static Definition, Opened)>, ProbeError> {
+    let tree = Tree::new(&settings.root);
+    if let Some(target) = &settings.target {
+        if let Some(what) = target.absent(&tree) {
+            return Err(ProbeError::NoTarget { what });
+        }
+        let tables = target::open(&tree, target);
+        return Ok(tables
+            .into_iter()
+            .map(|(definition, source)| (definition, Ok(source)))
+            .collect());
+    }
+    let definitions = select(settings.sources.as_deref())?;
+    let mut opened: Vec<(&'static Definition, Opened)> = definitions
+        .into_iter()
+        .map(|definition| (definition, (definition.open)(&tree)))
+        .collect();
+    if let Some(settings) = &settings.counters {
+        let counters = Counters::open(settings, &tree);
+        opened.push((
+            &counters::DEFINITION,
+            counters.map(|source| Box::new(source) as _),
+        ));
+    }
+    Ok(opened)
 }
 
 fn telemetry(settings: &RecorderSettings, now_ns: u64) -> Telemetry {

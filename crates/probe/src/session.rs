@@ -1,7 +1,7 @@
 //! A recording from start to end: the schedule drives the recorder until something ends it.
 //!
-//! Whatever ends it, except the count of ticks being reached, a last tick is taken then, so that cumulative
-//! counters cover the whole time.
+//! Whatever ends it, except the count of ticks being reached and a target that has ended, a last tick is taken
+//! then, so that cumulative counters cover the whole time.
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -75,6 +75,9 @@ fn run(
     if counted_out {
         return Ok("count");
     }
+    if recorder.is_over() {
+        return Ok("target");
+    }
     let mut schedule = Schedule::new(
         recorder.begin_ns(),
         session.recorder.interval_ns,
@@ -100,6 +103,9 @@ fn run(
         recorder.tick(reason.is_some())?;
         if let Some(reason) = reason {
             return Ok(reason);
+        }
+        if recorder.is_over() {
+            return Ok("target");
         }
     }
 }

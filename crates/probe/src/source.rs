@@ -48,6 +48,11 @@ pub trait Source {
         Vec::new()
     }
 
+    /// Whether what it reads is gone for good, so that recording it may end.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Appends this tick's rows. An error means that the rest of this tick's rows could not be read; rows
     /// already appended stay.
     fn read(&mut self, tick: &Tick<'_>, table: &mut Table) -> io::Result<()>;

@@ -84,6 +84,13 @@ impl Column {
         Self::label(name, about).of_type(Type::I32)
     }
 
+    /// A word that was read at that moment: a gauge without figures.
+    pub const fn reading(name: &'static str, about: &'static str) -> Self {
+        let mut column = Self::label(name, about);
+        column.kind = ColumnKind::Gauge;
+        column
+    }
+
     /// The same column, stored otherwise.
     #[must_use]
     pub const fn of_type(mut self, data_type: Type) -> Self {
@@ -297,6 +304,17 @@ impl Row<'_> {
             other => unreachable!("an f64 for {other:?}"),
         }
         self
+    }
+
+    /// The next cell, a [`Type::Text`] that may be missing.
+    pub fn optional_text(&mut self, value: Option<&[u8]>) -> &mut Self {
+        match value {
+            Some(value) => self.text(value),
+            None => {
+                self.next().null();
+                self
+            }
+        }
     }
 
     /// The next cell, a [`Type::Text`]; bytes that are no UTF-8 are replaced.

@@ -26,6 +26,11 @@ pub fn table_rows(table: &mut Table) -> Vec<String> {
     batch_rows(&table.take().expect("the table is consistent"))
 }
 
+/// The rows of `table`, which is empty afterwards.
+pub fn table_rows(table: &mut Table) -> Vec<String> {
+    batch_rows(&table.take().expect("the table is consistent"))
+}
+
 fn batch_rows(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows())
         .map(|row| {
@@ -73,6 +78,11 @@ impl Bench {
             bench.write(path, text);
         }
         bench
+    }
+
+    /// The tree.
+    pub fn tree(&self) -> Tree {
+        Tree::new(self.directory.path())
     }
 
     /// Writes a file of the tree.

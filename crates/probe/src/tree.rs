@@ -100,6 +100,16 @@ impl Tree {
             .collect()
     }
 
+    /// The names in a directory that are plain numbers, as those of processes are, in no order.
+    pub fn ids(&self, name: impl AsRef<Path>) -> Vec<u32> {
+        fs::read_dir(self.path(name))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect()
+    }
+
     /// Directories below `name` called `prefix` and a number, in the order of their numbers.
     pub fn numbered(&self, name: impl AsRef<Path>, prefix: &str) -> Vec<(u32, PathBuf)> {
         let name = name.as_ref();

@@ -43,6 +43,7 @@ fn record(archive: &Path) -> Telemetry {
         root: scratch.path().to_owned(),
         sources: None,
         counters: None,
+        target: None,
         interval_ns: 0,
         command: Vec::new(),
     };

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.conditions import Conditions, observe
@@ -19,14 +19,16 @@ from steelyard.analyze.findings import Finding
 from steelyard.analyze.intensities import Pressure, intensities
 from steelyard.analyze.profile_use import ReadProfile
 from steelyard.analyze.shaping import Shaper, read_shapers
-from steelyard.analyze.target import read_looks
+from steelyard.analyze.target_looks import FOLDER, Looks, read_looks
 from steelyard.analyze.values import Quantity
 from steelyard.records import CacheStats, HealthResult, LoadResult, Machine, Run, read
 
 if TYPE_CHECKING:
     from steelyard.telemetry import Recording
 
-LOOKS, SHAPING, HEALTH = "target.jsonl", "shaping.json", "health.json"
+SHAPING, HEALTH = "shaping.json", "health.json"
+OLD_LOOKS = "target.jsonl"
+"""What looks at a program were recorded in before ``steelyard-probe watch`` did it."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,7 @@ def observe_folder(
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     begin_ns = measure.begin_ns if measure else run.clock.monotonic_ns
     end_ns = measure.end_ns if measure and measure.end_ns else begin_ns + 1
-    looks: list[dict[str, Any]] = []
     limits: list[Shaper] = []
-    if (folder / LOOKS).is_file():
-        # A file that is damaged costs what it says; the report tells that there is no target.
-        with contextlib.suppress(SteelyardError):
-            looks = read_looks(folder / LOOKS)
     if (folder / SHAPING).is_file():
         limits, _ = read_shapers(folder / SHAPING)
     found = observe(
@@ -76,7 +73,7 @@ def observe_folder(
         machine=machine,
         load=load,
         cache_stats=cache_stats,
-        looks=looks,
+        looks=_looks(folder, begin_ns, end_ns),
         shapers=limits,
         profile=profile.use if profile is not None else None,
         whole=whole,
@@ -94,6 +91,17 @@ def read_health(folder: Path) -> HealthResult | None:
         return read(HealthResult, folder / HEALTH)
     except SteelyardError:
         return None
+
+
+def _looks(folder: Path, begin_ns: int, end_ns: int) -> Looks | None:
+    from steelyard import telemetry
+
+    if not (folder / FOLDER).is_dir():
+        return None
+    # A recording that is damaged costs what it says; the report tells that there is no target.
+    with contextlib.suppress(SteelyardError), telemetry.open(folder / FOLDER) as recording:
+        return read_looks(recording, begin_ns, end_ns)
+    return None
 
 
 def observe_run(folder: Path, run: Run, machine: Machine | None) -> Conditions:
@@ -146,9 +154,11 @@ def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list
         if finding.part is None or finding.part in found:
             continue
         known = measured.get(finding.part)
-        found[finding.part] = PressurePoint(
-            finding.part, known.ratio if known else None, finding.claim, finding.sure, finding.id
-        )
+        ratio = known.ratio if known else None
+        if finding.part == "dram_capacity" and known is not None and not known.pressure:
+            # What cannot be reclaimed says nothing of a page cache, a node or a limit that is too small.
+            ratio = None
+        found[finding.part] = PressurePoint(finding.part, ratio, finding.claim, finding.sure, finding.id)
     for part, known in measured.items():
         if known.pressure and part not in found:
             found[part] = PressurePoint(part, known.ratio, known.evidence)

@@ -8,7 +8,7 @@ time already (proc_stat(5)) and is not added again. Pressure is the share of tim
 tasks waited: PSI's totals over the covered time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.services import CacheUse, GeneratorUse, observe_cache, observe_generator
 from steelyard.analyze.shaping import Shaper
 from steelyard.analyze.target import TargetUse, observe_target
+from steelyard.analyze.target_looks import Looks
 from steelyard.analyze.values import Quantity, cpus_in
 from steelyard.records import CacheStats, LoadResult, Machine, Run
 from steelyard.telemetry import EntityRates, Rates, Recording
@@ -165,7 +166,7 @@ def observe(
     machine: Machine | None = None,
     load: LoadResult | None = None,
     cache_stats: Sequence[CacheStats] = (),
-    looks: Sequence[Mapping[str, Any]] = (),
+    looks: Looks | None = None,
     shapers: Sequence[Shaper] = (),
     profile: ProfileUse | None = None,
     whole: bool = True,
@@ -177,7 +178,7 @@ def observe(
     """
     cache = observe_cache(cache_stats, begin_ns, end_ns)
     generator = observe_generator(load)
-    target = observe_target(looks, begin_ns, end_ns)
+    target = observe_target(looks)
     known: dict[str, Any] = {"cache": cache, "generator": generator, "target": target, "shapers": shapers}
     known |= {"machine": machine, "profile": profile, "has_load": run.cpus.load is not None}
     if recording is None:

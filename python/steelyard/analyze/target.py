@@ -1,30 +1,36 @@
 """What a program's threads did: how many CPUs they used, how long they waited for one, what they slept on.
 
-In: the raw looks of ``target.jsonl``. Out: `TargetUse`.
+In: the recording that ``steelyard-probe watch`` made of it. Out: `TargetUse`.
 
 A thread's time is split in three. Running and waiting for a CPU are counted by the kernel (schedstat) and
-exact. The rest is sleep, and its kinds are shared out by how often a look found the thread asleep on each:
-an estimate whose error is that of its number of looks. What a thread did after the last look at it is not
-known.
+exact. The rest is sleep. Sleep in which a thread did not run between two looks was spent where the first
+found it; the kinds of the other sleep are shared out by where looks found the thread, each standing for the
+time since the look before: an estimate whose error is that of the number of looks. What a thread did after
+the last look at it is not known.
 
-Not here: looking (``bench.watch``), and what the figures amount to (``rules_*``).
+Not here: looking (``steelyard-probe``), the queries (``target_looks``), and what the figures amount to
+(``rules_*``).
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from steelyard._base import RecordError
+import numpy as np
+
 from steelyard.analyze.values import Quantity
 
-_KIND = "target_looks"
-_MAJOR = "1"
+if TYPE_CHECKING:
+    from steelyard.analyze.target_looks import Looks, ProcessLooks, ThreadLooks
+
 LEAST_LEFT_RATIO = 0.05
 """Share of time without waiting for a CPU below which nothing is said about it."""
 _CPU_NEEDED_NS = 200_000_000
 """CPU time below which its split is the rounding of clock ticks (10 ms each)."""
+_LOCK_RATIO = 0.25
+"""Share of its time asleep on locks from which a thread counts as one that waits for them."""
+_PLACES_NAMED = 12
 
 WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("lock", ("futex_", "do_futex")),
@@ -89,7 +95,7 @@ class TargetUse:
     waiting_ratio: float | None
     waits: Mapping[str, float] = field(default_factory=dict)
     places: Mapping[str, float] = field(default_factory=dict)
-    """Kernel function -> share of the looks at sleeping threads that found it."""
+    """Kernel function -> its share of the threads' sleep, where the function is known."""
     lock_switches_per_s: Quantity = field(
         default_factory=lambda: Quantity(None, "1/s", "no thread waits for a lock")
     )
@@ -117,89 +123,55 @@ class TargetUse:
         return min(1.0, self.wait(*kinds) / left) if left >= LEAST_LEFT_RATIO else 0.0
 
 
-@dataclass
-class _Thread:
-    first_ns: int
-    last_ns: int
-    first: tuple[int, int, int] | None
-    last: tuple[int, int, int] | None
-    looks: int = 0
-    asleep: dict[str, int] = field(default_factory=dict)
-    born: bool = False
-    """Whether it began after the first look, so that all its counts are of the span."""
-
-    def whole(self, part: int) -> int | None:
-        """Return what it gained in the span, also before it was first seen where it began in the span."""
-        return self.last[part] if self.born and self.last is not None else self.gain(part)
-
-    def gain(self, part: int) -> int | None:
-        """Return what it gained while it was looked at."""
-        if self.first is None or self.last is None:
-            return None
-        return max(0, self.last[part] - self.first[part])
+CALLS: Mapping[str, tuple[str, ...]] = {
+    "lock": ("futex",),
+    "timer": ("nanosleep", "clock_nanosleep"),
+    "disk": ("fsync", "fdatasync", "sync", "syncfs", "io_getevents"),
+    "network": ("accept", "accept4", "connect", "recvfrom", "recvmsg", "sendto", "sendmsg"),
+    "events": (
+        *("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6"),
+        "io_uring_enter",
+    ),
+    "child": ("wait4", "waitid", "rt_sigtimedwait", "rt_sigsuspend", "pause"),
+}
+"""Kind of wait -> system calls that tell it by themselves; a read may be of anything."""
 
 
-def kind_of(where: str | None, state: str, call: int | None = None) -> str:
+@lru_cache(maxsize=4096)
+def kind_of(where: str | None, state: str, call: str | None = None) -> str:
     """Return what a thread in ``state`` waits for that sleeps in the kernel function ``where``.
 
-    >>> kind_of("futex_do_wait", "S"), kind_of("io_schedule", "D"), kind_of("0", "S")
+    Where the kernel does not tell the function, the system call ``call`` may.
+
+    >>> kind_of("futex_do_wait", "S"), kind_of("io_schedule", "D"), kind_of(None, "S")
     ('lock', 'disk', 'unknown')
+    >>> kind_of(None, "S", "epoll_wait"), kind_of(None, "S", "read")
+    ('events', 'unknown')
     """
     if not where or where == "0":
-        return "disk" if state == "D" else "stopped" if state in ("T", "t") else "unknown"
+        told = next((kind for kind, calls in CALLS.items() if call in calls), "unknown")
+        return "disk" if state == "D" else "stopped" if state in ("T", "t") else told
     for kind, beginnings in WAITS:
         if where.startswith(beginnings):
             return kind
     return "disk" if state == "D" else "other"
 
 
-def read_looks(path: Path) -> list[dict[str, Any]]:
-    """Return the looks of a file; a last line that was cut off is left out.
-
-    Raises RecordError when the file is absent or of another kind or version.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}") from error
-    looks: list[dict[str, Any]] = []
-    for number, line in enumerate(lines):
-        try:
-            told = json.loads(line)
-        except ValueError:
-            told = None
-        if number == 0:
-            if not isinstance(told, dict) or told.get("kind") != _KIND:
-                raise RecordError(f"{path}: not a file of looks at a program")
-            if str(told.get("schema_version", "")).partition(".")[0] != _MAJOR:
-                raise RecordError(f"{path}: schema version {told.get('schema_version')} is not known")
-        elif isinstance(told, dict) and {"time_ns", "threads", "processes"} <= set(told):
-            looks.append(told)
-    return looks
-
-
-def observe_target(looks: Sequence[Mapping[str, Any]], begin_ns: int, end_ns: int) -> TargetUse | None:
-    """Return what the program did between two times; None without two looks at it in that time."""
-    inside = [look for look in looks if begin_ns <= look["time_ns"] <= end_ns and look["threads"]]
-    if len(inside) < 2 or inside[-1]["time_ns"] <= inside[0]["time_ns"]:
+def observe_target(looks: "Looks | None") -> TargetUse | None:
+    """Return what the program did; None without two looks at it."""
+    if looks is None or len(looks.time_ns) < 2:
         return None
-    span_ns = inside[-1]["time_ns"] - inside[0]["time_ns"]
-    threads = _threads(inside)
-    places: dict[str, int] = {}
-    for look in inside:
-        for _, _, state, where, *_ in look["threads"]:
-            if state != "R" and where and where != "0":
-                places[where] = places.get(where, 0) + 1
-    asleep = sum(places.values())
-    run, wait, slices = (_total(threads, part) for part in range(3))
+    span_ns = int(looks.time_ns[-1] - looks.time_ns[0])
+    threads = looks.threads
     split = _split(threads)
+    run, wait, slices = (_total(looks, part) for part in range(3))
     return TargetUse(
-        looks=len(inside),
+        looks=len(looks.time_ns),
         span_ns=span_ns,
-        commands=_commands(inside),
-        processes=sum(len(look["processes"]) for look in inside) / len(inside),
-        threads=sum(len(look["threads"]) for look in inside) / len(inside),
-        threads_high=max(len(look["threads"]) + look.get("unread", 0) for look in inside),
+        commands=looks.commands,
+        processes=looks.processes_mean,
+        threads=looks.threads_mean,
+        threads_high=looks.threads_high,
         cpus=_rate(run, span_ns, "1", 1e-9),
         cpu_wait=_rate(wait, span_ns, "1", 1e-9),
         busiest_wanted_ratio=_busiest(threads, span_ns),
@@ -207,43 +179,35 @@ def observe_target(looks: Sequence[Mapping[str, Any]], begin_ns: int, end_ns: in
         running_ratio=split.pop("running", None),
         waiting_ratio=split.pop("waiting", None),
         waits=dict(sorted(split.items(), key=lambda item: -item[1])),
-        places={
-            name: count / asleep for name, count in sorted(places.items(), key=lambda item: -item[1])[:12]
-        },
-        lock_switches_per_s=_lock_switches(threads, span_ns),
-        **_process_figures(inside, span_ns),
-        unread=any(look.get("unread") for look in inside),
+        places=_places(threads),
+        lock_switches_per_s=_lock_switches(threads),
+        rss_high_bytes=Quantity(looks.rss_high_bytes, "bytes"),
+        rss_gain_bytes_per_s=Quantity(looks.rss_gain_bytes * 1e9 / span_ns, "bytes/s"),
+        **_process_figures(looks.processes, span_ns),
+        unread=looks.unread,
     )
 
 
-def _threads(looks: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], _Thread]:
-    found: dict[tuple[int, int], _Thread] = {}
-    before_ns = None
-    for look in looks:
-        for pid, tid, state, where, call, run, wait, slices in look["threads"]:
-            counts = None if run is None else (run, wait, slices)
-            thread = found.get((pid, tid))
-            if thread is not None and thread.last and counts and counts[0] < thread.last[0]:
-                # The id was given to another thread: what is known of the first ends here.
-                found[pid, -tid - len(found)] = thread
-                thread = None
-            if thread is None:
-                thread = found[pid, tid] = _Thread(look["time_ns"], look["time_ns"], counts, counts)
-                # One that ran longer than since the look before is older, and joined the group later.
-                gap_ns = 0 if before_ns is None else look["time_ns"] - before_ns
-                thread.born = run is not None and run <= gap_ns
-            thread.last_ns, thread.last = look["time_ns"], counts
-            thread.looks += 1
-            if state != "R":
-                kind = kind_of(where, state, call)
-                thread.asleep[kind] = thread.asleep.get(kind, 0) + 1
-        before_ns = look["time_ns"]
-    return found
-
-
-def _total(threads: Mapping[tuple[int, int], _Thread], part: int) -> int | None:
-    gains = [gain for thread in threads.values() if (gain := thread.whole(part)) is not None]
+def _total(looks: "Looks", part: int) -> int | None:
+    gains = []
+    for thread in looks.threads:
+        gain = _gain(thread, part)
+        if gain is None or thread.last[part] is None:
+            continue
+        # One that ran no longer than since the look before it was found in began after that look, so that
+        # all its counts are of the span; another is older and joined the program later.
+        at = int(np.searchsorted(looks.time_ns, thread.first_ns, side="right")) - 1
+        gap_ns = int(looks.time_ns[at] - looks.time_ns[at - 1]) if at > 0 else 0
+        late_ns = thread.first_ns - int(looks.time_ns[max(at, 0)])
+        born = at > 0 and (thread.first[0] or 0) <= gap_ns + max(0, late_ns)
+        gains.append((thread.last[part] or 0) if born else gain)
     return sum(gains) if gains else None
+
+
+def _gain(thread: "ThreadLooks", part: int) -> int | None:
+    """Return what a thread gained while it was looked at."""
+    first, last = thread.first[part], thread.last[part]
+    return None if first is None or last is None else max(0, last - first)
 
 
 def _rate(total: float | None, span_ns: int, unit: str, scale: float = 1.0) -> Quantity:
@@ -252,12 +216,12 @@ def _rate(total: float | None, span_ns: int, unit: str, scale: float = 1.0) -> Q
     return Quantity(total * scale * 1e9 / span_ns, unit)
 
 
-def _split(threads: Mapping[tuple[int, int], _Thread]) -> dict[str, float]:
+def _split(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
     """Return the shares of the threads' time: running, waiting for a CPU, and asleep by kind."""
     parts: dict[str, float] = {}
     whole = 0.0
-    for thread in threads.values():
-        run, wait = thread.gain(0), thread.gain(1)
+    for thread in threads:
+        run, wait = _gain(thread, 0), _gain(thread, 1)
         lasted = thread.last_ns - thread.first_ns
         if run is None or wait is None or lasted <= 0:
             continue
@@ -267,19 +231,44 @@ def _split(threads: Mapping[tuple[int, int], _Thread]) -> dict[str, float]:
         parts["running"] = parts.get("running", 0.0) + run * busy
         parts["waiting"] = parts.get("waiting", 0.0) + wait * busy
         rest = lasted - (run + wait) * busy
-        seen = sum(thread.asleep.values())
-        for kind, count in thread.asleep.items():
-            parts[kind] = parts.get(kind, 0.0) + rest * count / seen
-        if not seen and rest > 0:
-            # Never found asleep: its sleeps are shorter than the looks are apart.
-            parts["unknown"] = parts.get("unknown", 0.0) + rest
+        for kind, share in _sleep_kinds(thread).items():
+            parts[kind] = parts.get(kind, 0.0) + rest * share
     return {kind: time / whole for kind, time in parts.items()} if whole else {}
 
 
-def _busiest(threads: Mapping[tuple[int, int], _Thread], span_ns: int) -> Quantity:
+def _sleep_kinds(thread: "ThreadLooks") -> dict[str, float]:
+    """Return the shares of a thread's sleep by kind; they sum to 1."""
+    exact: dict[str, float] = {}
+    seen: dict[str, float] = {}
+    for sleep in thread.sleeps:
+        kind = kind_of(sleep.where, sleep.state, sleep.call)
+        exact[kind] = exact.get(kind, 0.0) + sleep.exact_ns
+        seen[kind] = seen.get(kind, 0.0) + sleep.sampled_ns
+    # Sleep between two looks neither of which found the thread asleep is as that around other looks.
+    sampled = sum(seen.values())
+    known = seen if sampled else exact
+    share = thread.unseen_ns / sum(known.values()) if sum(known.values()) else 0.0
+    weights = {kind: exact[kind] + seen[kind] + share * known[kind] for kind in exact}
+    whole = sum(weights.values())
+    # Never found asleep: its sleeps are shorter than the looks are apart.
+    return {kind: weight / whole for kind, weight in weights.items()} if whole else {"unknown": 1.0}
+
+
+def _places(threads: "Iterable[ThreadLooks]") -> dict[str, float]:
+    times: dict[str, float] = {}
+    for thread in threads:
+        for sleep in thread.sleeps:
+            if sleep.where:
+                times[sleep.where] = times.get(sleep.where, 0.0) + sleep.exact_ns + sleep.sampled_ns
+    whole = sum(times.values())
+    ranked = sorted(times.items(), key=lambda item: -item[1])[:_PLACES_NAMED]
+    return {name: time / whole for name, time in ranked} if whole else {}
+
+
+def _busiest(threads: "Iterable[ThreadLooks]", span_ns: int) -> Quantity:
     shares = []
-    for thread in threads.values():
-        run, wait = thread.gain(0), thread.gain(1)
+    for thread in threads:
+        run, wait = _gain(thread, 0), _gain(thread, 1)
         # A thread that lived for a moment says nothing about the span.
         if run is not None and wait is not None and thread.last_ns - thread.first_ns > span_ns / 2:
             shares.append(min(1.0, (run + wait) / (thread.last_ns - thread.first_ns)))
@@ -288,56 +277,41 @@ def _busiest(threads: Mapping[tuple[int, int], _Thread], span_ns: int) -> Quanti
     )
 
 
-def _lock_switches(threads: Mapping[tuple[int, int], _Thread], span_ns: int) -> Quantity:
+def _lock_switches(threads: "Iterable[ThreadLooks]") -> Quantity:
     """Return how often a second the threads that sleep on locks were put on a CPU, mean of one thread."""
-    waiting = [
-        thread
-        for thread in threads.values()
-        if thread.asleep.get("lock", 0) * 4 >= thread.looks and thread.gain(2) is not None
-    ]
-    lasted = sum(thread.last_ns - thread.first_ns for thread in waiting)
-    if not waiting or lasted <= 0:
+    switches, lasted_ns = 0, 0
+    for thread in threads:
+        gain, lasted = _gain(thread, 2), thread.last_ns - thread.first_ns
+        asleep = sum(
+            sleep.exact_ns + sleep.sampled_ns
+            for sleep in thread.sleeps
+            if kind_of(sleep.where, sleep.state, sleep.call) == "lock"
+        )
+        if gain is not None and lasted > 0 and asleep >= _LOCK_RATIO * lasted:
+            switches, lasted_ns = switches + gain, lasted_ns + lasted
+    if lasted_ns <= 0:
         return Quantity(None, "1/s", "no thread waits for a lock")
-    return Quantity(sum(thread.gain(2) or 0 for thread in waiting) * 1e9 / lasted, "1/s")
+    return Quantity(switches * 1e9 / lasted_ns, "1/s")
 
 
-def _commands(looks: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    counts: dict[str, int] = {}
-    for look in looks:
-        for process in look["processes"]:
-            counts[process[1]] = counts.get(process[1], 0) + 1
-    return tuple(sorted(counts, key=lambda name: (-counts[name], name)))
-
-
-def _process_figures(looks: Sequence[Mapping[str, Any]], span_ns: int) -> dict[str, Quantity]:
-    first: dict[tuple[int, int], list[Any]] = {}
-    last: dict[tuple[int, int], list[Any]] = {}
-    resident = []
-    for look in looks:
-        resident.append((look["time_ns"], sum(row[3] for row in look["processes"])))
-        for row in look["processes"]:
-            first.setdefault((row[0], row[2]), row)
-            last[row[0], row[2]] = row
-
-    def gain(place: int) -> float | None:
-        pairs = [(first[key][place], last[key][place]) for key in first]
+def _process_figures(processes: "Sequence[ProcessLooks]", span_ns: int) -> dict[str, Quantity]:
+    def gain(column: str) -> float | None:
+        pairs = [(process.first[column], process.last[column]) for process in processes]
         known = [after - before for before, after in pairs if before is not None and after is not None]
         return float(sum(known)) if known else None
 
-    def rate(place: int, unit: str) -> Quantity:
-        total = gain(place)
+    def rate(column: str, unit: str) -> Quantity:
+        total = gain(column)
         missing = None if total is not None else "this user may not read it (/proc/PID/io)"
         return Quantity.of(None if total is None else total * 1e9 / span_ns, unit, missing)
 
-    user, system = gain(6) or 0.0, gain(7) or 0.0
+    user, system = gain("user_ns") or 0.0, gain("system_ns") or 0.0
     used_ns = user + system
     return {
-        "rss_high_bytes": Quantity(float(max(size for _, size in resident)), "bytes"),
-        "rss_gain_bytes_per_s": Quantity((resident[-1][1] - resident[0][1]) * 1e9 / span_ns, "bytes/s"),
-        "minor_faults_per_s": rate(4, "1/s"),
-        "major_faults_per_s": rate(5, "1/s"),
-        "read_bytes_per_s": rate(8, "bytes/s"),
-        "written_bytes_per_s": rate(9, "bytes/s"),
+        "minor_faults_per_s": rate("minor_faults", "1/s"),
+        "major_faults_per_s": rate("major_faults", "1/s"),
+        "read_bytes_per_s": rate("read_bytes", "bytes/s"),
+        "written_bytes_per_s": rate("written_bytes", "bytes/s"),
         "kernel_ratio": Quantity(system / used_ns, "ratio")
         if used_ns >= _CPU_NEEDED_NS
         else Quantity(None, "ratio", "it used too little CPU time to say"),

@@ -1,7 +1,7 @@
 """Looks at any workload for a while: a command, running processes, a cgroup, or the whole machine.
 
 In: a `Request`. Out: a run directory as ``steelyard run`` leaves one, with telemetry, looks at the program's
-threads (``target.jsonl``), limits on interfaces (``shaping.json``) and, where ``steelyard-profile`` is there,
+threads (``target/``), limits on interfaces (``shaping.json``) and, where ``steelyard-profile`` is there,
 a profile.
 
 A command is started under ``steelyard-exec`` and nothing of it outlives the run. Processes that ran before
@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import JsonValue
-
 import steelyard
 from steelyard import machine as machines
 from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, executable
@@ -39,7 +37,6 @@ from steelyard.bench.parameters import Parameter, Setting, Settings
 from steelyard.bench.placement import Placement, format_cpu_list
 from steelyard.bench.progress import Progress
 from steelyard.bench.session import TICK_S, Session
-from steelyard.bench.watch import FILE as LOOKS
 from steelyard.bench.watch import Watch, cgroup_folders
 from steelyard.records import Check, Cpus, Level, Machine, Metric, Series, write
 from steelyard.records import Parameter as ParameterRecord
@@ -284,23 +281,21 @@ class Characterization(Benchmark):
                 "program", self._request.command, cpus=None, direct=True
             )
             self.session.expect_end(self._program)
-            self._watch = Watch(pids=[self._program.pid])
+            self._watch = Watch(supervisor=self._program.pid)
         if self._watch is not None:
-            self._watch.open(self.session.directory, clock)
-            self.session.manifest.put_artifacts({"target": LOOKS})
+            self._watch.start(self.session, interval_s)
             self._attach_profiler()
         lasts_ns = int(self.settings.number("duration") * 1e9)
         until_ns = self._begin_ns + lasts_ns if lasts_ns else None
         while until_ns is None or clock.monotonic_ns() < until_ns:
             if self._is_over():
                 break
-            if self._watch is not None:
-                self._watch.look(clock, interval_s)
             self._tell()
             left_s = TICK_S if until_ns is None else (until_ns - clock.monotonic_ns()) / 1e9
             self.session.wait(max(0.0, min(TICK_S, left_s)))
         if self._watch is not None and self._ending is None:
-            self._watch.look(clock, interval_s, now=True)
+            # Its last look belongs to the phase.
+            self._watch.stop(self.session)
         self._end_ns = clock.monotonic_ns()
         return self._end_ns
 
@@ -319,7 +314,7 @@ class Characterization(Benchmark):
                 # No other child has been waited for since: the profiler is, when it is asked to end.
                 self._cpu_s = _children_cpu_s() - self._children_s
             return self._ending is not None
-        if self._watch is not None and not self._watch.alive():
+        if self._watch is not None and self._watch.has_ended():
             self.session.progress.note("what was watched has ended")
             return True
         return False
@@ -396,11 +391,7 @@ class Characterization(Benchmark):
             shapers.write_shaping(self.session.directory, self._shaping, after)
             self.session.manifest.put_artifacts({"shaping": shapers.FILE})
         if self._watch is not None:
-            self._watch.close()
-            cost: dict[str, JsonValue] = {"looks": self._watch.looks, "cpu_s": round(self._watch.cost_s, 4)}
-            self.session.manifest.put_hook("watch", cost)
-            if self._watch.problem:
-                self.session.remarks.append(self._watch.problem)
+            self._watch.stop(self.session)
         self._end_program()
         perf_files.keep_files(self.session.manifest, self._request.perf_stat, self._begin_ns)
 
@@ -434,6 +425,11 @@ class Characterization(Benchmark):
         )
 
     def _own_cpu_s(self, conditions: "Conditions") -> float | None:
+        looking_s = Watch.cpu_s(self.session.directory) if self._watch is not None else 0.0
+        used_s = self._used_cpu_s(conditions)
+        return None if used_s is None else used_s + looking_s
+
+    def _used_cpu_s(self, conditions: "Conditions") -> float | None:
         if self._cpu_s is not None:
             return self._cpu_s
         target = conditions.target

@@ -14,7 +14,12 @@ from typing import TypeVar
 from steelyard import telemetry
 from steelyard._base import SteelyardError
 from steelyard.analyze import Conditions, Finding, explain
-from steelyard.analyze.characterization import PressurePoint, observe_folder, pressure_points
+from steelyard.analyze.characterization import (
+    OLD_LOOKS,
+    PressurePoint,
+    observe_folder,
+    pressure_points,
+)
 from steelyard.analyze.profile_use import ReadProfile, read_profile
 from steelyard.bench import runs, tiers
 from steelyard.decide.score import Refusal, Score
@@ -130,6 +135,9 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     loads = _loads(folder, lacking if run.cpus.load is not None else [])
     stats = _cache_stats(folder, lacking if run.benchmark in _WITH_CACHE else [])
     recording = _open(folder, lacking)
+    if (folder / OLD_LOOKS).is_file():
+        reason = f"an earlier version recorded them ({OLD_LOOKS}), in a form that is no longer read"
+        lacking.append(Lack("looks at the program's threads", reason))
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     profile = _profile(folder, run, lacking)
     try:

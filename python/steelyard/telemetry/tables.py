@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from steelyard._base import RecordError
 from steelyard.records import Column, ColumnKind
 
-# Counters are unsigned 64-bit numbers and their differences must be exact: 38 digits hold every one of them.
-_EXACT = "decimal(38, 0)"
+# Counters are unsigned 64-bit numbers and their differences must be exact.
+_EXACT = "uint64"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ def describe(rows: Any, columns: dict[str, Column]) -> SourceTable:
     def of(kind: ColumnKind) -> tuple[str, ...]:
         return tuple(name for name, column in columns.items() if column.kind is kind)
 
-    gauges = of(ColumnKind.GAUGE)
+    # A gauge of words, such as the state of a thread, has no figures.
+    gauges = tuple(name for name in of(ColumnKind.GAUGE) if rows[name].type().is_numeric())
     ranges = {
         counter: gauge
         for counter in of(ColumnKind.COUNTER)
@@ -134,16 +135,19 @@ def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_n
     )
     pairs = before.filter(before._before_ns.notnull())
     gains: dict[str, Any] = {}
+    nothing = ibis.null(_EXACT)
     for name in counters:
-        now, then = pairs[name], pairs[f"_before_{name}"]
-        gain = now.cast(_EXACT) - then.cast(_EXACT)
-        fell: Any = ibis.null(_EXACT)
+        now, then = (pairs[column].cast(_EXACT) for column in (name, f"_before_{name}"))
+        # Unsigned numbers must not go below 0 on the way, not even in rows that are left out afterwards.
+        gain = ibis.greatest(now, then) - then
+        fell: Any = nothing
         if name in table.ranges:
-            fell = gain + pairs[table.ranges[name]].cast(_EXACT)
+            fall = then - ibis.least(now, then)
+            wraps_at = pairs[table.ranges[name]].cast(_EXACT)
             # A range smaller than the fall is not this counter's range; the interval stays missing.
-            fell = ibis.ifelse(fell >= 0, fell, ibis.null(_EXACT))
+            fell = ibis.ifelse(wraps_at >= fall, ibis.greatest(wraps_at, fall) - fall, nothing)
         known = now.notnull() & then.notnull()
-        gains[name] = ibis.ifelse(known, ibis.ifelse(now >= then, gain, fell), ibis.null(_EXACT))
+        gains[name] = ibis.ifelse(known, ibis.ifelse(now >= then, gain, fell), nothing)
         gains[f"{name}__reset"] = ibis.ifelse(known & (now < then) & gains[name].isnull(), 1, 0)
     return pairs.select(
         *table.labels,

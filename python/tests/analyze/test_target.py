@@ -1,66 +1,96 @@
 """A program's threads: their time adds up, sleeps go to what was seen, and odd input costs nothing."""
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard._base import RecordError
-from steelyard.analyze.target import kind_of, observe_target, read_looks
+from steelyard import telemetry
+from steelyard.analyze.target import TargetUse, kind_of, observe_target
+from steelyard.analyze.target_looks import read_looks
+from tests.telemetry.recordings import SECOND, table_of, write_recording
 
-SECOND = 10**9
+Row = dict[str, Any]
+Look = list[Row]
 
 
 def thread(
     tid: int,
-    run_s: float,
+    run_s: float | None,
     wait_s: float = 0.0,
     *,
     state: str = "S",
     where: str | None = None,
+    call: str | None = None,
     slices: int = 0,
-) -> list[Any]:
-    return [1, tid, state, where, None, int(run_s * SECOND), int(wait_s * SECOND), slices]
-
-
-def process(**changes: Any) -> list[Any]:
-    row = {
+    unmoved_s: float | None = None,
+    start: int = 7,
+) -> Row:
+    known = run_s is not None
+    return {
         "pid": 1,
-        "command": "program",
-        "start": 7,
-        "rss": 4096,
-        "minor": 0,
-        "major": 0,
-        "user": 0,
-        "system": 0,
-        "read": 0,
-        "written": 0,
+        "tid": tid,
+        "start_ticks": start,
+        "unmoved_ns": None if unmoved_s is None else int(unmoved_s * SECOND),
+        "state": state,
+        "sleeps_in": where,
+        "system_call": call,
+        "run_ns": int((run_s or 0.0) * SECOND) if known else None,
+        "wait_ns": int(wait_s * SECOND) if known else None,
+        "timeslices": slices if known else None,
     }
-    return list((row | changes).values())
 
 
-def looks(*rows: list[list[Any]], processes: list[list[Any]] | None = None) -> list[dict[str, Any]]:
-    return [
-        {
-            "time_ns": index * SECOND,
-            "threads": row,
-            "processes": [processes[index] if processes else process()],
-            "unread": 0,
-        }
-        for index, row in enumerate(rows)
+def process(**changes: Any) -> Row:
+    row = {"pid": 1, "start_ticks": 7, "command": "program", "rss_bytes": 4096, "threads": 1}
+    counters = ("user_ns", "system_ns", "minor_faults", "major_faults", "read_bytes", "written_bytes")
+    return row | dict.fromkeys(counters, 0) | changes
+
+
+def recorded(folder: Path, looks: Sequence[Look], processes: Sequence[Row] | None = None) -> Path:
+    """Write the recording of looks a second apart, each with the rows of the threads that moved."""
+
+    def at(index: int, row: Row) -> Row:
+        return {"time_ns": index * SECOND, **row}
+
+    told = processes or [process() for _ in looks]
+    totals = [
+        {"processes": 1, "threads": max(1, len(look)), "unread_threads": 0, "rss_bytes": row["rss_bytes"]}
+        for look, row in zip(looks, told, strict=True)
     ]
+    tables = {
+        "target": [at(index, row) for index, row in enumerate(totals)],
+        "target_process": [at(index, row) for index, row in enumerate(told)],
+        "target_thread": [at(index, row) for index, look in enumerate(looks) for row in look],
+    }
+    return write_recording(folder, {name: table_of(name, rows) for name, rows in tables.items()})
 
 
-def test_running_waiting_and_sleeping_add_up() -> None:
-    seen = looks(
-        [thread(1, 0.0, where="futex_do_wait"), thread(2, 0.0, state="R")],
-        [thread(1, 0.1, 0.2, where="futex_do_wait", slices=10), thread(2, 1.0, state="R", slices=1)],
-        [thread(1, 0.2, 0.4, where="io_schedule", state="D", slices=20), thread(2, 2.0, state="R", slices=2)],
+def observed(
+    folder: Path,
+    looks: Sequence[Look],
+    processes: Sequence[Row] | None = None,
+    span: tuple[int, int] = (0, 10**18),
+) -> TargetUse | None:
+    with telemetry.open(recorded(folder, looks, processes)) as recording:
+        return observe_target(read_looks(recording, *span))
+
+
+def test_running_waiting_and_sleeping_add_up(tmp_path: Path) -> None:
+    found = observed(
+        tmp_path,
+        [
+            [thread(1, 0.0, where="futex_do_wait"), thread(2, 0.0, state="R")],
+            [thread(1, 0.1, 0.2, where="futex_do_wait", slices=10), thread(2, 1.0, state="R", slices=1)],
+            [
+                thread(1, 0.2, 0.4, where="io_schedule", state="D", slices=20),
+                thread(2, 2.0, state="R", slices=2),
+            ],
+        ],
     )
-    found = observe_target(seen, 0, 2 * SECOND)
     assert found is not None
     assert found.cpus.value == pytest.approx(1.1)
     assert found.cpu_wait.value == pytest.approx(0.2)
@@ -68,36 +98,69 @@ def test_running_waiting_and_sleeping_add_up() -> None:
     assert found.switches_per_s.value == pytest.approx(11.0)
     assert found.running_ratio == pytest.approx(2.2 / 4)
     assert found.waiting_ratio == pytest.approx(0.4 / 4)
-    # Thread 1 slept 1.4 s of its 2, and two of three looks found it in futex.
-    assert found.wait("lock") == pytest.approx(1.4 * 2 / 3 / 4)
-    assert found.wait("disk") == pytest.approx(1.4 / 3 / 4)
+    # Thread 1 slept 0.7 s of each second: the look at its end says where.
+    assert found.wait("lock") == pytest.approx(0.7 / 4)
+    assert found.wait("disk") == pytest.approx(0.7 / 4)
     whole = found.running_ratio + found.waiting_ratio + sum(found.waits.values())
     assert whole == pytest.approx(1.0)
-    assert found.places["futex_do_wait"] == pytest.approx(2 / 3)
+    assert found.places["futex_do_wait"] == pytest.approx(1 / 2)
 
 
-def test_a_thread_that_began_meanwhile_counts_whole_and_one_that_joined_does_not() -> None:
-    begun = looks([thread(1, 0.0)], [thread(1, 0.0), thread(2, 0.8)], [thread(1, 0.0), thread(2, 1.8)])
-    found = observe_target(begun, 0, 2 * SECOND)
+def test_a_thread_that_did_not_run_slept_where_it_slept(tmp_path: Path) -> None:
+    first = thread(1, 1.0, where="ep_poll")
+    found = observed(
+        tmp_path,
+        [
+            [first],
+            [],
+            [],
+            # It was found unmoved at 2 s, then ran for a moment and waits for a lock.
+            [thread(1, 1.1, 0.1, where="futex_do_wait", unmoved_s=2.0, slices=1)],
+        ],
+    )
+    assert found is not None
+    assert found.wait("events") == pytest.approx(2.0 / 3)
+    assert found.wait("lock") == pytest.approx(0.8 / 3)
+    assert found.cpus.value == pytest.approx(0.1 / 3)
+
+
+def test_sleep_that_no_look_saw_is_as_that_around_other_looks(tmp_path: Path) -> None:
+    running = [thread(1, step / 2, state="R") for step in range(4)]
+    found = observed(tmp_path, [*([row] for row in running), [thread(1, 2.0, where="futex_do_wait")]])
+    assert found is not None
+    assert found.wait("lock") == pytest.approx(0.5)
+    blind = observed(tmp_path / "blind", [[row] for row in running])
+    assert blind is not None
+    assert blind.wait("unknown") == pytest.approx(0.5)
+
+
+def test_a_thread_that_began_meanwhile_counts_whole_and_one_that_joined_does_not(tmp_path: Path) -> None:
+    still = thread(1, 0.0)
+    begun = [[still], [still, thread(2, 0.8)], [still, thread(2, 1.8)]]
+    found = observed(tmp_path / "begun", begun)
     assert found is not None
     assert found.cpus.value == pytest.approx(0.9)
-    joined = looks([thread(1, 0.0)], [thread(1, 0.0), thread(2, 500.0)], [thread(1, 0.0), thread(2, 500.5)])
-    found = observe_target(joined, 0, 2 * SECOND)
+    joined = [[still], [still, thread(2, 500.0)], [still, thread(2, 500.5)]]
+    found = observed(tmp_path / "joined", joined)
     assert found is not None
     assert found.cpus.value == pytest.approx(0.25)
 
 
-def test_an_id_that_is_used_again_is_another_thread() -> None:
-    seen = looks([thread(1, 5.0)], [thread(1, 5.5)], [thread(1, 0.1)], [thread(1, 0.3)])
-    found = observe_target(seen, 0, 3 * SECOND)
+def test_an_id_that_is_used_again_is_another_thread(tmp_path: Path) -> None:
+    used = [[thread(1, 5.0)], [thread(1, 5.5)], [thread(1, 0.1, start=9)], [thread(1, 0.3, start=9)]]
+    found = observed(tmp_path, used)
     assert found is not None
     assert found.cpus.value == pytest.approx((0.5 + 0.3) / 3)
 
 
-def test_counters_of_processes_become_rates() -> None:
-    rows = [process(rss=100 << 20), process(rss=160 << 20, minor=500, major=4, read=1 << 20, user=SECOND)]
-    found = observe_target(looks([thread(1, 0.0)], [thread(1, 0.5)], processes=rows), 0, SECOND)
+def test_counters_of_processes_become_rates(tmp_path: Path) -> None:
+    rows = [
+        process(rss_bytes=100 << 20),
+        process(rss_bytes=160 << 20, minor_faults=500, major_faults=4, read_bytes=1 << 20, user_ns=SECOND),
+    ]
+    found = observed(tmp_path, [[thread(1, 0.0)], [thread(1, 0.5)]], rows)
     assert found is not None
+    assert found.commands == ("program",)
     assert found.rss_high_bytes.value == 160 << 20
     assert found.rss_gain_bytes_per_s.value == 60 << 20
     assert found.minor_faults_per_s.value == 500
@@ -106,10 +169,9 @@ def test_counters_of_processes_become_rates() -> None:
     assert found.kernel_ratio.value == 0.0
 
 
-def test_what_may_not_be_read_is_missing_with_its_reason() -> None:
-    rows = [process(read=None, written=None)] * 2
-    blind = [1, 1, "S", None, None, None, None, None]
-    found = observe_target(looks([blind], [blind], processes=rows), 0, SECOND)
+def test_what_may_not_be_read_is_missing_with_its_reason(tmp_path: Path) -> None:
+    rows = [process(read_bytes=None, written_bytes=None)] * 2
+    found = observed(tmp_path, [[thread(1, None)], [thread(1, None)]], rows)
     assert found is not None
     assert found.cpus.value is None
     assert found.cpus.missing
@@ -119,10 +181,11 @@ def test_what_may_not_be_read_is_missing_with_its_reason() -> None:
     assert found.kernel_ratio.value is None
 
 
-def test_less_than_two_looks_say_nothing() -> None:
-    assert observe_target([], 0, SECOND) is None
-    assert observe_target(looks([thread(1, 0.0)]), 0, SECOND) is None
-    assert observe_target(looks([thread(1, 0.0)], [thread(1, 1.0)]), 5 * SECOND, 6 * SECOND) is None
+def test_less_than_two_looks_say_nothing(tmp_path: Path) -> None:
+    assert observe_target(None) is None
+    assert observed(tmp_path / "one", [[thread(1, 0.0)]]) is None
+    two = [[thread(1, 0.0)], [thread(1, 1.0)]]
+    assert observed(tmp_path / "two", two, span=(5 * SECOND, 6 * SECOND)) is None
 
 
 @pytest.mark.parametrize(
@@ -151,39 +214,45 @@ def test_kernel_functions_name_the_wait(where: str | None, state: str, kind: str
     assert kind_of(where, state) == kind
 
 
-def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
-    path = tmp_path / "target.jsonl"
-    lines = [{"kind": "target_looks", "schema_version": "1.0"}, *looks([thread(1, 0.0)], [thread(1, 1.0)])]
-    text = "\n".join(json.dumps(line) for line in lines)
-    path.write_text(text[:-20])
-    assert len(read_looks(path)) == 1
-    path.write_text('{"kind": "other"}\n')
-    with pytest.raises(RecordError, match="not a file of looks"):
-        read_looks(path)
-    path.write_text('{"kind": "target_looks", "schema_version": "2.0"}\n')
-    with pytest.raises(RecordError, match=r"2\.0"):
-        read_looks(path)
-    with pytest.raises(RecordError):
-        read_looks(tmp_path / "none")
+def test_the_system_call_tells_what_the_kernel_function_does_not(tmp_path: Path) -> None:
+    rows = [[thread(1, 0.0, call="futex")], [thread(1, 0.1, call="futex", slices=3)]]
+    found = observed(tmp_path, rows)
+    assert found is not None
+    assert found.wait("lock") == pytest.approx(0.9)
+    assert found.places == {}
+    assert found.lock_switches_per_s.value == pytest.approx(3.0)
 
 
+@settings(max_examples=25)
 @given(
     st.lists(
         st.lists(
             st.tuples(
-                st.integers(1, 4), st.integers(0, 10**10), st.integers(0, 10**10), st.sampled_from("RSD")
+                st.integers(1, 4),
+                st.integers(0, 10**10),
+                st.integers(0, 10**10),
+                st.sampled_from("RSD"),
+                st.none() | st.integers(0, 10**10),
             ),
             max_size=4,
+            unique_by=lambda row: row[0],
         ),
         min_size=2,
         max_size=6,
     )
 )
-def test_shares_stay_shares_whatever_was_seen(rows: list[list[tuple[int, int, int, str]]]) -> None:
-    seen = looks(
-        *([[1, tid, state, None, None, run, wait, 1] for tid, run, wait, state in row] for row in rows)
-    )
-    found = observe_target(seen, 0, len(rows) * SECOND)
+def test_shares_stay_shares_whatever_was_seen(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[list[tuple[int, int, int, str, int | None]]],
+) -> None:
+    seen = [
+        [
+            thread(tid, run / SECOND, wait / SECOND, state=state, slices=1) | {"unmoved_ns": unmoved}
+            for tid, run, wait, state, unmoved in row
+        ]
+        for row in rows
+    ]
+    found = observed(tmp_path_factory.mktemp("looks"), seen)
     if found is None or found.running_ratio is None or found.waiting_ratio is None:
         return
     parts = [found.running_ratio, found.waiting_ratio, *found.waits.values()]

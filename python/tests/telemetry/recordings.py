@@ -69,6 +69,19 @@ SPECS: dict[str, list[tuple[str, str, str, str | None]]] = {
         + " "
         + _counters("enabled_ns running_ns", "ns"),
         "power": "domain:label:str: energy_uj:counter:u64:uj " + _gauges("power_uw energy_max_uj", "uw"),
+        "target": _gauges("processes threads unread_threads", "1")
+        + " rss_bytes:gauge:u64:bytes cost_ns:counter:u64:ns",
+        "target_process": "pid:label:u64: start_ticks:label:u64: command:label:str: "
+        + _counters("user_ns system_ns", "ns")
+        + " rss_bytes:gauge:u64:bytes threads:gauge:u64:1 "
+        + _counters("minor_faults major_faults", "1")
+        + " "
+        + _counters("read_bytes written_bytes", "bytes"),
+        "target_thread": "pid:label:u64: tid:label:u64: start_ticks:label:u64: unmoved_ns:gauge:u64:ns"
+        + " state:gauge:str: sleeps_in:gauge:str: system_call:gauge:str: cpu:gauge:u64:1 "
+        + _counters("run_ns wait_ns", "ns")
+        + " timeslices:counter:u64:1 "
+        + _counters("user_ns system_ns", "ns"),
         "process": "pid:label:i32: start_ticks:label:u64: command:label:str: "
         + _counters("user_ns system_ns", "ns")
         + " "

@@ -17,6 +17,7 @@ pub mod pressure;
 pub mod process;
 pub mod schedstat;
 pub mod scheduler;
+pub mod target;
 pub mod tcp;
 pub mod thermal;
 pub mod vmstat;
@@ -77,6 +78,7 @@ pub fn parse_anything(text: &[u8]) {
         cgroup::blkio_bytes(text);
         cgroup::io_bytes(text);
         process::Stat::parse(text);
+        target::parse_anything(text);
         crate::scan::number(text);
         crate::scan::signed_number(text);
     }

@@ -210,7 +210,7 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
     }))
 }
 
-fn page_bytes() -> u64 {
+pub fn page_bytes() -> u64 {
     // SAFETY: sysconf takes a number and touches no memory of ours.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
@@ -218,7 +218,7 @@ fn page_bytes() -> u64 {
 
 /// Raises the number of files the probe may open as far as it may without asking, up to a bound, and
 /// returns it.
-fn raise_descriptor_limit() -> usize {
+pub fn raise_descriptor_limit() -> usize {
     const ENOUGH: libc::rlim_t = 16_384;
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -243,12 +243,7 @@ fn raise_descriptor_limit() -> usize {
 
 /// Ids of all processes, in order, at most [`TRACKED`].
 fn pids(tree: &Tree) -> Vec<u32> {
-    let mut pids: Vec<u32> = std::fs::read_dir(tree.path("proc"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
+    let mut pids = tree.ids("proc");
     pids.sort_unstable();
     pids.truncate(TRACKED);
     pids
