@@ -26,10 +26,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
 
 from steelyard.telemetry import EntitySeries
 
@@ -245,7 +245,7 @@ def _interval(r: float, effective: float, confidence: float) -> tuple[float | No
     if effective <= 3:
         return None, None
     middle = math.atanh(min(_ALMOST_ONE, max(-_ALMOST_ONE, r)))
-    half = float(norm.ppf(0.5 + confidence / 2)) / math.sqrt(effective - 3)
+    half = NormalDist().inv_cdf(0.5 + confidence / 2) / math.sqrt(effective - 3)
     return math.tanh(middle - half), math.tanh(middle + half)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steelyard.telemetry import Recording
+from steelyard.telemetry.engine import fetch
 from steelyard.telemetry.tables import increments
 
 MOST_BINS = 20
@@ -72,7 +73,7 @@ def vmstat_histograms(recording: Recording, begin_ns: int, end_ns: int) -> list[
     for source, units, query in asked:
         reason = recording.missing(source)
         # One row an interval leaves the engine, however many CPUs and lines there are.
-        rows = None if reason else query().to_pyarrow()
+        rows = None if reason else fetch(query())
         for name, unit in units.items():
             found.append(
                 Histogram.absent(name, unit, reason or "")

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom, norm
 
 from steelyard.analyze.profile import (
     SAMPLES,
@@ -135,7 +135,7 @@ def newcombe(
     >>> round(float(low[0]), 4), round(float(high[0]), 4)
     (0.0524, 0.3339)
     """
-    z = float(norm.ppf(0.5 + confidence / 2))
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
     a_low, a_high = wilson(a, a_size, z)
     b_low, b_high = wilson(b, b_size, z)
     a_share, b_share = a / a_size, b / b_size
@@ -166,6 +166,9 @@ def smallest_p(seen: Ids, a_size: int, b_size: int) -> Floats:
 
 def _tails(a: Ids, seen: Ids, a_size: int, b_size: int) -> Floats:
     size = a_size + b_size
+    # It takes a second to load, and no report of a single run needs it.
+    from scipy.stats import hypergeom
+
     below = hypergeom.cdf(a, size, seen, a_size)
     above = hypergeom.sf(a - 1, size, seen, a_size)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)), dtype=np.float64)

@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import binom
-
 
 @dataclass(frozen=True, slots=True)
 class MedianInterval:
@@ -138,4 +136,7 @@ def _check_confidence(confidence: float) -> None:
 
 def _coverage(rank: int, count: int) -> float:
     """Probability that the median lies between the ``rank``-th smallest and largest of ``count``."""
-    return float(1 - 2 * binom.cdf(rank - 1, count, 0.5))
+    # Loading it takes longer than a whole report; few who load this module ask for an interval.
+    from scipy.special import bdtr
+
+    return float(1 - 2 * bdtr(rank - 1, count, 0.5))

@@ -24,8 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import kolmogorov
-from scipy.stats import t as student
 
 FEWEST_WINDOWS = 8
 """Below this, a slope, a variance and an autocorrelation cannot be estimated from one series."""
@@ -205,11 +203,15 @@ class _Line:
         """Two-sided, of no drift."""
         if self.standard_error == 0:
             return 0.0 if self.drift else 1.0
-        return float(2 * student.sf(abs(self.drift) / self.standard_error, self.freedom))
+        from scipy.special import stdtr
+
+        return float(2 * stdtr(self.freedom, -abs(self.drift) / self.standard_error))
 
     def bound(self) -> float:
         """The largest size of drift that a one-sided 95 % interval allows."""
-        return abs(self.drift) + float(student.ppf(0.95, self.freedom)) * self.standard_error
+        from scipy.special import stdtrit
+
+        return abs(self.drift) + float(stdtrit(self.freedom, 0.95)) * self.standard_error
 
 
 def _plateau(series: Series, first: int, tolerance_ratio: float) -> Settled | None:
@@ -279,6 +281,8 @@ def _level_shift(series: Series) -> tuple[int, float, float]:
     if variance == 0:
         return index, shift, 0.0 if shift else 1.0
     statistic = float(np.abs(sums).max()) / math.sqrt(variance * count)
+    from scipy.special import kolmogorov
+
     return index, shift, float(kolmogorov(statistic))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from steelyard.telemetry.engine import fetch_rows
 from steelyard.telemetry.tables import SourceTable, increments
 
 Label = str | int
@@ -131,7 +132,7 @@ def _counter_rows(
         sums[f"{name}__covered"] = span.sum(where=known)
         sums[f"{name}__resets"] = pairs[f"{name}__reset"].sum()
     grouped = pairs.group_by(list(table.labels)) if table.labels else pairs
-    rows: list[dict[str, Any]] = grouped.aggregate(**sums).to_pyarrow().to_pylist()
+    rows = fetch_rows(grouped.aggregate(**sums))
     # Without labels an aggregate over nothing still gives a row; its sums are null.
     return [row for row in rows if table.labels or row[f"{counters[0]}__resets"] is not None]
 
@@ -149,8 +150,7 @@ def _gauge_rows(
         figures[f"{name}__high"] = value.max()
         figures[f"{name}__last"] = value.argmax(inside.time_ns)
     grouped = inside.group_by(list(table.labels)) if table.labels else inside
-    found: list[dict[str, Any]] = grouped.aggregate(**figures).to_pyarrow().to_pylist()
-    return [row for row in found if row["readings__"] > 0]
+    return [row for row in fetch_rows(grouped.aggregate(**figures)) if row["readings__"] > 0]
 
 
 def _rate(table: SourceTable, name: str, row: dict[str, Any]) -> Rate:

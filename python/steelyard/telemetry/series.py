@@ -10,8 +10,10 @@ from typing import Any
 
 import ibis
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from steelyard.telemetry.engine import fetch
 from steelyard.telemetry.rates import Label
 from steelyard.telemetry.tables import SourceTable, increments
 
@@ -77,50 +79,93 @@ def compute(
     bucket_ns = max(1, -(-span // max(1, points)), interval_ns)
     counters = [name for name in table.counters if columns is None or name in columns]
     gauges = [name for name in table.gauges if columns is None or name in columns]
-    parts = []
+    parts: list[dict[_Key, _Buckets]] = []
     if counters:
-        parts.append((counters, _counter_buckets(table, counters, begin_ns, end_ns, bucket_ns)))
+        rows = _counter_buckets(table, counters, begin_ns, end_ns, bucket_ns)
+        parts.append(_by_entity(rows, table.labels, counters))
     if gauges:
-        parts.append((gauges, _gauge_buckets(table, gauges, begin_ns, end_ns, bucket_ns)))
-    merged: dict[tuple[Label, ...], dict[int, dict[str, Any]]] = {}
-    for _, rows in parts:
-        for row in rows:
-            key = tuple(row[label] for label in table.labels)
-            merged.setdefault(key, {}).setdefault(row["bucket__"], {}).update(row)
-    names = [name for part, _ in parts for name in part]
+        rows = _gauge_buckets(table, gauges, begin_ns, end_ns, bucket_ns)
+        parts.append(_by_entity(rows, table.labels, gauges))
+    keys = sorted({key for part in parts for key in part}, key=lambda key: tuple(map(_sortable, key)))
+    names = [*counters, *gauges]
     entities = [
-        _entity_series(dict(zip(table.labels, key, strict=True)), names, buckets)
-        for key, buckets in sorted(merged.items(), key=lambda item: tuple(map(_sortable, item[0])))
+        _entity_series(
+            dict(zip(table.labels, key, strict=True)), names, [part[key] for part in parts if key in part]
+        )
+        for key in keys
     ]
     units = {name: table.columns[name].unit for name in names}
     missing = None if entities else "no reading falls within this interval"
     return Series(source, begin_ns, end_ns, bucket_ns, entities, units, missing)
 
 
+_Key = tuple[Label, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """Some columns of one entity: the number of each bucket, the times it covers, and figures by column."""
+
+    number: NDArray[np.int64]
+    from_ns: NDArray[np.int64]
+    to_ns: NDArray[np.int64]
+    bands: dict[str, Band]
+
+
 def _sortable(part: Label) -> tuple[bool, int, str]:
     return (not isinstance(part, int), part if isinstance(part, int) else 0, str(part))
 
 
-def _entity_series(
-    entity: dict[str, Label], names: Sequence[str], buckets: dict[int, dict[str, Any]]
-) -> EntitySeries:
-    rows = [buckets[bucket] for bucket in sorted(buckets)]
+def _by_entity(rows: pa.Table, labels: Sequence[str], names: Sequence[str]) -> dict[_Key, _Buckets]:
+    """Return the buckets of each entity of ``rows``, which are in the order of labels and buckets."""
+    if not rows.num_rows:
+        return {}
 
-    def values(key: str) -> Floats:
-        return np.array(
-            [np.nan if row.get(key) is None else float(row[key]) for row in rows], dtype=np.float64
+    def integers(name: str) -> NDArray[np.int64]:
+        return np.asarray(rows[name].to_numpy(), dtype=np.int64)
+
+    def floats(name: str) -> Floats:
+        return np.asarray(rows[name].to_numpy(), dtype=np.float64)
+
+    keys = list(zip(*(rows[label].to_pylist() for label in labels), strict=True)) or [()] * rows.num_rows
+    starts = [0, *(at for at in range(1, len(keys)) if keys[at] != keys[at - 1])]
+    spans = [slice(start, end) for start, end in zip(starts, [*starts[1:], len(keys)], strict=True)]
+    number, from_ns, to_ns = (integers(f"{name}__") for name in ("bucket", "from", "to"))
+    figures = {name: [floats(f"{name}__{part}") for part in ("mean", "low", "high")] for name in names}
+    return {
+        keys[span.start]: _Buckets(
+            number[span],
+            from_ns[span],
+            to_ns[span],
+            {name: Band(*(values[span] for values in parts)) for name, parts in figures.items()},
         )
-
-    times = np.array([(row["from__"] + row["to__"]) // 2 for row in rows], dtype=np.int64)
-    bands = {
-        name: Band(values(f"{name}__mean"), values(f"{name}__low"), values(f"{name}__high")) for name in names
+        for span in spans
     }
-    return EntitySeries(entity, times, bands)
+
+
+def _entity_series(entity: dict[str, Label], names: Sequence[str], parts: Sequence[_Buckets]) -> EntitySeries:
+    """Return the parts of an entity on the buckets that any of them has."""
+    numbers = np.unique(np.concatenate([part.number for part in parts]))
+    gap = np.full(len(numbers), np.nan)
+    bands = {name: Band(gap, gap, gap) for name in names}
+    from_ns, to_ns = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+    for part in parts:
+        places = np.searchsorted(numbers, part.number)
+        from_ns[places], to_ns[places] = part.from_ns, part.to_ns
+
+        def spread(values: Floats, places: NDArray[np.int64] = places) -> Floats:
+            whole = gap.copy()
+            whole[places] = values
+            return whole
+
+        for name, band in part.bands.items():
+            bands[name] = Band(spread(band.mean), spread(band.low), spread(band.high))
+    return EntitySeries(entity, (from_ns + to_ns) // 2, bands)
 
 
 def _counter_buckets(
     table: SourceTable, counters: Sequence[str], begin_ns: int, end_ns: int, bucket_ns: int
-) -> list[dict[str, Any]]:
+) -> pa.Table:
     pairs = increments(table, counters, begin_ns, end_ns)
     middle = (pairs.begin_ns + pairs.end_ns) // 2
     pairs = pairs.mutate(
@@ -136,15 +181,12 @@ def _counter_buckets(
         figures[f"{name}__mean"] = gain.sum() * second / pairs.span__.sum(where=gain.notnull())
         figures[f"{name}__low"] = each.min()
         figures[f"{name}__high"] = each.max()
-    rows: list[dict[str, Any]] = (
-        pairs.group_by([*table.labels, "bucket__"]).aggregate(**figures).to_pyarrow().to_pylist()
-    )
-    return rows
+    return _ordered(table, pairs, figures)
 
 
 def _gauge_buckets(
     table: SourceTable, gauges: Sequence[str], begin_ns: int, end_ns: int, bucket_ns: int
-) -> list[dict[str, Any]]:
+) -> pa.Table:
     rows = table.rows
     inside = rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns))
     inside = inside.mutate(bucket__=((inside.time_ns.cast("int64") - begin_ns) // bucket_ns).cast("int64"))
@@ -155,7 +197,9 @@ def _gauge_buckets(
         figures[f"{name}__mean"] = value.mean()
         figures[f"{name}__low"] = value.min()
         figures[f"{name}__high"] = value.max()
-    found: list[dict[str, Any]] = (
-        inside.group_by([*table.labels, "bucket__"]).aggregate(**figures).to_pyarrow().to_pylist()
-    )
-    return found
+    return _ordered(table, inside, figures)
+
+
+def _ordered(table: SourceTable, rows: Any, figures: dict[str, Any]) -> pa.Table:
+    keys = [*table.labels, "bucket__"]
+    return fetch(rows.group_by(keys).aggregate(**figures).order_by(keys))
