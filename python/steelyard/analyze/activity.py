@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from steelyard.analyze.values import Quantity
+from steelyard.machine.devices import rotates
 
 if TYPE_CHECKING:
     from steelyard.records import Machine
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 VMSTAT = (
     *("pgfault", "pgmajfault", "pswpin", "pswpout", "pgscan_direct", "compact_stall", "oom_kill"),
     *("allocstall_normal", "allocstall_movable", "allocstall_dma32", "workingset_refault_file"),
+    *("workingset_activate_file", "pgscan_kswapd"),
     *("thp_fault_alloc", "thp_fault_fallback", "numa_pages_migrated"),
     *("numa_hint_faults", "numa_hint_faults_local"),
 )
@@ -52,6 +54,7 @@ class DiskActivity:
     writes_per_s: Quantity
     busy_ratio: Quantity
     rotational: bool | None = None
+    """Whether it is known to rotate; None too for a guest's disk that says so itself."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,9 @@ def _plus(*parts: float | None) -> float | None:
 
 def _disks(rates: "Rates", machine: "Machine | None") -> list[DiskActivity]:
     """Return the disks, without their partitions where the inventory tells which are which."""
-    known = {disk.name: disk.rotational for disk in machine.disks} if machine and machine.disks else None
+    known = (
+        {disk.name: rotates(machine, disk) for disk in machine.disks} if machine and machine.disks else None
+    )
     found = []
     for entity in rates.entities:
         device = str(entity.entity["device"])

@@ -24,6 +24,7 @@ from steelyard.analyze.conditions import Conditions, DiskUse, NetworkUse
 from steelyard.analyze.limits import Limit, Limits
 from steelyard.analyze.smt import split_utilisation, used_capacity
 from steelyard.analyze.values import Quantity
+from steelyard.machine.devices import rotates
 from steelyard.records import HealthResult, Machine
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ def _disk_bandwidth(
 ) -> Pressure:
     if not conditions.disks:
         return _missing("disk_bandwidth", conditions.missing.get("disk", "no disk was recorded"))
-    rotating = {disk.name for disk in machine.disks if disk.rotational} if machine is not None else set()
+    rotating = {disk.name for disk in machine.disks if rotates(machine, disk)} if machine else set()
     found = [_one_disk(disk, disk.device in rotating, stated, health) for disk in conditions.disks]
     known = [each for each in found if each.ratio is not None]
     if known:

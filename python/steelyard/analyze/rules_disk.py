@@ -103,8 +103,8 @@ def _iowait(conditions: Conditions) -> Finding | None:
     "disk-slow",
     "Does a disk take long to answer?",
     area="disk",
-    threshold="convention: 10 ms for solid state, 30 ms for rotating disks (a seek and a half turn"
-    " take 10 to 15)",
+    threshold="convention: 10 ms for solid state, 30 ms for disks that rotate, or may (a seek and a half"
+    " turn take 10 to 15)",
 )
 def _slow(conditions: Conditions) -> Finding | None:
     disk = _worst(
@@ -112,7 +112,7 @@ def _slow(conditions: Conditions) -> Finding | None:
     )
     if disk is None or disk.latency_ns.value is None:
         return None
-    bound = SLOW_ROTATIONAL_NS if disk.rotational else SLOW_NS
+    bound = SLOW_NS if disk.rotational is False else SLOW_ROTATIONAL_NS
     if disk.latency_ns.value < bound:
         return None
     return Finding(

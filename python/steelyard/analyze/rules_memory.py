@@ -5,6 +5,7 @@ Not here: NUMA (``rules_numa``), and bandwidth, which only a profile or counters
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.intensities import MEMORY_STALL_RATIO
 from steelyard.analyze.rules_cpu import busy_cpus
 
 MAJOR_FAULTS_PER_S = 50.0
@@ -223,23 +224,42 @@ def _killed(conditions: Conditions) -> Finding | None:
 
 @rule(
     "refaults",
-    "Is the page cache too small for the files that are read?",
+    "Is memory too small for the files that are read?",
     area="memory",
-    threshold="Linux, mm/workingset.c: a refault is a page that was dropped shortly before; 1,000 a second is"
-    " convention",
+    threshold="Linux, mm/workingset.c: a refault is a page of a file that was dropped and is read again; it"
+    " is activated where more memory would have kept it; 1,000 a second is convention",
 )
 def _refaults(conditions: Conditions) -> Finding | None:
-    per_s = conditions.activity.event("workingset_refault_file")
+    activity = conditions.activity
+    per_s = activity.event("workingset_refault_file")
     if per_s < REFAULTS_PER_S:
         return None
+    # Without both, the pages were dropped so long before that only much more memory would have kept them,
+    # as when files larger than memory are read again and again: that is the disk's business.
+    kept = activity.event("workingset_activate_file")
+    stalls = conditions.pressure.get("memory")
+    stalled = stalls.some_ratio.value if stalls is not None else None
+    pressed = kept >= REFAULTS_PER_S or (stalled or 0.0) >= MEMORY_STALL_RATIO
+    # The machine's counters leave out what a control group's limit makes it reclaim (mm/vmscan.c).
+    scanned = activity.event("pgscan_direct") + activity.event("pgscan_kswapd")
+    whose = "memory" if scanned > 0 else "the limit of a control group, not the machine's memory,"
+    claim = f"{per_s:,.0f} pages a second are read again from files that {whose} was too small to keep"
+    claim += "." if pressed else ", most of them dropped long before."
+    evidence = [
+        Evidence("refaults", per_s, "1/s", REFAULTS_PER_S),
+        Evidence("refaults that a little more memory would have spared", kept, "1/s", REFAULTS_PER_S),
+        Evidence("pages that the machine scanned to free memory", scanned, "1/s"),
+    ]
+    if stalled is not None:
+        evidence.append(Evidence("tasks waited for memory (PSI)", stalled, "ratio", MEMORY_STALL_RATIO))
     return Finding(
         "refaults",
-        f"{per_s:,.0f} pages a second are read from files that were in memory shortly before.",
-        (Evidence("refaults", per_s, "1/s", REFAULTS_PER_S),),
-        "Compare with more memory, or with a smaller set of files at a time.",
-        0.6,
+        claim,
+        tuple(evidence),
+        "Compare with more memory, a higher limit, or a smaller set of files at a time.",
+        0.6 if pressed else 0.35,
         gain="the reads of these pages",
-        part="dram_capacity",
+        part="dram_capacity" if pressed else None,
     )
 
 

@@ -7,12 +7,28 @@ from collections.abc import Callable
 
 from steelyard.machine.buses import node_of
 from steelyard.machine.tree import Tree, parse_mask
-from steelyard.records import Disk, Interface, LinkSettings
+from steelyard.records import Disk, Interface, LinkSettings, Machine
 
 SECTOR_BYTES = 512
 """/sys/block/*/size counts these, whatever the device's own sectors are."""
 
 _NO_DISKS = re.compile(r"(loop|ram|zram|fd|sr|nbd)\d+")
+
+
+_TELLS_NOTHING = re.compile(r"(vd|xvd|nvme|pmem|rbd)")
+"""Disks whose queue says nothing of what is behind it: virtio, Xen and network disks call themselves rotating
+by default, and NVMe has no arm."""
+
+
+def rotates(machine: Machine, disk: Disk) -> bool | None:
+    """Return whether a disk is known to rotate, so that one arm serves all its operations.
+
+    None where the kernel's flag is no evidence: the block layer sets it unless a driver clears it, and a
+    guest's disk has whatever its hypervisor says (Linux, Documentation/ABI/stable/sysfs-block, rotational).
+    """
+    if disk.rotational and (machine.hypervisor or _TELLS_NOTHING.match(disk.name)):
+        return None
+    return disk.rotational
 
 
 def disks(tree: Tree) -> list[Disk]:

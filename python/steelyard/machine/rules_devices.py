@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from steelyard.machine.devices import rotates
 from steelyard.machine.rules import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
 from steelyard.records import Interface, Machine
 
@@ -74,8 +75,7 @@ def disk_rotates(machine: Machine) -> Finding:
     known = [disk for disk in machine.disks if disk.rotational is not None]
     if not known:
         return untold(machine, "disks.0.rotational" if machine.disks else "disks")
-    # Virtual disks call themselves rotating whatever is behind them.
-    rotating = [disk.name for disk in known if disk.rotational and not machine.hypervisor]
+    rotating = [disk.name for disk in known if rotates(machine, disk)]
     if rotating:
         return objects(f"rotating disks: {', '.join(rotating)}", {"disks": ", ".join(rotating)})
     return passes("no disk is known to rotate", {"disks": ", ".join(disk.name for disk in known)})

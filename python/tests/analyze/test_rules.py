@@ -9,8 +9,9 @@ import pytest
 
 from steelyard.analyze import Conditions, CpuSetUse, CpuUse, explain, findings
 from steelyard.analyze.activity import Activity, DiskActivity, NodeActivity
+from steelyard.analyze.characterization import pressure_points
 from steelyard.analyze.conditions import DiskUse, MemoryUse, NetworkUse, PressureUse
-from steelyard.analyze.findings import AREAS, PARTS, RULES, Rule, load_rules
+from steelyard.analyze.findings import AREAS, PARTS, RULES, Finding, Rule, load_rules
 from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.shaping import Shaper
 from steelyard.analyze.target import TargetUse
@@ -182,7 +183,7 @@ TROUBLED: dict[str, Conditions] = {
     "small-pages": activity(anonymous_bytes=q(4 * GIB)),
     "page-tables": activity(page_tables_bytes=q(0.5 * GIB)),
     "killed-for-memory": event(oom_kill=0.1),
-    "refaults": event(workingset_refault_file=30_000.0),
+    "refaults": event(workingset_refault_file=30_000.0, workingset_activate_file=20_000.0),
     "compaction": event(compact_stall=50.0),
     "memory-grows": target(rss_gain_bytes_per_s=q(50e6)),
     "link-limited": replace(CALM, shapers=[LIMIT]),
@@ -280,6 +281,27 @@ NEAR: dict[str, Conditions] = {
 @pytest.mark.parametrize("name", sorted(NEAR))
 def test_what_only_looks_like_trouble_is_none(name: str) -> None:
     assert [finding.id for finding in explain(NEAR[name])] == []
+
+
+def test_refaults_tell_too_little_memory_from_files_that_no_memory_would_keep() -> None:
+    load_rules()
+
+    def refaults(**events: float) -> Finding:
+        found = RULES["refaults"].answer(event(workingset_refault_file=30_000.0, **events))
+        assert found is not None
+        return found
+
+    spared = refaults(workingset_activate_file=20_000.0, pgscan_kswapd=9_000.0)
+    assert spared.part == "dram_capacity"
+    assert "control group" not in spared.claim
+    long_ago = refaults(pgscan_kswapd=9_000.0)
+    assert long_ago.part is None
+    assert "long before" in long_ago.claim
+    limited = refaults(workingset_activate_file=20_000.0)
+    assert "the limit of a control group, not the machine's memory" in limited.claim
+    # How little of the machine's memory cannot be reclaimed says nothing about either.
+    (point,) = pressure_points(event(workingset_refault_file=30_000.0), [limited])
+    assert (point.part, point.ratio) == ("dram_capacity", None)
 
 
 def test_without_schedstat_the_run_queue_tells() -> None:

@@ -323,6 +323,9 @@ def test_no_false_alarm(tmp_path: Path) -> None:
     passes("numa-balancing", "one", nodes(1 << 20) | sysctl("kernel.numa_balancing", "1"))
     guest = {"proc/cpuinfo": "processor : 0\nflags : lm hypervisor\n"}
     passes("disk-rotates", "virtual", guest | disk("vda", "[none]", "1"))
+    # A hypervisor that hides leaves the driver's name to tell; a guest's SCSI disk tells no more than virtio.
+    passes("disk-rotates", "hidden", disk("vda", "[none]", "1"))
+    passes("disk-rotates", "scsi", guest | disk("sda", "[none]", "1"))
 
 
 def test_order_exit_and_ignoring(tmp_path: Path) -> None:
