@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from steelyard.telemetry.engine import fetch_rows
 from steelyard.telemetry.tables import increments
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def counter_series(recording: Recording, begin_ns: int, end_ns: int) -> list[Cou
         return []
     table = recording.table(SOURCE)
     pairs = increments(table, ["count", "enabled_ns", "running_ns"], begin_ns, end_ns)
-    rows: list[dict[str, Any]] = pairs.to_pyarrow().to_pylist()
+    rows = fetch_rows(pairs)
     by_entity: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         by_entity.setdefault((row["scope"], row["entity"]), []).append(row)
