@@ -12,7 +12,7 @@ def fetch(expression: Any) -> pa.Table:
     """Return the rows of an Ibis table expression, from whichever engine its tables are on."""
     backend = expression.get_backend()
     if backend.name == "duckdb":
-        table: pa.Table = backend.raw_sql(backend.compile(expression)).to_arrow_table()
+        table: pa.Table = backend.con.sql(backend.compile(expression)).to_arrow_table()
         return table
     return expression.to_pyarrow()
 

@@ -140,15 +140,17 @@ def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_n
         now, then = (pairs[column].cast(_EXACT) for column in (name, f"_before_{name}"))
         # Unsigned numbers must not go below 0 on the way, not even in rows that are left out afterwards.
         gain = ibis.greatest(now, then) - then
-        fell: Any = nothing
-        if name in table.ranges:
-            fall = then - ibis.least(now, then)
-            wraps_at = pairs[table.ranges[name]].cast(_EXACT)
-            # A range smaller than the fall is not this counter's range; the interval stays missing.
-            fell = ibis.ifelse(wraps_at >= fall, ibis.greatest(wraps_at, fall) - fall, nothing)
-        known = now.notnull() & then.notnull()
-        gains[name] = ibis.ifelse(known, ibis.ifelse(now >= then, gain, fell), nothing)
-        gains[f"{name}__reset"] = ibis.ifelse(known & (now < then) & gains[name].isnull(), 1, 0)
+        # A comparison with a reading that is missing is neither, so that its gain is null and no reset.
+        if name not in table.ranges:
+            gains[name] = ibis.ifelse(now >= then, gain, nothing)
+            gains[f"{name}__reset"] = ibis.ifelse(now < then, 1, 0)
+            continue
+        fall = then - ibis.least(now, then)
+        wraps_at = pairs[table.ranges[name]].cast(_EXACT)
+        # A range smaller than the fall is not this counter's range; the interval stays missing.
+        wrapped = ibis.ifelse(wraps_at >= fall, ibis.greatest(wraps_at, fall) - fall, nothing)
+        gains[name] = ibis.cases((now >= then, gain), (now < then, wrapped), else_=nothing)
+        gains[f"{name}__reset"] = ibis.ifelse((now < then) & wrapped.isnull(), 1, 0)
     return pairs.select(
         *table.labels,
         begin_ns=pairs._before_ns.cast("int64"),
