@@ -26,11 +26,6 @@ pub fn table_rows(table: &mut Table) -> Vec<String> {
     batch_rows(&table.take().expect("the table is consistent"))
 }
 
-/// The rows of `table`, which is empty afterwards.
-pub fn table_rows(table: &mut Table) -> Vec<String> {
-    batch_rows(&table.take().expect("the table is consistent"))
-}
-
 fn batch_rows(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows())
         .map(|row| {
