@@ -129,6 +129,10 @@ pub struct Cpu {
     /// Kinds of perf events that the kernel has, such as `cpu`, `software`.
     #[serde(default)]
     pub performance_monitors: Vec<String>,
+    /// Vendor, family, model (hexadecimal) and stepping as `GenuineIntel-6-55-7`, or Arm's main ID register as
+    /// `0x00000000413fd0c1`, of the first CPU. Absent before 1.2.
+    #[serde(default)]
+    pub identifier: Option<String>,
 }
 
 /// One level of cache.
@@ -485,5 +489,5 @@ pub struct Firmware {
 
 impl Record for Machine {
     const KIND: &'static str = "machine";
-    const VERSION: &'static str = "1.1";
+    const VERSION: &'static str = "1.2";
 }

@@ -59,6 +59,8 @@ class Event:
     meaning: str = ""
     aliases: tuple[str, ...] = ()
     """Names of the same event in perf's files."""
+    sum_of: tuple[str, ...] = ()
+    """Events that count its parts, one for each bit of its mask; their sum stands in for it."""
 
     @property
     def encoding(self) -> str:
@@ -110,6 +112,8 @@ class Metric:
     unit: str
     meaning: str = ""
     counterpart: Counterpart | None = None
+    scale: float = 1.0
+    """Times which a formula's value is in ``unit``; metrics that name this one get it without."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,8 @@ class Match:
     models: tuple[range, ...] = ()
     implementer: int | None = None
     parts: tuple[int, ...] = ()
+    pattern: str = ""
+    """Instead of numbers: a regular expression of identifiers, as in perf's mapfile.csv."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +197,7 @@ class _EventText(_Strict):
     unit: str = ""
     means: str = ""
     aliases: list[str] = []
+    sum_of: list[str] = []
 
 
 class _FormulaText(_Strict):
@@ -278,6 +285,7 @@ def _event(name: str, text: _EventText) -> Event:
         text.unit,
         text.means,
         tuple(text.aliases),
+        tuple(text.sum_of),
     )
 
 

@@ -330,6 +330,8 @@ def evaluate(node: Node, values: Values) -> float:
         value = _value(node, values)
     except OverflowError as error:
         raise WithheldError("it comes out larger than any number") from error
+    except RecursionError as error:
+        raise WithheldError("metrics refer to metrics too deeply") from error
     if not math.isfinite(value):
         raise WithheldError(f"it comes out as {value}")
     return value

@@ -200,6 +200,31 @@ def top_down(
     return TopDown(model.name, model.source, slots, level_1, tuple(_checks(model, ratios)))
 
 
+class _Asked(Counts):
+    """Counts that are all 1, and remember which were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__({}, {})
+        self.events: dict[str, None] = {}
+
+    def __call__(self, event: str) -> float:
+        self.events[event] = None
+        return 1.0
+
+    def over(self, part: float, whole: float, name: str) -> float:
+        return part / whole if whole else 0.0
+
+
+def events_of(model: Model) -> tuple[str, ...]:
+    """Return the events that a model's formulas need, in the order in which they ask for them."""
+    asked = _Asked()
+    model.slots(asked)
+    for definition in model.nodes:
+        definition.formula(asked)
+        asked.keep(definition.name, 0.25)
+    return tuple(asked.events)
+
+
 def _share(name: str, value: float) -> float:
     """Return a share within 0..1; a stray a little outside is cut. Raises LacksError for one far outside."""
     if not -TOLERANCE_RATIO <= value <= 1 + TOLERANCE_RATIO:

@@ -294,6 +294,44 @@ def machine_check(
     return show_check(name, out, ignore=ignore or [], everything=everything, strict=strict, as_json=as_json)
 
 
+@machine.command("counters", epilog=EXIT_CODES)
+def machine_counters(
+    name: Annotated[str, typer.Argument(metavar="MACHINE", help=f"A machine: {_MACHINE}")] = "live",
+    scope: Annotated[
+        str, typer.Option(help="What is counted: system, cpu, process or cgroup.", metavar="SCOPE")
+    ] = "system",
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this metric; repeatable.")
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what to count, for steelyard-probe record --counters."),
+    ] = None,
+    definitions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Take events and metrics from a checkout of Intel's perfmon, Arm's telemetry-solution, or"
+            " the kernel's tools/perf/pmu-events.",
+        ),
+    ] = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Show which metrics a machine's counters give, by which formulas, and why others cannot be had."""
+    from steelyard.cli.machine_counters import show_counters
+
+    return show_counters(
+        name,
+        out,
+        scope=scope,
+        metrics=metric or [],
+        plan=plan,
+        checkout=definitions,
+        as_json=as_json,
+    )
+
+
 app.add_typer(profile.app, name="profile")
 
 _ClickError: type[Exception] = next(

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from steelyard.machine import buses, cgroups, devices, dimms, ethtool, platform, processor, system, topology
+from steelyard.machine.identity import cpu_identifier
 from steelyard.machine.tree import Tree, keyed, parse_list, parse_size
 from steelyard.records import Clock, Cpu, Kernel, LinkSettings, Machine, Memory
 
@@ -105,6 +106,7 @@ _REASONS = {
     "cpu.idle_governor": f"the kernel does not tell ({_CPU}/cpuidle/current_governor)",
     "cpu.thermal_throttles": f"the kernel does not count them here ({_CPU}/cpu*/thermal_throttle)",
     "cpu.steal_ratio": "proc/stat does not tell it",
+    "cpu.identifier": "proc/cpuinfo names no family and model, and no main ID register is shown",
     "exit_latency_ns": "the driver does not tell it",
     "residency_ns": "the driver does not tell it",
     "is_enabled": "the kernel does not tell it",
@@ -309,6 +311,7 @@ def _cpu(tree: Tree, fields: dict[str, str], missing: dict[str, str]) -> Cpu:
         thermal_throttles=processor.thermal_throttles(tree, cores, online),
         steal_ratio=processor.steal_ratio(tree),
         performance_monitors=processor.performance_monitors(tree),
+        identifier=cpu_identifier(tree),
     )
 
 

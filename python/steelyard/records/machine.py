@@ -7,8 +7,9 @@ from pydantic import Field
 from steelyard.records.io import Record
 from steelyard.records.values import Clock, Count, Value
 
-SCHEMA_VERSION = "1.1"
-"""1.1 added what ``steelyard machine`` diffs and checks; all of it is optional to a reader."""
+SCHEMA_VERSION = "1.2"
+"""1.1 added what ``steelyard machine`` diffs and checks, 1.2 the processor's identifier; all of it is
+optional to a reader."""
 
 
 class Cache(Value):
@@ -86,6 +87,11 @@ class Cpu(Value):
     )
     performance_monitors: list[str] = Field(
         default=[], description="Kinds of perf events that the kernel has, such as `cpu`, `software`"
+    )
+    identifier: str | None = Field(
+        default=None,
+        description="Vendor, family, model (hexadecimal) and stepping as `GenuineIntel-6-55-7`, or Arm's"
+        " main ID register as `0x00000000413fd0c1`, of the first CPU. Absent before 1.2",
     )
 
 

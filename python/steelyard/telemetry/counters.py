@@ -233,7 +233,7 @@ def missing_events(recording: Recording) -> dict[str, str]:
     """Return why events that were asked for were not counted, by their names."""
     for source in recording.metadata.sources:
         if source.name == SOURCE:
-            return dict(getattr(source, "missing_events", None) or {})
+            return dict(source.missing_items)
     return {}
 
 

@@ -1,0 +1,80 @@
+"""``steelyard machine counters``.
+
+In: the name of a machine, a scope, metrics. Out: a table, one JSON document, and a plan for
+``steelyard-probe record --counters``. Not here: choosing (``analyze.event_choice``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from steelyard._base import EnvironmentLacksError, ExitCode
+from steelyard.analyze.event_choice import choose
+from steelyard.cli.machine import find
+from steelyard.cli.output import print_json
+from steelyard.records import write
+
+
+def show_counters(
+    name: str,
+    out: Path,
+    *,
+    scope: str,
+    metrics: Sequence[str],
+    plan: Path | None,
+    checkout: Path | None,
+    as_json: bool,
+) -> int:
+    """Print what can be counted on a machine; write the plan of it where one is asked for.
+
+    Raises EnvironmentLacksError for a plan without an event.
+    """
+    among = None
+    if checkout is not None:
+        from steelyard.analyze.event_checkouts import load_definitions
+
+        among = load_definitions(checkout)
+    choice = choose(find(name, out), scope, metrics or None, among=among)
+    if plan is not None:
+        if not choice.plan.events:
+            reason = next(iter(choice.missing.values()), "none was asked for")
+            raise EnvironmentLacksError(f"no event can be counted here: {reason}")
+        write(choice.plan, plan)
+    if as_json:
+        definition = choice.definition
+        print_json(
+            {
+                "machine": name,
+                "definition": {
+                    "id": definition.id,
+                    "name": definition.name,
+                    "reason": choice.reason,
+                    "sources": list(definition.sources),
+                    "checked": definition.checked or None,
+                },
+                "scope": choice.scope,
+                "metrics": [
+                    {
+                        "name": each.name,
+                        "unit": each.unit or None,
+                        "meaning": each.meaning or None,
+                        "formula": each.formula,
+                        "source": each.source,
+                        "events": list(each.events),
+                        "missing": each.missing,
+                    }
+                    for each in choice.metrics
+                ],
+                "plan": choice.plan.model_dump(mode="json"),
+            }
+        )
+    else:
+        from steelyard.report.event_table import render_choice
+
+        Console().print(render_choice(choice))
+        if plan is not None:
+            Console(stderr=True).print(f"plan written to {plan}", markup=False, highlight=False)
+    return int(ExitCode.OK)
