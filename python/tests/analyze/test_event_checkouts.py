@@ -236,8 +236,8 @@ def test_a_folder_that_is_no_checkout(tmp_path: Path) -> None:
 
 
 KEYS = (
-    "Events Metrics EventName EventCode UMask MSRIndex Unit MetricName MetricExpr Formula Alias Name ScaleUnit"
-    " product_configuration part_num events metrics code formula"
+    "Events Metrics EventName EventCode UMask MSRIndex Unit MetricName MetricExpr Formula Alias Name"
+    " ScaleUnit product_configuration part_num events metrics code formula"
 )
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.just("0x1")),

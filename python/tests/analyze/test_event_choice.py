@@ -214,9 +214,9 @@ def test_every_metric_has_a_unit_a_source_and_a_meaning() -> None:
 
 WANTED = (
     "ipc cpi core_ipc core_cpi frequency_hz kernel_cycles_ratio branch_mpki l1i_mpki l1d_mpki l2_mpki"
-    " llc_mpki l2_code_mpki l2_data_mpki llc_code_mpki llc_data_mpki itlb_mpki dtlb_mpki memory_read_bytes_per_s"
-    " memory_write_bytes_per_s memory_bytes_per_s load_ratio store_ratio branch_ratio fp_ratio"
-    " package_power_w"
+    " llc_mpki l2_code_mpki l2_data_mpki llc_code_mpki llc_data_mpki itlb_mpki dtlb_mpki"
+    " memory_read_bytes_per_s memory_write_bytes_per_s memory_bytes_per_s load_ratio store_ratio branch_ratio"
+    " fp_ratio package_power_w"
 )
 
 

@@ -1,0 +1,92 @@
+"""``steelyard machine counters`` as a user runs it: live, on records, with a plan and a checkout, and on
+nonsense."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from steelyard import records
+from steelyard._base import schemas_dir
+from steelyard.cli.main import invoke
+from steelyard.records import CounterPlan, Machine
+
+GOLDEN = schemas_dir() / "golden" / "machine.json"
+
+
+def test_counters_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["machine", "counters"]) == 0
+    told = capsys.readouterr().out
+    assert "context_switches_per_s" in told
+    assert all(len(line) <= 80 for line in told.splitlines())
+
+
+def test_counters_of_a_recorded_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["machine", "counters", str(GOLDEN), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["definition"]["id"] == "amd-zen5"
+    metrics = {each["name"]: each for each in document["metrics"]}
+    assert metrics["ipc"]["formula"] == "ex_ret_instr / ls_not_halted_cyc"
+    assert metrics["llc_code_mpki"]["missing"] == "L3 does not tell code from data"
+    names = {event["name"] for event in document["plan"]["events"]}
+    assert names == {name for each in document["metrics"] for name in each["events"]}
+
+
+def test_a_plan_is_written_for_the_probe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "counter-plan.json"
+    command = [
+        "machine",
+        "counters",
+        str(GOLDEN),
+        "--scope",
+        "cgroup",
+        "--metric",
+        "ipc",
+        "--plan",
+        str(path),
+    ]
+    assert invoke(command) == 0
+    captured = capsys.readouterr()
+    assert "ipc" in captured.out
+    assert str(path) in captured.err
+    plan = records.read(CounterPlan, path)
+    assert [event.name for event in plan.events] == ["ex_ret_instr", "ls_not_halted_cyc"]
+
+
+def test_a_plan_without_an_event_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "counter-plan.json"
+    assert invoke(["machine", "counters", str(GOLDEN), "--metric", "core_ipc", "--plan", str(path)]) == 3
+    assert "no event can be counted here" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_what_there_is_not_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (
+        ["machine", "counters", "--scope", "socket"],
+        ["machine", "counters", "--metric", "no_such_metric"],
+        ["machine", "counters", "--definitions", str(tmp_path)],
+        ["machine", "counters", str(tmp_path / "absent")],
+    ):
+        assert invoke(command) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_names_from_a_checkout_cannot_draw_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = "GenuineIntel-6-55,v1,/x/events/x_core.json,core\n"
+    (tmp_path / "x" / "events").mkdir(parents=True)
+    (tmp_path / "mapfile.csv").write_text(row)
+    items = [
+        {"EventName": "a\x1b[31m[bold]", "EventCode": "0x1"},
+        {"MetricName": "m\x1b[31m[bold]", "MetricExpr": "cycles / instructions"},
+    ]
+    (tmp_path / "x" / "events" / "x_core.json").write_text(json.dumps(items))
+    machine = records.read(Machine, GOLDEN)
+    cpu = machine.cpu.model_copy(update={"identifier": "GenuineIntel-6-55-1"})
+    path = tmp_path / "machine.json"
+    records.write(machine.model_copy(update={"cpu": cpu}), path)
+    assert invoke(["machine", "counters", str(path), "--definitions", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    assert "[bold]" in told
