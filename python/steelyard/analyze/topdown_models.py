@@ -6,7 +6,7 @@ defines its sibling as the rest, so does this table. Event names are as ``perf``
 Sources. Intel: A. Yasin, "A Top-Down Method ..." (ISPASS 2014), and the TMA metrics of
 github.com/intel/perfmon, which ``PERF_CPUID=GenuineIntel-6-8F-4 perf list --details metrics`` prints; the
 tests compare with that where perf is installed. AMD: Processor Programming Reference for Family 19h Model
-11h (57897), Table "Guidance for Pipeline Utilization Analysis Statistics", and for Family 1Ah. Arm: "Arm
+11h (55901), Table "Guidance for Pipeline Utilization Analysis Statistics", and for Family 1Ah. Arm: "Arm
 CPU Telemetry Solution: Topdown Methodology Specification" (109542) and its data
 (gitlab.arm.com/telemetry-solution), as in perf's ``neoverse-*/metrics.json``.
 
@@ -313,7 +313,7 @@ def _amd(model_id: str, name: str, source: str, width: int, resync: str) -> Mode
 ZEN_4 = _amd(
     "amd-zen4",
     "AMD Zen 4",
-    'AMD PPR 57897 (Family 19h Model 11h), "Pipeline Utilization Analysis"; perf amdzen4/pipeline.json',
+    'AMD PPR 55901 (Family 19h Model 11h), "Pipeline Utilization Analysis"; perf amdzen4/pipeline.json',
     6,
     "resyncs_or_nc_redirects",
 )
