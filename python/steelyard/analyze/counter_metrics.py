@@ -16,6 +16,7 @@ Not here: which events to count (``event_choice``), scaling and coverage (``tele
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -196,7 +197,10 @@ class _Evaluation:
         if self.facts.scope not in scopes:
             raise WithheldError(f"it holds for {' and '.join(scopes)} only")
         try:
-            return evaluate(formula.node, values)
+            value = evaluate(formula.node, values)
+            if not math.isfinite(value * metric.scale):
+                raise WithheldError("it comes out larger than any number")
+            return value
         except UsageError as error:
             raise WithheldError(str(error)) from error
 

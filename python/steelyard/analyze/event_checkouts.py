@@ -155,7 +155,8 @@ class _Items:
         """Add what a file defines; ``standard`` are items that others refer to by ``ArchStdEvent``."""
         content = _json(path)
         if isinstance(content, Mapping):
-            content = [*content.get("Events", []), *content.get("Metrics", [])]
+            lists = [content.get(key) for key in ("Events", "Metrics")]
+            content = [item for each in lists if isinstance(each, list) for item in each]
         if not isinstance(content, list):
             raise RecordError(f"{path}: neither events nor metrics")
         for item in content:
@@ -173,7 +174,7 @@ class _Items:
             if item.get("MetricName"):
                 self.raw[key_of(str(item["MetricName"]))] = item
                 self._add_metric(str(item["MetricName"]), item, path)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
             name = str(item.get("EventName") or item.get("MetricName"))[:80]
             raise RecordError(f"{path}: {name!r}: {error}") from error
 
