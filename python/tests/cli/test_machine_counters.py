@@ -2,14 +2,20 @@
 nonsense."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from steelyard import records
-from steelyard._base import schemas_dir
+from steelyard import records, telemetry
+from steelyard._base import executable, schemas_dir
+from steelyard.analyze.counter_metrics import metrics_of
+from steelyard.analyze.event_choice import definition_of, facts_of
 from steelyard.cli.main import invoke
+from steelyard.machine.snapshot import snapshot
 from steelyard.records import CounterPlan, Machine
+from steelyard.telemetry.counters import counter_series, gains
 
 GOLDEN = schemas_dir() / "golden" / "machine.json"
 
@@ -90,3 +96,40 @@ def test_names_from_a_checkout_cannot_draw_on_the_terminal(
     told = capsys.readouterr().out
     assert "\x1b" not in told
     assert "[bold]" in told
+
+
+SPINNING = """
+import time
+end = time.monotonic() + 0.6
+while time.monotonic() < end:
+    sum(range(1000))
+"""
+
+
+def test_the_probe_counts_by_the_plan_and_metrics_follow(tmp_path: Path) -> None:
+    plan, out = tmp_path / "counter-plan.json", tmp_path / "telemetry"
+    assert invoke(["machine", "counters", "--scope", "process", "--plan", str(plan)]) == 0
+    probe = [str(executable("steelyard-probe")), "record", "--counters", str(plan)]
+    command = [*probe, "--counter-scope", "process", "--interval", "100ms", "--out", str(out)]
+    done = subprocess.run(
+        [*command, "--", sys.executable, "-c", SPINNING], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    here = snapshot()
+    definition, _ = definition_of(here)
+    with telemetry.open(out) as recording:
+        found = counter_series(recording, 0, 2**62)
+        if not found:
+            pytest.skip(f"no event can be counted here: {recording.missing('counters')}")
+    [series] = found
+    counted = gains(series)
+    values = metrics_of(definition, counted, facts_of(here, "process", definition))
+    # It computes all the time; how much of a CPU it gets depends on what else runs here.
+    used = values["cpus_used"].value
+    assert used is not None
+    assert 0.05 < used < 1.2
+    assert values["context_switches_per_s"].value is not None
+    # Whatever was planned was counted, or says why not.
+    for event in records.read(CounterPlan, plan).events:
+        gain = counted.of(event.name)
+        assert (gain.value is None) == bool(gain.missing)
