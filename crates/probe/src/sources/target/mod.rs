@@ -215,6 +215,9 @@ impl Looks {
             if moved {
                 self.processes.extend(watched.row(tick, &mut self.reader));
             }
+            if watched.has_ended() {
+                watched.end(&mut self.reader, &mut self.threads);
+            }
             threads += watched.threads();
             unread += watched.unread();
         }

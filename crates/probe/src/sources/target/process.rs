@@ -153,7 +153,8 @@ impl Watched {
         let mut known = std::mem::take(&mut self.threads).into_iter().peekable();
         for tid in there {
             // Both are in order. One that is no longer listed is visited once more, to write its end.
-            while let Some(gone) = known.next_if(|thread| thread.tid < tid) {
+            while let Some(mut gone) = known.next_if(|thread| thread.tid < tid) {
+                gone.wake();
                 self.threads.push(gone);
             }
             let thread = known
@@ -161,7 +162,18 @@ impl Watched {
                 .unwrap_or_else(|| Thread::new(self.pid, tid, reader));
             self.threads.push(thread);
         }
-        self.threads.extend(known);
+        self.threads.extend(known.map(|mut gone| {
+            gone.wake();
+            gone
+        }));
+    }
+
+    /// The last rows of threads that rested when the process ended.
+    pub fn end(&mut self, reader: &mut Reader, rows: &mut Vec<ThreadRow>) {
+        for mut thread in self.threads.drain(..) {
+            rows.extend(thread.last_row(reader));
+            thread.release(reader);
+        }
     }
 
     /// Its own figures now; None when it is gone.

@@ -180,6 +180,30 @@ fn the_last_look_and_an_end_tell_how_long_a_thread_was_unmoved() {
 }
 
 #[test]
+fn a_thread_that_rests_when_its_process_ends_has_a_last_row() {
+    let mut program = Program::new();
+    program.thread(10, 11, 'S', "ep_poll", "1 1 1");
+    program.watch_pid(10);
+    program.look();
+    for run in 0..10 {
+        program.pass_ms(100);
+        program.thread(10, 10, 'R', "0", &format!("{} 20 3", 600 + run));
+        program.look();
+    }
+    program.bench.remove("proc/10");
+    program.pass_ms(50);
+    let [looks, _, threads] = program.look();
+    assert!(looks[0].starts_with("2050000000 0 0 0 0 "), "{looks:?}");
+    assert_eq!(threads.len(), 1, "{threads:?}");
+    assert!(threads[0].contains(" 10 11 7 "), "{threads:?}");
+    assert!(
+        threads[0].ends_with(" S ep_poll - 3 1 1 1 40000000 10000000"),
+        "{threads:?}"
+    );
+    assert!(program.is_over());
+}
+
+#[test]
 fn threads_at_rest_are_visited_less_often_but_within_a_second() {
     let mut program = Program::new();
     program.watch_pid(10);

@@ -244,6 +244,11 @@ impl Thread {
         }
     }
 
+    /// Lets the next look visit it, however long it rested.
+    pub fn wake(&mut self) {
+        self.next_visit_ns = 0;
+    }
+
     /// Gives its files back.
     pub fn release(&self, reader: &mut Reader) {
         reader.kept -= usize::from(self.stat.1);
@@ -309,7 +314,7 @@ impl Thread {
     }
 
     /// The row of a thread that was unmoved when it was visited last.
-    fn last_row(&mut self, reader: &Reader) -> Option<ThreadRow> {
+    pub fn last_row(&mut self, reader: &Reader) -> Option<ThreadRow> {
         let unmoved_ns = self.unmoved_ns.take()?;
         let last = self.last.as_ref()?;
         Some(self.row(unmoved_ns, Some(unmoved_ns), last, reader))
