@@ -12,13 +12,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from steelyard._base import SteelyardError
 from steelyard.analyze.conditions import Conditions, observe
+from steelyard.analyze.correlates import correlates_of, cpu_use
 from steelyard.analyze.counter_use import counter_use, dram_bytes_per_s
+from steelyard.analyze.efficiency import efficiency_of
 from steelyard.analyze.findings import Finding
 from steelyard.analyze.intensities import Pressure, intensities
+from steelyard.analyze.operations import FOLDER as OPERATIONS
+from steelyard.analyze.operations import operations_of_run
 from steelyard.analyze.profile_use import ReadProfile
 from steelyard.analyze.shaping import Shaper, read_shapers
+from steelyard.analyze.stalls import Stalls, stalls_of
 from steelyard.analyze.target_looks import FOLDER, Looks, read_looks
 from steelyard.analyze.values import Quantity
 from steelyard.records import CacheStats, HealthResult, LoadResult, Machine, Run, read
@@ -29,6 +36,16 @@ if TYPE_CHECKING:
 SHAPING, HEALTH = "shaping.json", "health.json"
 OLD_LOOKS = "target.jsonl"
 """What looks at a program were recorded in before ``steelyard-probe watch`` did it."""
+BETTER = {
+    "operations_per_s": "higher",
+    "operations_per_cpu_s": "higher",
+    "operations_per_program_cpu_s": "higher",
+    "operations_per_joule": "higher",
+    "network_bytes_per_operation": "lower",
+    "disk_bytes_per_operation": "lower",
+}
+"""Which of the figures are better higher or lower; the others describe."""
+_READINGS_LEAST = 5
 
 
 @dataclass(frozen=True)
@@ -79,7 +96,9 @@ def observe_folder(
         whole=whole,
     )
     found = replace(found, health=read_health(folder))
-    counters = counter_use(folder, run, found, recording=recording, machine=machine, operations=None)
+    found = _with_operations(found, folder, run, recording, whole=whole)
+    done = found.operations or operations_of_run(folder, run)
+    counters = counter_use(folder, run, found, recording=recording, machine=machine, operations=done.count)
     return replace(found, counters=counters)
 
 
@@ -102,6 +121,42 @@ def _looks(folder: Path, begin_ns: int, end_ns: int) -> Looks | None:
     with contextlib.suppress(SteelyardError), telemetry.open(folder / FOLDER) as recording:
         return read_looks(recording, begin_ns, end_ns)
     return None
+
+
+def _with_operations(
+    conditions: Conditions, folder: Path, run: Run, recording: "Recording | None", *, whole: bool
+) -> Conditions:
+    """Add what the application finished, where sources were given; with ``whole`` what goes with it, too."""
+    if not (folder / OPERATIONS).is_dir():
+        return conditions
+    operations = operations_of_run(folder, run)
+    conditions = replace(conditions, operations=operations)
+    main = operations.main
+    if not whole or main is None or main.total is None:
+        return conditions
+    begin_ns, end_ns = operations.begin_ns, operations.end_ns
+    stalls = stalls_of(main.total, begin_ns, end_ns)
+    return replace(
+        conditions,
+        correlates=correlates_of(operations.timeline, recording, begin_ns, end_ns),
+        stalls=stalls,
+        stall_cpus=_stall_cpus(recording, stalls, begin_ns, end_ns),
+    )
+
+
+def _stall_cpus(
+    recording: "Recording | None", stalls: Stalls | None, begin_ns: int, end_ns: int
+) -> tuple[float, float] | None:
+    if recording is None or stalls is None:
+        return None
+    use = cpu_use(recording, begin_ns, end_ns)
+    if use is None:
+        return None
+    inside = stalls.contains(use.time_ns)
+    known = np.isfinite(use.value)
+    if min(int((inside & known).sum()), int((~inside & known).sum())) < _READINGS_LEAST:
+        return None
+    return float(use.value[inside & known].mean()), float(use.value[~inside & known].mean())
 
 
 def observe_run(folder: Path, run: Run, machine: Machine | None) -> Conditions:
@@ -143,7 +198,21 @@ def figures(conditions: Conditions) -> dict[str, Quantity]:
             "disk_read_bytes_per_s": target.read_bytes_per_s,
             "disk_written_bytes_per_s": target.written_bytes_per_s,
         }
-    return found
+    return {**_operations(conditions), **found}
+
+
+def _operations(conditions: Conditions) -> dict[str, Quantity]:
+    cost = efficiency_of(conditions)
+    if conditions.operations is None or cost is None:
+        return {}
+    return {
+        "operations_per_s": conditions.operations.per_s,
+        "operations_per_cpu_s": cost.per_cpu_s,
+        "operations_per_program_cpu_s": cost.per_program_cpu_s,
+        "operations_per_joule": cost.per_joule,
+        "network_bytes_per_operation": cost.network_bytes,
+        "disk_bytes_per_operation": cost.disk_bytes,
+    }
 
 
 def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list[PressurePoint]:

@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from steelyard.analyze.activity import Activity, observe_activity
+from steelyard.analyze.correlates import Correlates
+from steelyard.analyze.operations import Operations
 from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.services import CacheUse, GeneratorUse, observe_cache, observe_generator
 from steelyard.analyze.shaping import Shaper
+from steelyard.analyze.stalls import Stalls
 from steelyard.analyze.target import TargetUse, observe_target
 from steelyard.analyze.target_looks import Looks
 from steelyard.analyze.values import Quantity, cpus_in
@@ -148,6 +151,14 @@ class Conditions:
     """What hardware counters say, where the run's folder was looked at for them."""
     health: "HealthResult | None" = None
     """The machine's last good health check, whose figures are limits."""
+    operations: Operations | None = None
+    """What the application finished, where a source was given."""
+    correlates: Correlates | None = None
+    """What of the telemetry moves with the operations."""
+    stalls: Stalls | None = None
+    """Stretches with much fewer operations than usual."""
+    stall_cpus: tuple[float, float] | None = None
+    """CPUs that the machine used in these stretches, and outside of them."""
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:

@@ -23,7 +23,10 @@ from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.values import Quantity
 
 GROUP = "steelyard.rules"
-AREAS = ("machine", "cpu", "scheduler", "memory", "disk", "network", "numa", "profile", "load")
+AREAS = (
+    *("machine", "cpu", "scheduler", "memory", "disk", "network", "numa", "profile", "load"),
+    "operations",
+)
 """What rules are about."""
 PARTS = (
     *("cpu", "dram_capacity", "dram_bandwidth", "disk_latency", "disk_bandwidth", "network"),
@@ -32,7 +35,7 @@ PARTS = (
 """What may hold a workload back: the resources of ``intensities``, and what is no resource of the machine."""
 _MODULES = (
     *("rules_load", "rules_cpu", "rules_scheduler", "rules_memory", "rules_disk", "rules_network"),
-    *("rules_numa", "rules_machine", "rules_profile"),
+    *("rules_numa", "rules_machine", "rules_profile", "rules_operations"),
 )
 
 

@@ -13,7 +13,6 @@ Not here: what the figures mean (``analyze``), and drawing them (``report``).
 
 import contextlib
 import os
-import resource
 import secrets
 import shutil
 import signal
@@ -28,11 +27,14 @@ from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, exe
 from steelyard.bench import hook as hooks
 from steelyard.bench import known_limits, perf_files, shapers, undo
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.children import children_cpu_s, children_of
 from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Ending, Executor, LocalExecutor, Process
 from steelyard.bench.interrupts import Interrupts
 from steelyard.bench.launch import Attempt, make_folder, make_run_folder
 from steelyard.bench.manifest import Manifest
+from steelyard.bench.operations.sources import parse_all
+from steelyard.bench.operations.watching import Watching, check
 from steelyard.bench.parameters import Parameter, Setting, Settings
 from steelyard.bench.placement import Placement, format_cpu_list
 from steelyard.bench.progress import Progress
@@ -96,6 +98,8 @@ class Request:
     out: Path = Path("runs")
     perf_stat: Sequence[Path] = ()
     """Files of ``perf stat`` whose counts belong to the run."""
+    ops: Sequence[str] = ()
+    """Where the operations come from, as ``--ops`` says it (`bench.operations.sources`)."""
 
     @property
     def scope(self) -> str:
@@ -126,9 +130,10 @@ def characterize(
         lambda asked: {"interval": _interval_s(float(asked.get("duration", 10.0)))},
         owner=NAME,
     )
+    specs = parse_all(request.ops)
     if scope == "all" and settings.number("duration") == 0:
         raise UsageError("--duration 0: the machine does not end", hint="give a duration, as --duration 10s")
-    for line in undo.replay():
+    for line in (*check(specs, starts=bool(request.command), out=request.out), *undo.replay()):
         progress.note(line)
     machine = machines.snapshot()
     clock = clock or SystemClock()
@@ -155,7 +160,11 @@ def characterize(
                 progress=progress,
                 interrupts=interrupts,
             )
-            session.run(lambda session: Characterization(session, request, watch))
+            session.run(
+                lambda session: Characterization(
+                    session, request, watch, Watching(session, specs, request.out)
+                )
+            )
     except SteelyardError as error:
         return Attempt(directory, manifest.run, error)
     return Attempt(directory, manifest.run)
@@ -192,6 +201,8 @@ def _manifest(
         command += ["--pid", str(pid)]
     for path in request.perf_stat:
         command += ["--perf-stat", str(path)]
+    for source in request.ops:
+        command += ["--ops", source]
     command += ["--cgroup", request.cgroup] if request.cgroup is not None else []
     command += ["--", *request.command] if request.command else []
     return Manifest.create(
@@ -222,21 +233,15 @@ class Characterization(Benchmark):
     doc = "describes any command, process, cgroup or machine"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     headline: ClassVar[tuple[str, ...]] = (
-        *(
-            "cpus_used",
-            "cpu_busy_ratio",
-            "cpu_kernel_ratio",
-            "context_switches_per_s",
-            "cpu_time_s",
-            "elapsed_s",
-        ),
-        *("resident_bytes", "threads"),
+        *("operations_per_s", "operations_per_cpu_s", "cpus_used", "cpu_busy_ratio", "cpu_kernel_ratio"),
+        *("context_switches_per_s", "cpu_time_s", "elapsed_s", "resident_bytes", "threads"),
     )
     load_ratio = 0.0
 
-    def __init__(self, session: Session, request: Request, watch: Watch | None) -> None:
+    def __init__(self, session: Session, request: Request, watch: Watch | None, operations: Watching) -> None:
         super().__init__(session)
         self._request = request
+        self._operations = operations
         self._watch = watch
         self._program: Process | None = None
         self._profiler: Process | None = None
@@ -267,6 +272,7 @@ class Characterization(Benchmark):
     def warm_up(self) -> None:
         """Take down what is limited; do not wait: what is described has no warm-up of ours."""
         self._shaping = shapers.read_shaping(self.session.clock)
+        self._operations.begin(self.settings.number("interval"))
         if self.settings.text("scope") == "all":
             self._start_profiler(["--all"])
 
@@ -276,7 +282,7 @@ class Characterization(Benchmark):
         self._begin_ns = clock.monotonic_ns()
         self.session.begin_phase("measure", self._begin_ns)
         if self._request.command:
-            self._children_s = _children_cpu_s()
+            self._children_s = children_cpu_s()
             self._program = self.session.start_process(
                 "program", self._request.command, cpus=None, direct=True
             )
@@ -312,7 +318,7 @@ class Characterization(Benchmark):
             self._ending = self._program.poll()
             if self._ending is not None:
                 # No other child has been waited for since: the profiler is, when it is asked to end.
-                self._cpu_s = _children_cpu_s() - self._children_s
+                self._cpu_s = children_cpu_s() - self._children_s
             return self._ending is not None
         if self._watch is not None and self._watch.has_ended():
             self.session.progress.note("what was watched has ended")
@@ -328,7 +334,7 @@ class Characterization(Benchmark):
         if self._program is not None:
             until_ns = self.session.clock.monotonic_ns() + int(_ATTACH_S * 1e9)
             while not pids and self.session.clock.monotonic_ns() < until_ns and self._program.poll() is None:
-                pids = _children(self._program.pid)
+                pids = children_of(self._program.pid)
                 self.session.clock.sleep(0.001)
         if pids:
             self._start_profiler([word for pid in pids for word in ("--pid", str(pid))])
@@ -364,7 +370,7 @@ class Characterization(Benchmark):
         profiler = self._profiler
         if profiler is None:
             return
-        for child in _children(profiler.pid):
+        for child in children_of(profiler.pid):
             # Not its supervisor, which would give it a few seconds and then kill it.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGINT)
@@ -384,7 +390,11 @@ class Characterization(Benchmark):
             self.session.manifest.put_hook("profile", {"hz": self.settings.count("hz")})
 
     def drain(self) -> None:
-        """End the profile, then the command, if it still runs. What ran before the run is left alone."""
+        """End the readers and the profile, then the command, if it still runs.
+
+        What ran before the run is left alone.
+        """
+        self._operations.end()
         self._end_profiler()
         after = shapers.read_shaping(self.session.clock)
         with contextlib.suppress(OSError):
@@ -400,9 +410,9 @@ class Characterization(Benchmark):
             return
         if self._ending is None:
             self._cut = True
-            before_s = _children_cpu_s()
+            before_s = children_cpu_s()
             self._ending = self._program.stop(_STOP_S)
-            self._cpu_s = _children_cpu_s() - before_s
+            self._cpu_s = children_cpu_s() - before_s
         self.session.note_end(self._program)
         if not self._cut and self._ending.exit_code in (125, 126):
             raise WorkloadFailedError(
@@ -413,6 +423,7 @@ class Characterization(Benchmark):
         """Return what was counted, and what stands against believing it."""
         from steelyard.analyze.characterization import observe_run
 
+        self._operations.collect(self._begin_ns, self._end_ns)
         conditions = observe_run(self.session.directory, self.session.manifest.run, self.session.machine)
         elapsed_s = (self._end_ns - self._begin_ns) / 1e9
         return Outcome(
@@ -462,26 +473,15 @@ class Characterization(Benchmark):
         return found
 
 
-def _children_cpu_s() -> float:
-    """Return the CPU time of children that have ended and been waited for, s."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except (OSError, ValueError):
-        return []
-
-
 def _metrics(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | None) -> dict[str, Metric]:
-    from steelyard.analyze.characterization import figures
+    from steelyard.analyze.characterization import BETTER, figures
 
     found = {"elapsed_s": Metric(value=elapsed_s, unit="s")}
     if cpu_s is not None:
         found["cpu_time_s"] = Metric(value=cpu_s, unit="s", better="lower")
     for name, quantity in figures(conditions).items():
-        unit = "1" if quantity.unit == "ratio" else quantity.unit
-        found[name] = Metric(value=quantity.value, unit=unit, missing=quantity.missing)
+        unit = "1" if quantity.unit in ("ratio", "1/joule") else quantity.unit
+        found[name] = Metric(
+            value=quantity.value, unit=unit, better=BETTER.get(name), missing=quantity.missing
+        )
     return found

@@ -51,6 +51,7 @@ class _Watched:
     ended: Ending | None = None
     hook: str | None = None
     may_end: bool = False
+    comm: str | None = None
     pending: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -168,10 +169,12 @@ class Session:
         cpus: Sequence[int] | None,
         hook: str | None = None,
         direct: bool = False,
+        comm: str | None = None,
     ) -> Process:
         """Start a process of the run, or of ``hook``; its output goes to ``logs/<name>.log``.
 
-        ``direct``: straight there, for a program whose lines nobody reads while it runs.
+        ``direct``: straight there, for a program whose lines nobody reads while it runs. ``comm`` is what the
+        kernel will call it, where that is not its executable's name.
         """
         log = self.directory / "logs" / f"{name}.log"
         environment = {"STEELYARD_RUN": self.directory.name}
@@ -181,7 +184,7 @@ class Session:
         record = ProcessRecord(
             name=name, command=list(command), pid=process.pid, log=str(log.relative_to(self.directory))
         )
-        self._watched[name] = _Watched(process, record, hook=hook)
+        self._watched[name] = _Watched(process, record, hook=hook, comm=comm)
         self.manifest.put_process(record)
         self.manifest.put_artifacts({f"log_{name.replace('-', '_')}": record.log or ""})
         return process
@@ -392,7 +395,7 @@ class Session:
             return Interference(missing=f"telemetry cannot be read: {type(error).__name__}: {error}")
 
     def _commands(self) -> list[str]:
-        return [Path(watched.process.command[0]).name for watched in self._watched.values()]
+        return [watched.comm or Path(watched.process.command[0]).name for watched in self._watched.values()]
 
 
 class _Context:

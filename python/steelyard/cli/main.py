@@ -190,6 +190,15 @@ def characterize(
             help="What perf stat wrote of it (-o FILE, also with -x or -j); read after the end. Repeatable.",
         ),
     ] = None,
+    ops: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Where operations are counted: log:PATH[:REGEX], prometheus:URL#METRIC,"
+            " prometheus-query:URL#PROMQL, csv,time=COLUMN:PATH or load:FILE, with options"
+            " (docs/reference/operations.md); repeatable.",
+        ),
+    ] = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
@@ -208,6 +217,7 @@ def characterize(
         chosen={name: str(value) for name, value in options.items() if value is not None},
         out=out,
         perf_stat=perf_stat or [],
+        ops=ops or [],
     )
     return characterize_and_show(request, as_json=as_json)
 

@@ -1,7 +1,8 @@
 """What the page of a characterization shows beside what every run's page has.
 
-In: `ReportData`. Out: `Section`s: how hard each resource was pressed, where the program's threads spent their
-time, the profile with its tax map and flame graph, and the limits on interfaces.
+In: `ReportData`. Out: `Section`s: how hard each resource was pressed, the application's operations, where
+the program's threads spent their time, the profile with its tax map and flame graph, and the limits on
+interfaces.
 """
 
 from steelyard.analyze.characterization import measured_intensities
@@ -10,6 +11,7 @@ from steelyard.report.characterize_table import PART_WORDS, time_split
 from steelyard.report.counter_sections import sections as counter_sections
 from steelyard.report.flame import flame_html
 from steelyard.report.model import ReportData
+from steelyard.report.operations import operations_section
 from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.tax_chart import tax_chart
 
@@ -19,7 +21,13 @@ _PLACES = 10
 
 def sections(data: ReportData) -> list[Section]:
     """Return the sections in reading order."""
-    return [_pressure(data), *counter_sections(data), *_program(data), _profile(data)]
+    return [
+        _pressure(data),
+        *operations_section(data),
+        *counter_sections(data),
+        *_program(data),
+        _profile(data),
+    ]
 
 
 def _ratio(value: float | None) -> Cell:

@@ -19,6 +19,7 @@ from steelyard.report import format as fmt
 from steelyard.report.counter_document import counters_document, power
 from steelyard.report.counter_words import is_empty, law_sentence, tree_sentence
 from steelyard.report.model import ReportData
+from steelyard.report.operations import operations_document, operations_lines
 from steelyard.report.table import run_summary, safe
 
 _FINDINGS_AT_MOST = 8
@@ -46,6 +47,7 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
             ", ".join(f"{name} {fmt.plain(fmt.quantity(share, 'ratio'))}" for name, share in split[:6])
         )
         parts.append(line)
+    parts += [_line(name, text) for name, text in operations_lines(data.conditions)]
     if data.findings:
         parts.append(Text("\nFindings", style="bold"))
         parts += [_finding(finding) for finding in data.findings[:_FINDINGS_AT_MOST]]
@@ -95,6 +97,14 @@ def _counters(data: ReportData) -> list[RenderableType]:
     return found
 
 
+def _line(name: str, text: str) -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True, style="dim", width=15)
+    row.add_column(overflow="fold")
+    row.add_row(name, safe(text))
+    return row
+
+
 def _finding(finding: Finding) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
@@ -124,6 +134,7 @@ def document(data: ReportData) -> dict[str, Any]:
         "counters": None if use is None else counters_document(use, power(data.conditions)),
         "pressure_points": [asdict(point) for point in data.pressure],
         "findings": [asdict(finding) for finding in data.findings],
+        "operations": operations_document(data.conditions),
         "program": None if target is None else asdict(target),
         "limits": [asdict(shaper) for shaper in data.conditions.shapers],
         "missing": {lack.what: lack.reason for lack in data.lacking},

@@ -11,9 +11,11 @@ from steelyard.analyze import Conditions, CpuSetUse, CpuUse, explain, findings
 from steelyard.analyze.activity import Activity, DiskActivity, NodeActivity
 from steelyard.analyze.characterization import pressure_points
 from steelyard.analyze.conditions import DiskUse, MemoryUse, NetworkUse, PressureUse
+from steelyard.analyze.correlates import Correlates, Moving
 from steelyard.analyze.findings import AREAS, PARTS, RULES, Finding, Rule, load_rules
 from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.shaping import Shaper
+from steelyard.analyze.stalls import Stalls
 from steelyard.analyze.target import TargetUse
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine
@@ -115,6 +117,24 @@ def activity(conditions: Conditions = CALM, **changes: Any) -> Conditions:
     return replace(conditions, activity=replace(CALM.activity, **changes))
 
 
+STALLS = Stalls(
+    stretches=((10**9, 2 * 10**9), (5 * 10**9, 6 * 10**9)),
+    ratio=0.2,
+    usual_per_s=1000.0,
+    stalled_per_s=100.0,
+    bin_ns=10**8,
+    period_ns=None,
+)
+
+
+def moving(name: str, r: float, *, lag_s: float = 0.0) -> Moving:
+    return Moving(name, "disk", "1", r, r - 0.1, r + 0.1, int(lag_s * 1e9), 40.0, 100)
+
+
+def stalling(*found: Moving) -> Conditions:
+    return replace(CALM, stalls=STALLS, correlates=Correlates(20, 41, 10**8, found=found))
+
+
 def event(**events: float) -> Conditions:
     return activity(vmstat={**CALM.activity.vmstat, **events})
 
@@ -212,6 +232,10 @@ TROUBLED: dict[str, Conditions] = {
         on(cpu_usable_cpus=1), cpus=q(0.95), cpu_wait=q(0.0), busiest_wanted_ratio=q(0.5), waits={}
     ),
     "quota-reached": on(cpu_quota_cpus=0.5),
+    "operations-stall-disk": stalling(moving("disk writing", -0.8, lag_s=1.0)),
+    "operations-stall-memory": stalling(moving("direct reclaim", -0.7)),
+    "operations-stall-busy": replace(stalling(), stall_cpus=(1.2, 1.25)),
+    "operations-stall-periodic": replace(CALM, stalls=replace(STALLS, period_ns=2 * 10**9)),
     "page-table-isolation": replace(
         busy(CALM, user=0.4, system=0.22), machine=machine(cpu_mitigations={"meltdown": "Mitigation: PTI"})
     ),
@@ -273,6 +297,20 @@ NEAR: dict[str, Conditions] = {
     "memory of one node": activity(nodes=[replace(NODES[0], remote_ratio=q(0.9), miss_ratio=q(0.5))]),
     "growth seen for a moment": target(rss_gain_bytes_per_s=q(50e6), span_ns=2 * 10**9),
     "a limit that is far away": replace(CALM, shapers=[replace(LIMIT, sent_bytes_per_s=1e6)]),
+    "stalls that nothing goes with": stalling(),
+    "stalls while the disk rests": stalling(moving("disk writing", 0.8)),
+    "writes that follow operations": stalling(moving("disk writing", -0.8, lag_s=-1.0)),
+    "a weak relation": stalling(moving("disk writing", -0.3)),
+    "one stretch": replace(
+        stalling(moving("disk writing", -0.8)), stalls=replace(STALLS, stretches=STALLS.stretches[:1])
+    ),
+    "stretches of no weight": replace(
+        stalling(moving("disk writing", -0.8)), stalls=replace(STALLS, ratio=0.01, period_ns=10**9)
+    ),
+    "stalls of a machine that rests in them": replace(stalling(), stall_cpus=(0.4, 1.25)),
+    "disk writing without stalls": replace(
+        CALM, correlates=Correlates(20, 41, 10**8, found=(moving("disk writing", -0.8),))
+    ),
     "few retransmissions": tcp(retransmitted_segments=5.0),
     "a slow clock on an idle machine": replace(busy(CALM, user=0.1), machine=machine(kernel=SLOW_KERNEL)),
 }

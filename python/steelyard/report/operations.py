@@ -1,0 +1,334 @@
+"""What a page, a table and a document show of an application's operations.
+
+In: `Conditions` with operations, and `ReportData` for the time axis. Out: a `Section` with the chart of
+operations over time and tables (what an operation costs, series, phases, what moves with them, sources),
+lines for a terminal, and plain values.
+
+Not here: the figures themselves (``analyze.operations``, ``efficiency``, ``correlates``).
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.correlates import Correlates
+from steelyard.analyze.efficiency import efficiency_of
+from steelyard.analyze.operations import Operations, OperationSeries, OperationSource
+from steelyard.analyze.values import Quantity
+from steelyard.report import format as fmt
+from steelyard.report.chart import Chart, Floats, Trace, absent
+from steelyard.report.model import ReportData
+from steelyard.report.sections import Cell, Section, Table
+from steelyard.report.workload_charts import seconds, window_of
+
+_POINTS = 240
+_LINES_AT_MOST = 4
+_ROWS_AT_MOST = 20
+_SHOWN_IN_TERMINAL = 3
+_GIGABYTE = 1e9
+
+
+def operations_section(data: ReportData) -> list[Section]:
+    """Return the section of operations, none where no source was given."""
+    operations = data.conditions.operations
+    if operations is None:
+        return []
+    charts = [_chart(data, operations), *_gauges(data, operations)]
+    tables = [_costs(data.conditions, operations), *_series(operations), *_phases(operations)]
+    tables += [*_moving(data.conditions.correlates), _sources(operations)]
+    return [
+        Section(
+            "operations",
+            "Operations",
+            _intro(data.conditions, operations),
+            tuple(charts),
+            tuple(tables),
+            # The first has a row of its own, and so has one that would stand alone.
+            wide=frozenset({charts[0].id, *([] if len(charts) % 2 else [charts[-1].id])}),
+        )
+    ]
+
+
+def _intro(conditions: Conditions, operations: Operations) -> str:
+    main, rate = operations.main, operations.per_s
+    if main is None or rate.value is None:
+        return f"There is no rate of operations: {rate.missing or 'no source counts them'}."
+    covered = operations.covered_ratio
+    part = "" if covered is None or covered > 0.98 else f", known of {fmt.quantity(covered, 'ratio')} of it"
+    text = f"{fmt.quantity(rate.value, '1/s')} in the measure phase{part}, told by {main.name}."
+    found = conditions.correlates
+    if found is None or found.missing:
+        return text + (f" What moves with them is not known: {found.missing}." if found else "")
+    if not found.found:
+        return f"{text} None of {_tried(found)} moves with them beyond chance."
+    return f"{text} {len(found.found)} of {_tried(found)} move with them beyond chance."
+
+
+def _tried(found: Correlates) -> str:
+    return f"{found.tried} series of telemetry, each at {found.lags} lags,"
+
+
+def _chart(data: ReportData, operations: Operations) -> Chart:
+    title, main = "Operations over time", operations.main
+    if main is None or main.total is None:
+        return absent("operations", title, operations.missing)
+    traces = [_trace(data, main.total, main.name if len(main.series) < 2 else "all", "total")]
+    if len(main.series) > 1:
+        shown = sorted(main.series, key=lambda one: -float(np.nansum(one.value)))[:_LINES_AT_MOST]
+        traces += [_trace(data, one, one.name, f"line{at + 1}") for at, one in enumerate(shown)]
+    others = [one for one in operations.sources if one.counts and one is not main]
+    traces += [
+        _trace(data, one.total, one.name, f"line{1 + (len(traces) - 1 + at) % 7}", dash="dot")
+        for at, one in enumerate(others[:_LINES_AT_MOST])
+        if one.total is not None
+    ]
+    return Chart(
+        "operations", title, unit="1/s", x=_first_x(traces), traces=tuple(traces), window=window_of(data),
+        note="The shaded span is the measure phase." if len(traces) < 2 else "",
+    )  # fmt: skip
+
+
+def _first_x(traces: list[Trace]) -> Floats:
+    found = traces[0].x if traces else None
+    return np.array([]) if found is None else found
+
+
+def _trace(data: ReportData, series: OperationSeries, name: str, role: str, dash: str | None = None) -> Trace:
+    timeline = series.timeline()
+    x, y, low, high = thinned(seconds(data, timeline.time_ns.tolist()), timeline.value)
+    return Trace(name, role, y, low, high, x=x, dash=dash)
+
+
+def thinned(x: Any, y: Any, points: int = _POINTS) -> tuple[Any, Any, Any, Any]:
+    """Return at most ``points`` means with the extremes in each, so that thinning hides no peak."""
+    if len(x) <= points:
+        return x, y, y, y
+    edges = np.linspace(0, len(x), points + 1).astype(int)
+    means, lows, highs, middles = [], [], [], []
+    for begin, end in pairwise(edges):
+        part = y[begin:end]
+        known = part[np.isfinite(part)]
+        means.append(known.mean() if len(known) else np.nan)
+        lows.append(known.min() if len(known) else np.nan)
+        highs.append(known.max() if len(known) else np.nan)
+        middles.append(x[begin:end].mean())
+    return np.array(middles), np.array(means), np.array(lows), np.array(highs)
+
+
+def _gauges(data: ReportData, operations: Operations) -> list[Chart]:
+    found = []
+    for at, source in enumerate(one for one in operations.sources if one.meaning == "gauge" and one.series):
+        traces = [
+            _trace(data, one, one.name or source.name, f"line{place}")
+            for place, one in enumerate(source.series[:_LINES_AT_MOST])
+        ]
+        found.append(
+            Chart(
+                f"gauge-{at}",
+                source.name,
+                x=_first_x(traces),
+                traces=tuple(traces),
+                window=window_of(data),
+                note="A gauge: it counts no operations.",
+            )
+        )
+    return found
+
+
+def _figure(name: str, found: Quantity, note: str = "", *, unit: str | None = None) -> tuple[Cell, ...]:
+    return (
+        Cell(name),
+        Cell(fmt.quantity(found.value, unit or found.unit), fmt.raw(found.value, found.unit)),
+        Cell(found.missing or note, words=True),
+    )
+
+
+def _costs(conditions: Conditions, operations: Operations) -> Table:
+    cost = efficiency_of(conditions)
+    rows = [_figure("operations", operations.per_s), _figure("in the measure phase", operations.count)]
+    if cost is not None:
+        rows += [
+            _figure("per CPU-second of the machine", cost.per_cpu_s, unit="1", note="all processes'"),
+            _figure("per CPU-second of the program", cost.per_program_cpu_s, unit="1"),
+            _figure("per joule", cost.per_joule, unit="1", note="of the processor packages"),
+            _figure("per GB over the network", *_per_gigabyte(cost.network_bytes)),
+            _figure("per GB read from and written to disks", *_per_gigabyte(cost.disk_bytes)),
+        ]
+    return Table(("operations", "value", "note"), tuple(rows), "What they cost")
+
+
+def _per_gigabyte(each: Quantity) -> tuple[Quantity, str]:
+    """Return operations per 10^9 bytes, and what one moves."""
+    if each.value is None:
+        return Quantity(None, "1", each.missing), ""
+    if not each.value:
+        return Quantity(None, "1", "no byte was moved"), ""
+    return Quantity(_GIGABYTE / each.value, "1"), f"{fmt.quantity(each.value, 'bytes')} each"
+
+
+def _series(operations: Operations) -> list[Table]:
+    main = operations.main
+    if main is None or len(main.series) < 2:
+        return []
+    whole = operations.per_s.value
+    rates = [(one, one.per_s(operations.begin_ns, operations.end_ns)) for one in main.series]
+    rates.sort(key=lambda pair: -(pair[1].value or 0.0))
+    rows = tuple(
+        (
+            Cell(one.name or "without labels"),
+            Cell(fmt.quantity(rate.value, "1/s"), fmt.raw(rate.value, "1/s")),
+            Cell(rate.missing or "", bar=None if not whole or rate.value is None else rate.value / whole),
+        )
+        for one, rate in rates[:_ROWS_AT_MOST]
+    )
+    hidden = len(rates) - len(rows)
+    caption = "By series" + (f", the {len(rows)} largest of {len(rates)}" if hidden > 0 else "")
+    return [Table(("series", "rate", "of all"), rows, caption)]
+
+
+def _phases(operations: Operations) -> list[Table]:
+    if len([1 for _, rate in operations.phases if rate.value is not None]) < 2:
+        return []
+    rows = tuple(
+        (
+            Cell(phase.name),
+            Cell(fmt.quantity(rate.value, "1/s"), fmt.raw(rate.value, "1/s")),
+            Cell(rate.missing or "", words=True),
+        )
+        for phase, rate in operations.phases
+    )
+    return [Table(("phase", "rate", "note"), rows, "By phase")]
+
+
+def _moving(found: Correlates | None) -> list[Table]:
+    if found is None or not found.found:
+        return []
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(f"{one.r:.2f}", repr(one.r)),
+            Cell(f"{one.low:.2f} .. {one.high:.2f}"),
+            Cell(f"{one.effective_pairs:.0f} of {one.pairs}", repr(one.effective_pairs)),
+            Cell(one.claim, words=True),
+        )
+        for one in found.found[:_ROWS_AT_MOST]
+    )
+    caption = (
+        f"What moves with them, at the lag where it does most. Intervals are 95 % over all"
+        f" {found.comparisons:,} correlations that were looked at ({found.tried} series, {found.lags} lags);"
+        " moving together is no cause"
+    )
+    return [Table(("telemetry", "r", "interval", "effective pairs", "in words"), rows, caption)]
+
+
+def _sources(operations: Operations) -> Table:
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(one.given, words=True),
+            Cell("; ".join(part for part in (one.missing, *one.notes) if part), words=True),
+            Cell(fmt.MISSING if one.cpu_s is None else fmt.duration(one.cpu_s * 1e9)),
+        )
+        for one in operations.sources
+    )
+    return Table(("source", "as given", "note", "CPU time of reading"), rows, "Where they are from")
+
+
+def operations_lines(conditions: Conditions) -> list[tuple[str, str]]:
+    """Return what a terminal shows, as (name, text)."""
+    operations = conditions.operations
+    if operations is None:
+        return []
+    rate = operations.per_s
+    if rate.value is None:
+        return [("operations", f"not known: {rate.missing}")]
+    name = operations.main.name if operations.main else ""
+    lines = [("operations", f"{fmt.plain(fmt.quantity(rate.value, '1/s'))} by {name}")]
+    found = conditions.correlates
+    if found is not None and found.missing is None:
+        shown = [one.text for one in found.found[:_SHOWN_IN_TERMINAL]]
+        lines += [("", text) for text in shown]
+        if found.tried:
+            beyond = f"{len(found.found)} of {found.tried} series"
+            lines.append(("", f"{beyond} move with them beyond chance ({found.lags} lags each, corrected)"))
+    lines += [("", note) for one in operations.sources for note in (one.missing, *one.notes) if note]
+    return lines
+
+
+def operations_document(conditions: Conditions) -> dict[str, Any] | None:
+    """Return plain values for ``--json``, None where no source was given."""
+    operations, cost = conditions.operations, efficiency_of(conditions)
+    if operations is None or cost is None:
+        return None
+    found, stalls = conditions.correlates, conditions.stalls
+    return {
+        "per_s": _plain(operations.per_s),
+        "count": _plain(operations.count),
+        "covered_ratio": operations.covered_ratio,
+        "per_cpu_s": _plain(cost.per_cpu_s),
+        "per_program_cpu_s": _plain(cost.per_program_cpu_s),
+        "per_joule": _plain(cost.per_joule),
+        "network_bytes_per_operation": _plain(cost.network_bytes),
+        "disk_bytes_per_operation": _plain(cost.disk_bytes),
+        "phases": [{"name": phase.name, "per_s": _plain(rate)} for phase, rate in operations.phases],
+        "sources": [_source(one, operations) for one in operations.sources],
+        "correlates": None if found is None else _correlates(found),
+        "stalls": None
+        if stalls is None
+        else {
+            "stretches": [{"begin_ns": begin, "end_ns": end} for begin, end in stalls.stretches],
+            "time_ratio": stalls.ratio,
+            "usual_per_s": stalls.usual_per_s,
+            "stalled_per_s": stalls.stalled_per_s,
+            "period_ns": stalls.period_ns,
+        },
+    }
+
+
+def _plain(found: Quantity) -> dict[str, Any]:
+    return {"value": found.value, "unit": found.unit, "missing": found.missing}
+
+
+def _source(one: OperationSource, operations: Operations) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "kind": one.kind,
+        "given": one.given,
+        "meaning": one.meaning,
+        "missing": one.missing,
+        "notes": list(one.notes),
+        "reader_cpu_s": one.cpu_s,
+        "series": [_one_series(each, operations) for each in one.series],
+    }
+
+
+def _one_series(each: OperationSeries, operations: Operations) -> dict[str, Any]:
+    rate = each.per_s(operations.begin_ns, operations.end_ns)
+    return {"name": each.name, **_plain(rate), "resets": each.resets}
+
+
+def _correlates(found: Correlates) -> dict[str, Any]:
+    return {
+        "tried": found.tried,
+        "lags": found.lags,
+        "bin_ns": found.bin_ns,
+        "alpha": found.alpha,
+        "missing": found.missing,
+        "names": list(found.names),
+        "found": [
+            {
+                "name": one.name,
+                "source": one.source,
+                "r": one.r,
+                "low": one.low,
+                "high": one.high,
+                "lag_ns": one.lag_ns,
+                "effective_pairs": one.effective_pairs,
+                "pairs": one.pairs,
+                "claim": one.claim,
+            }
+            for one in found.found
+        ],
+    }
