@@ -17,7 +17,7 @@ import numpy as np
 from steelyard._base import SteelyardError
 from steelyard.analyze.conditions import Conditions, observe
 from steelyard.analyze.correlates import correlates_of, cpu_use
-from steelyard.analyze.counter_use import counter_use, dram_bytes_per_s
+from steelyard.analyze.counter_use import CounterUse, counter_use, dram_bytes_per_s
 from steelyard.analyze.efficiency import efficiency_of
 from steelyard.analyze.findings import Finding
 from steelyard.analyze.intensities import Pressure, intensities
@@ -234,6 +234,14 @@ def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list
     return list(found.values())
 
 
+def _memory_traffic(use: CounterUse) -> Quantity:
+    """Return bytes a second of the memory controllers, by formulas or as perf scaled them."""
+    metric = use.metrics.get("memory_bytes_per_s")
+    if metric is not None and metric.value is not None:
+        return Quantity(metric.value, "bytes/s")
+    return dram_bytes_per_s(use)
+
+
 def measured_intensities(conditions: Conditions) -> dict[str, Pressure]:
     """Return how hard the machine's resources were pressed, by part."""
     use = conditions.counters
@@ -241,6 +249,6 @@ def measured_intensities(conditions: Conditions) -> dict[str, Pressure]:
         conditions,
         conditions.machine,
         health=conditions.health,
-        dram_bytes_per_s=None if use is None or use.source is None else dram_bytes_per_s(use),
+        dram_bytes_per_s=None if use is None or use.source is None else _memory_traffic(use),
     )
     return {each.part: each for each in found.parts()}

@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from steelyard.analyze.counter_comparison import CounterComparison, compare_counters
+from steelyard.analyze.counter_use import CounterUse
 from steelyard.analyze.findings import Finding
 from steelyard.analyze.profile import Profile
 from steelyard.analyze.profile_diff import diff
+from steelyard.analyze.values import Quantity
 from steelyard.machine.compare import compare_machines
 from steelyard.records import Machine, Metric, Run
 
@@ -33,6 +36,8 @@ class Side:
     findings: Sequence[Finding] = ()
     pressure: Sequence[str] = ()
     profile: Profile | None = None
+    counters: CounterUse | None = None
+    power_w: Quantity = field(default_factory=lambda: Quantity(None, "w", "not read"))
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class RunComparison:
     pressure: tuple[tuple[str, ...], tuple[str, ...]]
     profile: tuple[dict[str, Any], ...]
     cautions: tuple[str, ...] = field(default_factory=tuple)
+    counters: CounterComparison | None = None
 
 
 def compare_runs(a: Side, b: Side) -> RunComparison:
@@ -84,6 +90,7 @@ def compare_runs(a: Side, b: Side) -> RunComparison:
         pressure=(tuple(a.pressure), tuple(b.pressure)),
         profile=tuple(profile),
         cautions=(*_cautions(a, b), *machine_caution, *profile_cautions),
+        counters=compare_counters(a.counters, b.counters, (a.power_w, b.power_w)),
     )
 
 

@@ -32,13 +32,16 @@ from steelyard.analyze.counter_events import (
     counts_of,
     whole_of,
 )
+from steelyard.analyze.counter_metrics import MetricValue, metrics_of, top_down_of
+from steelyard.analyze.event_choice import SCOPES, MachineFacts, definition_of, facts_of
+from steelyard.analyze.event_definitions import Definition, definitions
 from steelyard.analyze.iron_law import Counts, IronLaw, counts_of_phase, iron_law
 from steelyard.analyze.smt import Bounds, UtilisationSplit, split_utilisation, used_capacity
 from steelyard.analyze.topdown import TopDown, top_down
 from steelyard.analyze.topdown_choice import choose_model
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine, Run
-from steelyard.telemetry.counters import CounterSeries, counter_series
+from steelyard.telemetry.counters import CounterSeries, counter_series, gains
 from steelyard.telemetry.perf_stat import PerfStat, read_perf_stat
 from steelyard.telemetry.perf_stat_rows import PerfMetric
 
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 HOOK = "perf_stat"
 """Under which a run's manifest lists the files that were copied into it."""
 FOLDER = "perf-stat"
+GENERIC = "generic"
 SAME_TIME_RATIO = 0.1
 """perf starts before its command and ends after it: times nearer than this are the same."""
 _WHOLE_RATIO = 0.99
@@ -73,6 +77,10 @@ class CounterUse:
     series: CounterSeries | None = None
     told: tuple[PerfMetric, ...] = ()
     """Metrics that perf worked out itself."""
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
+    """What the processor's definition makes of the counts, values and withheld ones."""
+    definition: str | None = None
+    """The definition, and why it is that one."""
     top_down: TopDown | None = None
     top_down_missing: str | None = None
     split: UtilisationSplit | None = None
@@ -126,7 +134,8 @@ def counter_use(
     cautions = [*found.cautions, *reasons]
     counts, said = _counts(found, conditions, machine, operations, run)
     cautions += said
-    tree, tree_missing = _tree(found, machine)
+    metrics, definition = metrics_of_series(found.series, machine, counts.duration_s)
+    tree, tree_missing = _tree(found, machine, counts.duration_s)
     return CounterUse(
         law=iron_law(counts),
         counts=counts,
@@ -136,6 +145,8 @@ def counter_use(
         events=found.events,
         series=found.series,
         told=found.told,
+        metrics=metrics,
+        definition=definition,
         top_down=tree,
         top_down_missing=tree_missing,
         cautions=tuple(cautions),
@@ -328,7 +339,41 @@ def _without_counters(
     return counts_of_phase(conditions, operations.value, machine=machine, missing=reasons)
 
 
-def _tree(found: _Source, machine: Machine | None) -> tuple[TopDown | None, str | None]:
+def metrics_of_series(
+    series: CounterSeries, machine: Machine | None, duration_s: float | None
+) -> tuple[dict[str, MetricValue], str]:
+    """Return the metrics of the processor's definition, and which that is.
+
+    What it withholds for want of the vendor's events is taken from those that perf names alike on every
+    processor, where they were counted.
+    """
+    definition, why = definition_of(machine)
+    gained = gains(series)
+    if gained.duration_s is None and duration_s is not None:
+        gained = replace(gained, duration_s=duration_s)
+    found = metrics_of(definition, gained, _facts(machine, series, definition))
+    if definition.id != GENERIC:
+        generic = definitions()[GENERIC]
+        for name, value in metrics_of(generic, gained, _facts(machine, series, generic)).items():
+            known = found.get(name)
+            if value.value is not None and (known is None or known.value is None):
+                found[name] = value
+    return found, f"{definition.name}: {why}"
+
+
+def _facts(machine: Machine | None, series: CounterSeries, definition: Definition) -> MachineFacts:
+    return facts_of(machine, series.scope if series.scope in SCOPES else "system", definition)
+
+
+def _tree(
+    found: _Source, machine: Machine | None, duration_s: float | None
+) -> tuple[TopDown | None, str | None]:
+    """Return the tree by the machine's own model, else by one that the events' names tell."""
+    definition, _ = definition_of(machine)
+    gained = replace(gains(found.series), duration_s=duration_s)
+    own = top_down_of(definition, gained, _facts(machine, found.series, definition))
+    if isinstance(own, TopDown) and any(node.ratio is not None for node in own.level_1):
+        return own, None
     events = found.events
     model = choose_model(machine, [*events.values, *events.missing])
     if isinstance(model, str):

@@ -35,7 +35,7 @@ PARTS = (
 """What may hold a workload back: the resources of ``intensities``, and what is no resource of the machine."""
 _MODULES = (
     *("rules_load", "rules_cpu", "rules_scheduler", "rules_memory", "rules_disk", "rules_network"),
-    *("rules_numa", "rules_machine", "rules_profile", "rules_operations"),
+    *("rules_numa", "rules_machine", "rules_profile", "rules_operations", "rules_counters"),
 )
 
 

@@ -1,7 +1,7 @@
 """``steelyard compare``: what differs between two runs, most telling first."""
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from steelyard._base import ExitCode, UsageError
@@ -18,7 +18,10 @@ def show_comparison(a: str, b: str, out: Path, *, as_json: bool) -> int:
     sides = [_side(runs.find(name, out)) for name in (a, b)]
     found = compare_runs(*sides)
     if as_json:
-        print_json({"a": sides[0].run.run_id, "b": sides[1].run.run_id, **asdict(found)})
+        from steelyard.report.compare_counters import comparison_document
+
+        document = asdict(replace(found, counters=None)) | {"counters": comparison_document(found.counters)}
+        print_json({"a": sides[0].run.run_id, "b": sides[1].run.run_id, **document})
         return int(ExitCode.OK)
     from rich.console import Console
 
@@ -31,12 +34,21 @@ def _side(directory: Path) -> Side:
         raise UsageError(
             f"{directory} is a suite", hint="compare its runs one by one: they lie in its folder"
         )
+    from steelyard.report.counter_document import power
     from steelyard.report.model import gather
 
     data = gather(directory)
     data.close()
     points = [point.part for point in data.pressure]
-    return Side(data.run, data.machine, data.findings, points, data.profile.profile)
+    return Side(
+        data.run,
+        data.machine,
+        data.findings,
+        points,
+        data.profile.profile,
+        data.conditions.counters,
+        power(data.conditions),
+    )
 
 
 def _table(sides: list[Side], found: RunComparison) -> object:
@@ -46,6 +58,7 @@ def _table(sides: list[Side], found: RunComparison) -> object:
     from rich.text import Text
 
     from steelyard.report import format as fmt
+    from steelyard.report.compare_counters import counter_lines
     from steelyard.report.metrics import metric_name, metric_text
     from steelyard.report.table import safe
 
@@ -62,6 +75,8 @@ def _table(sides: list[Side], found: RunComparison) -> object:
     parts += [Text(), table]
     if found.same:
         parts.append(Text(f"{len(found.same)} results within 1 %", style="dim"))
+    if found.counters is not None:
+        parts += counter_lines(found.counters)
     parts += [
         safe(f"parameter {name}: {left} -> {right}") for name, (left, right) in found.parameters.items()
     ]

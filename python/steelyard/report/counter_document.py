@@ -67,6 +67,8 @@ def counters_document(use: CounterUse, power_w: Quantity) -> dict[str, Any]:
         "top_down_missing": use.top_down_missing,
         "cpu_time": None if use.split is None else asdict(use.split),
         "used_capacity": asdict(use.capacity),
+        "definition": use.definition,
+        "metrics": {name: asdict(metric) for name, metric in use.metrics.items()},
         "events": {
             name: {
                 "count": None if None in event.count else sum(value or 0.0 for value in event.count),

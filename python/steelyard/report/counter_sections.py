@@ -22,6 +22,7 @@ from steelyard.report.counter_words import (
     figure,
     is_empty,
     law_lines,
+    metric_text,
     node_text,
     node_words,
 )
@@ -312,7 +313,7 @@ def _events(use: CounterUse) -> list[Section]:
         for event, reason in list(series.missing.items())[:_EVENTS]
     ]
     columns = ("event", "count", "a second", "counted in", "note")
-    tables = [Table(columns, tuple(rows), "Events")]
+    tables = [*_metrics(use), Table(columns, tuple(rows), "Events")]
     told = [metric for metric in use.told if metric.name and "/sec" not in metric.name and not metric.entity]
     if told:
         cells = tuple(
@@ -327,4 +328,33 @@ def _events(use: CounterUse) -> list[Section]:
             for metric in told[:_EVENTS]
         )
         tables.append(Table(("metric", "value", "beside"), cells, "As perf worked them out itself"))
-    return [Section("counters", "Counters", "", tables=tuple(tables))]
+    tables += _withheld(use)
+    intro = f"Metrics by the definition of {use.definition}." if use.definition else ""
+    return [Section("counters", "Counters", intro, tables=tuple(tables))]
+
+
+def _metrics(use: CounterUse) -> list[Table]:
+    """Return the metrics that have values."""
+    rows = [
+        (
+            Cell(metric.name),
+            Cell(metric_text(metric.value, metric.unit), fmt.raw(metric.value, metric.unit)),
+            Cell(fmt.quantity(1.0 if metric.coverage_ratio is None else metric.coverage_ratio, "ratio")),
+            Cell(metric.meaning, words=True),
+            Cell((metric.formula or "").replace("\\", ""), words=True),
+        )
+        for metric in use.metrics.values()
+        if metric.value is not None
+    ]
+    columns = ("metric", "value", "counted in", "what it is", "formula")
+    return [Table(columns, tuple(rows), "Metrics")] if rows else []
+
+
+def _withheld(use: CounterUse) -> list[Table]:
+    """Return the metrics that have none, with their reasons."""
+    rows = [
+        (Cell(metric.name), Cell(metric.missing or "withheld", words=True))
+        for metric in use.metrics.values()
+        if metric.value is None
+    ]
+    return [Table(("metric", "why"), tuple(rows), "Metrics that are withheld")] if rows else []

@@ -99,6 +99,19 @@ def law_lines(use: CounterUse, power_w: Quantity) -> list[Line]:
     ]
 
 
+def metric_text(value: float | None, unit: str) -> str:
+    """Return a metric's value.
+
+    >>> metric_text(12.34, "1/1000"), fmt.plain(metric_text(0.25, "ratio")), metric_text(None, "1")
+    ('12.3 per 1000 instructions', '25.0 %', '–')
+    """
+    if value is None:
+        return fmt.MISSING
+    if unit == "1/1000":
+        return f"{fmt.significant(value)} per 1000 instructions"
+    return figure(Quantity(value, unit))
+
+
 def node_text(node: Node) -> str:
     """Return a node's share, or the bounds that its siblings leave it."""
     if node.ratio is not None:

@@ -1,16 +1,24 @@
 """Counts that another program made of a run: `steelyard characterize --perf-stat FILE`."""
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from steelyard._base import executable
+from steelyard.bench.health import machine_identity
 from steelyard.cli.main import invoke
+from steelyard.records import write
+from tests.health_samples import golden
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "characterize.md"
 
 ROCKSDB = """
  Performance counter stats for './db_bench --benchmarks=readrandom --threads=160 --duration=300':
@@ -152,3 +160,72 @@ def test_a_file_that_nobody_writes_is_refused_and_one_that_fails_costs_its_count
     assert code == 0, said
     assert found["counters"]["source"] is None
     assert "No such file" in found["counters"]["missing"]
+
+
+def test_two_runs_are_compared_by_their_counters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text(ROCKSDB)
+    after = ROCKSDB.replace("171,717,420,118,090", "151,013,619,154,778")
+    (tmp_path / "b.txt").write_text(after.replace("22,625,805,888,251", "194,183,272,380,812"))
+    runs = []
+    for name in ("a", "b"):
+        command = ("sh", "-c", f"sleep 1; cp {name}.txt p.txt")
+        _, found, _ = call(
+            capsys, "characterize", "--hz", "0", "--out", "runs", "--perf-stat", "p.txt", "--", *command
+        )
+        runs.append(str(Path(found["report"]).parent))
+    code, compared, said = call(capsys, "compare", *runs)
+    assert code == 0, said
+    terms = {term["name"]: term for term in compared["counters"]["iron_law"]["terms"]}
+    assert terms["IPC"]["factor"]["value"] == pytest.approx(7.589450 / 0.777686, rel=1e-5)
+    assert terms["path length"]["factor"]["value"] is None
+    assert terms["path length"]["factor"]["missing"]
+    assert invoke(["compare", *runs]) == 0
+    shown = capsys.readouterr().out
+    assert "iron law" in shown
+    assert "9.76 x" in shown
+
+
+def test_limits_that_a_health_check_measured_stand_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = golden()
+    checks = tmp_path / "runs" / "health" / machine_identity()
+    for name, good in (("20260101T000000Z", True), ("20260102T000000Z", False)):
+        folder = checks / name
+        folder.mkdir(parents=True)
+        write(result, folder / "health.json")
+        (folder / "comparison.json").write_text(json.dumps({"is_good": good}))
+    code, found, said = call(
+        capsys, "characterize", "--hz", "0", "--out", str(tmp_path / "runs"), "--", "sleep", "1"
+    )
+    assert code == 0, said
+    run = Path(found["report"]).parent
+    assert (run / "health.json").read_bytes() == (checks / "20260101T000000Z" / "health.json").read_bytes()
+    day = datetime.fromtimestamp(result.clock.realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d")
+    assert f"GB/s measured by steelyard health on {day}" in Path(found["report"]).read_text()
+    # One that alarmed is no limit.
+    (checks / "20260101T000000Z" / "comparison.json").unlink()
+    _, found, _ = call(
+        capsys, "characterize", "--hz", "0", "--out", str(tmp_path / "runs"), "--", "sleep", "0.2"
+    )
+    assert not (Path(found["report"]).parent / "health.json").exists()
+
+
+def test_the_commands_of_the_guide_work_as_they_stand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed (Debian: linux-perf)")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    commands = [shlex.split(line) for block in blocks for line in block.splitlines() if line.strip()]
+    assert commands
+    for command in commands:
+        assert command[0] == "steelyard"
+        code = invoke(command[1:])
+        said = capsys.readouterr()
+        assert code in (0, 1), said.err
+        assert "report" in said.out
