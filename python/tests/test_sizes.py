@@ -24,7 +24,6 @@ LONG_FUNCTIONS = {
     ("crates/load/src/arrival.rs", "parse"): "a table: one arm for each kind of arrival",
     ("crates/load/src/codec/tls/mod.rs", "turn"): "one loop over rustls's states, which share its borrows",
     ("crates/load/src/engine/answers.rs", "answered"): "the hot path of an answer, inlined on purpose",
-    ("crates/profile/src/unwind/engine.rs", "walk"): "one walk over a stack, whose steps share its state",
     ("crates/steelyard/src/bin/steelyard-load/settings.rs", "settings"): "a table: one line for each flag",
     ("crates/tax/src/concurrency.rs", "benchmarks"): "a table: one entry for each benchmark",
     ("crates/tax/src/health/disk.rs", "built_in"): "one repeat, whose threads share its state",

@@ -234,7 +234,10 @@ fn record_beside(
             }
         })
         .collect();
-    let mut probe = recording.start(&arguments).spawn().expect("it starts");
+    let mut command = recording.start(&arguments);
+    // A test that fails leaves no probe behind.
+    command.arg("--die-with-parent");
+    let mut probe = command.spawn().expect("it starts");
     // It is written when everything is open.
     wait_for(|| recording.path().join("telemetry.json").is_file());
     let did = let_work(&mut worker);
