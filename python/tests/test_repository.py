@@ -33,7 +33,16 @@ def test_architecture_says_what_each_crate_sees() -> None:
         seen[manifest.parent.name] = {name[10:] for name in names if name.startswith("steelyard-")}
     del seen["steelyard"]
     assert {name: set(crates.split(", ")) for name, crates in rows} == {n: s for n, s in seen.items() if s}
-    assert not set().union(*seen.values()) & {name for name, _ in rows}
+    ranks = re.search(r"^Rust: ((?:`\w+`(?:, | <- ))+`\w+`)\.", directions[1], re.MULTILINE)
+    assert ranks is not None
+    rank_of = {
+        name: rank
+        for rank, names in enumerate(ranks[1].split(" <- "))
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert set(rank_of) == {*seen, "steelyard"}
+    for name, others in seen.items():
+        assert all(rank_of[other] < rank_of[name] for other in others), name
 
 
 def test_one_version_everywhere() -> None:

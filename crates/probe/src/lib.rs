@@ -35,9 +35,12 @@ pub use error::ProbeError;
 pub use recorder::{Recorder, RecorderSettings};
 pub use session::{Session, SessionEnd, record};
 pub use source::{Availability, Definition, Source, Tick, Unavailable, definitions, survey};
+pub use sources::cgroup::{GroupCounters, GroupFiles, Mounts};
+pub use sources::cpu::ns_per_clock_tick;
 #[doc(hidden)]
 pub use sources::parse_anything;
+pub use sources::process::{Stat, page_bytes, raise_descriptor_limit};
 pub use sources::target::Target;
 pub use stream::recover;
 pub use table::{Column, Table, Type};
-pub use tree::Tree;
+pub use tree::{TextFile, Tree, TreeFile};

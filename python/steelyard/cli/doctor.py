@@ -22,6 +22,7 @@ EXECUTABLES = (
     "steelyard-profile",
     "steelyard-rank",
     "steelyard-tax",
+    "steelyard-top",
 )
 _TIMEOUT_S = 30.0
 

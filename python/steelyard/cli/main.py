@@ -235,6 +235,25 @@ def compare(
     return show_comparison(a, b, out, as_json=as_json)
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+        "allow_interspersed_args": False,
+    },
+)
+def top(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[OPTIONS]", help="Those of steelyard-top.")
+    ] = None,
+) -> int:
+    """Show what runs now, by process or cgroup: CPU, IPC, faults, I/O, NUMA locality, instruction mix."""
+    from steelyard.cli.top import become_top
+
+    become_top(arguments or [])
+
+
 @app.command(epilog=EXIT_CODES)
 def doctor(as_json: Json = False) -> int:
     """Say what this machine can and cannot measure, why, and how to enable it."""

@@ -97,6 +97,22 @@ impl Mounts {
         mounts
     }
 
+    /// The hierarchy that CPU time is accounted in: the controller's name as /proc/PID/cgroup has it, empty for
+    /// version 2; None where nothing is mounted.
+    pub fn cpu_hierarchy(&self) -> Option<&'static str> {
+        if self.cpuacct.is_some() {
+            Some("cpuacct")
+        } else if self.cpu.is_some() {
+            Some("cpu")
+        } else if self.memory.is_some() {
+            Some("memory")
+        } else if self.blkio.is_some() {
+            Some("blkio")
+        } else {
+            self.unified.as_ref().map(|_| "")
+        }
+    }
+
     fn version_1(&self) -> [&Option<PathBuf>; 4] {
         [&self.cpuacct, &self.cpu, &self.memory, &self.blkio]
     }
@@ -106,6 +122,75 @@ impl Mounts {
 enum Files {
     One(Box<VersionOne>),
     Two(Box<VersionTwo>),
+}
+
+/// The counters of one control group, for a reader that names it.
+pub struct GroupFiles {
+    files: Files,
+    reader: Reader,
+}
+
+/// What a control group's files tell; None for what they do not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupCounters {
+    /// CPU time of the group and those below, ns.
+    pub usage_ns: Option<u64>,
+    /// CPU time in user mode, ns.
+    pub user_ns: Option<u64>,
+    /// CPU time in the kernel, ns.
+    pub system_ns: Option<u64>,
+    /// Time the group's CPU quota held it back, ns.
+    pub throttled_ns: Option<u64>,
+    /// Memory charged to the group, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Read from block devices, bytes.
+    pub read_bytes: Option<u64>,
+    /// Written to block devices, bytes.
+    pub written_bytes: Option<u64>,
+}
+
+impl GroupFiles {
+    /// The files of the group at `path` below its hierarchy's root; None when none can be read.
+    pub fn open(tree: &Tree, mounts: &Mounts, path: &str) -> Option<Self> {
+        let files = if mounts.version_1().iter().any(|point| point.is_some()) {
+            Files::One(Box::new(VersionOne::open(tree, mounts, path)?))
+        } else {
+            let unified = mounts.unified.as_ref()?;
+            Files::Two(Box::new(VersionTwo::open(tree, &below(unified, path))?))
+        };
+        Some(Self {
+            files,
+            reader: Reader::default(),
+        })
+    }
+
+    /// Its counters now.
+    pub fn read(&mut self) -> GroupCounters {
+        let values = match &mut self.files {
+            Files::One(files) => files.read(&mut self.reader),
+            Files::Two(files) => files.read(&mut self.reader),
+        };
+        let [
+            usage_ns,
+            user_ns,
+            system_ns,
+            throttled_ns,
+            _,
+            memory_bytes,
+            _,
+            read_bytes,
+            written_bytes,
+        ] = values;
+        GroupCounters {
+            usage_ns,
+            user_ns,
+            system_ns,
+            throttled_ns,
+            memory_bytes,
+            read_bytes,
+            written_bytes,
+        }
+    }
 }
 
 struct Group {
@@ -360,115 +445,4 @@ impl Source for CgroupSource {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::testing::Bench;
-
-    #[test]
-    fn version_2() {
-        let mut bench = Bench::new(&[
-            ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
-            (
-                "sys/fs/cgroup/cpu.stat",
-                "usage_usec 10\nuser_usec 6\nsystem_usec 4\n",
-            ),
-            (
-                "sys/fs/cgroup/web.slice/cpu.stat",
-                "usage_usec 5\nuser_usec 3\nsystem_usec 2\nnr_periods 9\nnr_throttled 7\nthrottled_usec 8\n",
-            ),
-            ("sys/fs/cgroup/web.slice/memory.current", "4096\n"),
-            ("sys/fs/cgroup/web.slice/memory.peak", "8192\n"),
-            (
-                "sys/fs/cgroup/web.slice/io.stat",
-                "254:0 rbytes=1 wbytes=2 rios=3\n253:0 rbytes=10 wbytes=20\n",
-            ),
-        ]);
-        bench.open(&DEFINITION).expect("there are groups");
-        assert_eq!(
-            bench.tick(),
-            [
-                "/ 10000 6000 4000 - - - - - -",
-                "/web.slice 5000 3000 2000 8000 7 4096 8192 11 22"
-            ]
-        );
-        bench.remove("sys/fs/cgroup/web.slice");
-        bench.write("sys/fs/cgroup/db.slice/memory.current", "1\n");
-        assert_eq!(bench.tick().len(), 1);
-        assert_eq!(
-            bench.tick(),
-            [
-                "/ 10000 6000 4000 - - - - - -",
-                "/db.slice - - - - - 1 - - -"
-            ]
-        );
-    }
-
-    #[test]
-    fn version_1_joins_its_hierarchies_by_path() {
-        let mut bench = Bench::new(&[
-            (
-                "proc/mounts",
-                "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
-                 cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
-                 cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n\
-                 cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n",
-            ),
-            ("sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage", "5\n"),
-            ("sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage_user", "3\n"),
-            ("sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage_sys", "2\n"),
-            (
-                "sys/fs/cgroup/cpu,cpuacct/a/cpu.stat",
-                "nr_periods 1\nnr_throttled 2\nthrottled_time 3\n",
-            ),
-            ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "7\n"),
-            ("sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "8\n"),
-            (
-                "sys/fs/cgroup/blkio/a/blkio.throttle.io_service_bytes",
-                "254:0 Read 1\n254:0 Write 2\n254:0 Total 3\nTotal 3\n",
-            ),
-        ]);
-        bench.open(&DEFINITION).expect("there are groups");
-        assert_eq!(
-            bench.tick(),
-            ["/a 5 3 2 3 2 7 - 1 2", "/a/b - - - - - 8 - - -"]
-        );
-    }
-
-    #[test]
-    fn a_machine_with_too_many_groups_is_bounded_and_the_nearest_are_kept() {
-        let mut bench = Bench::new(&[("proc/mounts", "none /c cgroup2 rw 0 0\n")]);
-        for group in 0..200 {
-            bench.write(&format!("c/group{group}/cpu.stat"), "usage_usec 1\n");
-            bench.write(&format!("c/group{group}/deep/cpu.stat"), "usage_usec 1\n");
-        }
-        bench.open(&DEFINITION).expect("there are groups");
-        let rows = bench.tick();
-        assert_eq!(
-            rows.len(),
-            GROUPS - 1,
-            "all but the root, which has no files"
-        );
-        assert!(rows.iter().all(|row| !row.contains("deep")));
-    }
-
-    #[test]
-    fn no_hierarchy_is_told() {
-        assert!(
-            Bench::new(&[("proc/mounts", "proc /proc proc rw 0 0\n")])
-                .refusal(&DEFINITION)
-                .starts_with("no cgroup hierarchy")
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_bytes_do_no_harm(text: Vec<u8>, lines in "([a-z]+ /[a-z] cgroup2? [a-z,]+\n){0,3}") {
-            Mounts::parse(&text);
-            Mounts::parse(lines.as_bytes());
-            blkio_bytes(&text);
-            io_bytes(&text);
-        }
-    }
-}
+mod tests;

@@ -16,6 +16,8 @@
 //!
 //! Source: proc_pid_stat(5); Linux, Documentation/scheduler/sched-stats.rst.
 
+mod stat;
+
 use std::fs::File;
 use std::io;
 
@@ -24,6 +26,8 @@ use crate::scan::{number, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
 use crate::tree::{SharedFile, Tree, read_from_start};
+
+pub use stat::Stat;
 
 pub const DEFINITION: Definition = Definition {
     name: "process",
@@ -68,63 +72,6 @@ const REST_NS: u64 = 10_000_000;
 const LOOK_NS: u64 = 1_000_000_000;
 /// Longest time between two looks, ns.
 const LOOK_AT_LEAST_NS: u64 = 10_000_000_000;
-
-/// What /proc/PID/stat tells.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stat<'t> {
-    /// Name of the executable.
-    pub command: &'t [u8],
-    /// CPU time in user mode, clock ticks.
-    pub user_ticks: u64,
-    /// CPU time in the kernel, clock ticks.
-    pub system_ticks: u64,
-    /// Resident pages.
-    pub rss_pages: Option<u64>,
-    /// Threads.
-    pub threads: u64,
-    /// Page faults without and with a disk.
-    pub faults: [Option<u64>; 2],
-    /// Start, clock ticks since boot.
-    pub start_ticks: u64,
-}
-
-impl<'t> Stat<'t> {
-    /// Scans the text of a stat file; None when it is none.
-    pub fn parse(text: &'t [u8]) -> Option<Self> {
-        // The name may hold anything, parentheses too; nothing behind it does.
-        let open = memchr::memchr(b'(', text)?;
-        let close = memchr::memrchr(b')', text)?;
-        let command = text.get(open + 1..close)?;
-        let mut fields = words(crate::scan::trim(&text[close + 1..]));
-        // The names are those of proc_pid_stat(5); the number of a field stands behind it.
-        fields.pass(7); // state 3 .. flags 9
-        let minor = fields.number(); // minflt 10
-        fields.pass(1);
-        let major = fields.number(); // majflt 12
-        fields.pass(1);
-        let user_ticks = fields.number()?; // utime 14
-        let system_ticks = fields.number()?; // stime 15
-        fields.pass(4);
-        let threads = fields.number()?; // num_threads 20
-        fields.pass(1);
-        let start_ticks = fields.number()?; // starttime 22
-        fields.pass(1);
-        let rss_pages = fields.number(); // rss 24
-        Some(Self {
-            command,
-            user_ticks,
-            system_ticks,
-            rss_pages,
-            threads,
-            faults: [minor, major],
-            start_ticks,
-        })
-    }
-
-    fn cpu_ticks(&self) -> u64 {
-        self.user_ticks.wrapping_add(self.system_ticks)
-    }
-}
 
 /// A process that is looked after.
 #[derive(Debug)]
@@ -210,13 +157,14 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
     }))
 }
 
+/// Bytes of a page of memory.
 pub fn page_bytes() -> u64 {
     // SAFETY: sysconf takes a number and touches no memory of ours.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Raises the number of files the probe may open as far as it may without asking, up to a bound, and
+/// Raises the number of files that this process may open as far as it may without asking, up to a bound, and
 /// returns it.
 pub fn raise_descriptor_limit() -> usize {
     const ENOUGH: libc::rlim_t = 16_384;

@@ -8,6 +8,7 @@
 //!
 //! Not here: unwinding of copied stacks (`unwind`); counting events without sampling.
 
+mod addresses;
 mod command;
 mod events;
 mod idle;
@@ -19,6 +20,7 @@ mod signals;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use addresses::{Address, Addresses};
 pub use session::record;
 
 /// What is sampled.

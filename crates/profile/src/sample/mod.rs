@@ -13,7 +13,7 @@ mod rounds;
 mod spaces;
 mod user;
 
-pub use abi::Attribute;
+pub use abi::{Attribute, Attributes, Record};
 pub use assembler::{Assembled, Assembler, Witness};
 pub use cursor::Cursor;
 pub use rounds::Rounds;

@@ -1,0 +1,117 @@
+//! The machine as a whole: CPU time, load and memory, for the first lines of the screen.
+
+use steelyard_probe::scan::{key_value, lines, trim, words};
+use steelyard_probe::{TextFile, Tree, ns_per_clock_tick, scan};
+
+use super::reading::MachineReading;
+
+/// Files of the machine, kept open.
+#[derive(Debug)]
+pub struct Machine {
+    stat: Option<TextFile>,
+    loadavg: Option<TextFile>,
+    meminfo: Option<TextFile>,
+    last_pid: Option<u64>,
+}
+
+impl Machine {
+    /// The machine of `tree`.
+    pub fn new(tree: &Tree) -> Self {
+        let open = |name| tree.file(name).ok().map(TextFile::new);
+        Self {
+            stat: open("proc/stat"),
+            loadavg: open("proc/loadavg"),
+            meminfo: open("proc/meminfo"),
+            last_pid: None,
+        }
+    }
+
+    /// What it tells now.
+    pub fn read(&mut self, time_ns: u64) -> MachineReading {
+        let mut reading = MachineReading {
+            time_ns,
+            ..MachineReading::default()
+        };
+        if let Some(text) = read(&mut self.stat) {
+            (reading.cpus, reading.times_ns) = cpu_times(text);
+        }
+        if let Some(text) = read(&mut self.loadavg) {
+            let mut fields = words(trim(text));
+            reading.load_1m = fields.next().and_then(scan::decimal);
+            self.last_pid = fields.nth(3).and_then(scan::number);
+        }
+        if let Some(text) = read(&mut self.meminfo) {
+            reading.memory_bytes = memory(text);
+        }
+        reading
+    }
+
+    /// The process id that was handed out last, as of the last reading.
+    pub fn last_pid(&self) -> Option<u64> {
+        self.last_pid
+    }
+}
+
+fn read(file: &mut Option<TextFile>) -> Option<&[u8]> {
+    file.as_mut()?.read().ok()
+}
+
+/// The number of CPUs, and the time of all of them in user mode, in the kernel and stolen, ns.
+pub fn cpu_times(text: &[u8]) -> (usize, Option<[u64; 3]>) {
+    let mut cpus = 0;
+    let mut times = None;
+    for line in lines(text) {
+        let Some(rest) = line.strip_prefix(b"cpu") else {
+            break;
+        };
+        if rest.first() != Some(&b' ') {
+            cpus += 1;
+            continue;
+        }
+        let mut fields = words(rest);
+        let mut next = || fields.number();
+        // user nice system idle iowait irq softirq steal; proc_stat(5).
+        times = (|| {
+            let (user, nice, system) = (next()?, next()?, next()?);
+            let (_idle, _iowait, irq, softirq) = (next()?, next()?, next()?, next()?);
+            let steal = next().unwrap_or(0);
+            let sums = [
+                user.checked_add(nice)?,
+                system.checked_add(irq)?.checked_add(softirq)?,
+                steal,
+            ];
+            Some(sums.map(|ticks| ticks.saturating_mul(ns_per_clock_tick())))
+        })();
+    }
+    (cpus, times)
+}
+
+/// Memory in all and memory available, bytes.
+pub fn memory(text: &[u8]) -> Option<[u64; 2]> {
+    let mut found = [None; 2];
+    for (key, mut values) in lines(text).take(3).filter_map(key_value) {
+        let place = match key {
+            b"MemTotal" => 0,
+            b"MemAvailable" => 1,
+            _ => continue,
+        };
+        found[place] = values.number().map(|kib| kib.saturating_mul(1024));
+    }
+    Some([found[0]?, found[1]?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_all_cpus_and_memory() {
+        let tick = ns_per_clock_tick();
+        let text = b"cpu  10 1 20 900 5 1 2 3 0 0\ncpu0 1 0\ncpu1 1 0\nintr 5\ncpu9 1\n";
+        assert_eq!(cpu_times(text), (2, Some([11 * tick, 23 * tick, 3 * tick])));
+        assert_eq!(cpu_times(b"cpu  1 2\n"), (0, None));
+        let text = b"MemTotal: 8 kB\nMemFree: 1 kB\nMemAvailable: 4 kB\n";
+        assert_eq!(memory(text), Some([8192, 4096]));
+        assert_eq!(memory(b"MemTotal: 8 kB\n"), None);
+    }
+}

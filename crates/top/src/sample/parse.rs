@@ -1,0 +1,235 @@
+//! Scanners over what /proc tells of a process: bytes in, numbers and harmless names out.
+//!
+//! Invariant: nothing panics, whatever the bytes are. Source: proc(5).
+
+use std::borrow::Cow;
+
+use steelyard_probe::scan::{self, key_value, lines, number, words};
+
+/// Longest command line that is kept, bytes.
+const LONGEST: usize = 1024;
+
+/// What /proc/PID/status tells and other files do not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The user it runs as (the effective id).
+    pub uid: Option<u32>,
+    /// Context switches of this thread: those it asked for, and those it did not.
+    pub switches: [Option<u64>; 2],
+}
+
+/// Scans a status file.
+pub fn status(text: &[u8]) -> Status {
+    let mut status = Status::default();
+    for (key, mut values) in lines(text).filter_map(key_value) {
+        match key {
+            b"Uid" => {
+                values.pass(1);
+                status.uid = values.number().and_then(|uid| u32::try_from(uid).ok());
+            }
+            b"voluntary_ctxt_switches" => status.switches[0] = values.number(),
+            b"nonvoluntary_ctxt_switches" => status.switches[1] = values.number(),
+            _ => {}
+        }
+    }
+    status
+}
+
+/// Bytes that reached storage, read and written, from /proc/PID/io.
+pub fn io(text: &[u8]) -> [Option<u64>; 2] {
+    let mut bytes = [None; 2];
+    for (key, mut values) in lines(text).filter_map(key_value) {
+        match key {
+            b"read_bytes" => bytes[0] = values.number(),
+            b"write_bytes" => bytes[1] = values.number(),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+/// Time on a CPU and time waiting for one (ns), and turns, from a schedstat file of a thread.
+pub fn schedstat(text: &[u8]) -> Option<[u64; 3]> {
+    let mut numbers = words(scan::trim(text));
+    Some([numbers.number()?, numbers.number()?, numbers.number()?])
+}
+
+/// The group of a process in the hierarchy with `controller` (empty for version 2), from /proc/PID/cgroup.
+pub fn cgroup<'t>(text: &'t [u8], controller: &str) -> Option<&'t [u8]> {
+    lines(text).find_map(|line| {
+        let mut fields = line.splitn(3, |byte| *byte == b':');
+        let (hierarchy, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_it = match controller {
+            "" => hierarchy == b"0" && controllers.is_empty(),
+            name => controllers
+                .split(|byte| *byte == b',')
+                .any(|one| one == name.as_bytes()),
+        };
+        is_it.then_some(path)
+    })
+}
+
+/// Adds a numa_maps file's bytes to those of each node.
+pub fn numa_maps(text: &[u8], bytes: &mut Vec<u64>) {
+    for line in lines(text) {
+        let page_bytes = words(line)
+            .find_map(|word| word.strip_prefix(b"kernelpagesize_kB="))
+            .and_then(number)
+            .unwrap_or(4)
+            .saturating_mul(1024);
+        for word in words(line) {
+            let Some(rest) = word.strip_prefix(b"N") else {
+                continue;
+            };
+            let (node, used) = scan::leading_number(rest);
+            let Some((node, pages)) = node
+                .and_then(|node| usize::try_from(node).ok())
+                .filter(|node| *node < 4096)
+                .zip(
+                    rest.get(used..)
+                        .and_then(|rest| rest.strip_prefix(b"="))
+                        .and_then(number),
+                )
+            else {
+                continue;
+            };
+            if bytes.len() <= node {
+                bytes.resize(node + 1, 0);
+            }
+            bytes[node] = bytes[node].saturating_add(pages.saturating_mul(page_bytes));
+        }
+    }
+}
+
+/// CPUs of a list such as `0-3,8`; what is none is left out.
+pub fn cpu_list(text: &[u8]) -> Vec<u32> {
+    let mut cpus = Vec::new();
+    for part in scan::trim(text).split(|byte| *byte == b',') {
+        let (first, used) = scan::leading_number(part);
+        let last = match part.get(used) {
+            Some(b'-') => scan::leading_number(&part[used + 1..]).0,
+            _ => first,
+        };
+        if let (Some(first), Some(last)) = (first, last)
+            && last < 65_536
+        {
+            cpus.extend((first..=last).map(|cpu| cpu as u32));
+        }
+    }
+    cpus
+}
+
+/// A command line: its arguments with blanks between, harmless; None when there is none.
+pub fn command_line(text: &[u8]) -> Option<String> {
+    let text = text.strip_suffix(b"\0").unwrap_or(text);
+    if text.is_empty() {
+        return None;
+    }
+    let text = &text[..text.len().min(LONGEST)];
+    let spaced: Vec<u8> = text
+        .iter()
+        .map(|byte| if *byte == 0 { b' ' } else { *byte })
+        .collect();
+    Some(harmless(&spaced))
+}
+
+/// A name from outside as it may be shown: what a terminal would obey, or what would turn the text around it,
+/// becomes `?`.
+pub fn harmless(name: &[u8]) -> String {
+    let text = match String::from_utf8_lossy(name) {
+        Cow::Borrowed(text) if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => {
+            return text.to_owned();
+        }
+        text => text,
+    };
+    text.chars()
+        .map(|letter| if is_harmful(letter) { '?' } else { letter })
+        .collect()
+}
+
+/// Control characters of both sets, characters without width, and those that change the direction of writing.
+fn is_harmful(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn files_of_a_process() {
+        let text = b"Name:\tsh\nUid:\t0\t1000\t0\t0\nvoluntary_ctxt_switches:\t7\n\
+            nonvoluntary_ctxt_switches:\t2\n";
+        assert_eq!(
+            status(text),
+            Status {
+                uid: Some(1000),
+                switches: [Some(7), Some(2)]
+            }
+        );
+        let text = b"rchar: 5\nwchar: 6\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 8192\n\
+            cancelled_write_bytes: 0\n";
+        assert_eq!(io(text), [Some(4096), Some(8192)]);
+        assert_eq!(schedstat(b"5 6 7\n"), Some([5, 6, 7]));
+        assert_eq!(schedstat(b"5 6\n"), None);
+        assert_eq!(command_line(b"ls\0-l\0"), Some("ls -l".to_owned()));
+        assert_eq!(command_line(b""), None);
+    }
+
+    #[test]
+    fn the_group_of_either_version() {
+        let text = b"4:memory:/m\n3:cpu,cpuacct:/a:b\n0::/u\n";
+        assert_eq!(cgroup(text, "cpuacct"), Some(&b"/a:b"[..]));
+        assert_eq!(cgroup(text, ""), Some(&b"/u"[..]));
+        assert_eq!(cgroup(text, "blkio"), None);
+    }
+
+    #[test]
+    fn pages_count_in_their_own_size() {
+        let text = b"7f00 default anon=3 dirty=3 N0=2 N3=1 kernelpagesize_kB=4\n\
+            7f01 bind:1 huge N3=1 kernelpagesize_kB=2048\n7f02 default\n";
+        let mut bytes = Vec::new();
+        numa_maps(text, &mut bytes);
+        assert_eq!(bytes, [8192, 0, 0, 4096 + (2 << 20)]);
+    }
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(cpu_list(b"0-2,8\n"), [0, 1, 2, 8]);
+        assert_eq!(cpu_list(b"\n"), [] as [u32; 0]);
+        assert_eq!(cpu_list(b"3-99999999,1"), [1]);
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_made_harmless() {
+        assert_eq!(harmless(b"\x1b]0;owned\x07"), "?]0;owned?");
+        assert_eq!(
+            harmless("a\u{9b}31mb\u{202e}c\u{200b}".as_bytes()),
+            "a?31mb?c?"
+        );
+        assert_eq!(harmless(b"\xff\xfe"), "\u{fffd}\u{fffd}");
+        assert_eq!(harmless("größe 名".as_bytes()), "größe 名");
+        assert_eq!(command_line(b"a\nb\0\x1b[2J"), Some("a?b ?[2J".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_do_no_harm(text: Vec<u8>) {
+            super::super::parse_anything(&text);
+            prop_assert!(!harmless(&text).chars().any(char::is_control));
+        }
+
+        #[test]
+        fn nearly_right_text_does_no_harm(
+            text in "(N[0-9]{1,4}=[0-9]{1,22} |kernelpagesize_kB=[0-9]{1,21}|[0-9,:-]{1,9}|\n){0,12}"
+        ) {
+            super::super::parse_anything(text.as_bytes());
+        }
+    }
+}
