@@ -96,7 +96,7 @@ const fn about(
 #[rustfmt::skip]
 pub const COLUMNS: [About; 15] = [
     about(Column::Cpu, "used_cpus", "CPU", 6, Style::Cpus, 0, "CPU time a second: 1.00 is one CPU all the time"),
-    about(Column::User, "user_cpus", "USER", 5, Style::Cpus, 9, "the part of it in user mode"),
+    about(Column::User, "user_cpus", "USR", 5, Style::Cpus, 9, "the part of it in user mode"),
     about(Column::System, "system_cpus", "SYS", 5, Style::Cpus, 3, "the part of it in the kernel"),
     about(Column::Wait, "wait_ratio", "WAIT%", 5, Style::Percent, 2, "of the time it wanted a CPU, the share it waited in a run queue"),
     about(Column::Ipc, "instructions_per_cycle", "IPC", 4, Style::Cpus, 1, "instructions per cycle, from hardware counters"),

@@ -18,7 +18,8 @@ pub fn figure(about: &About, figure: &Figure) -> String {
 pub fn number_in(style: Style, number: f64) -> String {
     match style {
         Style::Cpus if number < 99.995 => format!("{number:.2}"),
-        Style::Cpus => format!("{number:.1}"),
+        Style::Cpus if number < 999.95 => format!("{number:.1}"),
+        Style::Cpus => format!("{number:.0}"),
         Style::Percent => percent(number),
         Style::Rate => rate(number),
         Style::Bytes => bytes(number),
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(percent(0.0001), "<0.1");
         assert_eq!(percent(1.0), "100");
         assert_eq!(number_in(Style::Rate, 0.01), "<0.1");
-        assert_eq!(number_in(Style::Rate, 3.25), "3.2");
+        assert_eq!(number_in(Style::Rate, 3.26), "3.3");
         assert_eq!(number_in(Style::Rate, 1234.0), "1234");
         assert_eq!(number_in(Style::Rate, 1_234_567.0), "1.2M");
         assert_eq!(bytes(1023.0), "1.0K");

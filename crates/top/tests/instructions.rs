@@ -36,8 +36,8 @@ fn hot_loop() {
                     "jnz 2b",
                     "vzeroupper",
                     count = inout(reg) 10_000_000_u64 => _,
-                    out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
-                    out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
                 );
             }
         },

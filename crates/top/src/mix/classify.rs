@@ -66,7 +66,7 @@ fn registers(instruction: &Instruction) -> impl Iterator<Item = Register> {
 fn vector_bits(instruction: &Instruction) -> u16 {
     registers(instruction)
         .map(|register| {
-            if register.is_zmm() || register.is_tmm() {
+            if register.is_zmm() {
                 512
             } else if register.is_ymm() {
                 256
@@ -247,10 +247,10 @@ mod tests {
                 "aesenc %xmm1,%xmm0",
             ),
             (
-                &[0xc4, 0xe2, 0x7b, 0x5e, 0xc0],
+                &[0xc4, 0xe2, 0x63, 0x5e, 0xca],
                 Class::Amx,
-                512,
-                "tdpbssd %tmm0,%tmm0,%tmm0",
+                0,
+                "tdpbssd %tmm3,%tmm2,%tmm1",
             ),
         ];
         for (bytes, class, bits, text) in table {

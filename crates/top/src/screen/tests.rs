@@ -138,6 +138,7 @@ fn a_panic_gives_the_terminal_back_before_it_speaks() {
     let side = || Stdio::from(program.try_clone().unwrap());
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
+        .env("RUST_BACKTRACE", "0")
         .args([
             "--exact",
             "screen::tests::panics_on_a_terminal",

@@ -70,7 +70,7 @@ fn processes_on_a_small_terminal() {
         [
             "steelyard top  CPU 1.50 of 2 (1.50 user, 0.00 system)  load 0.50  mem 2.0G/8.0G",
             "2 processes, 2 threads  over 1.00 s  by process",
-            "    PID  ▼CPU   SYS WAIT%  IPC  FLT/s READ/s WRIT/s    RSS  VEC% COMMAND",
+            "    PID   ▼CPU   SYS WAIT%  IPC  FLT/s READ/s WRIT/s    RSS  VEC% COMMAND",
             "      7   1.50  0.00  50.0    -    150      0      0   4.0M  75.0 api --port 80…",
             "      9   0.00  0.00     -    -      0      0      0   4.0M  75.0 batch?[31m --…",
         ]
