@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use steelyard_probe::GroupCounters;
+
 use crate::column::Column;
 use crate::mix::{Counts, MIX_NOT_SAMPLED};
 use crate::sample::{
@@ -238,56 +240,9 @@ pub fn groups(before: &Sample, after: &Sample, members: &[Row]) -> Vec<Row> {
 }
 
 fn group_row(after: &GroupReading, before: Option<&GroupReading>, members: &[&Row]) -> Row {
-    let mut figures = Figures::missing(&Reason::NOT_TOLD);
-    for column in [
-        Column::MinorFaults,
-        Column::MajorFaults,
-        Column::Threads,
-        Column::Voluntary,
-        Column::Involuntary,
-    ] {
-        figures.set(column, total(column, members));
-    }
-    let rate = |get: fn(&steelyard_probe::GroupCounters) -> Option<u64>, column: Column| {
-        let of_controller = get(&after.counters).and_then(|to| {
-            let before = before?;
-            let rates = Rates::new(before.time_ns, after.time_ns);
-            rates.of(&Ok(get(&before.counters)?), &Ok(to)).ok()
-        });
-        of_controller.map_or_else(|| total(column, members), Ok)
-    };
-    let cpus = |figure: Figure, is_of_controller: bool| {
-        figure.map(|rate| if is_of_controller { rate / 1e9 } else { rate })
-    };
-    let has = |get: fn(&steelyard_probe::GroupCounters) -> Option<u64>| {
-        before.is_some_and(|before| get(&before.counters).is_some())
-            && get(&after.counters).is_some()
-    };
-    for (column, get) in [
-        (
-            Column::Cpu,
-            (|c| c.usage_ns) as fn(&steelyard_probe::GroupCounters) -> Option<u64>,
-        ),
-        (Column::User, |c| c.user_ns),
-        (Column::System, |c| c.system_ns),
-    ] {
-        figures.set(column, cpus(rate(get, column), has(get)));
-    }
-    figures.set(Column::Read, rate(|c| c.read_bytes, Column::Read));
-    figures.set(Column::Written, rate(|c| c.written_bytes, Column::Written));
-    figures.set(
-        Column::Rss,
-        match after.counters.memory_bytes {
-            Some(bytes) => Ok(bytes as f64),
-            None => total(Column::Rss, members),
-        },
-    );
     let waiting = members
         .iter()
         .try_fold(0.0, |sum, row| Ok(sum + row.waiting.clone()?));
-    let used = total(Column::Cpu, members);
-    figures.set(Column::Wait, wait_ratio(&used, &waiting));
-    figures.set(Column::Numa, locality(members));
     let name = match after.path.rsplit_once('/') {
         Some((_, "")) | None => after.path.clone(),
         Some((_, name)) => name.to_owned(),
@@ -301,7 +256,7 @@ fn group_row(after: &GroupReading, before: Option<&GroupReading>, members: &[&Ro
             ..Identity::default()
         }),
         state: None,
-        figures,
+        figures: group_figures(after, before, members, &waiting),
         waiting,
         mix: Err(Reason::Fixed(MIX_NOT_SAMPLED)),
         depth: match after.path.as_str() {
@@ -309,6 +264,54 @@ fn group_row(after: &GroupReading, before: Option<&GroupReading>, members: &[&Ro
             path => path.matches('/').count(),
         },
     }
+}
+
+/// A counter of a control group's controller.
+type OfController = fn(&GroupCounters) -> Option<u64>;
+
+/// Counters of controllers with the columns that they belong to, and what a second of the column is in them.
+const OF_CONTROLLERS: [(Column, OfController, f64); 5] = [
+    (Column::Cpu, |counters| counters.usage_ns, 1e9),
+    (Column::User, |counters| counters.user_ns, 1e9),
+    (Column::System, |counters| counters.system_ns, 1e9),
+    (Column::Read, |counters| counters.read_bytes, 1.0),
+    (Column::Written, |counters| counters.written_bytes, 1.0),
+];
+
+fn group_figures(
+    after: &GroupReading,
+    before: Option<&GroupReading>,
+    members: &[&Row],
+    waiting: &Figure,
+) -> Figures {
+    let mut figures = Figures::missing(&Reason::NOT_TOLD);
+    for column in [
+        Column::MinorFaults,
+        Column::MajorFaults,
+        Column::Threads,
+        Column::Voluntary,
+        Column::Involuntary,
+    ] {
+        figures.set(column, total(column, members));
+    }
+    for (column, get, unit) in OF_CONTROLLERS {
+        let of_controller = before.and_then(|before| {
+            let (from, to) = (get(&before.counters)?, get(&after.counters)?);
+            let rates = Rates::new(before.time_ns, after.time_ns);
+            Some(rates.of(&Ok(from), &Ok(to)).ok()? / unit)
+        });
+        let figure = of_controller.map_or_else(|| total(column, members), Ok);
+        figures.set(column, figure);
+    }
+    let memory = match after.counters.memory_bytes {
+        Some(bytes) => Ok(bytes as f64),
+        None => total(Column::Rss, members),
+    };
+    figures.set(Column::Rss, memory);
+    let used = total(Column::Cpu, members);
+    figures.set(Column::Wait, wait_ratio(&used, waiting));
+    figures.set(Column::Numa, locality(members));
+    figures
 }
 
 /// The sum over members. Kernel threads have no I/O and no memory to add; any other gap makes a gap.
