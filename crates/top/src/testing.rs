@@ -21,7 +21,8 @@ pub struct FakeCounters {
     pub unavailable: Option<Reason>,
     /// Cycles and instructions of process 7 each time it is asked.
     pub step: Count,
-    counted: Count,
+    /// What was counted so far.
+    pub counted: Count,
 }
 
 impl Counters for FakeCounters {

@@ -20,10 +20,12 @@ const LOOP: &str = "STEELYARD_TOP_TEST_LOOP";
 fn hot_loop() {
     match std::env::var(LOOP).as_deref() {
         Ok("avx") => loop {
-            // SAFETY: eight additions and a countdown; the registers are declared.
+            // SAFETY: additions and a countdown; the registers are declared.
             unsafe {
                 asm!(
                     "2:",
+                    // Long, so that an interrupt that is taken some instructions late still falls on one.
+                    ".rept 16",
                     "vaddps ymm0, ymm0, ymm1",
                     "vaddps ymm2, ymm2, ymm1",
                     "vaddps ymm3, ymm3, ymm1",
@@ -32,10 +34,11 @@ fn hot_loop() {
                     "vaddps ymm6, ymm6, ymm1",
                     "vaddps ymm7, ymm7, ymm1",
                     "vaddps ymm0, ymm0, ymm1",
+                    ".endr",
                     "dec {count}",
                     "jnz 2b",
                     "vzeroupper",
-                    count = inout(reg) 10_000_000_u64 => _,
+                    count = inout(reg) 1_000_000_u64 => _,
                     out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                     out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
                 );
@@ -46,13 +49,15 @@ fn hot_loop() {
             unsafe {
                 asm!(
                     "2:",
+                    ".rept 16",
                     "addps xmm0, xmm1",
                     "addps xmm2, xmm1",
                     "addps xmm3, xmm1",
                     "addps xmm4, xmm1",
+                    ".endr",
                     "dec {count}",
                     "jnz 2b",
-                    count = inout(reg) 10_000_000_u64 => _,
+                    count = inout(reg) 1_000_000_u64 => _,
                     out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
                 );
             }
@@ -71,7 +76,7 @@ fn hot_loop() {
                     "jnz 2b",
                     sum = inout(reg) 1_u64 => _,
                     word = in(reg) &raw mut word,
-                    count = inout(reg) 10_000_000_u64 => _,
+                    count = inout(reg) 1_000_000_u64 => _,
                 );
             }
         },
