@@ -178,7 +178,7 @@ def test_keys_steer_it_and_q_leaves_the_terminal_as_it_was() -> None:
         screen.press("\x1b")
         screen.until("COMMAND")
         screen.press("/steelyard_busy\r")
-        screen.until("filter: steelyard_busy", "-c while True")
+        screen.until("filter: steelyard_busy", str(pid), " -c ")
         screen.press("\r")
         screen.until(str(pid), "state", "running or waiting")
         screen.press("q")
