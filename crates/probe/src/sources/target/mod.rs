@@ -228,6 +228,14 @@ impl Looks {
             !watched.has_ended()
         });
         self.over = !self.members.any_alive();
+        if self.over {
+            // Nobody looks again: not at threads that rest beside a leader that waits to be asked for its end,
+            // nor at descendants that live on.
+            for watched in &mut self.watched {
+                watched.end(&mut self.reader, &mut self.threads);
+            }
+            self.watched.clear();
+        }
         let rss_bytes: u64 = self.watched.iter().map(Watched::rss_bytes).sum();
         table.row(now_ns).values(&[
             Some(self.watched.len() as u64),

@@ -284,8 +284,12 @@ fn members_of_a_group_and_of_groups_below_it_are_watched() {
 #[test]
 fn it_is_over_when_the_named_process_has_ended_which_a_zombie_has() {
     let mut program = Program::new();
+    program.thread(10, 11, 'S', "ep_poll", "1 1 1");
     program.watch_pid(10);
     program.look();
+    program.pass_ms(100);
+    program.look();
+    program.pass_ms(5);
     assert!(!program.is_over());
     program.bench.write("proc/10/stat", &stat(10, 1, 'Z', 1, 7));
     program
@@ -294,10 +298,10 @@ fn it_is_over_when_the_named_process_has_ended_which_a_zombie_has() {
     program
         .bench
         .write("proc/10/task/10/schedstat", "501 20 3\n");
-    program.pass_ms(100);
-    let [looks, processes, threads] = program.look();
-    assert!(looks[0].starts_with("1100000000 0 0 0 0 "), "{looks:?}");
-    assert_eq!((processes.len(), threads.len()), (0, 0));
+    program.thread(10, 10, 'Z', "0", "501 20 3");
+    let [_, _, threads] = program.look();
+    let rests = |row: &String| row.contains(" 10 11 7 1100000000 S ");
+    assert!(threads.iter().any(rests), "{threads:?}");
     assert!(program.is_over());
 }
 
