@@ -86,7 +86,8 @@ def whole_of(series: Sequence[CounterSeries], *, cgroup: str | None = None) -> C
             return named[0]
         return f"counts are by cgroup ({len(groups)} of them), and which of them is meant is not known"
     scopes = {each.scope for each in series}
-    if len(scopes) == 1 and (scopes <= set(DISJOINT) or len(series) == 1):
+    # Processes that were named are counted each with what it makes later: none is in another's count.
+    if len(scopes) == 1 and (scopes <= {*DISJOINT, "process"} or len(series) == 1):
         return _sum(series)
     return f"counts are by {', '.join(sorted(scopes))}, which do not add up"
 
@@ -108,7 +109,7 @@ def _sum(series: Sequence[CounterSeries]) -> CounterSeries:
         events[name] = EventSeries(
             tuple(count for count, _ in windows), tuple(ratio for _, ratio in windows), unit
         )
-    scope = "process" if series[0].scope == "thread" else "system"
+    scope = "process" if series[0].scope in ("thread", "process") else "system"
     begin_ns = series[0].begin_ns
     return CounterSeries(scope, "", times, events, missing, begin_ns)
 

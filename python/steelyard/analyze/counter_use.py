@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 HOOK = "perf_stat"
 """Under which a run's manifest lists the files that were copied into it."""
 FOLDER = "perf-stat"
+COUNTERS = "counters"
+"""Under which a run's manifest says what counting beside it cost, or why nothing was counted."""
+RECORDED = "counters"
+"""Folder of what was counted beside the run."""
 GENERIC = "generic"
 SAME_TIME_RATIO = 0.1
 """perf starts before its command and ends after it: times nearer than this are the same."""
@@ -177,12 +181,30 @@ def _source(
             reasons.append(f"{name}: {source}")
         else:
             return source, reasons
-    if recording is not None:
-        live = _of_recording(recording, conditions, run)
-        if not isinstance(live, str):
-            return live, reasons
-        reasons.append(live)
-    return None, reasons
+    live = _live(folder, conditions, run, recording)
+    if isinstance(live, _Source):
+        return live, reasons
+    return None, [*reasons, *([live] if live is not None else [])]
+
+
+def _live(
+    folder: Path, conditions: Conditions, run: Run, recording: Recording | None
+) -> _Source | str | None:
+    """Return what was counted beside the run, in a recording of its own or in the telemetry's, or why not."""
+    about = run.hooks.get(COUNTERS)
+    missing = about.get("missing") if isinstance(about, dict) else None
+    if isinstance(missing, str):
+        return missing
+    if not (folder / RECORDED).is_dir():
+        return _of_recording(recording, conditions, run) if recording is not None else None
+    # Read when needed: it loads the query engine.
+    from steelyard.telemetry import open_recording
+
+    try:
+        with open_recording(folder / RECORDED) as counted:
+            return _of_recording(counted, conditions, run)
+    except SteelyardError as error:
+        return error.message.replace(f"{folder}/", "")
 
 
 def _of_file(read: PerfStat, name: str, about: Mapping[str, Any], run: Run) -> _Source | str:

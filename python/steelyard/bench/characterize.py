@@ -27,8 +27,10 @@ from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, exe
 from steelyard.bench import hook as hooks
 from steelyard.bench import known_limits, perf_files, shapers, undo
 from steelyard.bench.benchmark import Benchmark, Outcome
-from steelyard.bench.children import children_cpu_s, children_of
+from steelyard.bench.characterized import checks_of, metrics_of
+from steelyard.bench.children import children_cpu_s, children_of, descendants_of
 from steelyard.bench.clock import Clock, SystemClock
+from steelyard.bench.counting import Counting, counting_cpu_s
 from steelyard.bench.executor import Ending, Executor, LocalExecutor, Process
 from steelyard.bench.interrupts import Interrupts
 from steelyard.bench.launch import Attempt, make_folder, make_run_folder
@@ -40,7 +42,7 @@ from steelyard.bench.placement import Placement, format_cpu_list
 from steelyard.bench.progress import Progress
 from steelyard.bench.session import TICK_S, Session
 from steelyard.bench.watch import Watch, cgroup_folders
-from steelyard.records import Check, Cpus, Level, Machine, Metric, Series, write
+from steelyard.records import Cpus, Machine, Series, write
 from steelyard.records import Parameter as ParameterRecord
 
 if TYPE_CHECKING:
@@ -52,8 +54,6 @@ _PROFILE_END_S = 30.0
 """How long a profiler gets to resolve its symbols."""
 _ATTACH_S = 1.0
 _STOP_S = 8.0
-_SHORT_S = 1.0
-"""Below it a phase holds too few readings to describe anything."""
 
 PARAMETERS = (
     Parameter(
@@ -84,6 +84,7 @@ PARAMETERS = (
         maximum=10_000,
     ),
     Parameter("call_graph", "choice", "how stacks are walked", default="fp", choices=("fp", "dwarf", "none")),
+    Parameter("counters", "flag", "whether performance events are counted", default=True),
 )
 
 
@@ -197,6 +198,8 @@ def _manifest(
             command += [flag, f"{settings[name]:g}" if name == "hz" else f"{settings[name]:g}s"]
     if settings.source("call_graph") == "set":
         command += ["--call-graph", settings.text("call_graph")]
+    if settings.source("counters") == "set":
+        command += ["--counters" if settings.flag("counters") else "--no-counters"]
     for pid in request.pids:
         command += ["--pid", str(pid)]
     for path in request.perf_stat:
@@ -243,6 +246,7 @@ class Characterization(Benchmark):
         self._request = request
         self._operations = operations
         self._watch = watch
+        self._counting = Counting()
         self._program: Process | None = None
         self._profiler: Process | None = None
         self._ending: Ending | None = None
@@ -274,6 +278,7 @@ class Characterization(Benchmark):
         self._shaping = shapers.read_shaping(self.session.clock)
         self._operations.begin(self.settings.number("interval"))
         if self.settings.text("scope") == "all":
+            self._count("system", [])
             self._start_profiler(["--all"])
 
     def measure(self) -> int:
@@ -290,7 +295,7 @@ class Characterization(Benchmark):
             self._watch = Watch(supervisor=self._program.pid)
         if self._watch is not None:
             self._watch.start(self.session, interval_s)
-            self._attach_profiler()
+            self._attach()
         lasts_ns = int(self.settings.number("duration") * 1e9)
         until_ns = self._begin_ns + lasts_ns if lasts_ns else None
         while until_ns is None or clock.monotonic_ns() < until_ns:
@@ -325,9 +330,11 @@ class Characterization(Benchmark):
             return True
         return False
 
-    def _attach_profiler(self) -> None:
+    def _attach(self) -> None:
+        """Attach counters and profiler to what is watched."""
         if self._request.cgroup is not None:
             folders = self._watch.folders if self._watch is not None else []
+            self._count("cgroup", [str(folders[0]) if folders else self._request.cgroup])
             self._start_profiler(["--cgroup", str(folders[0]) if folders else self._request.cgroup])
             return
         pids = list(self._request.pids)
@@ -337,9 +344,15 @@ class Characterization(Benchmark):
                 pids = children_of(self._program.pid)
                 self.session.clock.sleep(0.001)
         if pids:
+            every = dict.fromkeys(each for pid in pids for each in (pid, *descendants_of(pid)))
+            self._count("process", [str(pid) for pid in every])
             self._start_profiler([word for pid in pids for word in ("--pid", str(pid))])
         else:
             self._no_profile("the program had ended before the profiler began")
+
+    def _count(self, scope: str, targets: Sequence[str]) -> None:
+        if self.settings.flag("counters"):
+            self._counting.start(self.session, scope, targets, self.settings.number("interval"))
 
     def _start_profiler(self, scope: Sequence[str]) -> None:
         hz = self.settings.count("hz")
@@ -395,6 +408,7 @@ class Characterization(Benchmark):
         What ran before the run is left alone.
         """
         self._operations.end()
+        self._counting.stop(self.session)
         self._end_profiler()
         after = shapers.read_shaping(self.session.clock)
         with contextlib.suppress(OSError):
@@ -427,10 +441,10 @@ class Characterization(Benchmark):
         conditions = observe_run(self.session.directory, self.session.manifest.run, self.session.machine)
         elapsed_s = (self._end_ns - self._begin_ns) / 1e9
         return Outcome(
-            metrics=_metrics(conditions, elapsed_s=elapsed_s, cpu_s=self._cpu_s),
+            metrics=metrics_of(conditions, elapsed_s=elapsed_s, cpu_s=self._cpu_s),
             loads=None,
             own_cpu_s=self._own_cpu_s(conditions),
-            checks=list(self._own_checks(elapsed_s)),
+            checks=checks_of(elapsed_s, None if self._cut else self._ending, self._program),
             own_commands=conditions.target.commands if conditions.target is not None else (),
             describes="machine" if self.settings.text("scope") == "all" else "program",
         )
@@ -438,7 +452,7 @@ class Characterization(Benchmark):
     def _own_cpu_s(self, conditions: "Conditions") -> float | None:
         looking_s = Watch.cpu_s(self.session.directory) if self._watch is not None else 0.0
         used_s = self._used_cpu_s(conditions)
-        return None if used_s is None else used_s + looking_s
+        return None if used_s is None else used_s + looking_s + counting_cpu_s(self.session.directory)
 
     def _used_cpu_s(self, conditions: "Conditions") -> float | None:
         if self._cpu_s is not None:
@@ -447,41 +461,3 @@ class Characterization(Benchmark):
         if target is None or target.cpus.value is None:
             return None
         return target.cpus.value * (self._end_ns - self._begin_ns) / 1e9
-
-    def _own_checks(self, elapsed_s: float) -> list[Check]:
-        found = [
-            Check(
-                id="length",
-                level=Level.SUSPECT if elapsed_s < _SHORT_S else Level.VALID,
-                claim=f"it was measured for {elapsed_s:.2f} s"
-                + (": too short to describe it" if elapsed_s < _SHORT_S else ""),
-                value=elapsed_s,
-                bound=_SHORT_S,
-                unit="s",
-            )
-        ]
-        if self._ending is not None and not self._cut:
-            well = self._ending.exit_code == 0
-            said = None if well or self._program is None else self._program.last_line()
-            found.append(
-                Check(
-                    id="program",
-                    level=Level.VALID if well else Level.SUSPECT,
-                    claim=f"the program {self._ending}" + (f": {said}" if said else ""),
-                )
-            )
-        return found
-
-
-def _metrics(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | None) -> dict[str, Metric]:
-    from steelyard.analyze.characterization import BETTER, figures
-
-    found = {"elapsed_s": Metric(value=elapsed_s, unit="s")}
-    if cpu_s is not None:
-        found["cpu_time_s"] = Metric(value=cpu_s, unit="s", better="lower")
-    for name, quantity in figures(conditions).items():
-        unit = "1" if quantity.unit in ("ratio", "1/joule") else quantity.unit
-        found[name] = Metric(
-            value=quantity.value, unit=unit, better=BETTER.get(name), missing=quantity.missing
-        )
-    return found

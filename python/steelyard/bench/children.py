@@ -19,3 +19,22 @@ def children_of(pid: int) -> list[int]:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except (OSError, ValueError):
         return []
+
+
+def descendants_of(pid: int) -> list[int]:
+    """Return the ids of a process's living descendants, whichever of its threads made them."""
+    found: list[int] = []
+    left = [pid]
+    while left:
+        one = left.pop()
+        try:
+            threads = [int(each.name) for each in Path(f"/proc/{one}/task").iterdir()]
+            lines = [Path(f"/proc/{one}/task/{each}/children").read_text() for each in threads]
+        except (OSError, ValueError):
+            continue
+        # A process may move to another parent between two reads.
+        made = [int(word) for line in lines for word in line.split()]
+        fresh = [each for each in made if each not in found and each != pid]
+        found += fresh
+        left += fresh
+    return found

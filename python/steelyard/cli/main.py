@@ -183,6 +183,10 @@ def characterize(
         int | None, typer.Option(help="Profiler's samples a second and CPU, 99; 0 for none.")
     ] = None,
     call_graph: Annotated[str | None, typer.Option(help="How stacks are walked: fp, dwarf or none.")] = None,
+    counters: Annotated[
+        bool | None,
+        typer.Option("--counters/--no-counters", help="Whether performance events are counted."),
+    ] = None,
     perf_stat: Annotated[
         list[Path] | None,
         typer.Option(
@@ -210,6 +214,7 @@ def characterize(
     if everything and (command or pid or cgroup):
         raise UsageError("--all describes the machine: give no command, --pid or --cgroup with it")
     options = {"duration": duration, "interval": interval, "hz": hz, "call_graph": call_graph}
+    options["counters"] = None if counters is None else str(counters).lower()
     request = Request(
         command=command or [],
         pids=pid or [],
