@@ -351,7 +351,12 @@ fn open_sources(
             .map(|(definition, source)| (definition, Ok(source)))
             .collect());
     }
-    let definitions = select(settings.sources.as_deref())?;
+    // The counters may be asked for by name too, so that nothing else is recorded beside them.
+    let mut names = settings.sources.clone();
+    if let (Some(names), Some(_)) = (&mut names, &settings.counters) {
+        names.retain(|name| name != counters::DEFINITION.name);
+    }
+    let definitions = select(names.as_deref())?;
     let mut opened: Vec<(&'static Definition, Opened)> = definitions
         .into_iter()
         .map(|definition| (definition, (definition.open)(&tree)))

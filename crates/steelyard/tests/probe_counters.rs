@@ -254,13 +254,15 @@ fn a_process_that_runs_already_is_counted_with_the_threads_it_makes() {
     let recording = Recording::new();
     let arguments = [
         "--sources",
-        "memory",
+        "counters",
         "--counters",
         &plan.path(),
         "--counter-target",
         "TARGET",
     ];
     let (did, pid) = record_beside(&recording, &arguments, |pid| pid.to_string());
+    let recorded = recording.telemetry().sources;
+    assert_eq!(recorded.len(), 1, "named as a source, they are alone");
     let rows = recording.parquet("counters");
     assert!(rows.labels["scope"].iter().all(|scope| scope == "process"));
     assert_covers(

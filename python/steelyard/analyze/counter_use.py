@@ -33,7 +33,7 @@ from steelyard.analyze.counter_events import (
     whole_of,
 )
 from steelyard.analyze.counter_metrics import MetricValue, metrics_of, top_down_of
-from steelyard.analyze.event_choice import SCOPES, MachineFacts, definition_of, facts_of
+from steelyard.analyze.event_choice import SCOPES, TOP_DOWN, MachineFacts, choose, definition_of, facts_of
 from steelyard.analyze.event_definitions import Definition, definitions
 from steelyard.analyze.iron_law import Counts, IronLaw, counts_of_phase, iron_law
 from steelyard.analyze.smt import Bounds, UtilisationSplit, split_utilisation, used_capacity
@@ -109,6 +109,8 @@ class _Source:
     is_of_run: bool = True
     """Whether they are of the run's own time."""
     cautions: tuple[str, ...] = ()
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> why its events were not even planned."""
 
 
 def counter_use(
@@ -123,7 +125,7 @@ def counter_use(
     """Return what the counters of the run in ``folder`` say. Raises nothing: what fails is told."""
     machine = machine or conditions.machine
     operations = operations or Quantity(None, "1", "the application's operations are not known")
-    found, reasons = _source(folder, run, conditions, recording)
+    found, reasons = _source(folder, run, conditions, recording, machine)
     split, capacity, split_missing = _used(conditions, machine)
     shared: dict[str, Any] = {
         "operations": operations,
@@ -139,7 +141,13 @@ def counter_use(
     counts, said = _counts(found, conditions, machine, operations, run)
     cautions += said
     metrics, definition = metrics_of_series(found.series, machine, counts.duration_s)
+    metrics = {
+        name: replace(each, missing=found.withheld.get(name, each.missing)) if each.missing else each
+        for name, each in metrics.items()
+    }
     tree, tree_missing = _tree(found, machine, counts.duration_s)
+    if tree is None:
+        tree_missing = found.withheld.get(TOP_DOWN, tree_missing)
     return CounterUse(
         law=iron_law(counts),
         counts=counts,
@@ -159,7 +167,7 @@ def counter_use(
 
 
 def _source(
-    folder: Path, run: Run, conditions: Conditions, recording: Recording | None
+    folder: Path, run: Run, conditions: Conditions, recording: Recording | None, machine: Machine | None
 ) -> tuple[_Source | None, list[str]]:
     """Return the counts to take: a file that was given before what the recorder counted."""
     reasons: list[str] = []
@@ -181,14 +189,14 @@ def _source(
             reasons.append(f"{name}: {source}")
         else:
             return source, reasons
-    live = _live(folder, conditions, run, recording)
+    live = _live(folder, conditions, run, recording, machine)
     if isinstance(live, _Source):
         return live, reasons
     return None, [*reasons, *([live] if live is not None else [])]
 
 
 def _live(
-    folder: Path, conditions: Conditions, run: Run, recording: Recording | None
+    folder: Path, conditions: Conditions, run: Run, recording: Recording | None, machine: Machine | None
 ) -> _Source | str | None:
     """Return what was counted beside the run, in a recording of its own or in the telemetry's, or why not."""
     about = run.hooks.get(COUNTERS)
@@ -196,13 +204,13 @@ def _live(
     if isinstance(missing, str):
         return missing
     if not (folder / RECORDED).is_dir():
-        return _of_recording(recording, conditions, run) if recording is not None else None
+        return _of_recording(recording, conditions, run, machine) if recording is not None else None
     # Read when needed: it loads the query engine.
     from steelyard.telemetry import open_recording
 
     try:
         with open_recording(folder / RECORDED) as counted:
-            return _of_recording(counted, conditions, run)
+            return _of_recording(counted, conditions, run, machine)
     except SteelyardError as error:
         return error.message.replace(f"{folder}/", "")
 
@@ -246,7 +254,9 @@ def _cgroup(run: Run) -> str | None:
     return command[command.index("--cgroup") + 1] if "--cgroup" in command[:-1] else None
 
 
-def _of_recording(recording: Recording, conditions: Conditions, run: Run) -> _Source | str:
+def _of_recording(
+    recording: Recording, conditions: Conditions, run: Run, machine: Machine | None
+) -> _Source | str:
     why = recording.missing("counters")
     if why is not None:
         return NOTHING if why == "this source was not recorded" else why
@@ -254,10 +264,15 @@ def _of_recording(recording: Recording, conditions: Conditions, run: Run) -> _So
     series = whole_of(found, cgroup=_cgroup(run))
     if isinstance(series, str):
         return series
+    withheld = choose(machine, series.scope).missing if machine and series.scope in SCOPES else {}
+    if "ipc" in withheld:
+        # What could not be planned is not in the recording; the machine tells why.
+        unplanned = dict.fromkeys((*INSTRUCTIONS, *CYCLES), withheld["ipc"])
+        series = replace(series, missing={**unplanned, **series.missing})
     events = counts_of(series, conditions.begin_ns, conditions.end_ns)
     ends = [time for time in series.time_ns if time <= conditions.end_ns]
     lasted = (ends[-1] - series.begin_ns) / 1e9 if ends and series.begin_ns is not None else None
-    return _Source("steelyard-probe", series, events, lasted)
+    return _Source("steelyard-probe", series, events, lasted, withheld=withheld)
 
 
 def _counts(

@@ -197,6 +197,36 @@ def test_a_run_leaves_what_any_run_leaves(cpu_bound: dict[str, Any]) -> None:
         assert "steelyard-profile" in cpu_bound["missing"]["profile"]
 
 
+def test_performance_events_are_counted_beside_a_command(cpu_bound: dict[str, Any]) -> None:
+    counters = cpu_bound["counters"]
+    why_not = counters["missing"] or ""
+    if "perf_event_paranoid" in why_not or "not permitted" in why_not:
+        pytest.skip(f"the kernel does not let its events be counted: {why_not}")
+    assert (counters["source"], counters["scope"]) == ("steelyard-probe", "process")
+    # Counting begins within the program's first moments and ends with it.
+    assert 0.5 < counters["duration_s"] < 5
+    metrics = counters["metrics"]
+    looked = cpu_bound["program"]["cpus"]["value"]
+    assert metrics["cpus_used"]["value"] == pytest.approx(looked, rel=0.25)
+    for name in ("context_switches_per_s", "page_faults_per_s"):
+        assert metrics[name]["value"] is not None, metrics[name]
+    law = counters["iron_law"]
+    ipc = law["ipc"]
+    if ipc["value"] is None:
+        # Why the machine has none, and not only that there was none.
+        assert "among the events" not in ipc["missing"], ipc
+        assert metrics["ipc"]["missing"] == ipc["missing"]
+    else:
+        assert 0.05 < ipc["value"] < 10
+
+
+def test_counting_can_be_left_out(characterize: Caller) -> None:
+    code, document, said = characterize("--no-counters", "--hz", "0", "--", "sleep", "0.2")
+    assert code in (0, 1), said
+    assert document["counters"]["source"] is None
+    assert not (Path(document["directory"]) / "counters").exists()
+
+
 def test_looks_of_an_earlier_version_are_named_and_not_read(
     tmp_path: Path, cpu_bound: dict[str, Any]
 ) -> None:
