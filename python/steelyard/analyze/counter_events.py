@@ -81,7 +81,7 @@ def whole_of(series: Sequence[CounterSeries], *, cgroup: str | None = None) -> C
     groups = [each for each in series if each.scope == "cgroup"]
     if groups:
         wanted = (cgroup or "").strip("/")
-        named = [each for each in groups if each.entity.strip("/") == wanted] if cgroup else groups
+        named = [each for each in groups if _is_cgroup(each.entity, wanted)] if cgroup else groups
         if len(named) == 1:
             return named[0]
         return f"counts are by cgroup ({len(groups)} of them), and which of them is meant is not known"
@@ -90,6 +90,12 @@ def whole_of(series: Sequence[CounterSeries], *, cgroup: str | None = None) -> C
     if len(scopes) == 1 and (scopes <= {*DISJOINT, "process"} or len(series) == 1):
         return _sum(series)
     return f"counts are by {', '.join(sorted(scopes))}, which do not add up"
+
+
+def _is_cgroup(entity: str, wanted: str) -> bool:
+    """Return whether a counted cgroup is the one that was named, below its hierarchy or by its folder."""
+    name = entity.strip("/")
+    return name == wanted or (name != "" and wanted.endswith(f"/{name}"))
 
 
 def _sum(series: Sequence[CounterSeries]) -> CounterSeries:

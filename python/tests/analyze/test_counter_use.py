@@ -288,6 +288,10 @@ def test_counts_by_cpu_add_up_and_those_by_cgroup_do_not() -> None:
     chosen = whole_of(groups, cgroup="/a")
     assert not isinstance(chosen, str)
     assert counts_of(chosen).values == {"cycles": 5.0}
+    by_folder = whole_of(groups, cgroup="/sys/fs/cgroup/unified/a")
+    assert not isinstance(by_folder, str)
+    assert counts_of(by_folder).values == {"cycles": 5.0}
+    assert isinstance(whole_of(groups, cgroup="/sys/fs/cgroup/b"), str)
 
 
 def test_cores_of_two_kinds_add_up() -> None:
