@@ -63,10 +63,17 @@ class Histogram:
 def vmstat_histograms(recording: Recording, begin_ns: int, end_ns: int) -> list[Histogram]:
     """Return the histograms of a phase, in the order of vmstat's columns."""
     span = (begin_ns, end_ns)
+    # The kernel's own sum; recordings of an earlier version have the lines only.
+    sums = recording.missing("scheduler") is None and "interrupts" in recording.table("scheduler").counters
+    interrupts = (
+        ("scheduler", {"interrupts": "1/s"}, partial(_per_s, recording, "interrupts", *span))
+        if sums
+        else ("interrupts", {"interrupts": "1/s"}, partial(_interrupts, recording, *span))
+    )
     asked: list[tuple[str, dict[str, str], Callable[[], Any]]] = [
         ("scheduler", {"runnable": "1", "blocked": "1"}, partial(_gauges, recording, *span)),
-        ("interrupts", {"interrupts": "1/s"}, partial(_interrupts, recording, *span)),
-        ("scheduler", {"context_switches": "1/s"}, partial(_switches, recording, *span)),
+        interrupts,
+        ("scheduler", {"context_switches": "1/s"}, partial(_per_s, recording, "context_switches", *span)),
         ("cpu", dict.fromkeys(_USES, "ratio"), partial(_shares, recording, *span)),
     ]
     found = []
@@ -99,13 +106,12 @@ def _gauges(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     return inside.select(runnable=inside.runnable.cast("float64"), blocked=inside.blocked.cast("float64"))
 
 
-def _switches(recording: Recording, begin_ns: int, end_ns: int) -> Any:
-    pairs = increments(recording.table("scheduler"), ["context_switches"], begin_ns, end_ns)
+def _per_s(recording: Recording, column: str, begin_ns: int, end_ns: int) -> Any:
+    """Return a counter of the scheduler's table as a rate, for each interval."""
+    pairs = increments(recording.table("scheduler"), [column], begin_ns, end_ns)
     pairs = pairs.filter(pairs.end_ns > pairs.begin_ns)
     second = ibis.literal(1e9, "float64")
-    return pairs.select(
-        context_switches=pairs.context_switches.cast("float64") * second / (pairs.end_ns - pairs.begin_ns)
-    )
+    return pairs.select(**{column: pairs[column].cast("float64") * second / (pairs.end_ns - pairs.begin_ns)})
 
 
 def _shares(recording: Recording, begin_ns: int, end_ns: int) -> Any:

@@ -1,8 +1,8 @@
 """What the page of a characterization shows beside what every run's page has.
 
-In: `ReportData`. Out: `Section`s: how hard each resource was pressed, the application's operations, where
-the program's threads spent their time, the profile with its tax map and flame graph, and the limits on
-interfaces.
+In: `ReportData`. Out: `Section`s: how hard each resource was pressed, the application's operations, what
+counters say, where the program's threads spent their time, vmstat's columns as histograms, the profile with
+its tax map and flame graph, and the limits on interfaces.
 """
 
 from steelyard.analyze.characterization import measured_intensities
@@ -14,6 +14,7 @@ from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_section
 from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.tax_chart import tax_chart
+from steelyard.report.vmstat import vmstat_sections
 
 _FUNCTIONS = 20
 _PLACES = 10
@@ -26,6 +27,7 @@ def sections(data: ReportData) -> list[Section]:
         *operations_section(data),
         *counter_sections(data),
         *_program(data),
+        *vmstat_sections(data),
         _profile(data),
     ]
 

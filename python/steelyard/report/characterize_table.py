@@ -21,6 +21,7 @@ from steelyard.report.counter_words import is_empty, law_sentence, tree_sentence
 from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_document, operations_lines
 from steelyard.report.table import run_summary, safe
+from steelyard.report.vmstat import vmstat_document
 
 _FINDINGS_AT_MOST = 8
 PART_WORDS = {
@@ -136,6 +137,7 @@ def document(data: ReportData) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in data.findings],
         "operations": operations_document(data.conditions),
         "program": None if target is None else asdict(target),
+        "histograms": vmstat_document(data),
         "limits": [asdict(shaper) for shaper in data.conditions.shapers],
         "missing": {lack.what: lack.reason for lack in data.lacking},
     }

@@ -20,6 +20,7 @@ from steelyard.analyze.characterization import (
     observe_folder,
     pressure_points,
 )
+from steelyard.analyze.histograms import Histogram, vmstat_histograms
 from steelyard.analyze.profile_use import ReadProfile, read_profile
 from steelyard.bench import runs, tiers
 from steelyard.decide.score import Refusal, Score
@@ -82,6 +83,8 @@ class ReportData:
     lacking: tuple[Lack, ...]
     processes: Rates | None = None
     pressure: tuple[PressurePoint, ...] = ()
+    histograms: tuple[Histogram, ...] = ()
+    """vmstat's columns over the measure phase, of a characterization."""
     profile: ReadProfile = field(default_factory=ReadProfile)
     logs: dict[str, str] = field(default_factory=dict)
 
@@ -151,9 +154,10 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
             cache_stats=stats[0] if stats else (),
         )
         processes = _processes(recording, measure)
+        histograms = _histograms(run, recording, measure)
     except SteelyardError as error:
         lacking.append(Lack("telemetry", error.message))
-        conditions, processes, recording = Conditions(0, 1), None, None
+        conditions, processes, recording, histograms = Conditions(0, 1), None, None, ()
     if recording is not None:
         lacking += [
             Lack(f"{source.name} telemetry", source.reason or "this machine does not offer it")
@@ -180,6 +184,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         conditions=conditions,
         findings=tuple(findings),
         profile=profile,
+        histograms=histograms,
         pressure=tuple(pressure_points(conditions, findings)) if measure is not None else (),
         siblings=siblings_of(folder, run),
         score=score,
@@ -188,6 +193,12 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         processes=processes,
         logs=_logs(run, folder),
     )
+
+
+def _histograms(run: Run, recording: Recording | None, measure: Phase | None) -> tuple[Histogram, ...]:
+    if run.benchmark != "characterize" or recording is None or measure is None or measure.end_ns is None:
+        return ()
+    return tuple(vmstat_histograms(recording, measure.begin_ns, measure.end_ns))
 
 
 def headline_of(run: Run) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from steelyard import telemetry
 from steelyard.analyze.histograms import MOST_BINS, Histogram, histogram, vmstat_histograms
-from tests.telemetry.recordings import SECOND, table_of, write_recording
+from tests.telemetry.recordings import SECOND, SPECS, table_of, write_recording
 
 INTERRUPTS = [
     ("time_ns", "time", "u64", "ns"),
@@ -99,6 +99,26 @@ def test_interrupts_add_up_over_lines_that_are_silent_for_a_while(tmp_path: Path
     # From second 4 on the disk's gain counts though its row before is from second 2.
     late = found_in(tmp_path, 4, 8)["interrupts"]
     assert (late.readings, late.high) == (4, 1250)
+
+
+def test_the_kernels_sum_of_interrupts_is_taken_where_it_was_recorded(tmp_path: Path) -> None:
+    spec = [*SPECS["scheduler"], ("interrupts", "counter", "u64", "1")]
+    rows = [
+        {"time_ns": tick * SECOND, "runnable": 1, "blocked": 0, "context_switches": 0, "interrupts": tick**2}
+        for tick in range(5)
+    ]
+    lines = [
+        {"time_ns": tick * SECOND, "irq": "LOC", "name": "timer", "cpu": 0, "count": 0} for tick in range(5)
+    ]
+    write_recording(
+        tmp_path,
+        {
+            "scheduler": table_of("scheduler", rows, spec),
+            "interrupts": table_of("interrupts", lines, INTERRUPTS),
+        },
+    )
+    found = found_in(tmp_path, 0, 4)["interrupts"]
+    assert (found.readings, found.low, found.high, found.mean) == (4, 1, 7, 4)
 
 
 values = st.lists(st.floats(min_value=0, max_value=1e9), min_size=1, max_size=60)

@@ -220,6 +220,16 @@ def test_performance_events_are_counted_beside_a_command(cpu_bound: dict[str, An
         assert 0.05 < ipc["value"] < 10
 
 
+def test_activity_is_told_by_value(cpu_bound: dict[str, Any]) -> None:
+    found = {each["name"]: each for each in cpu_bound["histograms"]}
+    assert found["runnable"]["low"] >= 1, "the program itself ran at every reading"
+    assert found["user"]["mean"] > 0.2
+    assert found["interrupts"]["high"] > 0
+    for each in found.values():
+        assert sum(each["counts"]) == each["readings"] >= 5, each
+    assert 'id="vmstat"' in Path(cpu_bound["report"]).read_text()
+
+
 def test_counting_can_be_left_out(characterize: Caller) -> None:
     code, document, said = characterize("--no-counters", "--hz", "0", "--", "sleep", "0.2")
     assert code in (0, 1), said

@@ -1,4 +1,4 @@
-//! Context switches, forks, the run queue and load averages, from /proc/stat and /proc/loadavg.
+//! Context switches, interrupts, forks, the run queue and load averages, from /proc/stat and /proc/loadavg.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::tree::{SharedFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "scheduler",
-    about: "context switches, forks, run queue and load averages, from /proc/stat and /proc/loadavg",
+    about: "context switches, interrupts, forks, run queue and load averages, from /proc/stat and /proc/loadavg",
     columns: COLUMNS,
     open,
 };
@@ -17,6 +17,7 @@ pub const DEFINITION: Definition = Definition {
 const COLUMNS: &[Column] = &[
     Column::TIME,
     Column::counter("context_switches", "1", "context switches of all CPUs"),
+    Column::counter("interrupts", "1", "interrupts of all CPUs and lines"),
     Column::counter("forks", "1", "processes and threads started"),
     Column::gauge("runnable", "1", "tasks running or waiting for a CPU"),
     Column::gauge("blocked", "1", "tasks waiting for a disk"),
@@ -74,10 +75,10 @@ pub fn loads(text: &[u8]) -> [Option<f64>; 3] {
 }
 
 pub fn parse(text: &[u8], time_ns: u64, loads: [Option<f64>; 3], table: &mut Table) {
-    let mut values = [None; 4];
+    let mut values = [None; 5];
     for line in lines(text) {
-        // The longest lines, told from the others by one byte: `intr` and `cpu`.
-        if matches!(line.first(), Some(b'i' | b'c')) && !line.starts_with(b"ctxt") {
+        // As many lines as there are CPUs, told from the others by two bytes.
+        if line.starts_with(b"cp") {
             continue;
         }
         let Some((key, mut numbers)) = key_value(line) else {
@@ -85,9 +86,11 @@ pub fn parse(text: &[u8], time_ns: u64, loads: [Option<f64>; 3], table: &mut Tab
         };
         let place = match key {
             b"ctxt" => 0,
-            b"processes" => 1,
-            b"procs_running" => 2,
-            b"procs_blocked" => 3,
+            // The first number is the sum; one for each line follows.
+            b"intr" => 1,
+            b"processes" => 2,
+            b"procs_running" => 3,
+            b"procs_blocked" => 4,
             _ => continue,
         };
         values[place] = numbers.number();
@@ -110,12 +113,12 @@ mod tests {
             procs_running 2\nprocs_blocked 0\nsoftirq 1 2\n";
         let loads = loads(b"1.87 0.81 0.33 1/91 9718\n");
         let rows = rows(COLUMNS, |table| parse(text, 1, loads, table));
-        assert_eq!(rows, ["1 538398 9718 2 0 1.87 0.81 0.33"]);
+        assert_eq!(rows, ["1 538398 5 9718 2 0 1.87 0.81 0.33"]);
     }
 
     #[test]
     fn what_the_kernel_does_not_print_is_null() {
         let rows = rows(COLUMNS, |table| parse(b"ctxt 1\n", 1, [None; 3], table));
-        assert_eq!(rows, ["1 1 - - - - - -"]);
+        assert_eq!(rows, ["1 1 - - - - - - -"]);
     }
 }

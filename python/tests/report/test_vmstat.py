@@ -1,0 +1,25 @@
+"""The table of vmstat's columns: figures, bars and reasons."""
+
+import re
+
+from steelyard.analyze.histograms import Histogram, histogram
+from steelyard.report.vmstat import _table
+
+
+def test_each_bin_has_a_bar_as_high_as_its_share() -> None:
+    page = _table([histogram([1, 1, 1, 1, 3], "runnable", "1")])
+    bars = re.findall(r'<rect x="\d+" y="[\d.]+" width="6" height="([\d.]+)"/>', page)
+    assert [float(bar) for bar in bars] == [0.0, 26.0, 0.0, 6.5]
+    assert "1 to 2: 4 of 5 readings" in page
+    assert "3 to 4: 1 of 5 readings" in page
+
+
+def test_a_value_that_was_seen_once_in_an_hour_is_seen() -> None:
+    page = _table([histogram([0.0] * 3599 + [0.97], "steal", "ratio")])
+    assert len(re.findall(r'height="1.5"', page)) == 1
+
+
+def test_what_is_missing_has_its_reason_and_no_bar() -> None:
+    page = _table([Histogram.absent("interrupts", "1/s", "no <interrupts> here")])
+    assert "no &lt;interrupts&gt; here" in page
+    assert "<svg" not in page
