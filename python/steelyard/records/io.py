@@ -94,13 +94,17 @@ def read_lines(model: type[R], path: Path) -> Iterator[R]:
 def write(record: Record, path: Path) -> None:
     """Write ``record`` to ``path`` so that the name never shows a part of it.
 
-    Raises WorkloadFailedError when it cannot be written.
+    What is no file of a disk (/dev/null, /dev/stdout, a pipe) is written into: renaming would put a file in
+    the device's place. Raises WorkloadFailedError when it cannot be written.
     """
+    text = record.model_dump_json(indent=2) + "\n"
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_text(text, encoding="utf-8")
+            return
         with partial.open("w", encoding="utf-8") as file:
-            file.write(record.model_dump_json(indent=2))
-            file.write("\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         partial.rename(path)

@@ -1,6 +1,5 @@
 //! `steelyard-profile`: samples stacks, and turns profiles of other programs into folded stacks and pprof.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -329,21 +328,7 @@ fn write(
             Ok(()) => Ok(()),
         };
     };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
-    let written = (|| {
-        let mut out = BufWriter::with_capacity(1 << 16, File::create(&partial)?);
-        content(&mut out)?;
-        out.into_inner()
-            .map_err(io::IntoInnerError::into_error)?
-            .sync_all()?;
-        std::fs::rename(&partial, path)
-    })();
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.map_err(|source| ProfileError::Write {
+    steelyard_record::write_whole(path, content).map_err(|source| ProfileError::Write {
         path: path.to_owned(),
         source,
     })
