@@ -1,0 +1,216 @@
+"use strict";
+// Draws the charts of a fleet query. Colours come from the style sheet, so that one set of traces serves light and
+// dark; nothing here reads anything outside this page.
+(() => {
+  const drawn = JSON.parse(document.getElementById("drawn").textContent);
+  const root = document.documentElement;
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const coarse = window.matchMedia("(pointer: coarse)").matches;
+  const stored = { get: () => { try { return localStorage.getItem("steelyard-theme"); } catch { return null; } },
+                   set: (v) => { try { localStorage.setItem("steelyard-theme", v); } catch { /* a file page may not store */ } } };
+  const palette = () => { const style = getComputedStyle(root); return (name) => style.getPropertyValue(name).trim(); };
+  // Plotly reads a few tags in names; a name from outside must stay a name.
+  const text = (name) => String(name).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const cut = (name, most) => { const all = String(name); return all.length > most ? `${all.slice(0, most - 1)}…` : all; };
+  const faint = (colour, share) => {
+    const parts = /^#(..)(..)(..)$/.exec(colour);
+    return parts ? `rgba(${parts.slice(1).map((part) => parseInt(part, 16)).join(",")},${share})` : colour;
+  };
+  const shadeOf = (role, colour) => colour(role.startsWith("tax-") ? `--${role}` : role === "muted" ? "--muted" : `--s-${role}`) || colour("--s-blue");
+
+  // Tick format, suffix, format for whoever points at it.
+  const SUFFIX = { s: "s", bytes: "B", "bytes/s": "B/s", hz: "Hz", w: "W", "1/s": "/s" };
+  function unit(name, top) {
+    if (name === "ratio") return top <= 0.05 ? [".1%", "", ".3%"] : [".0%", "", ".2%"];
+    const prefixed = name in SUFFIX || top >= 10000;
+    const suffix = name === "1" ? "" : SUFFIX[name] || ` ${text(name)}`;
+    return prefixed ? ["~s", suffix, ".4s"] : [",~r", suffix, ",.4~r"];
+  }
+  const topOf = (values) => values.reduce((most, value) => value !== null && Math.abs(value) > most ? Math.abs(value) : most, 0);
+  const axisOf = (colour) => ({ gridcolor: colour("--grid"), zeroline: false, linecolor: colour("--line"), tickfont: { color: colour("--muted"), size: 11.5 }, automargin: true, fixedrange: coarse });
+  const titleOf = (words, colour) => ({ text: text(words), font: { size: 12, color: colour("--muted") }, standoff: 8 });
+
+  function trace(series, chart, colour, all) {
+    const shade = shadeOf(series.role, colour);
+    const name = text(series.name);
+    const named = chart.xKind === "name" ? series.x.map((x) => text(x)) : series.x;
+    const [, suffix, point] = unit(chart.yUnit, all);
+    const [, xSuffix, xPoint] = chart.xKind === "number" ? unit(chart.xUnit, topOf(series.x)) : ["", "", ""];
+    const along = chart.horizontal ? { x: series.y, y: named, orientation: "h" } : { x: named, y: series.y };
+    const labels = series.labels ? series.labels.map(text) : null;
+    const value = chart.horizontal ? `%{x:${point}}` : `%{y:${point}}`;
+    const at = chart.horizontal ? "%{y}" : chart.xKind === "number" ? `%{x:${xPoint}}${xSuffix}` : "%{x}";
+    const ends = series.low && series.kind !== "line" && series.kind !== "step" ? " (%{customdata[0]} to %{customdata[1]})" : "";
+    const base = { ...along, name, legendgroup: name, hovertext: labels, hovertemplate: `${labels ? "%{hovertext}<br>" : ""}${at}: ${value}${suffix}${ends}<extra>${name}</extra>` };
+    const pretty = (number) => number === null ? "–" : chart.yUnit === "ratio" ? `${(100 * number).toPrecision(3)} %` : `${Number(number.toPrecision(4))}`;
+    if (ends) base.customdata = series.low.map((low, i) => [pretty(low), pretty(series.high[i])]);
+    if (series.kind === "bar") {
+      const whisker = series.low ? { [chart.horizontal ? "error_x" : "error_y"]: whiskers(series, colour("--muted")) } : {};
+      return [{ ...base, ...whisker, type: "bar", marker: { color: shade, line: { width: 0 } } }];
+    }
+    if (series.kind === "points") {
+      const whisker = series.low ? { error_y: whiskers(series, shade) } : {};
+      return [{ ...base, ...whisker, type: "scatter", mode: "markers", marker: { color: faint(shade, series.x.length > 400 ? 0.35 : 0.85), size: series.size || 7, line: { width: 0 } } }];
+    }
+    const line = { color: shade, width: 2, dash: series.dash || "solid", ...(series.kind === "step" ? { shape: "hv" } : {}) };
+    const made = [];
+    if (series.low) {
+      const band = { x: named, type: "scatter", mode: "lines", line: { width: 0, ...(series.kind === "step" ? { shape: "hv" } : {}) }, hoverinfo: "skip", showlegend: false, legendgroup: name, connectgaps: false };
+      made.push({ ...band, y: series.low }, { ...band, y: series.high, fill: "tonexty", fillcolor: faint(shade, 0.16) });
+    }
+    const filled = series.kind === "area" ? { fill: chart.stacked ? undefined : "tozeroy", fillcolor: faint(shade, chart.stacked ? 0.8 : 0.2), ...(chart.stacked ? { stackgroup: "all" } : {}) } : {};
+    // A few values are shown as such: a line between three of them would hide where they stand.
+    const mode = series.kind === "line" && series.x.length <= 24 && !series.dash ? "lines+markers" : "lines";
+    made.push({ ...base, ...filled, type: "scatter", mode, line, marker: { color: shade, size: 6 }, connectgaps: false });
+    return made;
+  }
+
+  function whiskers(series, shade) {
+    const apart = (ends, sign) => series.y.map((y, i) => y === null || ends[i] === null ? 0 : Math.max(0, sign * (ends[i] - y)));
+    return { type: "data", symmetric: false, array: apart(series.high, 1), arrayminus: apart(series.low, -1), color: shade, thickness: 1.4, width: 4 };
+  }
+
+  // Round values on a logarithmic axis: every decade, and 2 and 5 between them where there are few.
+  function decades(values, suffix, isShare) {
+    const known = values.filter((value) => value > 0);
+    if (!known.length) return {};
+    const first = Math.floor(Math.log10(Math.min(...known))), last = Math.ceil(Math.log10(Math.max(...known)));
+    const ticks = [];
+    for (let power = first; power <= last; power++) for (const step of last - first > 3 ? [1] : [1, 2, 5]) ticks.push(Number(`${step}e${power}`));
+    const prefixes = ["n", "µ", "m", "", "k", "M", "G", "T", "P"];
+    const word = (value) => {
+      if (isShare) return `${Number((100 * value).toPrecision(3))} %`;
+      const step = Math.max(-3, Math.min(5, Math.floor(Math.log10(value) / 3 + 1e-9)));
+      return Math.abs(step) < 1 || (step === -1 && !suffix) ? `${Number(value.toPrecision(3))}${suffix}` : `${Number((value / 10 ** (3 * step)).toPrecision(3))}\u202f${prefixes[step + 3]}${suffix}`;
+    };
+    return { tickvals: ticks, ticktext: ticks.map(word) };
+  }
+
+  function xy(chart, colour, width) {
+    const values = chart.series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])]);
+    const all = topOf(values);
+    const traces = chart.series.flatMap((one) => trace(one, chart, colour, all));
+    const [format, suffix] = unit(chart.yUnit, all);
+    const figures = { ...axisOf(colour), tickformat: format, ticksuffix: suffix, title: titleOf(chart.yTitle, colour), nticks: 7, rangemode: chart.fromZero || chart.series.some((one) => one.kind === "bar") ? "tozero" : "normal" };
+    if (chart.yRange) figures.range = chart.yLog ? chart.yRange.map(Math.log10) : chart.yRange;
+    if (chart.yLog) Object.assign(figures, { type: "log", tickformat: "", ticksuffix: "", ...decades(values, suffix, chart.yUnit === "ratio") });
+    const along = { ...axisOf(colour), title: titleOf(chart.xTitle, colour), showgrid: chart.xKind === "number", ticks: "outside", ticklen: 4, tickcolor: colour("--line") };
+    if (chart.xKind === "name") {
+      const names = [...new Set(chart.series.flatMap((one) => one.x))];
+      const most = chart.horizontal ? Math.max(12, Math.floor(width / 18)) : 24;
+      Object.assign(along, { type: "category", categoryorder: "array", categoryarray: names.map(text), tickmode: "array", tickvals: names.map((_, at) => at), ticktext: names.map((name) => text(cut(name, most))) });
+      if (chart.horizontal) Object.assign(along, { autorange: "reversed", ticks: "" });
+    } else if (chart.xKind === "time") Object.assign(along, { type: "date", title: titleOf(chart.xTitle || "UTC", colour), hoverformat: "%Y-%m-%d %H:%M:%S" });
+    else {
+      const across = chart.series.flatMap((one) => one.x);
+      const [xFormat, xSuffix] = unit(chart.xUnit, topOf(across));
+      Object.assign(along, { tickformat: xFormat, ticksuffix: xSuffix });
+      if (chart.xLog) Object.assign(along, { type: "log", tickformat: "", ticksuffix: "", ...decades(across, xSuffix, chart.xUnit === "ratio") });
+    }
+    if (chart.xRange) along.range = chart.xLog ? chart.xRange.map(Math.log10) : chart.xRange;
+    return [traces, {
+      ...marks(chart, colour), ...(chart.horizontal ? { xaxis: figures, yaxis: along } : { xaxis: along, yaxis: { ...figures, fixedrange: true } }),
+      barmode: chart.stacked ? "stack" : "group", bargap: 0.25, hovermode: chart.xKind === "time" && !chart.horizontal ? "x unified" : "closest",
+      showlegend: chart.series.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: colour("--ink"), size: 12 } }, margin: { l: 8, r: 16, t: chart.series.length > 1 || chart.marks.length || chart.bands.length ? 34 : 12, b: 8 },
+    }];
+  }
+
+  // Lines and spans across a chart. On a logarithmic axis a shape takes the value itself, an annotation its logarithm.
+  function marks(chart, colour) {
+    const shapes = [], annotations = [];
+    const [x, y] = chart.horizontal ? ["y", "x"] : ["x", "y"];
+    for (const band of chart.bands) {
+      const shade = shadeOf(band.role, colour);
+      shapes.push({ type: "rect", xref: "x", yref: "paper", x0: band.begin, x1: band.end, y0: 0, y1: 1, line: { width: 0 }, fillcolor: faint(shade, 0.13), layer: "below" });
+      if (band.label) annotations.push({ x: band.begin, xref: "x", y: 1, yref: "paper", yanchor: "top", xanchor: "left", text: text(band.label), showarrow: false, font: { size: 11, color: shade } });
+    }
+    for (const mark of chart.marks) {
+      const shade = shadeOf(mark.role, colour), line = { width: 1.5, color: shade, dash: "dash" };
+      const said = { text: text(mark.label), showarrow: false, font: { size: 11, color: shade } };
+      const ref = mark.axis === "x" ? x : y, other = ref === "x" ? "y" : "x";
+      shapes.push({ type: "line", [`${ref}ref`]: ref, [`${other}ref`]: "paper", [`${ref}0`]: mark.at, [`${ref}1`]: mark.at, [`${other}0`]: 0, [`${other}1`]: 1, line });
+      const log = mark.axis === "x" ? chart.xLog : chart.yLog;
+      if (mark.label) annotations.push({ ...said, [`${ref}ref`]: ref, [ref]: log ? Math.log10(mark.at) : mark.at, [`${other}ref`]: "paper", [other]: ref === "x" ? 1 : 0, [`${ref}anchor`]: ref === "x" ? "center" : "bottom", [`${other}anchor`]: ref === "x" ? "bottom" : "left" });
+    }
+    return { shapes, annotations };
+  }
+
+  function heat(chart, colour, width) {
+    const [format, suffix, point] = unit(chart.unit, topOf(chart.z.flat()));
+    const known = chart.z.flat().filter((value) => value !== null);
+    let low = chart.low ?? Math.min(...known), high = chart.high ?? Math.max(...known);
+    let scale = [0, 1, 2, 3].map((step) => [step / 3, colour(`--heat-${step}`)]);
+    if (chart.middle !== null) {
+      // Both sides have the same reach, so that the middle has the paper's colour.
+      const reach = Math.max(high - chart.middle, chart.middle - low, 1e-12);
+      [low, high] = [chart.middle - reach, chart.middle + reach];
+      scale = [[0, colour("--s-blue")], [0.5, colour("--surface")], [1, colour("--s-red")]];
+    }
+    const most = Math.max(10, Math.floor(width / 30));
+    const numbers = (names) => names.map((_, at) => at);
+    const side = (names, limit) => ({ ...axisOf(colour), tickvals: numbers(names), ticktext: names.map((name) => text(cut(name, limit))), showgrid: false });
+    const annotations = [];
+    if (chart.cells) chart.cells.forEach((row, r) => row.forEach((word, c) => { if (word) annotations.push({ x: c, y: r, text: text(word), showarrow: false, font: { size: 11, color: ink(chart.z[r][c]) } }); }));
+    function ink(value) {
+      if (value === null) return colour("--muted");
+      const at = (value - low) / (high - low || 1);
+      if (chart.middle !== null) return colour("--ink");
+      const nearest = colour(`--heat-${Math.round(3 * Math.max(0, Math.min(1, at)))}`);
+      const parts = /^#(..)(..)(..)$/.exec(nearest);
+      const light = parts ? parts.slice(1).reduce((sum, part, i) => sum + parseInt(part, 16) * [0.299, 0.587, 0.114][i], 0) : 128;
+      return light > 140 ? "#14181f" : "#ffffff";
+    }
+    const labels = chart.labels ? chart.labels.map((row) => row.map(text)) : chart.z.map((row, r) => row.map((_, c) => `${text(chart.rows[r])}, ${text(chart.columns[c])}`));
+    return [[{ type: "heatmap", x: numbers(chart.columns), y: numbers(chart.rows), z: chart.z, zmin: low, zmax: high, colorscale: scale, hoverongaps: false, xgap: 1, ygap: 1, customdata: labels,
+               colorbar: { tickformat: format, ticksuffix: suffix, thickness: 10, outlinewidth: 0, len: 0.94, tickfont: { color: colour("--muted"), size: 11 } }, hovertemplate: `%{customdata}: %{z:${point}}${suffix}<extra></extra>` }],
+            { annotations, xaxis: { ...side(chart.columns, 16), title: titleOf(chart.xTitle, colour), side: "bottom" }, yaxis: { ...side(chart.rows, most), title: titleOf(chart.yTitle, colour), autorange: "reversed" }, margin: { l: 8, r: 8, t: 8, b: 8 } }];
+  }
+
+  const KINDS = { xy, heat };
+  function draw(chart) {
+    const place = document.getElementById("chart-" + chart.id);
+    if (!place) return;
+    const colour = palette();
+    const [traces, layout] = KINDS[chart.kind](chart, colour, place.clientWidth);
+    window.Plotly.react(place, traces, {
+      ...layout, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: coarse ? false : "zoom",
+      font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
+      hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
+    }, { responsive: true, displayModeBar: false, displaylogo: false });
+  }
+  const drawAll = () => { if (window.Plotly || !drawn.charts.length) { drawn.charts.forEach(draw); root.dataset.drawn = "yes"; } };
+
+  const button = document.getElementById("theme");
+  const WORDS = { auto: "Auto", light: "Light", dark: "Dark" };
+  const SPOKEN = { auto: "as the system", light: "light", dark: "dark" };
+  function apply(theme) {
+    if (theme === "auto") delete root.dataset.theme; else root.dataset.theme = theme;
+    button.textContent = WORDS[theme];
+    button.setAttribute("aria-label", "Colours: " + SPOKEN[theme]);
+    drawAll();
+  }
+  let theme = WORDS[stored.get()] ? stored.get() : "auto";
+  button.hidden = false;
+  button.addEventListener("click", () => { theme = { auto: "light", light: "dark", dark: "auto" }[theme]; stored.set(theme); apply(theme); });
+  dark.addEventListener("change", () => { if (theme === "auto") drawAll(); });
+
+  const copy = document.getElementById("copy");
+  if (copy) {
+    copy.hidden = false;
+    copy.addEventListener("click", async () => {
+      const command = document.getElementById("command");
+      try { await navigator.clipboard.writeText(command.textContent); } catch {
+        const range = document.createRange(); range.selectNodeContents(command);
+        const selection = getSelection(); selection.removeAllRanges(); selection.addRange(range);
+        document.execCommand("copy");
+      }
+      copy.textContent = "Copied";
+      setTimeout(() => { copy.textContent = "Copy"; }, 1600);
+    });
+  }
+  // Paper is white whatever the screen is.
+  window.addEventListener("beforeprint", () => { root.dataset.theme = "light"; drawn.charts.forEach(draw); });
+  window.addEventListener("afterprint", () => apply(theme));
+  if (drawn.charts.length && !window.Plotly) document.getElementById("script-missing").hidden = false;
+  apply(theme);
+})();
