@@ -45,6 +45,7 @@ bench: build
 schemas: build
 	$(BIN)/python -m steelyard.records.schemas
 	$(BIN)/python -m steelyard.decide.schema
+	$(BIN)/python -m steelyard.fleet.schema
 
 # Resolves the Python dependencies anew: hashes, no hosts.
 lock:

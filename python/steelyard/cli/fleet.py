@@ -1,0 +1,19 @@
+"""``steelyard fleet``: keep a fleet's store, and ask it.
+
+Each ``fleet_*`` module adds its commands by ``register(app)``; their options are those of ``fleet_options``.
+A command imports what it needs when it runs.
+"""
+
+import typer
+
+from steelyard.cli import fleet_store
+from steelyard.cli.output import EXIT_CODES
+
+app = typer.Typer(
+    help="Keep a fleet's store, and ask it: CPI, locality, effectiveness, placement, profiles.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+fleet_store.register(app)
