@@ -44,8 +44,11 @@ fn every_golden_record_comes_through_whole() {
     comes_through_whole::<SweepResult>();
     comes_through_whole::<TaxResult>();
     comes_through_whole::<Telemetry>();
+    // Vectors are inputs and expected outputs of formulas, not records: their own tests read them.
     let files = std::fs::read_dir(golden("run").parent().expect("a folder")).expect("a folder");
-    assert_eq!(files.count(), 12, "a golden record without a test");
+    let names = files.map(|file| file.expect("a file").file_name());
+    let records = names.filter(|name| !name.to_string_lossy().ends_with("_vectors.json"));
+    assert_eq!(records.count(), 12, "a golden record without a test");
 }
 
 /// Reads the golden run with its opening fields replaced.
