@@ -6,7 +6,7 @@ A command imports what it needs when it runs.
 
 import typer
 
-from steelyard.cli import fleet_store
+from steelyard.cli import fleet_simulate, fleet_store
 from steelyard.cli.output import EXIT_CODES
 
 app = typer.Typer(
@@ -17,3 +17,4 @@ app = typer.Typer(
 )
 
 fleet_store.register(app)
+fleet_simulate.register(app)
