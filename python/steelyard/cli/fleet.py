@@ -6,7 +6,7 @@ A command imports what it needs when it runs.
 
 import typer
 
-from steelyard.cli import fleet_simulate, fleet_store
+from steelyard.cli import fleet_decide, fleet_simulate, fleet_store
 from steelyard.cli.output import EXIT_CODES
 
 app = typer.Typer(
@@ -18,3 +18,4 @@ app = typer.Typer(
 
 fleet_store.register(app)
 fleet_simulate.register(app)
+fleet_decide.register(app)

@@ -7,7 +7,15 @@ expression gives the same rows on every engine.
 from collections.abc import Callable
 from typing import Any
 
+from steelyard.fleet import rue
 from steelyard.fleet.store import Store
 
-EXPRESSIONS: dict[str, Callable[[Store], Any]] = {}
+ROLLOUT = rue.RueSettings(label="config", resources=rue.RESOURCES, labels=("tenant",))
+"""The comparison that simulated fleets hold."""
+
+EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
+    "rue": lambda store: rue.expression(store.table("task_samples"), ROLLOUT),
+    "rue assignments": lambda store: rue.assignments(store.table("task_samples"), ROLLOUT),
+    "rue labels": lambda store: rue.label_keys(store.table("task_samples")),
+}
 """Queries by name: each takes an open store and returns an Ibis table expression."""

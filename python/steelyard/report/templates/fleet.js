@@ -49,7 +49,7 @@
       return [{ ...base, ...whisker, type: "bar", marker: { color: shade, line: { width: 0 } } }];
     }
     if (series.kind === "points") {
-      const whisker = series.low ? { error_y: whiskers(series, shade) } : {};
+      const whisker = series.low ? { [chart.horizontal ? "error_x" : "error_y"]: whiskers(series, shade) } : {};
       return [{ ...base, ...whisker, type: "scatter", mode: "markers", marker: { color: faint(shade, series.x.length > 400 ? 0.35 : 0.85), size: series.size || 7, line: { width: 0 } } }];
     }
     const line = { color: shade, width: 2, dash: series.dash || "solid", ...(series.kind === "step" ? { shape: "hv" } : {}) };

@@ -1,0 +1,326 @@
+"""What ``steelyard fleet rue`` says: sections for its page and its terminal.
+
+In: `RueResult`. Out: heading, cautions and `Section`s. Not here: figures (``fleet.rue_compare``).
+"""
+
+from __future__ import annotations
+
+from steelyard.fleet.rue_result import Comparison, Group, RueResult, SampleRatio, Speedup
+from steelyard.report import format as fmt
+from steelyard.report.fleet_content import (
+    Cell,
+    Chart,
+    Column,
+    Mark,
+    Missing,
+    Notes,
+    Paragraph,
+    Section,
+    Series,
+    Table,
+    table,
+)
+from steelyard.stats.power import Need
+
+GROUPS_AT_MOST = 60
+"""Groups that are drawn; the table has all of them."""
+_LOOKS = {
+    "any": "holds however often somebody looks",
+    "once": "holds for one look at a time that was fixed before",
+}
+
+
+def heading(result: RueResult) -> str:
+    """Return the answer in one line: the recommendation of the first comparison."""
+    return result.comparisons[0].recommendation
+
+
+def subline(result: RueResult) -> str:
+    """Return what was compared."""
+    return (
+        f"RUE = usage / {result.work}, smaller is better; speedup = RUE 1 / RUE 2, bigger is better."
+        f" {result.samples:,} task samples with the label {result.label!r}; the replicate is the"
+        f" {result.replicate}; intervals of {result.confidence * 100:g} %."
+    )
+
+
+def cautions(result: RueResult) -> list[str]:
+    """Return what a reader must know before reading on."""
+    found = []
+    for one in result.comparisons:
+        if one.total is not None and one.total.refused:
+            found.append(f"The total of {_name(one)} is refused: {'; '.join(one.total.refused)}.")
+    found += [
+        f"Sample-ratio mismatch (p = {fmt.significant(ratio.p_value or 0.0)}): {ratio.question} No."
+        for ratio in result.sample_ratios
+        if ratio.mismatch and ratio.expected_shares is not None
+    ]
+    return found
+
+
+def sections(result: RueResult) -> list[Section]:
+    """Return everything that the page and the terminal show."""
+    found = [section for one in result.comparisons for section in _comparison(one, result)]
+    return [*found, _assignment(result), _leaves_out(result)]
+
+
+def _comparison(one: Comparison, result: RueResult) -> list[Section]:
+    anchor = f"{one.resource}-{result.comparisons.index(one)}"
+    if one.missing is not None:
+        return [Section(anchor, _name(one), (Paragraph(one.recommendation, "suspect"),))]
+    level = {"adopt": "valid", "do not adopt": "invalid"}.get(one.decision.value)
+    chart = _forest(one, anchor, result)
+    return [
+        Section(
+            anchor,
+            _name(one),
+            (Paragraph(one.recommendation, level), _groups(one, result), chart, *_why(one)),
+            intro=f"Usage in {one.unit}. Configuration 1 is {one.configurations[0]}, 2 is"
+            f" {one.configurations[1]}.",
+        ),
+        Section(f"{anchor}-strata", f"Groups by {_factors(one)}: why", (_strata(one), _left_out(one))),
+    ]
+
+
+def _name(one: Comparison) -> str:
+    return f"{one.resource}: {one.configurations[1]} against {one.configurations[0]}"
+
+
+def _factors(one: Comparison) -> str:
+    return ", ".join(one.choice.factors) or "nothing"
+
+
+def _groups(one: Comparison, result: RueResult) -> Table:
+    rows: list[list[object]] = []
+    total, fair = one.total, one.reweighted
+    if total is not None:
+        word = Cell("refused", "; ".join(total.refused), level="invalid") if total.refused else Cell("")
+        rows.append(
+            [
+                "total",
+                _share(total.shares[0]),
+                _rue(total.rue[0]),
+                _share(total.shares[1]),
+                _rue(total.rue[1]),
+                _speedup(total.speedup),
+                *_ends(total.speedup, result.looks),
+                word,
+            ]
+        )
+    rows += [_group(group, result.looks) for group in one.groups]
+    if fair is not None:
+        covered = f"over {_share(fair.covered[0]).text} of what configuration 1 uses"
+        rows.append(
+            [
+                "at configuration 1's mix",
+                Missing("all groups at one mix"),
+                _rue(fair.rue[0]),
+                Missing("all groups at one mix"),
+                _rue(fair.rue[1]),
+                _speedup(fair.speedup),
+                *_ends(fair.speedup, result.looks),
+                Cell(one.decision.value, covered),
+            ]
+        )
+    other = "one look" if result.looks == "any" else "any time"
+    return table(
+        [
+            "group",
+            Column("share 1"),
+            Column("RUE 1"),
+            Column("share 2"),
+            Column("RUE 2"),
+            Column("speedup"),
+            Column("interval"),
+            Column(f"interval, {other}"),
+            "",
+        ],
+        rows,
+        caption=f"Shares are of samples. The first interval {_LOOKS[result.looks]}.",
+    )
+
+
+def _group(group: Group, looks: str) -> list[object]:
+    name = " · ".join(group.levels) or "all"
+    sizes = f"{group.replicates[0]:,} and {group.replicates[1]:,} replicates"
+    head = [
+        Cell(name, sizes, is_text=True),
+        _share(group.shares[0]),
+        _rue(group.rue[0]),
+        _share(group.shares[1]),
+        _rue(group.rue[1]),
+    ]
+    if group.speedup is None:
+        gap = Missing(group.missing or "not compared")
+        return [*head, gap, gap, gap, Cell(group.missing or "", is_text=True)]
+    return [*head, _speedup(group.speedup), *_ends(group.speedup, looks), Cell(group.speedup.missing or "")]
+
+
+def _share(value: float) -> Cell:
+    return Cell(f"{value * 100:.2f} %", repr(value))
+
+
+def _rue(value: float | None) -> Cell | Missing:
+    if value is None:
+        return Missing("operations of several jobs are not added")
+    # One digit more than elsewhere: speedups of a percent are told by them.
+    return Cell(fmt.significant(value, 4), repr(value))
+
+
+def _speedup(one: Speedup) -> Cell:
+    return Cell(f"{one.value:.2f}", repr(one.value))
+
+
+def _ends(one: Speedup, looks: str) -> list[Cell | Missing]:
+    order = (one.any_time, one.once) if looks == "any" else (one.once, one.any_time)
+    return [
+        Missing(one.missing or "no interval")
+        if span is None
+        else Cell(f"{span[0]:.3f} to {span[1]:.3f}", f"{span[0]!r} to {span[1]!r}")
+        for span in order
+    ]
+
+
+def _forest(one: Comparison, anchor: str, result: RueResult) -> Chart:
+    compared = [group for group in one.groups if group.speedup is not None][:GROUPS_AT_MOST]
+    names = [" · ".join(group.levels) or "all" for group in compared]
+    series = [_points("groups", names, [g.speedup for g in compared if g.speedup], "blue", result.looks)]
+    if one.reweighted is not None:
+        series.append(
+            _points(
+                "at configuration 1's mix", ["at one mix"], [one.reweighted.speedup], "green", result.looks
+            )
+        )
+    if one.total is not None:
+        word = "total, refused" if one.total.refused else "total"
+        role = "red" if one.total.refused else "ink"
+        series.append(_points(word, ["total"], [one.total.speedup], role, result.looks))
+    more = len([g for g in one.groups if g.speedup is not None]) - len(compared)
+    note = f"Intervals {_LOOKS[result.looks].replace('holds', 'hold')}."
+    return Chart(
+        f"speedup-{anchor}",
+        "Speedup by group",
+        tuple(series),
+        x_kind="name",
+        y_title="RUE 1 / RUE 2",
+        horizontal=True,
+        marks=(Mark("y", 1.0, "no difference"),),
+        note=note + (f" {more} more groups stand in the table." if more else ""),
+        height=150 + 26 * (len(compared) + 2),
+    )
+
+
+def _points(name: str, x: list[str], speedups: list[Speedup], role: str, looks: str) -> Series:
+    spans = [one.interval(looks) for one in speedups]
+    return Series(
+        name,
+        x,
+        [one.value for one in speedups],
+        kind="points",
+        role=role,
+        low=[None if span is None else span[0] for span in spans],
+        high=[None if span is None else span[1] for span in spans],
+        size=10,
+    )
+
+
+def _why(one: Comparison) -> list[Paragraph | Notes]:
+    found: list[Paragraph | Notes] = []
+    if one.total is not None and one.total.refused:
+        found.append(Paragraph(f"The total is refused: {'; '.join(one.total.refused)}.", "invalid"))
+    notes = []
+    if one.reweighted is not None:
+        notes.append(
+            "The mixes alone move the total's speedup by a factor of"
+            f" {fmt.significant(one.reweighted.mix_ratio)}."
+        )
+    notes += _needs(one.need, one)
+    if one.no_usage:
+        notes.append(f"{one.no_usage:,} samples have no figure for {one.resource} and are left out.")
+    found.append(Notes(tuple(notes)))
+    return found
+
+
+def _needs(need: Need | None, one: Comparison) -> list[str]:
+    if need is None:
+        return []
+    if need.enough:
+        return ["There are enough replicates to tell the smallest difference that matters."]
+    parts = [
+        f"{total:,} with {name} ({more:,} more)"
+        for total, more, name in zip(need.replicates, need.more, one.configurations, strict=True)
+        if more > 0
+    ]
+    return [f"To tell the smallest difference that matters takes about {' and '.join(parts)}."]
+
+
+def _strata(one: Comparison) -> Table:
+    return table(
+        [
+            "factor",
+            Column("variance explained with it", "ratio"),
+            Column("of replicates held out", "ratio"),
+            "",
+        ],
+        [
+            [
+                step.factor,
+                step.explained_ratio,
+                step.held_out_ratio,
+                "taken in any case" if step.factor in one.choice.forced else "",
+            ]
+            for step in one.choice.steps
+        ],
+        caption="Variance of log RUE, weighted by usage, without the configurations' own difference.",
+    )
+
+
+def _left_out(one: Comparison) -> Notes:
+    return Notes(
+        tuple(f"{name}: {reason}" for name, reason in one.choice.left_out.items()), "Not stratified by"
+    )
+
+
+def _assignment(result: RueResult) -> Section:
+    rows = [_ratio_row(ratio) for ratio in result.sample_ratios]
+    note = Notes(
+        (
+            "A split that differs between groups is no error by itself: it is why totals mislead and"
+            " groups are compared one by one. A declared split that was not kept is one.",
+        )
+    )
+    columns: list[Column | str] = [
+        "question",
+        "answer",
+        Column("p-value"),
+        "method",
+        Column("units 1"),
+        Column("units 2"),
+    ]
+    blocks = (
+        (table(columns, rows), note) if rows else (Paragraph("No split was declared, nor groups found."),)
+    )
+    return Section("assignment", "Who got which configuration", blocks)
+
+
+def _ratio_row(ratio: SampleRatio) -> list[object]:
+    if ratio.p_value is None:
+        answer: object = Missing(ratio.missing or "not tested")
+        return [ratio.question, answer, answer, ratio.missing or "", *ratio.counts]
+    word = Cell(
+        "no" if ratio.mismatch else "nothing speaks against it",
+        level=("invalid" if ratio.expected_shares is not None else "suspect") if ratio.mismatch else "valid",
+        is_text=True,
+    )
+    shown = f"{ratio.p_value:.2g}"
+    return [ratio.question, word, Cell(shown, repr(ratio.p_value)), ratio.method, *ratio.counts]
+
+
+def _leaves_out(result: RueResult) -> Section:
+    items = [
+        "A change that costs one group and helps another has no single figure; look at the groups.",
+        *result.notes,
+    ]
+    if result.no_work:
+        items.append(f"{result.no_work:,} samples have no figure for {result.work} and are left out.")
+    return Section("notes", "What the figures leave out", (Notes(tuple(items)),))

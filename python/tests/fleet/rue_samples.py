@@ -1,0 +1,43 @@
+"""Task samples made up for comparisons by RUE, as an Ibis table like a store's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ibis
+import pyarrow as pa
+
+from steelyard.fleet.schema import TABLES
+
+NOON = 1_767_268_800
+
+
+def row(**changed: Any) -> dict[str, Any]:
+    """Return one task sample; ``labels`` may be a mapping."""
+    made: dict[str, Any] = {
+        "machine": "m0",
+        "platform": "westmere",
+        "job": "search",
+        "task": "search/0",
+        "job_class": "latency-sensitive",
+        "window_start_unix_s": NOON,
+        "window_s": 60.0,
+        "cpu_s": 30.0,
+        "operations": 1.0,
+        "labels": {},
+        "date": "2026-01-01",
+        "cluster": "a",
+    } | changed
+    made["labels"] = list(made["labels"].items()) if isinstance(made["labels"], Mapping) else made["labels"]
+    return made
+
+
+def table_of(rows: Iterable[Mapping[str, Any]], name: str = "task_samples") -> Any:
+    """Return rows as a table of a DuckDB connection, with the columns that a store's table has."""
+    schema = TABLES[name].arrow
+    for column in ("date", "cluster"):
+        schema = schema.append(pa.field(column, pa.string()))
+    connection = ibis.duckdb.connect()
+    connection.con.register(name, pa.Table.from_pylist(list(rows), schema=schema))
+    return connection.table(name)
