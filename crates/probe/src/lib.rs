@@ -10,6 +10,8 @@
 //! just before each read, a value that could not be read is null and never zero, and at most a second of
 //! ticks waits in memory.
 //!
+//! [`numa`] reads the same trees for one figure, the CPU-memory locality of tasks.
+//!
 //! Performance counters are asked for with a plan of events; they come from the running kernel, whatever the root.
 //!
 //! Not here: rates, differences and shares, which are derived from the files afterwards; profiles.
@@ -29,6 +31,7 @@ mod tree;
 
 pub mod counters;
 pub mod describe;
+pub mod numa;
 pub mod scan;
 
 pub use error::ProbeError;

@@ -57,6 +57,14 @@ impl Tree {
         })
     }
 
+    /// A file that is opened at each read, for readers of more files than may be open at once.
+    pub(crate) fn file_at_each_read(&self, name: impl AsRef<Path>) -> TreeFile {
+        TreeFile {
+            path: self.path(name),
+            file: None,
+        }
+    }
+
     /// A file that several sources read, such as /proc/stat.
     pub fn shared(&self, name: &'static str) -> io::Result<SharedFile> {
         if let Some(file) = self.shared.borrow().get(name) {

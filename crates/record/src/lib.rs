@@ -18,6 +18,7 @@ mod health;
 mod io;
 mod load;
 mod machine;
+mod numa_score;
 mod rank_stats;
 mod run;
 mod suite;
@@ -48,6 +49,7 @@ pub use machine::{
     Cache, Cpu, Dimm, Disk, Firmware, HugePagePool, IdleState, Interface, Interrupts, Kernel,
     LinkSettings, Machine, Memory, MemoryAccess, NumaNode, PciDevice, PciLink, Resctrl, SideCache,
 };
+pub use numa_score::{NumaScore, NumaScoreNode, NumaSubject};
 pub use rank_stats::{RankStage, RankStats, RankThread};
 pub use run::{
     Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,

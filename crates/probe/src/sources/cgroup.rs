@@ -61,6 +61,7 @@ pub struct Mounts {
     cpu: Option<PathBuf>,
     memory: Option<PathBuf>,
     blkio: Option<PathBuf>,
+    hugetlb: Option<PathBuf>,
 }
 
 impl Mounts {
@@ -88,6 +89,7 @@ impl Mounts {
                         b"cpu" => &mut mounts.cpu,
                         b"memory" => &mut mounts.memory,
                         b"blkio" => &mut mounts.blkio,
+                        b"hugetlb" => &mut mounts.hugetlb,
                         _ => continue,
                     };
                     place.get_or_insert_with(|| point.clone());
@@ -111,6 +113,40 @@ impl Mounts {
         } else {
             self.unified.as_ref().map(|_| "")
         }
+    }
+
+    /// Where version 2 is.
+    pub(crate) fn unified(&self) -> Option<&PathBuf> {
+        self.unified.as_ref()
+    }
+
+    /// Where version 1's cpuacct controller is.
+    pub(crate) fn cpuacct(&self) -> Option<&PathBuf> {
+        self.cpuacct.as_ref()
+    }
+
+    /// Where version 1's memory controller is.
+    pub(crate) fn memory(&self) -> Option<&PathBuf> {
+        self.memory.as_ref()
+    }
+
+    /// Where version 1's hugetlb controller is.
+    pub(crate) fn hugetlb(&self) -> Option<&PathBuf> {
+        self.hugetlb.as_ref()
+    }
+
+    /// All of them, those first that account CPU time and memory.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        [
+            &self.cpuacct,
+            &self.memory,
+            &self.cpu,
+            &self.blkio,
+            &self.hugetlb,
+            &self.unified,
+        ]
+        .into_iter()
+        .flatten()
     }
 
     fn version_1(&self) -> [&Option<PathBuf>; 4] {

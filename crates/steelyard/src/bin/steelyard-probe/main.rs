@@ -1,5 +1,7 @@
 //! `steelyard-probe`: records what /proc and /sys tell, watches one program's threads, and says what can be
-//! told here.
+//! told here; scores where processes run against where their memory is.
+
+mod numa;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,6 +42,8 @@ enum Verb {
     },
     /// Say which events of a plan can be counted here, for what share of the time, and why not the others.
     Counters(TryCounters),
+    /// Score how local processes or control groups are to their memory, on machines with several NUMA nodes.
+    Numa(numa::Numa),
     /// Make Parquet files from what a killed recording left.
     Recover {
         /// Directory of the recording.
@@ -239,6 +243,7 @@ fn main() -> ExitCode {
             root,
         } => run_sources(json, markdown, root),
         Verb::Counters(arguments) => run_counters(arguments),
+        Verb::Numa(arguments) => numa::run(arguments),
         Verb::Recover { directory } => run_recover(&directory),
     })
 }

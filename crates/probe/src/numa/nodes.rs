@@ -1,0 +1,255 @@
+//! The nodes of a machine: their CPUs, memory and distances.
+
+use super::distances::{DistanceChoice, DistanceSource, Distances};
+use super::missing::Missing;
+use crate::scan;
+use crate::sources::memory;
+use crate::tree::Tree;
+
+/// A CPU's number beyond this is none: Linux supports 8192.
+const MOST_CPUS: u32 = 65_536;
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its number; numbers may have gaps.
+    pub id: u32,
+    /// Its CPUs, in order; none where there is memory only.
+    pub cpus: Vec<u32>,
+    /// Its memory, None where the kernel does not tell; 0 where there are CPUs only.
+    pub memory_bytes: Option<u64>,
+}
+
+/// The nodes of a machine, in the order of their numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nodes {
+    nodes: Vec<Node>,
+    distances: Distances,
+    /// Position of each CPU's node.
+    position_of_cpu: Vec<Option<u16>>,
+    /// Position of each node's number.
+    position_of_id: Vec<Option<u16>>,
+    huge_page_bytes: Option<u64>,
+}
+
+impl Nodes {
+    /// The nodes of `tree` with distances as chosen; an error where /sys tells of no nodes or no distances.
+    pub fn read(tree: &Tree, choice: &DistanceChoice) -> Result<Self, Missing> {
+        let nodes: Vec<Node> = tree
+            .numbered("sys/devices/system/node", "node")
+            .into_iter()
+            .filter(|(id, _)| *id < MOST_CPUS)
+            .map(|(id, folder)| {
+                let text = |name: &str| tree.text(folder.join(name)).unwrap_or_default();
+                let list = text("cpulist");
+                Node {
+                    id,
+                    cpus: if scan::trim(&list).is_empty() {
+                        parse_mask(&text("cpumap"))
+                    } else {
+                        parse_list(&list)
+                    },
+                    memory_bytes: total_memory(&text("meminfo")),
+                }
+            })
+            .collect();
+        if nodes.is_empty() {
+            return Err(Missing::fixed(
+                "/sys/devices/system/node has no nodes: a kernel without CONFIG_NUMA",
+            ));
+        }
+        let ids: Vec<u32> = nodes.iter().map(|node| node.id).collect();
+        let distances = match choice {
+            DistanceChoice::Slit => Distances::slit(tree, &ids)?,
+            DistanceChoice::Hmat => Distances::hmat(tree, &ids)?,
+            DistanceChoice::Given(given) if given.len() == ids.len() => given.clone(),
+            DistanceChoice::Given(given) => {
+                return Err(Missing::new(format!(
+                    "distances of {} nodes were given, but the machine has {}",
+                    given.len(),
+                    ids.len()
+                )));
+            }
+        };
+        let mut found = Self::new(nodes, distances);
+        found.huge_page_bytes = huge_page_size(&tree.text("proc/meminfo").unwrap_or_default());
+        Ok(found)
+    }
+
+    fn new(nodes: Vec<Node>, distances: Distances) -> Self {
+        let mut position_of_cpu = Vec::new();
+        let mut position_of_id = Vec::new();
+        for (position, node) in nodes.iter().enumerate() {
+            for cpu in &node.cpus {
+                put(&mut position_of_cpu, *cpu, position);
+            }
+            put(&mut position_of_id, node.id, position);
+        }
+        Self {
+            nodes,
+            distances,
+            position_of_cpu,
+            position_of_id,
+            huge_page_bytes: None,
+        }
+    }
+
+    /// Nodes of these numbers without CPUs, 10 to themselves and 20 to each other.
+    pub(super) fn made(ids: &[u32]) -> Self {
+        let count = ids.len();
+        let table = (0..count * count)
+            .map(|place| {
+                if place / count == place % count {
+                    10.0
+                } else {
+                    20.0
+                }
+            })
+            .collect();
+        let nodes = ids
+            .iter()
+            .map(|id| Node {
+                id: *id,
+                cpus: Vec::new(),
+                memory_bytes: None,
+            })
+            .collect();
+        let distances = Distances::new(table, DistanceSource::Given).expect("a square table");
+        Self::new(nodes, distances)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are none, which is never so.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Their numbers.
+    pub fn ids(&self) -> Vec<u32> {
+        self.nodes.iter().map(|node| node.id).collect()
+    }
+
+    /// Distances between them.
+    pub fn distances(&self) -> &Distances {
+        &self.distances
+    }
+
+    /// Size of a huge page where a kernel does not tell it of each mapping.
+    pub(super) fn huge_page_bytes(&self) -> Option<u64> {
+        self.huge_page_bytes
+    }
+
+    /// The position of a CPU's node.
+    pub fn position_of_cpu(&self, cpu: u64) -> Option<usize> {
+        position(&self.position_of_cpu, cpu)
+    }
+
+    /// The position of the node with a number.
+    pub fn position_of_id(&self, id: u64) -> Option<usize> {
+        position(&self.position_of_id, id)
+    }
+}
+
+fn put(positions: &mut Vec<Option<u16>>, number: u32, position: usize) {
+    let number = number as usize;
+    if positions.len() <= number {
+        positions.resize(number + 1, None);
+    }
+    positions[number] = u16::try_from(position).ok();
+}
+
+fn position(positions: &[Option<u16>], number: u64) -> Option<usize> {
+    let number = usize::try_from(number).ok()?;
+    (*positions.get(number)?).map(usize::from)
+}
+
+/// `MemTotal` of a node's meminfo, whose lines begin with `Node 0 MemTotal:`.
+fn total_memory(text: &[u8]) -> Option<u64> {
+    scan::lines(text).find_map(|line| {
+        let mut fields = scan::words(line);
+        fields.pass(2);
+        (fields.next()? == b"MemTotal:").then(|| memory::bytes(&mut fields))?
+    })
+}
+
+/// `Hugepagesize` of /proc/meminfo.
+fn huge_page_size(text: &[u8]) -> Option<u64> {
+    scan::lines(text).find_map(|line| {
+        let (key, mut fields) = scan::key_value(line)?;
+        (key == b"Hugepagesize").then(|| memory::bytes(&mut fields))?
+    })
+}
+
+/// The numbers of a line; what is no number ends it.
+pub(super) fn parse_numbers(text: &[u8]) -> Vec<u64> {
+    let mut words = scan::words(scan::trim(text));
+    std::iter::from_fn(|| words.number()).collect()
+}
+
+/// The numbers of a kernel list such as `0-3,8`; what is none is left out.
+pub(super) fn parse_list(text: &[u8]) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    for part in scan::trim(text).split(|byte| *byte == b',') {
+        let (first, used) = scan::leading_number(part);
+        let last = match part.get(used) {
+            Some(b'-') => scan::leading_number(&part[used + 1..]).0,
+            _ => first,
+        };
+        if let (Some(first), Some(last)) = (first, last)
+            && last < u64::from(MOST_CPUS)
+        {
+            numbers.extend((first..=last).map(|number| number as u32));
+        }
+        // A text that names everything many times over is none of a kernel.
+        if numbers.len() > MOST_CPUS as usize {
+            return Vec::new();
+        }
+    }
+    numbers
+}
+
+/// The numbers of a kernel bit mask such as `00000001,80000003`, in order; none where it is no mask.
+pub(super) fn parse_mask(text: &[u8]) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    let mut place = 0u32;
+    for byte in scan::trim(text).iter().rev() {
+        let digit = match byte {
+            b',' => continue,
+            byte => match (*byte as char).to_digit(16) {
+                Some(digit) => digit,
+                None => return Vec::new(),
+            },
+        };
+        if place >= MOST_CPUS {
+            return Vec::new();
+        }
+        numbers.extend(
+            (0..4)
+                .filter(|bit| digit >> bit & 1 == 1)
+                .map(|bit| place + bit),
+        );
+        place += 4;
+    }
+    numbers
+}
+
+/// Numbers in order as the kernel lists them, such as `0-3,8`.
+pub(super) fn format_list(numbers: &[u32]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+        parts.push(match run {
+            [one] => one.to_string(),
+            _ => format!("{}-{}", run[0], run[run.len() - 1]),
+        });
+    }
+    parts.join(",")
+}

@@ -1,0 +1,516 @@
+//! Scores against the paper and by hand, files as kernels print them, and looks over made-up trees.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::maps::LineReader;
+use super::*;
+use crate::testing::Bench;
+use crate::tree::Tree;
+
+/// The paper's distances on Barcelona: four nodes in a square, opposite corners two hops apart.
+const BARCELONA: [f64; 16] = [
+    10.0, 20.0, 20.0, 30.0, 20.0, 10.0, 30.0, 20.0, 20.0, 30.0, 10.0, 20.0, 30.0, 20.0, 20.0, 10.0,
+];
+
+fn table(rows: &[f64]) -> Distances {
+    Distances::new(rows.to_vec(), DistanceSource::Given).expect("a square table")
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    let list = value.as_array().expect("a list");
+    list.iter()
+        .flat_map(|value| match value {
+            Value::Array(_) => numbers(value),
+            value => vec![value.as_f64().expect("a number")],
+        })
+        .collect()
+}
+
+#[test]
+fn vectors_of_both_planes() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/numa_vectors.json");
+    let text = std::fs::read(path).expect("the vectors");
+    let document: Value = serde_json::from_slice(&text).expect("JSON");
+    let vectors = document["vectors"].as_array().expect("a list");
+    assert!(vectors.len() > 10);
+    for vector in vectors {
+        let wanted = numbers(&vector["score"]);
+        let distances = table(&numbers(&vector["distances"]));
+        let found = score(
+            &numbers(&vector["cpu"]),
+            &numbers(&vector["memory"]),
+            &distances,
+        )
+        .expect("a score");
+        let error = (found - wanted[0] / wanted[1]).abs();
+        assert!(error < 1e-12, "{}: {found}", vector["name"]);
+    }
+}
+
+#[test]
+fn barcelona_with_the_papers_distances_spans_a_third_to_one() {
+    let distances = table(&BARCELONA);
+    let mut scores = Vec::new();
+    for cpu in 0..4 {
+        for memory in 0..4 {
+            let on =
+                |node| -> Vec<f64> { (0..4).map(|i| f64::from(u8::from(i == node))).collect() };
+            scores.push(score(&on(cpu), &on(memory), &distances).expect("a score"));
+        }
+    }
+    scores.sort_by(f64::total_cmp);
+    assert_eq!(scores[0], 10.0 / 30.0);
+    assert_eq!(scores[15], 1.0);
+    scores.dedup();
+    assert_eq!(scores, [10.0 / 30.0, 0.5, 1.0]);
+}
+
+#[test]
+fn shares_of_local_accesses_in_the_papers_load_test() {
+    // With memory that cannot be reached the score is the share of local accesses.
+    let distances = table(&[1.0, 1e300, 1e300, 1.0]);
+    let scenarios = [
+        ([6.0, 0.0], [1.0, 0.0], 1.0),
+        ([3.0, 3.0], [1.0, 0.0], 0.5),
+        ([6.0, 0.0], [0.0, 1.0], 0.0),
+    ];
+    // 4 to 6 are 1 to 3 with a co-runner, which has no part in the score.
+    for (cpu, memory, local) in scenarios.iter().chain(&scenarios) {
+        let found = score(cpu, memory, &distances).expect("a score");
+        assert!((found - local).abs() < 1e-12, "{found} instead of {local}");
+    }
+}
+
+#[test]
+fn what_has_no_shares_has_no_score() {
+    let distances = table(&[10.0, 20.0, 20.0, 10.0]);
+    assert_eq!(score(&[], &[1.0], &distances), Err(Missing::NO_CPU_TIME));
+    assert_eq!(
+        score(&[1.0], &[0.0, 0.0], &distances),
+        Err(Missing::NO_MEMORY)
+    );
+    for wrong in [-1.0, f64::NAN, f64::INFINITY] {
+        assert!(score(&[wrong, 1.0], &[1.0], &distances).is_err());
+    }
+    assert!(score(&[1.0; 3], &[1.0], &distances).is_err());
+    let pages = Pages {
+        elsewhere_bytes: 4096,
+        ..Pages::new(2)
+    };
+    let placement = Placement {
+        cpu_seconds_per_node: vec![1.0, 0.0],
+        pages,
+    };
+    let why = placement.score(&distances).expect_err("unknown nodes");
+    assert!(why.to_string().starts_with("4096 bytes are on nodes"));
+}
+
+#[test]
+fn tables_that_are_none_are_refused_in_one_line() {
+    assert_eq!(
+        Distances::parse(b"# ns\n80,139\n139\t81.5 # here\n\n").map(|table| table.rows().to_vec()),
+        Ok(vec![80.0, 139.0, 139.0, 81.5])
+    );
+    for text in [
+        "",
+        "1 2\n3\n",
+        "1 2 3 4\n",
+        "1 0\n0 1\n",
+        "1 -2\n2 1\n",
+        "1 x\n",
+        "1 nan\n2 1\n",
+    ] {
+        let why = Distances::parse(text.as_bytes())
+            .expect_err(text)
+            .to_string();
+        assert!(!why.contains('\n'), "{why}");
+    }
+}
+
+const MAPS: &str = "\
+5581 default file=/usr/bin/N0=9\\040kernelpagesize_kB=9 mapped=2 mapmax=3 N1=2 kernelpagesize_kB=4
+5582 bind=static:0,33 anon=3 dirty=3 active=0 N0=1 N33=2 kernelpagesize_kB=4
+7f00 prefer:1 file=/anon_hugepage\\040(deleted) huge anon=2 dirty=2 N33=2 kernelpagesize_kB=2048
+7f01 default heap anon=1 dirty=1 N7=1 kernelpagesize_kB=4
+7f02 interleave:0-1 file=/dev/shm/x mapped=4 N0=3 N1=1 kernelpagesize_kB=64
+7f03 default stack
+7f04 default huge dirty=1 N0=1
+7f05 default file=/lib/x anon=1 dirty=1 mapped=3 N0=3 kernelpagesize_kB=4";
+
+fn pages_of(text: &[u8], cut: usize) -> Pages {
+    let nodes = Nodes::made(&[0, 1, 33]);
+    let mut pages = Pages::new(3);
+    let mut reader = LineReader::new(&nodes, 4096, Some(1 << 30));
+    for piece in text.chunks(cut.max(1)) {
+        reader.take(piece, &mut pages);
+    }
+    reader.end(&mut pages);
+    pages
+}
+
+#[test]
+fn numa_maps_count_pages_by_their_size() {
+    let kib = 1024;
+    let pages = pages_of(MAPS.as_bytes(), usize::MAX);
+    let node_0 = 4 * kib + 3 * 64 * kib + (1 << 30) + 12 * kib;
+    let node_1 = 8 * kib + 64 * kib;
+    let node_33 = 8 * kib + 2 * 2048 * kib;
+    assert_eq!(pages.bytes_per_node, [node_0, node_1, node_33]);
+    assert_eq!(pages.huge_bytes_per_node, [1 << 30, 0, 4096 * kib]);
+    assert_eq!(pages.shared_bytes_per_node, Some(vec![0, 8 * kib, 0]));
+    assert_eq!(
+        pages.elsewhere_bytes,
+        4 * kib,
+        "node 7 is none of the machine's"
+    );
+    let anon = (3 + 1 + 1) * 4 * kib + 4096 * kib;
+    assert_eq!(pages.anon_bytes, Some(anon));
+    assert_eq!(pages.file_bytes, Some(pages.bytes() - anon));
+    assert_eq!(pages.pages_per_node(4096)[2], 2 + 1024);
+}
+
+#[test]
+fn control_groups_of_both_versions() {
+    let nodes = Nodes::made(&[0, 1]);
+    let text = b"total=9 N0=9 N1=0\nfile=5 N0=5\nanon=4 N0=4 N1=0\nunevictable=0 N0=0 N1=0\n\
+        hierarchical_total=30 N0=10 N1=20\nhierarchical_file=20 N0=5 N1=15\n\
+        hierarchical_anon=9 N0=5 N1=4\nhierarchical_unevictable=1 N0=0 N1=1\n";
+    let pages = groups::parse_version_1(text, &nodes, 4096);
+    assert_eq!(pages.bytes_per_node, [10 * 4096, 20 * 4096]);
+    assert_eq!(
+        (pages.anon_bytes, pages.file_bytes),
+        (Some(9 * 4096), Some(20 * 4096))
+    );
+    assert_eq!(
+        pages.shared_bytes_per_node, None,
+        "each page is charged once"
+    );
+    // Kernels before 3.18 do not tell the groups below.
+    let flat = groups::parse_version_1(&text[..text.len() / 3], &nodes, 4096);
+    assert_eq!(flat.bytes_per_node, [9 * 4096, 0]);
+    let text = b"anon N0=4096 N1=8192\nfile N0=100 N1=28 N9=5\nkernel_stack N0=99 N1=99\nshmem N0=7 N1=7\n";
+    let pages = groups::parse_version_2(text, &nodes);
+    assert_eq!(pages.bytes_per_node, [4196, 8220]);
+    assert_eq!(
+        (pages.anon_bytes, pages.file_bytes),
+        (Some(12288), Some(128))
+    );
+    assert_eq!(pages.elsewhere_bytes, 5);
+    let huge = b"total=2097152 N0=2097152 N1=0\nhierarchical_total=4194304 N0=2097152 N1=2097152\n";
+    assert_eq!(groups::parse_huge(huge, &nodes), [2 << 20, 2 << 20]);
+    assert_eq!(
+        groups::parse_huge(b"total=4096 N1=4096\n", &nodes),
+        [0, 4096]
+    );
+}
+
+#[test]
+fn lists_and_masks_of_nodes() {
+    assert_eq!(nodes::parse_list(b"0-2,8\n"), [0, 1, 2, 8]);
+    assert_eq!(nodes::parse_list(b"\n"), Vec::<u32>::new());
+    assert_eq!(nodes::parse_list(b"5-99999999999,x"), Vec::<u32>::new());
+    assert_eq!(nodes::parse_mask(b"00000001,80000003\n"), [0, 1, 31, 32]);
+    assert_eq!(nodes::parse_mask(b"zz"), Vec::<u32>::new());
+    assert_eq!(nodes::format_list(&[0, 1, 2, 8, 10, 11]), "0-2,8,10-11");
+}
+
+/// Two nodes with a CPU each, and one process with two threads.
+fn machine() -> Bench {
+    let node = "sys/devices/system/node";
+    let bench = Bench::new(&[
+        (&format!("{node}/online"), "0-1\n"),
+        (&format!("{node}/node0/cpulist"), "0\n"),
+        (&format!("{node}/node1/cpulist"), "1\n"),
+        (&format!("{node}/node0/distance"), "10 21\n"),
+        (&format!("{node}/node1/distance"), "21 10\n"),
+        (&format!("{node}/node1/meminfo"), "Node 1 MemTotal: 8 kB\n"),
+        (
+            "proc/7/numa_maps",
+            "7f default anon=4 N0=1 N1=3 kernelpagesize_kB=4\n",
+        ),
+    ]);
+    thread(&bench, 7, 1_000, 0);
+    thread(&bench, 8, 50, 0);
+    bench.write("proc/7/stat", &stat(7, 0, 2));
+    bench.write("proc/7/schedstat", "1000 0 1\n");
+    bench
+}
+
+fn stat(tid: u32, cpu: u32, threads: u32) -> String {
+    // Fields 4 to 52 of proc_pid_stat(5): flags 9, faults 10 and 12, times 14 and 15, threads 20, start 22,
+    // rss 24, processor 39.
+    let mut fields = vec!["0".to_owned(); 49];
+    fields[20 - 4] = threads.to_string();
+    fields[24 - 4] = "4".to_owned();
+    fields[39 - 4] = cpu.to_string();
+    format!("{tid} (a) b) S {}\n", fields.join(" "))
+}
+
+fn thread(bench: &Bench, tid: u32, run_ns: u64, cpu: u32) {
+    bench.write(
+        &format!("proc/7/task/{tid}/schedstat"),
+        &format!("{run_ns} 0 1\n"),
+    );
+    bench.write(&format!("proc/7/task/{tid}/stat"), &stat(tid, cpu, 2));
+}
+
+fn survey(tree: &Tree, request: Request) -> Survey {
+    let nodes = Nodes::read(tree, &DistanceChoice::Slit).expect("nodes");
+    Survey::start(tree, nodes, request)
+}
+
+#[test]
+fn cpu_time_counts_where_threads_ran() {
+    let bench = machine();
+    let mut survey = survey(&bench.tree(), Request::new(Subjects::Processes(vec![7])));
+    survey.begin(0);
+    // The first thread runs 300 ns on node 1, the second 100 ns on node 0, and a third is born there.
+    bench.write("proc/7/schedstat", "1300 0 2\n");
+    bench.write("proc/7/stat", &stat(7, 1, 3));
+    thread(&bench, 8, 150, 0);
+    thread(&bench, 9, 600, 0);
+    survey.look();
+    let row = &survey.finish(1_000).subjects[0];
+    assert_eq!(row.cpu_basis.as_deref(), Some("window"));
+    assert_eq!(row.cpu_seconds_per_node, Some(vec![700e-9, 300e-9]));
+    assert_eq!(row.memory_bytes_per_node, Some(vec![4096, 12288]));
+    let wanted = 0.7 * (0.25 + 0.75 * 10.0 / 21.0) + 0.3 * (0.75 + 0.25 * 10.0 / 21.0);
+    assert!((row.score.expect("a score") - wanted).abs() < 1e-12);
+    assert_eq!(row.name, "a) b");
+    // Nothing ran in the second window: the threads' whole time counts where each ran last.
+    survey.begin(1_000);
+    let row = survey.finish(2_000).subjects.remove(0);
+    assert_eq!(row.cpu_basis.as_deref(), Some("lifetime"));
+    assert_eq!(row.cpu_seconds_per_node, Some(vec![750e-9, 1300e-9]));
+}
+
+#[test]
+fn pages_are_read_again_only_after_faults_or_too_long() {
+    let bench = machine();
+    let mut request = Request::new(Subjects::All);
+    request.pages_fresh_ns = 500;
+    let mut survey = survey(&bench.tree(), request);
+    let mut window = |begin_ns: u64, end_ns| {
+        survey.begin(begin_ns);
+        let row = survey.finish(end_ns).subjects.remove(0);
+        row.memory_bytes_per_node.expect("memory")
+    };
+    assert_eq!(window(0, 100), [4096, 12288]);
+    bench.write(
+        "proc/7/numa_maps",
+        "7f default anon=4 N0=4 kernelpagesize_kB=4\n",
+    );
+    assert_eq!(window(100, 200), [4096, 12288], "no faults since");
+    assert_eq!(window(200, 700), [16384, 0], "too long ago");
+    bench.write(
+        "proc/7/numa_maps",
+        "7f default anon=4 N1=5 kernelpagesize_kB=4\n",
+    );
+    bench.write("proc/7/stat", &stat(7, 0, 2).replacen(" 4 ", " 5 ", 1));
+    bench.write("proc/7/schedstat", "1001 0 2\n");
+    assert_eq!(window(700, 800), [0, 20480], "it grew");
+}
+
+#[test]
+fn reasons_take_the_place_of_scores() {
+    let bench = machine();
+    bench.remove("proc/7/numa_maps");
+    let kernel = stat(3, 0, 1).replacen("S 0 0 0 0 0 0 ", "S 0 0 0 0 0 2097152 ", 1);
+    bench.write("proc/3/stat", &kernel);
+    let mut request = Request::new(Subjects::Processes(vec![7, 3, 99]));
+    request.idle = false;
+    let mut idle = survey(&bench.tree(), request.clone());
+    idle.begin(0);
+    let why = |score: &steelyard_record::NumaScore| -> Vec<String> {
+        score
+            .subjects
+            .iter()
+            .filter_map(|row| row.missing.clone())
+            .collect()
+    };
+    assert_eq!(
+        why(&idle.finish(1)),
+        [
+            Missing::KERNEL_THREAD.to_string(),
+            "it did not run in the window".to_owned(),
+            Missing::ENDED.to_string()
+        ]
+    );
+    request.idle = true;
+    request.subjects = Subjects::Processes(vec![7]);
+    let mut unmapped = survey(&bench.tree(), request.clone());
+    unmapped.begin(0);
+    assert_eq!(
+        why(&unmapped.finish(1)),
+        [Missing::NO_NUMA_MAPS.to_string()]
+    );
+    request.largest_bytes = Some(4095);
+    let mut large = survey(&bench.tree(), request);
+    large.begin(0);
+    assert!(why(&large.finish(1))[0].starts_with("it has "));
+}
+
+#[test]
+fn on_one_node_every_score_is_one_and_memory_is_not_read() {
+    let bench = machine();
+    bench.remove("sys/devices/system/node/node1");
+    bench.write("sys/devices/system/node/online", "0\n");
+    bench.write("sys/devices/system/node/node0/distance", "10\n");
+    let mut survey = survey(&bench.tree(), Request::new(Subjects::All));
+    survey.begin(0);
+    let row = survey.finish(1).subjects.remove(0);
+    assert_eq!((row.score, row.missing), (Some(1.0), None));
+    assert_eq!(row.memory_bytes_per_node, None);
+    assert!(
+        row.memory_missing
+            .expect("a reason")
+            .contains("one NUMA node")
+    );
+}
+
+#[test]
+fn a_group_of_version_1_has_the_kernels_count_of_each_cpu() {
+    let bench = machine();
+    bench.write("proc/mounts", "cgroup /cg/cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup /cg/mem cgroup rw,memory 0 0\nnone /cg/two cgroup2 rw 0 0\n");
+    bench.write("cg/cpuacct/job/a/cpuacct.usage_percpu", "1000 500 \n");
+    bench.write(
+        "cg/mem/job/a/memory.numa_stat",
+        "total=4 N0=4 N1=0\nfile=1 N0=1\nanon=3 N0=3\n",
+    );
+    bench.write(
+        "cg/two/job/a/hugetlb.2MB.numa_stat",
+        "total=16384 N0=0 N1=16384\n",
+    );
+    let request = Request::new(Subjects::Cgroups(vec![
+        "/cg/mem/job/a".into(),
+        "job/a".into(),
+        "/job/b".into(),
+        "/../x".into(),
+    ]));
+    let mut survey = survey(&bench.tree(), request);
+    survey.begin(0);
+    bench.write("cg/cpuacct/job/a/cpuacct.usage_percpu", "1000 2500 \n");
+    let score = survey.finish(1);
+    for row in &score.subjects[..2] {
+        assert_eq!(row.cpu_source.as_deref(), Some("cpuacct.usage_percpu"));
+        assert_eq!(row.cpu_seconds_per_node, Some(vec![0.0, 2e-6]));
+        assert_eq!(row.memory_bytes_per_node, Some(vec![16384, 16384]));
+        assert_eq!(row.huge_bytes_per_node, Some(vec![0, 16384]));
+        assert_eq!(row.score, Some(0.5 + 0.5 * 10.0 / 21.0));
+    }
+    for row in &score.subjects[2..] {
+        assert_eq!(row.missing, Some(Missing::NO_GROUP.to_string()));
+    }
+}
+
+#[test]
+fn a_group_of_version_2_is_its_members_with_those_below() {
+    let bench = machine();
+    bench.write("proc/mounts", "none /cg cgroup2 rw 0 0\n");
+    bench.write("cg/job/cgroup.procs", "");
+    bench.write("cg/job/below/cgroup.procs", "7\n");
+    bench.write(
+        "cg/job/memory.numa_stat",
+        "anon N0=0 N1=4096\nfile N0=0 N1=0\n",
+    );
+    let tree = bench.tree();
+    let mut survey = survey(&tree, Request::new(Subjects::Cgroups(vec!["/job".into()])));
+    survey.begin(0);
+    bench.write("proc/7/schedstat", "1200 0 2\n");
+    let row = survey.finish(1).subjects.remove(0);
+    assert_eq!(row.cpu_seconds_per_node, Some(vec![200e-9, 0.0]));
+    assert_eq!(row.score, Some(10.0 / 21.0));
+    let nodes = Nodes::read(&tree, &DistanceChoice::Slit).expect("nodes");
+    let pages = read_pages_of_cgroup(&tree, &nodes, "/job").expect("memory");
+    assert_eq!(pages.pages_per_node(4096), [0, 1]);
+}
+
+#[test]
+fn latencies_of_hmat_fill_what_slit_only_guesses() {
+    let node = "sys/devices/system/node";
+    let bench = Bench::new(&[
+        (&format!("{node}/online"), "0-2\n"),
+        (&format!("{node}/node0/cpulist"), "0\n"),
+        (&format!("{node}/node1/cpulist"), "1\n"),
+        (&format!("{node}/node2/cpulist"), "\n"),
+        (&format!("{node}/node0/distance"), "10 20 14\n"),
+        (&format!("{node}/node1/distance"), "20 10 24\n"),
+        (&format!("{node}/node2/distance"), "14 24 10\n"),
+    ]);
+    assert!(Nodes::read(&bench.tree(), &DistanceChoice::Hmat).is_err());
+    let access = |target: u32, name: &str, ns: &str, initiator: u32| {
+        let folder = format!("{node}/node{target}/{name}/initiators");
+        bench.write(&format!("{folder}/read_latency"), ns);
+        bench.write(&format!("{folder}/node{initiator}/online"), "1");
+    };
+    access(0, "access0", "80\n", 0);
+    access(1, "access1", "90\n", 1);
+    access(1, "access0", "0\n", 1);
+    access(2, "access0", "240\n", 0);
+    let nodes = Nodes::read(&bench.tree(), &DistanceChoice::Hmat).expect("nodes");
+    let row = |i| -> Vec<f64> { (0..3).map(|j| nodes.distances().between(i, j)).collect() };
+    assert_eq!(
+        row(0),
+        [80.0, 160.0, 240.0],
+        "SLIT alone says 112 of the third"
+    );
+    assert_eq!(row(1), [180.0, 90.0, 216.0]);
+    assert_eq!(nodes.distances().ratio(0, 2), 1.0 / 3.0);
+}
+
+fn amounts(nodes: usize) -> impl Strategy<Value = Vec<f64>> {
+    proptest::collection::vec(prop_oneof![Just(0.0), 1e-9..1e15], nodes..=nodes)
+        .prop_filter("something", |amounts| amounts.iter().any(|one| *one > 0.0))
+}
+
+proptest! {
+    #[test]
+    fn a_score_is_a_share_and_no_unit_matters(
+        (slit, cpu, memory) in (1usize..9).prop_flat_map(|nodes| (
+            proptest::collection::vec(10u8..255, nodes * nodes), amounts(nodes), amounts(nodes),
+        )),
+        scale in 1e-3..1e3,
+    ) {
+        let nodes = cpu.len();
+        let mut rows: Vec<f64> = slit.iter().map(|one| f64::from(*one)).collect();
+        for node in 0..nodes {
+            rows[node * nodes + node] = 10.0;
+        }
+        let distances = table(&rows);
+        let found = score(&cpu, &memory, &distances).unwrap();
+        prop_assert!(found > 0.0 && found <= 1.0, "{}", found);
+        let least = rows.iter().fold(1.0f64, |least, one| least.min(10.0 / one));
+        prop_assert!(found >= least - 1e-12);
+        let scaled: Vec<f64> = cpu.iter().map(|one| one * scale).collect();
+        let far: Vec<f64> = rows.iter().map(|one| one * scale).collect();
+        prop_assert!((score(&scaled, &memory, &table(&far)).unwrap() - found).abs() < 1e-12);
+        // On one node everything is local.
+        let mut alone = vec![0.0; nodes];
+        alone[nodes - 1] = 5.0;
+        prop_assert_eq!(score(&alone, &alone, &distances).unwrap(), 1.0);
+    }
+
+    #[test]
+    fn lines_count_alike_however_they_are_cut(cut in 1usize..400) {
+        prop_assert_eq!(pages_of(MAPS.as_bytes(), cut), pages_of(MAPS.as_bytes(), usize::MAX));
+    }
+
+    #[test]
+    fn no_parser_panics(
+        beginning in proptest::sample::select(&["7f default anon=4 N0=4 N1=", "hierarchical_total=5 N0=", "anon N0=", "10 20\n20 "][..]),
+        like_the_kernel in "([a-zA-Z0-9=: ,._-]{0,30}\n?){0,6}",
+        bytes: Vec<u8>,
+    ) {
+        parse_anything(&[beginning.as_bytes(), like_the_kernel.as_bytes(), &bytes].concat());
+    }
+}
+
+#[test]
+fn hostile_lines_are_bounded() {
+    let mut text = vec![b'N'; 3 << 20];
+    text.extend_from_slice(b"\n7f default anon=1 N0=1 kernelpagesize_kB=4\n7f x N0=18446744073709551615 N0=9 kernelpagesize_kB=18446744073709551615\n");
+    let pages = pages_of(&text, 4096);
+    assert_eq!(pages.bytes_per_node, [u64::MAX, 0, 0]);
+    assert_eq!(pages.bytes(), u64::MAX);
+}

@@ -1,0 +1,216 @@
+//! `steelyard-probe numa`: the CPU-memory locality score of processes and control groups.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use steelyard::{Exit, Failure, args};
+use steelyard_probe::Tree;
+use steelyard_probe::numa::{DistanceChoice, Distances, Missing, Nodes, Request, Subjects, Survey};
+use steelyard_record::{NumaScore, NumaSubject, monotonic_ns};
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("subjects").required(true))]
+pub struct Numa {
+    /// A process; repeatable.
+    #[arg(long, group = "subjects", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Vec<u32>,
+    /// A control group with those below: its path (/system.slice/a.service) or its folder; repeatable.
+    #[arg(long, group = "subjects", value_name = "PATH")]
+    cgroup: Vec<String>,
+    /// Every process.
+    #[arg(long, group = "subjects")]
+    all: bool,
+    /// The window over which CPU time is counted; 0 for the CPU time of threads since they began.
+    #[arg(long, default_value = "1s", value_parser = args::duration)]
+    duration: Duration,
+    /// Looks at threads in the window: more tell better where threads ran that move between nodes.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    looks: u32,
+    /// Windows, one after the other; each is a line of --json.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+    /// Distances: slit, hmat, or a file with a square table of any measure, such as latencies.
+    #[arg(long, default_value = "slit", value_name = "slit|hmat|FILE")]
+    distances: String,
+    /// Leave out what did not run in the window; it is scored by where its threads ran last otherwise.
+    #[arg(long)]
+    running: bool,
+    /// Do not look through the memory of larger processes: while the kernel does, their memory map is held.
+    #[arg(long, value_name = "SIZE", value_parser = args::bytes)]
+    largest: Option<u64>,
+    /// Read where memory is on a machine with one node, too, where every score is 1 without.
+    #[arg(long)]
+    pages: bool,
+    /// Root of the /proc and /sys to read.
+    #[arg(long, default_value = "/")]
+    root: PathBuf,
+    /// As JSON: record numa_score, one line for each window.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: Numa) -> Result<Exit, Failure> {
+    let tree = Tree::new(&arguments.root);
+    let choice = distances(&arguments.distances)?;
+    let nodes = Nodes::read(&tree, &choice).map_err(|why| {
+        Failure::new(Exit::Environment, why).hint("`--distances FILE` gives a table of your own")
+    })?;
+    let subjects = if arguments.all {
+        Subjects::All
+    } else if arguments.cgroup.is_empty() {
+        Subjects::Processes(arguments.pid.clone())
+    } else {
+        Subjects::Cgroups(arguments.cgroup.clone())
+    };
+    let named = !arguments.all;
+    let request = Request {
+        idle: !arguments.running,
+        largest_bytes: arguments.largest,
+        pages_on_one_node: arguments.pages,
+        ..Request::new(subjects)
+    };
+    let mut survey = Survey::start(&tree, nodes, request);
+    for _ in 0..arguments.count {
+        let before_ns = cpu_ns();
+        survey.begin(monotonic_ns());
+        wait(&mut survey, arguments.duration, arguments.looks);
+        let mut score = survey.finish(monotonic_ns());
+        score.cost_cpu_ns = before_ns.zip(cpu_ns()).map(|(before, now)| now - before);
+        if named {
+            all_absent(&score)?;
+        }
+        show(&score, arguments.json)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Which distances are meant.
+fn distances(text: &str) -> Result<DistanceChoice, Failure> {
+    Ok(match text {
+        "slit" => DistanceChoice::Slit,
+        "hmat" => DistanceChoice::Hmat,
+        file => {
+            let refuse = |why: String| Failure::new(Exit::Usage, anyhow::anyhow!("{file}: {why}"));
+            let text = std::fs::read(file).map_err(|error| refuse(error.to_string()))?;
+            let table = Distances::parse(&text).map_err(|why| {
+                refuse(why.to_string()).hint("one row a line, blanks between the numbers")
+            })?;
+            DistanceChoice::Given(table)
+        }
+    })
+}
+
+/// Lets the window pass, with its looks but the last, which ends it.
+fn wait(survey: &mut Survey, duration: Duration, looks: u32) {
+    if duration.is_zero() {
+        return;
+    }
+    let begin = std::time::Instant::now();
+    for look in 1..=looks {
+        let due = duration.mul_f64(f64::from(look) / f64::from(looks));
+        std::thread::sleep(due.saturating_sub(begin.elapsed()));
+        if look < looks {
+            survey.look();
+        }
+    }
+}
+
+/// CPU time of this process, ns.
+fn cpu_ns() -> Option<u64> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for one timespec.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    (status == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Refuses when nothing of what was named is there.
+fn all_absent(score: &NumaScore) -> Result<(), Failure> {
+    let gone = [Missing::ENDED.to_string(), Missing::NO_GROUP.to_string()];
+    let is_gone = |row: &NumaSubject| row.missing.as_ref().is_some_and(|why| gone.contains(why));
+    if !score.subjects.is_empty() && score.subjects.iter().all(is_gone) {
+        let first = &score.subjects[0];
+        let what = match first.pid {
+            Some(pid) => format!("there is no process {pid}"),
+            None => format!("there is no control group {}", first.name),
+        };
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(what)));
+    }
+    Ok(())
+}
+
+fn show(score: &NumaScore, json: bool) -> Result<(), Failure> {
+    let mut text = if json {
+        serde_json::to_string(score)?
+    } else {
+        table(score)
+    };
+    if json {
+        text.push('\n');
+    }
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Whoever read it has left.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// The scores as lines, the worst first, and how many have none for which reason.
+fn table(score: &NumaScore) -> String {
+    let mut text = String::from("SCORE  CPU s by node       MEMORY MiB by node  SUBJECT\n");
+    let mut scored: Vec<&NumaSubject> = score
+        .subjects
+        .iter()
+        .filter(|row| row.score.is_some())
+        .collect();
+    scored.sort_by(|a, b| a.score.partial_cmp(&b.score).expect("scores are numbers"));
+    for row in scored {
+        let cpu = amounts(row.cpu_seconds_per_node.as_deref(), |seconds| {
+            format!("{seconds:.3}")
+        });
+        let memory = amounts(row.memory_bytes_per_node.as_deref(), |bytes| {
+            format!("{}", bytes >> 20)
+        });
+        let pid = row.pid.map(|pid| format!("{pid} ")).unwrap_or_default();
+        let basis = match row.cpu_basis.as_deref() {
+            Some("lifetime") => " (idle: by where it ran last)",
+            _ => "",
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<5.3}  {cpu:<18}  {memory:<18}  {pid}{}{basis}",
+            row.score.unwrap_or_default(),
+            row.name
+        );
+    }
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    for why in score
+        .subjects
+        .iter()
+        .filter_map(|row| row.missing.as_deref())
+    {
+        *reasons.entry(why).or_default() += 1;
+    }
+    for (why, count) in reasons {
+        let _ = writeln!(text, "{count} without a score: {why}");
+    }
+    if score.nodes.len() == 1 {
+        text.push_str("the machine has one NUMA node: every score is 1 by definition\n");
+    }
+    text
+}
+
+fn amounts<A>(amounts: Option<&[A]>, tell: impl Fn(&A) -> String) -> String {
+    match amounts {
+        Some(amounts) => amounts.iter().map(tell).collect::<Vec<_>>().join(" "),
+        None => "-".to_owned(),
+    }
+}
