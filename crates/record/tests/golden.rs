@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use steelyard_record::{
-    CacheStats, CapacityResult, CounterPlan, HealthResult, LoadResult, Machine, RankStats, Record,
-    RecordError, Run, Suite, SweepResult, TaxResult, Telemetry, read, write_atomically,
+    CacheStats, CapacityResult, CounterPlan, HealthResult, LoadResult, Machine, NumaScore,
+    RankStats, Record, RecordError, Run, Suite, SweepResult, TaxResult, Telemetry, read,
+    write_atomically,
 };
 
 fn golden(kind: &str) -> PathBuf {
@@ -37,6 +38,7 @@ fn every_golden_record_comes_through_whole() {
     comes_through_whole::<HealthResult>();
     comes_through_whole::<LoadResult>();
     comes_through_whole::<Machine>();
+    comes_through_whole::<NumaScore>();
     comes_through_whole::<RankStats>();
     comes_through_whole::<Run>();
     comes_through_whole::<Suite>();
@@ -48,7 +50,7 @@ fn every_golden_record_comes_through_whole() {
     let files = std::fs::read_dir(golden("run").parent().expect("a folder")).expect("a folder");
     let names = files.map(|file| file.expect("a file").file_name());
     let records = names.filter(|name| !name.to_string_lossy().ends_with("_vectors.json"));
-    assert_eq!(records.count(), 12, "a golden record without a test");
+    assert_eq!(records.count(), 13, "a golden record without a test");
 }
 
 /// Reads the golden run with its opening fields replaced.

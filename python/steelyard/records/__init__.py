@@ -76,6 +76,7 @@ from steelyard.records.machine import (
     Resctrl,
     SideCache,
 )
+from steelyard.records.numa_score import NumaScore, NumaScoreNode, NumaSubject
 from steelyard.records.rank_stats import RankStage, RankStats, RankThread
 from steelyard.records.run import (
     Cpus,
@@ -160,6 +161,9 @@ __all__ = [
     "Metric",
     "Modes",
     "NumaNode",
+    "NumaScore",
+    "NumaScoreNode",
+    "NumaSubject",
     "Orchestrator",
     "Parameter",
     "PciDevice",

@@ -1,4 +1,7 @@
-"""CPU-memory locality of processes or control groups. The same shape as ``crates/record/src/numa_score.rs``."""
+"""CPU-memory locality of processes or control groups.
+
+The same shape as ``crates/record/src/numa_score.rs``.
+"""
 
 from typing import ClassVar
 
@@ -35,8 +38,8 @@ class NumaSubject(Value):
     missing: str | None = Field(default=None, description="Why there is no score")
     cpu_basis: str | None = Field(
         default=None,
-        description="`window`: CPU time of the window. `lifetime`: it did not run in the window, and the CPU time"
-        " of its threads since they began counts where each ran last. Null where there is no CPU time",
+        description="`window`: CPU time of the window. `lifetime`: it did not run in the window, and the CPU"
+        " time of its threads since they began counts where each ran last. Null where there is no CPU time",
     )
     cpu_source: str | None = Field(
         default=None, description="Where CPU time comes from, in words; null where there is none"
@@ -47,16 +50,14 @@ class NumaSubject(Value):
     memory_source: str | None = Field(
         default=None, description="`numa_maps` or `memory.numa_stat`; null where memory was not read"
     )
-    memory_missing: str | None = Field(
-        default=None, description="Why memory was not read, null where it was"
-    )
+    memory_missing: str | None = Field(default=None, description="Why memory was not read, null where it was")
     memory_bytes_per_node: list[Count] | None = Field(
         default=None, description="Memory by node; null where it was not read"
     )
     shared_bytes_per_node: list[Count] | None = Field(
         default=None,
-        description="Of these, bytes in mappings of which at least one page is mapped more than once: the most"
-        " that may be shared. Null of a control group, to which each page is charged once",
+        description="Of these, bytes in mappings of which at least one page is mapped more than once: the"
+        " most that may be shared. Null of a control group, to which each page is charged once",
     )
     huge_bytes_per_node: list[Count] | None = Field(
         default=None, description="Of these, bytes in pages of hugetlbfs"
@@ -78,9 +79,7 @@ class NumaScore(Record):
     clock: Clock = Field(description="Both clocks when it was written")
     begin_ns: Count = Field(description="Start of the window")
     end_ns: Count = Field(description="End of the window")
-    looks: Count = Field(
-        description="Times that threads were looked at in the window, its end included"
-    )
+    looks: Count = Field(description="Times that threads were looked at in the window, its end included")
     nodes: list[NumaScoreNode] = Field(description="The machine's NUMA nodes, in order")
     distance_source: str = Field(description="Where distances come from: `slit`, `hmat` or `given`")
     subjects: list[NumaSubject] = Field(description="What was looked at")

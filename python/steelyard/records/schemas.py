@@ -14,6 +14,7 @@ from steelyard.records.health import HealthResult
 from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
 from steelyard.records.machine import Machine
+from steelyard.records.numa_score import NumaScore
 from steelyard.records.rank_stats import RankStats
 from steelyard.records.run import Run
 from steelyard.records.suite import Suite
@@ -27,6 +28,7 @@ RECORDS: tuple[type[Record], ...] = (
     HealthResult,
     LoadResult,
     Machine,
+    NumaScore,
     RankStats,
     Run,
     Suite,

@@ -29,7 +29,10 @@ fn numbers(value: &Value) -> Vec<f64> {
 
 #[test]
 fn vectors_of_both_planes() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/numa_vectors.json");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../schemas/golden/numa_vectors.json"
+    );
     let text = std::fs::read(path).expect("the vectors");
     let document: Value = serde_json::from_slice(&text).expect("JSON");
     let vectors = document["vectors"].as_array().expect("a list");
