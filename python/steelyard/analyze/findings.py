@@ -56,10 +56,9 @@ class Finding:
     ``weight`` (0..1) orders findings: how much of the result it may explain. ``next_step`` is what to
     measure or to do next, ``gain`` what to expect of it. ``part`` is what holds the workload back, if the
     finding says so, one of `PARTS`; ``sure`` is False where that is concluded from signs and not measured.
-    ``area`` and ``threshold``, the source of the bounds, are the rule's.
+    ``id``, ``area`` and ``threshold``, the source of the bounds, are the rule's: `explain` fills them in.
     """
 
-    id: str
     claim: str
     evidence: tuple[Evidence, ...]
     next_step: str
@@ -67,6 +66,7 @@ class Finding:
     gain: str = ""
     part: str | None = None
     sure: bool = True
+    id: str = ""
     area: str = ""
     threshold: str = ""
 
@@ -135,9 +135,9 @@ def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list
             failed = (
                 f"The rule {each.id} of {each.answer.__module__} failed: {type(error).__name__}: {error}."
             )
-            finding = Finding(each.id, failed, (), "Repair or remove the rule.", 0.0)
+            finding = Finding(failed, (), "Repair or remove the rule.", 0.0)
         if finding is not None:
-            found.append(replace(finding, area=each.area, threshold=each.threshold))
+            found.append(replace(finding, id=each.id, area=each.area, threshold=each.threshold))
     return sorted(found, key=lambda finding: (-finding.weight, finding.id))
 
 

@@ -84,7 +84,6 @@ def _frontend(conditions: Conditions) -> Finding | None:
         "map the program's text with huge pages" if missing_pages else "",
     ]
     return Finding(
-        "frontend-bound-code",
         f"{percent(bound)} of the issue slots wait for instructions, with {' and '.join(told)} per 1000"
         " instructions: the code is larger than what fetches it.",
         tuple(evidence),
@@ -106,7 +105,6 @@ def _mispredicts(conditions: Conditions) -> Finding | None:
     if lost is None or lost < MISPREDICT_RATIO or missed is None or missed < BRANCH_MPKI:
         return None
     return Finding(
-        "branch-mispredicts",
         f"{percent(lost)} of the issue slots go to operations that are thrown away: {missed:.1f} branches of"
         " 1000 instructions are mispredicted.",
         (
@@ -155,7 +153,6 @@ def _memory(conditions: Conditions) -> Finding | None:
         claim += "; whether latency or bandwidth holds them is not measured here."
         step = "Count memory traffic (uncore) beside `steelyard health`; sample the loads (perf mem record)."
     return Finding(
-        "memory-bound-slots",
         claim,
         tuple(evidence),
         step,
@@ -177,7 +174,6 @@ def _walks(conditions: Conditions) -> Finding | None:
     if ratio is None or misses is None or ratio < WALKING_RATIO:
         return None
     return Finding(
-        "dtlb-walks",
         f"{misses:.1f} loads and stores of 1000 instructions miss the TLB: page walks take"
         f" {percent(ratio)} of the clocks, if nothing hides them.",
         (
@@ -205,7 +201,6 @@ def _low_ipc(conditions: Conditions) -> Finding | None:
     if ipc is None or ipc >= LOW_IPC or used is None or used < 0.5:
         return None
     return Finding(
-        "few-instructions-per-clock",
         f"A thread retires {ipc:.2f} instructions a clock: nearly all of its time it waits for memory or for"
         " a cache line that other cores write.",
         (Evidence("instructions per clock", ipc, "1", LOW_IPC), Evidence("CPUs used", used, "1")),
@@ -237,7 +232,6 @@ def _remote(conditions: Conditions) -> Finding | None:
         if ratio < REMOTE_RATIO or per_1000 < REMOTE_PER_1000:
             return None
         return Finding(
-            "remote-memory-loads",
             f"{percent(ratio)} of the loads that reach memory go to another node's.",
             (
                 Evidence("remote loads", ratio, "ratio", REMOTE_RATIO),
@@ -262,7 +256,6 @@ def _contention(conditions: Conditions) -> Finding | None:
     if lost is None or lost < CONTENTION_RATIO:
         return None
     return Finding(
-        "smt-contention",
         f"{percent(lost)} of the issue slots were taken by the core's other thread.",
         (Evidence("SMT contention", lost, "ratio", CONTENTION_RATIO),),
         "Compare throughput and latency with one thread a core; where latency matters, keep batch work off"
@@ -283,7 +276,6 @@ def _retiring(conditions: Conditions) -> Finding | None:
     if retiring is None or retiring < RETIRING_RATIO:
         return None
     return Finding(
-        "retiring-bound",
         f"{percent(retiring)} of the issue slots retire operations: caches, memory and branches cost little.",
         (Evidence("retiring", retiring, "ratio", RETIRING_RATIO),),
         "Only fewer instructions help: a better algorithm, vector instructions, a newer compiler; compare"

@@ -57,7 +57,6 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
             " of the time: it is bound by the CPUs."
         )
     return Finding(
-        "cpu-bound",
         claim,
         (
             Evidence("CPUs wanted over CPUs", ratio, "ratio", CPU_BOUND_RATIO),
@@ -85,7 +84,6 @@ def _one_thread(conditions: Conditions) -> Finding | None:
     if busiest is None or busiest < ONE_THREAD_RATIO:
         return None
     return Finding(
-        "one-thread",
         f"One thread runs, or wants to, {percent(busiest)} of the time, and the program wants"
         f" {wanted:.1f} of {count}"
         " CPUs: it is bound by the speed of one CPU.",
@@ -118,7 +116,6 @@ def _asleep(conditions: Conditions) -> Finding | None:
         return None
     kinds = ", ".join(f"{kind} {percent(share)}" for kind, share in target.waits.items() if share >= 0.05)
     return Finding(
-        "mostly-asleep",
         f"The program's threads sleep {percent(asleep)} of the time for timers, events or others ({kinds}):"
         " no resource of this machine holds it back.",
         (Evidence("asleep for timers and events", asleep, "ratio", ASLEEP_RATIO),),
@@ -142,7 +139,6 @@ def _smt(conditions: Conditions) -> Finding | None:
     if not SMT_RANGE[0] <= use.busy_ratio < SMT_RANGE[1]:
         return None
     return Finding(
-        "smt-capacity",
         f"CPUs are busy {percent(use.busy_ratio)} of the time, and {machine.cpu.threads_per_core} of"
         f" them share a core:"
         " the rest is less capacity than it looks.",
@@ -171,7 +167,6 @@ def _interrupts(conditions: Conditions) -> Finding | None:
     if shares[cpu] < INTERRUPT_CPU_RATIO or shares[cpu] < INTERRUPT_FACTOR * others:
         return None
     return Finding(
-        "interrupts-on-one-cpu",
         f"CPU {cpu} spends {percent(shares[cpu])} of its time in interrupts, the others {percent(others)}:"
         " it bounds what the network or disk can deliver.",
         (
@@ -196,7 +191,6 @@ def _hard_interrupts(conditions: Conditions) -> Finding | None:
     if share < IRQ_RATIO:
         return None
     return Finding(
-        "hard-interrupts",
         f"{percent(share)} of all CPU time is spent in hardware interrupts.",
         (Evidence("time in interrupts", share, "ratio", IRQ_RATIO),),
         "See which line rises in /proc/interrupts, and coalesce it (`ethtool -C`).",
@@ -219,7 +213,6 @@ def _low_clock(conditions: Conditions) -> Finding | None:
     if use.busy_ratio < 0.5 or ratio >= LOW_CLOCK_RATIO:
         return None
     return Finding(
-        "low-clock",
         f"The CPUs are busy {percent(use.busy_ratio)} of the time and run at {now / 1e9:.2f} GHz,"
         f" {percent(ratio)} of the highest clock.",
         (Evidence("clock over highest clock", ratio, "ratio", LOW_CLOCK_RATIO),),
@@ -244,7 +237,6 @@ def _uneven(conditions: Conditions) -> Finding | None:
     if busy[most] < UNEVEN_RATIOS[0] or busy[least] > UNEVEN_RATIOS[1]:
         return None
     return Finding(
-        "uneven-cpus",
         f"CPU {most} is busy {percent(busy[most])} of the time and CPU {least} {percent(busy[least])}:"
         " a single thread, a pinned one, or interrupts bound the work.",
         (

@@ -57,7 +57,6 @@ def _waits(conditions: Conditions) -> Finding | None:
         evidence.append(Evidence(f"{disk.device} mean latency", disk.latency_ns.value, "ns"))
         evidence.append(Evidence(f"{disk.device} busy", disk.busy_ratio.value or 0.0, "ratio"))
     return Finding(
-        "waits-for-disk",
         f"The program's threads wait {percent(share)} of their time{beside_cpu(target.waiting_ratio)}"
         f" for a disk"
         f" (asleep in {where}).{told}",
@@ -85,7 +84,6 @@ def _iowait(conditions: Conditions) -> Finding | None:
     if share < IOWAIT_RATIO or disk is None or (disk.busy_ratio.value or 0.0) < 0.1:
         return None
     return Finding(
-        "cpus-wait-for-disk",
         f"CPUs are idle {percent(share)} of the time while tasks wait for a disk ({disk.device} is busy"
         f" {percent(disk.busy_ratio.value or 0.0)}).",
         (
@@ -116,7 +114,6 @@ def _slow(conditions: Conditions) -> Finding | None:
     if disk.latency_ns.value < bound:
         return None
     return Finding(
-        "disk-slow",
         f"An operation on {disk.device} takes {time_text(disk.latency_ns.value)} on average"
         f" ({disk.operations_per_s.value or 0.0:,.0f} a second, {disk.queue.value or 0.0:.1f} under way).",
         (
@@ -141,7 +138,6 @@ def _queue(conditions: Conditions) -> Finding | None:
     if disk is None or (disk.queue.value or 0.0) < QUEUE:
         return None
     return Finding(
-        "disk-queue",
         f"{disk.queue.value:.0f} operations are under way at {disk.device} on average, which is busy"
         f" {percent(disk.busy_ratio.value or 0.0)} of the time: it is given more than it does.",
         (Evidence(f"{disk.device} queue", disk.queue.value or 0.0, "1", QUEUE),),
@@ -168,7 +164,6 @@ def _small(conditions: Conditions) -> Finding | None:
     if (disk.operations_per_s.value or 0.0) < SMALL_PER_S:
         return None
     return Finding(
-        "small-operations",
         f"{disk.device} does {disk.operations_per_s.value:,.0f} operations a second of"
         f" {disk.operation_bytes.value / 1024:.1f} KiB: their number bounds it, not their bytes.",
         (
@@ -197,7 +192,6 @@ def _flushes(conditions: Conditions) -> Finding | None:
     if ratio < FLUSH_RATIO or ((disk.busy_ratio.value or 0.0) < 0.3 and waits < WAIT_RATIO):
         return None
     return Finding(
-        "flushes",
         f"{disk.device} is flushed {disk.flushes_per_s.value:,.0f} times a second,"
         f" {percent(min(ratio, 1.0))} as often as it is written to.",
         (Evidence("flushes over writes", ratio, "1", FLUSH_RATIO),),
@@ -225,7 +219,6 @@ def _dirty(conditions: Conditions) -> Finding | None:
     if limit <= 0 or high < DIRTY_RATIO * limit:
         return None
     return Finding(
-        "dirty-limit",
         f"{high / 2**20:,.0f} MiB waited to be written, {percent(min(high / limit, 1.0))} of what"
         f" vm.dirty_ratio allows:"
         " writers are made to wait.",
@@ -254,7 +247,6 @@ def _seeks(conditions: Conditions) -> Finding | None:
         size, per_s = disk.operation_bytes.value, disk.operations_per_s.value or 0.0
         if size is not None and size <= 64 * 1024 and per_s >= 50:
             return Finding(
-                "seeks",
                 f"{disk.device} rotates and does {per_s:.0f} operations a second of {size / 1024:.0f}"
                 f" KiB: it seeks.",
                 (
@@ -285,7 +277,6 @@ def _scheduler(conditions: Conditions) -> Finding | None:
             "none",
         ):
             return Finding(
-                "disk-scheduler",
                 f"{disk.device} does {disk.operations_per_s.value:,.0f} operations a second through"
                 f" the scheduler"
                 f" {chosen[disk.device]}.",

@@ -39,7 +39,6 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
         # Others' work is in the figure too, and the verdict says so; what bounds the server is then unknown.
         return None
     return Finding(
-        "server-cpus-saturated",
         f"The server's CPUs are busy {percent(use.busy_ratio)} of the time: they bound the throughput.",
         (Evidence("server CPU busy", use.busy_ratio, "ratio", CPU_SATURATED_RATIO),),
         "See where the time goes (kernel or user below), or give the server more CPUs: --server-cpus.",
@@ -64,7 +63,6 @@ def _server_unused(conditions: Conditions) -> Finding | None:
         # The rate was chosen, by somebody or by an objective: what is left unused is no missed peak.
         return None
     return Finding(
-        "server-cpus-unused",
         f"The server's CPUs are busy only {percent(use.busy_ratio)} of the time:"
         " something else bounds the throughput, or the load asked for less.",
         (Evidence("server CPU busy", use.busy_ratio, "ratio", CPU_UNUSED_RATIO),),
@@ -86,7 +84,6 @@ def _shared(conditions: Conditions) -> Finding | None:
     if not shared or use is None or use.busy_ratio < CPU_UNUSED_RATIO:
         return None
     return Finding(
-        "shared-cpus",
         f"Server and load share {len(shared)} CPU{'s' if len(shared) > 1 else ''},"
         f" which are busy {percent(use.busy_ratio)} of the time: each takes time from the other.",
         (Evidence("CPU busy", use.busy_ratio, "ratio", CPU_UNUSED_RATIO),),
@@ -116,7 +113,6 @@ def _kernel(conditions: Conditions) -> Finding | None:
     if conditions.cache is not None:
         lesson = "the packets and system calls weigh more than the cache"
     return Finding(
-        "kernel-heavy",
         f"{percent(kernel)} of the busy time on {whose} CPUs is kernel time"
         f" ({percent(softirq)} soft interrupts): {lesson}.",
         (
@@ -143,7 +139,6 @@ def _generator(conditions: Conditions) -> Finding | None:
         return None
     busy = generator.busy_max_ratio.value or 0.0
     return Finding(
-        "generator-busy",
         f"A generator thread is busy {percent(busy)} of the time: the server might do more.",
         (Evidence("busiest generator thread", busy, "ratio", CPU_SATURATED_RATIO),),
         "Give the load more CPUs or threads: --load-cpus, --set load_threads=...",
@@ -170,7 +165,6 @@ def _closed_loop(conditions: Conditions) -> Finding | None:
     if abs(mean / expected - 1) > LITTLE_TOLERANCE_RATIO:
         return None
     return Finding(
-        "closed-loop-queue",
         f"With {flying} requests always in flight, a request takes {time_text(expected)} at this throughput"
         f" whatever the server does: the latency (mean {time_text(mean)}) is the queue.",
         (
@@ -200,7 +194,6 @@ def _slow_queue(conditions: Conditions) -> Finding | None:
     if wait <= service or share < SLOW_WAIT_RATIO:
         return None
     return Finding(
-        "slow-queue",
         f"A miss waits {time_text(wait)} for a slow thread that needs {time_text(service)} for it:"
         " misses make the tail of the latency.",
         (
@@ -229,7 +222,6 @@ def _network(conditions: Conditions) -> Finding | None:
         return None
     ratio = card.line_ratio.value or 0.0
     return Finding(
-        "network-near-line-rate",
         f"{card.interface} carries {percent(ratio)} of its line rate: the link bounds the throughput.",
         (Evidence(f"{card.interface} of line rate", ratio, "ratio", LINK_BUSY_RATIO),),
         "Use a faster link, or smaller values."
@@ -252,7 +244,6 @@ def _loss(conditions: Conditions) -> Finding | None:
     if worst is None or not worst.lost_per_s.value:
         return None
     return Finding(
-        "network-loss",
         f"{worst.interface} loses {worst.lost_per_s.value:.3g} packets a second: each costs a wait.",
         (Evidence(f"{worst.interface} packets lost", worst.lost_per_s.value, "1/s", 0.0),),
         "Look at the ring sizes and the interrupt placement of this interface.",
@@ -274,7 +265,6 @@ def _disk(conditions: Conditions) -> Finding | None:
     disk = max(busy, key=lambda disk: disk.busy_ratio.value or 0.0)
     ratio = disk.busy_ratio.value or 0.0
     return Finding(
-        "disk-busy",
         f"{disk.device} is busy {percent(ratio)} of the time.",
         (Evidence(f"{disk.device} busy", ratio, "ratio", DISK_BUSY_RATIO),),
         "See who reads or writes: this workload should not need a disk while it is measured."
@@ -302,7 +292,6 @@ def _memory(conditions: Conditions) -> Finding | None:
     if ratio >= MEMORY_LOW_RATIO:
         return None
     return Finding(
-        "memory-low",
         f"Only {percent(ratio)} of memory was available at the worst moment: pages may have been reclaimed.",
         (Evidence("memory available", ratio, "ratio", MEMORY_LOW_RATIO),),
         "Give the cache less: --set memory=..." if conditions.cache else "See what holds it: /proc/meminfo.",
@@ -333,7 +322,6 @@ def _pressure(conditions: Conditions) -> Finding | None:
         return None
     name = "memory" if worst == "memory" else "I/O"
     return Finding(
-        "pressure",
         f"Some task waited for {name} {percent(waits[worst])} of the time.",
         (Evidence(f"{name} pressure (some)", waits[worst], "ratio", PRESSURE_RATIO),),
         f"Find the waiting task, and free {name} before the next run.",
@@ -354,7 +342,6 @@ def _steal(conditions: Conditions) -> Finding | None:
     if steal is None or steal < STEAL_RATIO:
         return None
     return Finding(
-        "steal",
         f"The hypervisor took {percent(steal)} of the CPU time for other guests.",
         (Evidence("stolen CPU time", steal, "ratio", STEAL_RATIO),),
         "Repeat on dedicated CPUs; compare only runs with the same share.",
@@ -374,7 +361,6 @@ def _thermal(conditions: Conditions) -> Finding | None:
         return None
     count = conditions.throttles.value or 0.0
     return Finding(
-        "thermal",
         f"The processor was slowed for heat {count:.0f} times during the measurement.",
         (Evidence("thermal throttling events", count, "1", 1.0),),
         "Check cooling and power limits, then repeat.",
@@ -397,7 +383,6 @@ def _tail(conditions: Conditions) -> Finding | None:
     if factor < TAIL_FACTOR:
         return None
     return Finding(
-        "long-tail",
         f"The 99th percentile of response time is {factor:.0f} times the median: two kinds of work mix.",
         (
             Evidence("p99 response", generator.response_p99_ns.value, "ns"),

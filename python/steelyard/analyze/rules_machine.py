@@ -38,7 +38,6 @@ def _governor(conditions: Conditions) -> Finding | None:
         # It gave the highest clock all the same, as intel_pstate's powersave does under load.
         return None
     return Finding(
-        "saving-governor",
         f"CPUs are busy {percent(busy)} of the time under the governor {machine.cpu.governor}.",
         (Evidence("CPU busy", busy, "ratio", BUSY_RATIO),),
         "Compare with performance: `cpupower frequency-set -g performance`.",
@@ -59,7 +58,6 @@ def _boost(conditions: Conditions) -> Finding | None:
     if machine is None or machine.cpu.boost is not False or busy < BUSY_RATIO:
         return None
     return Finding(
-        "boost-off",
         f"CPUs are busy {percent(busy)} of the time and boost is off.",
         (Evidence("CPU busy", busy, "ratio", BUSY_RATIO),),
         "Compare with boost on; leave it off where figures must repeat.",
@@ -80,7 +78,6 @@ def _clock(conditions: Conditions) -> Finding | None:
     if source is None or source in FAST_CLOCKS or busy < 0.2:
         return None
     return Finding(
-        "slow-clock-source",
         f"The clock source is {source}: every reading of the time is a system call and a slow device.",
         (Evidence("CPU busy", busy, "ratio", 0.2),),
         "See in the kernel's log why tsc was refused; measure `steelyard-tax run --only clock`.",
@@ -103,7 +100,6 @@ def _fewer(conditions: Conditions) -> Finding | None:
     if usable >= whole or wanted < 0.9 * usable:
         return None
     return Finding(
-        "fewer-cpus",
         f"The program wants {wanted:.1f} CPUs and may use {usable} of the machine's {whole}.",
         (Evidence("CPUs wanted", wanted, "1", 0.9 * usable),),
         "Look at the cpuset and the affinity it was started with (`taskset -p`).",
@@ -126,7 +122,6 @@ def _quota(conditions: Conditions) -> Finding | None:
     if quota is None or used is None or used < QUOTA_RATIO * quota:
         return None
     return Finding(
-        "quota-reached",
         f"{used:.1f} CPUs are used of the {quota:.1f} that the control group's quota allows.",
         (Evidence("CPUs used over quota", used / quota, "ratio", QUOTA_RATIO),),
         "Raise the quota, or count threads by it and not by the machine's CPUs.",
@@ -149,7 +144,6 @@ def _isolation(conditions: Conditions) -> Finding | None:
     if kernel is None or "PTI" not in state or kernel < PTI_KERNEL_RATIO or _busy_ratio(conditions) < 0.2:
         return None
     return Finding(
-        "page-table-isolation",
         f"{percent(kernel)} of the busy time is the kernel's, and every system call changes page"
         f" tables (meltdown:"
         f" {state}).",

@@ -33,7 +33,6 @@ def _swapping(conditions: Conditions) -> Finding | None:
     if per_s < SWAPS_PER_S:
         return None
     return Finding(
-        "swapping",
         f"{per_s:,.0f} pages a second go to or come from swap: memory is too small for what is used.",
         (Evidence("pages swapped", per_s, "1/s", SWAPS_PER_S),),
         "See who is in swap (VmSwap in /proc/PID/status); give it more memory, or use less.",
@@ -56,7 +55,6 @@ def _reclaim(conditions: Conditions) -> Finding | None:
     if stalls < STALLS_PER_S:
         return None
     return Finding(
-        "direct-reclaim",
         f"{stalls:,.1f} allocations a second had to free memory before they got any.",
         (
             Evidence("allocation stalls", stalls, "1/s", STALLS_PER_S),
@@ -83,7 +81,6 @@ def _major(conditions: Conditions) -> Finding | None:
     if per_s is None or per_s < MAJOR_FAULTS_PER_S:
         return None
     return Finding(
-        "major-faults",
         f"{per_s:,.0f} page faults a second had to read a disk: mapped files or swapped memory are"
         f" read page by page.",
         (Evidence("major page faults", per_s, "1/s", MAJOR_FAULTS_PER_S),),
@@ -109,7 +106,6 @@ def _minor(conditions: Conditions) -> Finding | None:
         return None
     cost = min(0.9, per_s * FAULT_COST_S / busy)
     return Finding(
-        "minor-faults",
         f"{per_s:,.0f} page faults a second: at 0.7 µs each they take at least {percent(cost)} of the"
         f" CPU time.",
         (Evidence("page faults a busy CPU-second", per_s / busy, "1/s", FAULTS_PER_CPU_S),),
@@ -133,7 +129,6 @@ def _fallback(conditions: Conditions) -> Finding | None:
     if tried < 10 or refused / tried < FALLBACK_RATIO:
         return None
     return Finding(
-        "huge-pages-refused",
         f"{percent(refused / tried)} of the faults that could take a huge page got small ones:"
         " memory is fragmented or scarce.",
         (Evidence("faults without a huge page", refused / tried, "ratio", FALLBACK_RATIO),),
@@ -163,7 +158,6 @@ def _small_pages(conditions: Conditions) -> Finding | None:
         return None
     setting = machine.memory.transparent_huge_pages or "not known"
     return Finding(
-        "small-pages",
         f"{anonymous / 2**30:.1f} GiB of memory lie on small pages ({percent(huge / anonymous)} on huge ones;"
         f" transparent huge pages: {setting}).",
         (Evidence("anonymous memory on huge pages", huge / anonymous, "ratio", 0.1),),
@@ -189,7 +183,6 @@ def _page_tables(conditions: Conditions) -> Finding | None:
     if ratio < PAGE_TABLES_RATIO:
         return None
     return Finding(
-        "page-tables",
         f"Page tables take {percent(ratio)} of memory: many processes map the same large memory by"
         f" small pages.",
         (Evidence("page tables over memory", ratio, "ratio", PAGE_TABLES_RATIO),),
@@ -212,7 +205,6 @@ def _killed(conditions: Conditions) -> Finding | None:
         return None
     count = per_s * (conditions.end_ns - conditions.begin_ns) / 1e9
     return Finding(
-        "killed-for-memory",
         "The kernel killed a process for want of memory during the measurement.",
         (Evidence("processes killed", max(1.0, round(count)), "1", 0.0),),
         "See which one in the kernel's log (`dmesg`), and whose limit was reached.",
@@ -253,7 +245,6 @@ def _refaults(conditions: Conditions) -> Finding | None:
     if stalled is not None:
         evidence.append(Evidence("tasks waited for memory (PSI)", stalled, "ratio", MEMORY_STALL_RATIO))
     return Finding(
-        "refaults",
         claim,
         tuple(evidence),
         "Compare with more memory, a higher limit, or a smaller set of files at a time.",
@@ -274,7 +265,6 @@ def _compaction(conditions: Conditions) -> Finding | None:
     if per_s < COMPACTIONS_PER_S:
         return None
     return Finding(
-        "compaction",
         f"{per_s:,.0f} allocations a second waited while the kernel moved pages together.",
         (Evidence("compaction stalls", per_s, "1/s", COMPACTIONS_PER_S),),
         "Compare with /sys/kernel/mm/transparent_hugepage/defrag on defer or madvise.",
@@ -300,7 +290,6 @@ def _grows(conditions: Conditions) -> Finding | None:
     if full_s > FULL_WITHIN_S:
         return None
     return Finding(
-        "memory-grows",
         f"The program's memory grows by {rate / 2**20:,.0f} MiB a second: at this rate the machine's"
         f" is full in"
         f" {full_s / 60:.0f} minutes.",

@@ -42,7 +42,6 @@ def _link_limited(conditions: Conditions) -> Finding | None:
         "" if waits is None else f"; the program waits {percent(waits)} of its threads' time for the network"
     )
     return Finding(
-        "link-limited",
         f"{shaper.interface} may send {shaper.limit_bytes_per_s / _MEGABIT:,.0f} Mbit/s"
         f" ({shaper.kind}) and sends"
         f" {percent(min(shaper.used_ratio, 1.0))} of that{told}.",
@@ -70,7 +69,6 @@ def _limit_drops(conditions: Conditions) -> Finding | None:
     if shaper is None or shaper.drops_per_s < 1:
         return None
     return Finding(
-        "limit-drops",
         f"The limit on {shaper.interface} ({shaper.kind}) drops {shaper.drops_per_s:,.1f} packets a second.",
         (Evidence(f"drops on {shaper.interface}", shaper.drops_per_s, "1/s", 1.0),),
         "Raise its queue (limit or latency) or the rate; look at retransmissions below.",
@@ -108,7 +106,6 @@ def _waits(conditions: Conditions) -> Finding | None:
             " otherwise it is the path."
         )
     return Finding(
-        "waits-for-network",
         f"The program's threads sleep {percent(share)} of their time in sockets {what}.",
         (
             Evidence("threads' time asleep in sockets", share, "ratio", WAIT_RATIO),
@@ -134,7 +131,6 @@ def _retransmissions(conditions: Conditions) -> Finding | None:
     if again < 10 or not sent or again / sent < RETRANSMIT_RATIO:
         return None
     return Finding(
-        "retransmissions",
         f"{percent(again / sent)} of the TCP segments are sent again: packets are lost or come late.",
         (
             Evidence("segments sent again", again / sent, "ratio", RETRANSMIT_RATIO),
@@ -158,7 +154,6 @@ def _accept(conditions: Conditions) -> Finding | None:
     if per_s <= 0:
         return None
     return Finding(
-        "accept-queue-full",
         f"{per_s:,.2f} connections a second found a full accept queue: clients wait a second and try again.",
         (Evidence("accept queue overflows", per_s, "1/s", 0.0),),
         "See which listener (`ss -lnt`, Recv-Q at Send-Q); raise its backlog and net.core.somaxconn,"
@@ -179,7 +174,6 @@ def _timeouts(conditions: Conditions) -> Finding | None:
     if per_s < 1:
         return None
     return Finding(
-        "tcp-timeouts",
         f"{per_s:,.1f} retransmission timeouts a second: each is 200 ms and more in which a connection"
         f" is silent.",
         (Evidence("retransmission timeouts", per_s, "1/s", 1.0),),
@@ -202,7 +196,6 @@ def _buffers(conditions: Conditions) -> Finding | None:
     if tcp.get(worst, 0.0) < 1:
         return None
     return Finding(
-        "socket-buffers",
         f"{tcp[worst]:,.0f} times a second a socket had no room ({worst.replace('_', ' ')}).",
         (Evidence(worst.replace("_", " "), tcp[worst], "1/s", 1.0),),
         "Read faster (more threads, batches), or raise net.core.rmem_max and the socket's buffer.",
@@ -224,7 +217,6 @@ def _churn(conditions: Conditions) -> Finding | None:
     if per_s < OPENS_PER_S:
         return None
     return Finding(
-        "connection-churn",
         f"{per_s:,.0f} connections are opened a second.",
         (Evidence("connections opened", per_s, "1/s", OPENS_PER_S),),
         "See who opens them (`ss -s`, the profile's tcp_v4_connect); keep them open, or pool them.",
@@ -246,7 +238,6 @@ def _packets(conditions: Conditions) -> Finding | None:
         moved = (card.received_bytes_per_s.value or 0.0) + (card.sent_bytes_per_s.value or 0.0)
         if card.interface != "lo" and packets >= PACKETS_PER_S and moved / packets <= SMALL_PACKET_BYTES:
             return Finding(
-                "small-packets",
                 f"{card.interface} moves {packets:,.0f} packets a second of {moved / packets:.0f}"
                 f" bytes: their number"
                 " bounds it, not their bytes.",
@@ -275,7 +266,6 @@ def _loopback(conditions: Conditions) -> Finding | None:
     if moved is None or moved < LOOPBACK_BYTES_PER_S:
         return None
     return Finding(
-        "loopback-heavy",
         f"{moved / 1e6:,.0f} MB/s go through the loopback: each byte is copied twice and passes the"
         f" TCP stack.",
         (Evidence("loopback", moved, "bytes/s", LOOPBACK_BYTES_PER_S),),

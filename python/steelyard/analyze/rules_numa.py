@@ -33,7 +33,6 @@ def _remote(conditions: Conditions) -> Finding | None:
         return None
     ratio = node.remote_ratio.value or 0.0
     return Finding(
-        "numa-remote",
         f"{percent(ratio)} of the pages that node {node.node} gives go to tasks on other nodes.",
         (Evidence(f"remote allocations on node {node.node}", ratio, "ratio", REMOTE_RATIO),),
         "Compare with the program bound to one node (`numactl --cpunodebind --membind`), or its"
@@ -58,7 +57,6 @@ def _miss(conditions: Conditions) -> Finding | None:
         return None
     ratio = node.miss_ratio.value or 0.0
     return Finding(
-        "numa-miss",
         f"{percent(ratio)} of the pages given by node {node.node} were wanted on another, which had none.",
         (Evidence(f"misses on node {node.node}", ratio, "ratio", MISS_RATIO),),
         "See what fills the wanted node (`numastat -m`), often the page cache.",
@@ -86,7 +84,6 @@ def _uneven(conditions: Conditions) -> Finding | None:
     if free[full] >= FULL_RATIO or free[empty] < ROOM_RATIO:
         return None
     return Finding(
-        "numa-uneven",
         f"Node {full} has {percent(free[full])} of its memory free, node {empty} {percent(free[empty])}:"
         " the first reclaims or spills.",
         (
@@ -111,7 +108,6 @@ def _migrations(conditions: Conditions) -> Finding | None:
     if per_s < MIGRATED_PER_S:
         return None
     return Finding(
-        "numa-migrations",
         f"The kernel moves {per_s:,.0f} pages a second between nodes.",
         (Evidence("pages moved", per_s, "1/s", MIGRATED_PER_S),),
         "Compare with kernel.numa_balancing=0 and the program bound to nodes: moving that never ends"
@@ -134,7 +130,6 @@ def _hints(conditions: Conditions) -> Finding | None:
         return None
     ratio = 1 - local / all_faults
     return Finding(
-        "numa-faults-remote",
         f"{percent(ratio)} of the sampled accesses were to memory of another node.",
         (Evidence("remote hint faults", ratio, "ratio", REMOTE_HINT_RATIO),),
         "See where the program's pages lie (`numastat -p PID`), and bind CPUs and memory together.",

@@ -75,7 +75,6 @@ def _stall_disk(conditions: Conditions) -> Finding | None:
     if stalls is None or cause is None:
         return None
     return Finding(
-        "operations-stall-disk",
         f"{_how_often(stalls)}; {cause.text}.",
         _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
         "Find the writer (`pidstat -d 1`): writeback, a compaction, a checkpoint or a log's sync; then spread"
@@ -98,7 +97,6 @@ def _stall_memory(conditions: Conditions) -> Finding | None:
     if stalls is None or cause is None:
         return None
     return Finding(
-        "operations-stall-memory",
         f"{_how_often(stalls)}; {cause.text}.",
         _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
         "See what fills memory, and whose limit is reached (memory.max, `steelyard machine check`); for"
@@ -124,7 +122,6 @@ def _stall_busy(conditions: Conditions) -> Finding | None:
     if outside < BUSY_CPUS or inside < STAYS * outside:
         return None
     return Finding(
-        "operations-stall-busy",
         f"{_how_often(stalls)}, while the machine uses {inside:.1f} CPUs in them and {outside:.1f} otherwise:"
         " it works on something else than operations.",
         _evidence(stalls, Evidence("CPUs used in them", inside, "1", STAYS * outside)),
@@ -149,7 +146,6 @@ def _stall_periodic(conditions: Conditions) -> Finding | None:
     if stalls is None or stalls.period_ns is None:
         return None
     return Finding(
-        "operations-stall-periodic",
         f"{_how_often(stalls)}: every {time_text(stalls.period_ns)} for {time_text(stalls.mean_ns)}.",
         _evidence(stalls, Evidence("distance of stretches", float(stalls.period_ns), "ns")),
         "Look for what runs at that distance: a flush or checkpoint timer, the collector of garbage, a"

@@ -55,7 +55,6 @@ def _hot(conditions: Conditions) -> Finding | None:
     share = named[name]
     where = profile.modules.get(name)
     return Finding(
-        "hot-function",
         f"{percent(share)} of the CPU time is in {name}{f' ({where})' if where else ''} itself.",
         (
             Evidence(f"samples in {name}", share, "ratio", HOT_RATIO),
@@ -97,7 +96,6 @@ def _copies(conditions: Conditions) -> Finding | None:
         evidence.append(Evidence("resident memory", resident, "bytes", CACHE_FACTOR * max(caches)))
     leader = profile.leaders.get("memory", "")
     return Finding(
-        "memory-copies",
         f"{percent(share)} of the CPU time copies, fills or compares memory ({leader}){fits} and"
         f" {used:.1f} CPUs do it:"
         " likely memory bandwidth is the limit. No counter here can confirm it.",
@@ -124,7 +122,6 @@ def _spinning(conditions: Conditions) -> Finding | None:
     if share < SPIN_RATIO:
         return None
     return Finding(
-        "kernel-spinning",
         f"{percent(share)} of the CPU time spins for locks in the kernel.",
         (Evidence("samples in the spin lock's slow path", share, "ratio", SPIN_RATIO),),
         "See its callers in the flame graph: they name the lock.",
@@ -147,7 +144,6 @@ def _futex(conditions: Conditions) -> Finding | None:
     if share < FUTEX_RATIO:
         return None
     return Finding(
-        "futex-calls",
         f"{percent(share)} of the CPU time is spent in futex: threads are put to sleep and woken for"
         f" locks or queues.",
         (Evidence("samples below futex", share, "ratio", FUTEX_RATIO),),
@@ -172,7 +168,6 @@ def _unresolved(conditions: Conditions) -> Finding | None:
     if ratio is None or ratio < UNRESOLVED_RATIO:
         return None
     return Finding(
-        "unresolved",
         f"{percent(ratio)} of the samples are in functions that no rule places, or that have no name.",
         (Evidence("unclassified samples", ratio, "ratio", UNRESOLVED_RATIO),),
         "Install debug symbols, allow kernel symbols (kernel.kptr_restrict=0), write perf maps"
@@ -311,7 +306,6 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
         leaders = [profile.leaders[one] for one in tax.categories if one in profile.leaders]
         most = f", most of it in {leaders[0]}" if leaders else ""
         return Finding(
-            tax.id,
             f"{percent(share)} of the CPU time {tax.what}{most}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
             tax.step,

@@ -49,7 +49,6 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     pressure = conditions.pressure.get("cpu")
     some = pressure.some_ratio.value if pressure else None
     return Finding(
-        "oversubscribed",
         f"{claim}: they wait {percent(share)} of the time that they could run.",
         (evidence, *(() if some is None else (Evidence("CPU pressure (some)", some, "ratio"),))),
         "Run as many threads as there are CPUs and compare throughput and latency.",
@@ -75,7 +74,6 @@ def _taken(conditions: Conditions) -> Finding | None:
     if lost < TAKEN_RATIO or wanted < 0.2 or others < 0.2:
         return None
     return Finding(
-        "cpus-taken",
         f"The program wants {wanted:.1f} of {count} CPUs and waits {percent(lost)} of that time:"
         f" others use {others:.1f} CPUs.",
         (
@@ -106,7 +104,6 @@ def _locks(conditions: Conditions) -> Finding | None:
         return None
     cpus, beside = target.cpus.value or 0.0, beside_cpu(target.waiting_ratio)
     return Finding(
-        "lock-contention",
         f"{target.threads:.0f} threads sleep {percent(share)} of their time{beside} in futex and are woken"
         f" {switches:.0f} times"
         f" a second each, while they use {cpus:.1f} CPUs together: likely they wait for the same lock.",
@@ -141,7 +138,6 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
     )
     inside = f" (in {where})" if where else ""
     return Finding(
-        "kernel-locks",
         f"The threads sleep {percent(share)} of their time for locks in the kernel{inside}.",
         (Evidence("asleep in kernel locks", share, "ratio", KERNEL_LOCK_RATIO),),
         "See the callers: `perf trace -s`, or /proc/PID/stack; rwsem is often mmap_lock: fewer mmap"
@@ -164,7 +160,6 @@ def _switches(conditions: Conditions) -> Finding | None:
         return None
     cost = min(0.9, per_s * SWITCH_COST_S / busy)
     return Finding(
-        "switches",
         f"CPUs switch between threads {per_s / busy:,.0f} times in a busy second: likely"
         f" {percent(cost)} of their time.",
         (Evidence("switches a busy CPU-second", per_s / busy, "1/s", SWITCHES_PER_CPU_S),),
@@ -186,7 +181,6 @@ def _forks(conditions: Conditions) -> Finding | None:
     if per_s is None or busy < 0.2 or per_s / busy < FORKS_PER_CPU_S:
         return None
     return Finding(
-        "forks",
         f"{per_s:,.0f} processes or threads are started a second.",
         (Evidence("starts a busy CPU-second", per_s / busy, "1/s", FORKS_PER_CPU_S),),
         "See who starts them (`perf trace -e clone,execve`); a pool of them is started once.",
@@ -208,7 +202,6 @@ def _quota(conditions: Conditions) -> Finding | None:
     if path is None or throttled[path] < THROTTLED_RATIO:
         return None
     return Finding(
-        "cpu-quota",
         f"The CPU quota of the control group {path} held it back {percent(throttled[path])} of the time.",
         (Evidence("time held back", throttled[path], "ratio", THROTTLED_RATIO),),
         "Raise the quota (cpu.max), or run fewer threads: all of a group stop when its quota is used up.",
@@ -230,7 +223,6 @@ def _blocked(conditions: Conditions) -> Finding | None:
     if blocked is None or blocked < 1 or busiest is None or busiest >= IDLE_DISK_RATIO:
         return None
     return Finding(
-        "blocked-elsewhere",
         f"{blocked:.1f} tasks are blocked on average while local disks are busy {percent(busiest)} at most.",
         (
             Evidence("blocked tasks", blocked, "1", 1.0),
@@ -257,7 +249,6 @@ def _queue_beside_idle(conditions: Conditions) -> Finding | None:
     if cpu is None or waits[cpu] < 1 or idle is None or idle > 0.5 or conditions.has_load:
         return None
     return Finding(
-        "queue-beside-idle",
         f"{waits[cpu]:.1f} tasks wait for CPU {cpu} while another CPU is busy {percent(idle)} of the time:"
         " likely they are pinned.",
         (

@@ -14,7 +14,7 @@ def run(name: str, **metrics: Metric) -> Run:
 
 
 def side(name: str, findings: tuple[str, ...] = (), **metrics: Metric) -> Side:
-    found = [Finding(each, "It is so.", (), "Look.", 0.5) for each in findings]
+    found = [Finding("It is so.", (), "Look.", 0.5, id=each) for each in findings]
     return Side(run(name, **metrics), machine_record(2), found)
 
 

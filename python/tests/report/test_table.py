@@ -15,11 +15,11 @@ from tests.report.conftest import SCORE
 from tests.report.runs import load_result, run_record
 
 FINDING = Finding(
-    "kernel-heavy",
     "61 % of the busy time on the server's CPUs is kernel time.",
     (Evidence("kernel share of busy time", 0.61, "ratio", 0.4),),
     "More requests in flight per connection share one system call.",
     0.5,
+    id="kernel-heavy",
 )
 
 
