@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use probe::counters::{Plan, event, refusal, software};
+use probe::counters::{Plan, check, event, refusal, software};
 use probe::{Recording, probe};
 use serde_json::Value;
 use steelyard_record::PlannedEvent;
@@ -21,18 +21,7 @@ fn cycles_and_instructions_are_counted_where_there_are_counters() {
         event("cycles", "hardware", 0),
         event("instructions", "hardware", 1),
     ]);
-    let output = probe()
-        .args([
-            "counters",
-            "--check",
-            &plan.path(),
-            "--counter-scope",
-            "process",
-            "--json",
-        ])
-        .output()
-        .expect("it runs");
-    let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (status, checked) = check(&plan, &["--counter-scope", "process"]);
     if checked["events"].as_array().expect("events").is_empty() {
         let reason = &checked["missing_items"];
         assert!(
@@ -41,7 +30,7 @@ fn cycles_and_instructions_are_counted_where_there_are_counters() {
                 .is_some_and(|reason| reason.len() > 20),
             "{reason}"
         );
-        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(status, Some(3));
         eprintln!("skipped: no hardware counters here: {reason}");
         return;
     }
@@ -72,19 +61,8 @@ fn a_pmu_is_found_by_its_folder_and_its_lists() {
     let mut by_term = event("tsc-by-term", "msr", 0);
     by_term.terms = BTreeMap::from([("event".to_owned(), 0)]);
     let plan = Plan::new(vec![listed, by_term, event("nothing", "msr", 77)]);
-    let output = probe()
-        .args([
-            "counters",
-            "--check",
-            &plan.path(),
-            "--counter-scope",
-            "process",
-            "--json",
-        ])
-        .output()
-        .expect("it runs");
-    assert_eq!(output.status.code(), Some(1), "one event is not counted");
-    let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (status, checked) = check(&plan, &["--counter-scope", "process"]);
+    assert_eq!(status, Some(1), "one event is not counted");
     let counts: Vec<u64> = checked["events"]
         .as_array()
         .expect("events")

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steelyard.telemetry import Recording
-from steelyard.telemetry.engine import fetch
+from steelyard.telemetry.engine import fetch, floats
 from steelyard.telemetry.tables import increments
 
 MOST_BINS = 20
@@ -85,7 +85,7 @@ def vmstat_histograms(recording: Recording, begin_ns: int, end_ns: int) -> list[
             found.append(
                 Histogram.absent(name, unit, reason or "")
                 if rows is None
-                else histogram(rows.column(name).to_numpy(zero_copy_only=False), name, unit)
+                else histogram(floats(rows[name]), name, unit)
             )
     return found
 

@@ -19,7 +19,7 @@ import ibis
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.telemetry.engine import fetch, fetch_rows
+from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
 
 if TYPE_CHECKING:
     from steelyard.telemetry import Recording
@@ -95,13 +95,12 @@ def read_looks(recording: "Recording", begin_ns: int, end_ns: int) -> Looks | No
     looks = fetch(looks.filter(looks.threads > 0).order_by("time_ns"))
     if looks.num_rows < 2 or looks["time_ns"][0] == looks["time_ns"][-1]:
         return None
-    threads = looks["threads"].to_numpy()
-    unread = looks["unread_threads"].to_numpy()
-    rss = looks["rss_bytes"].to_numpy().astype(np.float64)
+    threads, unread = integers(looks["threads"]), integers(looks["unread_threads"])
+    rss = floats(looks["rss_bytes"])
     processes = inside("target_process")
     return Looks(
-        time_ns=looks["time_ns"].to_numpy().astype(np.int64),
-        processes_mean=float(looks["processes"].to_numpy().mean()),
+        time_ns=integers(looks["time_ns"]),
+        processes_mean=float(floats(looks["processes"]).mean()),
         threads_mean=float(threads.mean()),
         threads_high=int((threads + unread).max()),
         unread=bool(unread.any()),

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from steelyard.telemetry.engine import fetch
+from steelyard.telemetry.engine import fetch, floats, integers
 from steelyard.telemetry.rates import Label
 from steelyard.telemetry.tables import SourceTable, increments
 
@@ -120,18 +120,11 @@ def _by_entity(rows: pa.Table, labels: Sequence[str], names: Sequence[str]) -> d
     """Return the buckets of each entity of ``rows``, which are in the order of labels and buckets."""
     if not rows.num_rows:
         return {}
-
-    def integers(name: str) -> NDArray[np.int64]:
-        return np.asarray(rows[name].to_numpy(), dtype=np.int64)
-
-    def floats(name: str) -> Floats:
-        return np.asarray(rows[name].to_numpy(), dtype=np.float64)
-
     keys = list(zip(*(rows[label].to_pylist() for label in labels), strict=True)) or [()] * rows.num_rows
     starts = [0, *(at for at in range(1, len(keys)) if keys[at] != keys[at - 1])]
     spans = [slice(start, end) for start, end in zip(starts, [*starts[1:], len(keys)], strict=True)]
-    number, from_ns, to_ns = (integers(f"{name}__") for name in ("bucket", "from", "to"))
-    figures = {name: [floats(f"{name}__{part}") for part in ("mean", "low", "high")] for name in names}
+    number, from_ns, to_ns = (integers(rows[f"{name}__"]) for name in ("bucket", "from", "to"))
+    figures = {name: [floats(rows[f"{name}__{part}"]) for part in ("mean", "low", "high")] for name in names}
     return {
         keys[span.start]: _Buckets(
             number[span],

@@ -7,7 +7,7 @@ Not here: which interval of time matters (``rates``, ``series``).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from steelyard._base import RecordError
 from steelyard.records import Column, ColumnKind
+from steelyard.telemetry.engine import keep
 
 # Counters are unsigned 64-bit numbers and their differences must be exact.
 _EXACT = "uint64"
@@ -27,7 +28,7 @@ class SourceTable:
     """The rows of one source.
 
     ``rows`` is an Ibis table; the other fields name its columns by what they are. ``ranges`` maps a counter
-    to the gauge that says where it wraps.
+    to the gauge that says where it wraps. ``kept`` holds the gains of all counters once they were asked for.
     """
 
     rows: Any
@@ -36,6 +37,7 @@ class SourceTable:
     counters: tuple[str, ...]
     gauges: tuple[str, ...]
     ranges: dict[str, str]
+    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 def read_stream(path: Path) -> pa.Table | None:
@@ -126,12 +128,21 @@ def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_n
     is null where a reading is missing or the counter fell, unless the table says where it wraps: then a fall
     is one wrap. ``<counter>__reset`` is 1 where it fell without such a range.
     """
+    if "gains" not in table.kept and set(counters) >= set(table.counters):
+        # Who asks for all of them is seldom the only one to ask: the sorting is done once, in the engine.
+        table.kept["gains"] = keep(_gains(table, table.rows, table.counters))
+    gains = table.kept.get("gains")
+    if gains is not None:
+        return gains.filter((gains.begin_ns >= begin_ns) & (gains.end_ns <= end_ns))
     rows = table.rows
-    inside = rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns))
-    window = ibis.window(group_by=list(table.labels), order_by=inside.time_ns)
-    before = inside.mutate(
-        _before_ns=inside.time_ns.lag().over(window),
-        **{f"_before_{name}": inside[name].lag().over(window) for name in counters},
+    return _gains(table, rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns)), counters)
+
+
+def _gains(table: SourceTable, rows: Any, counters: Sequence[str]) -> Any:
+    window = ibis.window(group_by=list(table.labels), order_by=rows.time_ns)
+    before = rows.mutate(
+        _before_ns=rows.time_ns.lag().over(window),
+        **{f"_before_{name}": rows[name].lag().over(window) for name in counters},
     )
     pairs = before.filter(before._before_ns.notnull())
     gains: dict[str, Any] = {}

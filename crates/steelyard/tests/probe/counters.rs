@@ -59,21 +59,20 @@ impl Plan {
     }
 }
 
-/// Why the plan cannot be counted here, None when it can.
-pub fn refusal(plan: &Plan, arguments: &[&str]) -> Option<String> {
+/// The exit status and the answer of `counters --check` for the plan.
+pub fn check(plan: &Plan, arguments: &[&str]) -> (Option<i32>, Value) {
     let output = probe()
-        .args([
-            "counters",
-            "--check",
-            &plan.path(),
-            "--json",
-            "--duration",
-            "10ms",
-        ])
+        .args(["counters", "--check", &plan.path(), "--json"])
         .args(arguments)
         .output()
         .expect("it runs");
-    let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let checked = serde_json::from_slice(&output.stdout).expect("JSON");
+    (output.status.code(), checked)
+}
+
+/// Why the plan cannot be counted here, None when it can.
+pub fn refusal(plan: &Plan, arguments: &[&str]) -> Option<String> {
+    let (_, checked) = check(plan, &[&["--duration", "10ms"], arguments].concat());
     let nothing = checked["events"].as_array().expect("events").is_empty();
     nothing.then(|| checked["missing_items"].to_string())
 }

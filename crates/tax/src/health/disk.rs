@@ -225,13 +225,18 @@ fn built_in(
     let blocks = file_bytes / access.block_bytes as u64;
     let next = AtomicU64::new(0);
     let failed = AtomicBool::new(false);
-    let began = Instant::now();
-    let work = |thread: u32| -> Result<Vec<u64>, HealthError> {
+    let mut prepared = Vec::new();
+    for thread in 0..access.depth {
         let mut random = Random::stream(seed, &format!("disk {thread}"));
         let buffer = Buffer::new(access.block_bytes)?;
         buffer.fill(&mut random);
+        prepared.push((random, buffer));
+    }
+    let began = Instant::now();
+    let work = |mut random: Random, buffer: Buffer| -> Result<Vec<u64>, HealthError> {
         let mut times = Vec::new();
-        while began.elapsed() < duration && !failed.load(Ordering::Relaxed) {
+        // On a machine that is busy a thread may begin when the time is over: each does one operation at least.
+        while times.is_empty() || began.elapsed() < duration && !failed.load(Ordering::Relaxed) {
             let block = if access.pattern.is_random() {
                 random.below(blocks)
             } else {
@@ -259,10 +264,11 @@ fn built_in(
     };
     let results: Vec<Result<Vec<u64>, HealthError>> = std::thread::scope(|scope| {
         let (work, failed) = (&work, &failed);
-        let workers: Vec<_> = (0..access.depth)
-            .map(|thread| {
+        let workers: Vec<_> = prepared
+            .into_iter()
+            .map(|(random, buffer)| {
                 scope.spawn(move || {
-                    let result = work(thread);
+                    let result = work(random, buffer);
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
                     result
                 })

@@ -1,0 +1,56 @@
+"""Answers of the engine as numpy arrays, and what they do not load."""
+
+import subprocess
+import sys
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.telemetry.engine import fetch, floats, integers, keep
+
+GAPS = st.lists(st.none() | st.integers(-(2**53), 2**53), max_size=40)
+
+
+@given(GAPS, GAPS, st.integers(0, 5))
+def test_floats_are_what_arrow_says(first: list[int | None], second: list[int | None], skip: int) -> None:
+    column = pa.chunked_array([first, second], pa.int64()).slice(skip)
+    expected = [np.nan if value is None else float(value) for value in (first + second)[skip:]]
+    np.testing.assert_array_equal(floats(column), np.array(expected, dtype=np.float64))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40), st.integers(0, 5))
+def test_integers_are_exact(values: list[int], skip: int) -> None:
+    column = pa.chunked_array([values[:7], values[7:]], pa.int64()).slice(skip)
+    assert integers(column).tolist() == values[skip:]
+
+
+def test_an_integer_cannot_be_missing() -> None:
+    with pytest.raises(ValueError, match="missing"):
+        integers(pa.chunked_array([[1, None]], pa.int64()))
+
+
+def test_what_is_kept_is_computed_once() -> None:
+    engine = ibis.duckdb.connect()
+    engine.con.register("readings", pa.table({"a": [1, 2, 3]}))
+    rows = engine.table("readings")
+    kept = keep(rows.mutate(b=rows.a * 2))
+    engine.con.unregister("readings")
+    assert fetch(kept.order_by("a")).to_pydict() == {"a": [1, 2, 3], "b": [2, 4, 6]}
+
+
+def test_numbers_come_without_pandas() -> None:
+    script = (
+        "import sys, duckdb\n"
+        "from steelyard.telemetry.engine import floats, integers\n"
+        "query = 'select range::ubigint a, nullif(range, 2)::double b from range(5)'\n"
+        "rows = duckdb.sql(query).to_arrow_table()\n"
+        "print(integers(rows['a']).sum(), floats(rows['b']))\n"
+        "sys.exit('pandas' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "10 [ 0.  1. nan  3.  4.]\n"
