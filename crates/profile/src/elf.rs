@@ -201,6 +201,17 @@ pub fn address_of(segments: &[Segment], offset: u64) -> Option<u64> {
     Some((offset - segment.offset).wrapping_add(segment.address))
 }
 
+/// The offset in the file of an address, as the file's symbols have it.
+pub fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
+    let within = |segment: &&Segment| {
+        address
+            .checked_sub(segment.address)
+            .is_some_and(|at| at < segment.bytes)
+    };
+    let segment = segments.iter().find(within)?;
+    Some((address - segment.address).wrapping_add(segment.offset))
+}
+
 /// Where the local symbols of a file with this build id are, if they are installed.
 pub fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = build_id.split_first()?;
@@ -230,6 +241,9 @@ mod tests {
         assert_eq!(address_of(&segments, 0x1010), Some(0x401_010));
         assert_eq!(address_of(&segments, 0x4ff), Some(0x4ff));
         assert_eq!(address_of(&segments, 0x800), None);
+        assert_eq!(offset_of(&segments, 0x401_010), Some(0x1010));
+        assert_eq!(offset_of(&segments, 0x4ff), Some(0x4ff));
+        assert_eq!(offset_of(&segments, 0x401_200), None);
     }
 
     #[test]

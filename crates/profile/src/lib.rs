@@ -29,3 +29,4 @@ pub mod unwind;
 pub use error::ProfileError;
 pub use input::Format;
 pub use profile::{Head, Profile, WeightUnit};
+pub use symbols::{Function, Listed, list_functions};

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -358,6 +358,8 @@ class _Reader:
         self.examples: list[str] = []
         self.cut_stacks = 0
         self.cut_samples = 0
+        self.latest: bytes | None = None
+        """Key of the stack that was read last; None when it could not be."""
 
     def bad(self, reason: str) -> None:
         self.bad_lines += 1
@@ -396,6 +398,7 @@ class _Reader:
             self.facts.setdefault(key, value)
 
     def stack(self, text: str) -> None:
+        self.latest = None
         names, _, number = text.rpartition(" ")
         if not names:
             return self.bad("no count after the stack")
@@ -421,7 +424,7 @@ class _Reader:
             within = self.entries_left > -self.extra
             numbers = [command_number, self.frames[TRUNCATED], numbers[-1]] if within else [0, 0]
             cut = True
-        key = array("i", numbers).tobytes()
+        key = self.latest = array("i", numbers).tobytes()
         if key not in self.stacks:
             self.entries_left -= len(numbers)
         self.stacks[key] = self.stacks.get(key, 0) + count
@@ -450,6 +453,26 @@ class _Reader:
                 self.lines, self.bad_lines, tuple(self.examples), self.cut_stacks, self.cut_samples
             ),
         )
+
+
+def fold(
+    stacks: Iterable[tuple[str, int]], facts: Mapping[str, str] | None = None
+) -> tuple[Profile, Ids]:
+    """Return stacks (``comm;frame;...;leaf``) with counts as a profile, and which of its stacks each is.
+
+    A stack that cannot be read, or counts nothing, is -1; equal ones fall together.
+    """
+    reader = _Reader(_ENTRIES, _NAME_BYTES)
+    reader.facts.update(facts or {})
+    keys: list[bytes | None] = []
+    for text, count in stacks:
+        reader.lines += 1
+        plain = text.strip()
+        reader.stack(f"{plain if plain.isprintable() else _UNPRINTABLE.sub(chr(0xFFFD), plain)} {count}")
+        keys.append(reader.latest)
+    places = {key: at for at, key in enumerate(reader.stacks)}
+    index = np.array([-1 if key is None else places[key] for key in keys], dtype=np.int64)
+    return reader.profile(), index
 
 
 def read_folded(path: Path, *, entries: int = _ENTRIES, name_bytes: int = _NAME_BYTES) -> Profile:

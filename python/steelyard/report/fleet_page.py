@@ -11,6 +11,7 @@ Not here: what the figures are (``fleet``), the terminal (``fleet_table``).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Sequence
@@ -109,7 +110,8 @@ def write_page(
         partial.write_text(text, encoding="utf-8")
         partial.rename(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
         raise WorkloadFailedError(f"{path}: cannot be written: {error.strerror}") from error
     return path
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -22,6 +22,9 @@ from steelyard.report.table import safe
 
 _STYLES = {"valid": "green", "suspect": "yellow", "invalid": "red", "incomplete": "dim"}
 _ROWS = 40
+_NAME = 28
+"""Characters of a text that there is room for before columns are left out."""
+_GAP = 3
 
 
 def terminal(
@@ -50,20 +53,50 @@ def terminal(
     return Group(*parts)
 
 
-def rich_table(table: Table, rows: int = _ROWS) -> RichTable:
-    """Return one table, of which ``rows`` are shown at most."""
-    made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for at, column in enumerate(table.columns):
-        is_text = column.is_text or at == 0
-        made.add_column(
-            safe(column.name),
-            justify="left" if is_text else "right",
-            overflow="fold",
-            no_wrap=not is_text,
-        )
-    for row in table.rows[:rows]:
-        made.add_row(*[_cell(one) for one in row])
-    return made
+class Fitted:
+    """One table: at most ``rows`` of it, and the columns that the console has room for."""
+
+    def __init__(self, table: Table, rows: int = _ROWS) -> None:
+        self.table = table
+        self.rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, and what was left out."""
+        table, shown = self.table, self.table.rows[: self.rows]
+        widths = [_width(table, at, shown) for at in range(len(table.columns))]
+        kept, used = [0], min(widths[0], _NAME) + _GAP
+        for at, width in enumerate(widths[1:], start=1):
+            least = min(width, _NAME) if table.columns[at].is_text else width
+            if used + least <= options.max_width:
+                kept.append(at)
+                used += least + _GAP
+        made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for at in kept:
+            is_text = table.columns[at].is_text or at == 0
+            made.add_column(
+                safe(table.columns[at].name),
+                justify="left" if is_text else "right",
+                overflow="fold",
+                width=None if is_text else widths[at],
+                min_width=min(widths[at], _NAME) if is_text else None,
+            )
+        for row in shown:
+            made.add_row(*[_cell(row[at]) for at in kept])
+        yield made
+        if len(table.rows) > self.rows:
+            more = len(table.rows) - self.rows
+            yield _styled(f"{more:,} more rows: --report or --json shows all", "dim")
+        lost = [column.name for at, column in enumerate(table.columns) if at not in kept and column.name]
+        if lost:
+            yield _styled(f"no room here for: {', '.join(lost)}", "dim")
+
+
+def _width(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
+    """Return the width of a column: of its longest cell, and of the longest word of its name."""
+    column = table.columns[at]
+    words = column.name.split() or [""]
+    cells = [len(row[at].text) for row in rows]
+    return max([*map(len, words), *cells])
 
 
 def _block(block: object, rows: int) -> list[RenderableType]:
@@ -71,11 +104,7 @@ def _block(block: object, rows: int) -> list[RenderableType]:
         parts: list[RenderableType] = [_styled(block.title, "bold")] if block.title else []
         if not block.rows:
             return [*parts, _styled("nothing", "dim")]
-        parts.append(rich_table(block, rows))
-        if len(block.rows) > rows:
-            parts.append(
-                _styled(f"{len(block.rows) - rows:,} more rows: --report or --json shows all", "dim")
-            )
+        parts.append(Fitted(block, rows))
         if block.caption:
             parts.append(_styled(block.caption, "dim"))
         return parts

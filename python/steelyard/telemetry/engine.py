@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 def fetch(expression: Any) -> pa.Table:
     """Return the rows of an Ibis table expression, from whichever engine its tables are on."""
+    import ibis.expr.operations as operations
+
     backend = expression.get_backend()
-    if backend.name == "duckdb":
+    # A table that was made here must be shown to the engine first, which only Ibis's own way does.
+    if backend.name == "duckdb" and not expression.op().find(operations.InMemoryTable):
         table: pa.Table = backend.con.sql(backend.compile(expression)).to_arrow_table()
         return table
     return expression.to_pyarrow()

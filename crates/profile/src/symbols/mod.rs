@@ -10,6 +10,7 @@
 
 mod bottom;
 mod kallsyms;
+mod list;
 mod perf_map;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +23,7 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use bottom::Bottoms;
 pub use kallsyms::KernelSymbols;
+pub use list::{Function, Listed, list_functions};
 pub use perf_map::PerfMap;
 
 use crate::elf;

@@ -1,4 +1,5 @@
-//! `steelyard-profile`: samples stacks, and turns profiles of other programs into folded stacks and pprof.
+//! `steelyard-profile`: samples stacks, turns profiles of other programs into folded stacks and pprof, and lists
+//! the functions of programs.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use steelyard::{Exit, Failure, args, run};
 use steelyard_profile::record::{CallGraph, Recorded, Scope, Settings, record};
 use steelyard_profile::unwind::Processor;
-use steelyard_profile::{Format, Profile, ProfileError, folded, input, pprof};
+use steelyard_profile::{Format, Profile, ProfileError, folded, input, list_functions, pprof};
 
 /// Samples stacks; folded stacks and pprof of perf.data, perf script's text and pprof.
 #[derive(Parser)]
@@ -28,6 +29,12 @@ enum Verb {
     Fold(Convert),
     /// Write pprof of a profile.
     Pprof(Convert),
+    /// Print a program's functions by offset in its file, as one line of JSON: what `steelyard fleet symbols add`
+    /// reads.
+    Symbols {
+        /// A program or a library with a build id; not stripped, or its debug file installed.
+        binary: PathBuf,
+    },
 }
 
 #[derive(Args)]
@@ -156,7 +163,36 @@ fn main() -> ExitCode {
             write_pprof(&profile, 0, arguments.output.as_deref()).map_err(failure)?;
             note_nothing(&profile)
         }
+        Verb::Symbols { binary } => print_symbols(&binary),
     })
+}
+
+/// What `symbols` prints.
+#[derive(Serialize)]
+struct Symbols<'a> {
+    build_id: &'a str,
+    module: &'a str,
+    /// Offset in the file, bytes, name.
+    symbols: Vec<(u64, u64, &'a str)>,
+}
+
+fn print_symbols(binary: &Path) -> Result<Exit, Failure> {
+    let listed = list_functions(binary).map_err(failure)?;
+    let symbols = listed.functions.iter();
+    let document = Symbols {
+        build_id: &listed.build_id,
+        module: &listed.module,
+        symbols: symbols
+            .map(|one| (one.offset, one.bytes, one.name.as_str()))
+            .collect(),
+    };
+    let line = serde_json::to_string(&document)?;
+    write(None, |out| {
+        writeln!(out, "{line}")?;
+        out.flush()
+    })
+    .map_err(failure)?;
+    Ok(Exit::Ok)
 }
 
 fn read(arguments: &Convert) -> Result<Profile, Failure> {

@@ -1,0 +1,231 @@
+"""What two parts of a fleet, or two times, spend their cycles on differently, beyond the noise of sampling.
+
+In: ``profiles``, two `Selection`s. Out: `FleetDiff`: shares in A and in B, each of its own cycles, with the
+interval of their difference, and whether it is a change.
+
+How it is judged: the variance of each difference comes from machine-minutes (``top_shares``); its t-test is
+corrected by Holm over all keys that are judged, so that two samples of the same thing show any change in at
+most ``ALPHA`` of all pairs. Keys that few machine-minutes saw are not judged.
+
+Not here: single profiles of one machine (``analyze.profile_diff``), drawing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steelyard._base import ResultSaysNoError, UsageError
+from steelyard.analyze.profile import Profile, fold, modules_of
+from steelyard.analyze.tax_rules import Rules, shipped_rules
+from steelyard.fleet.effects import holm
+from steelyard.fleet.profiles import Selection, Stacks, event_rows, gather, select
+from steelyard.fleet.top import BY, memtable, own_keys
+from steelyard.fleet.top_shares import (
+    RARE,
+    Floats,
+    difference_variance,
+    keyed_by_column,
+    keyed_by_stack,
+    pair_moments,
+    pair_sizes,
+    sides,
+)
+from steelyard.telemetry.engine import fetch, fetch_rows
+
+ALPHA = 0.05
+_SUMS = ("a", "b", "aa", "bb", "ab", "a_of_a", "a_of_b", "b_of_a", "b_of_b")
+
+
+@dataclass(frozen=True)
+class DiffRow:
+    """One key's shares, own, of all cycles of A and of B."""
+
+    key: str
+    module: str | None
+    a_ratio: float
+    b_ratio: float
+    low: float | None
+    """Lower end of the interval of B's share less A's."""
+    high: float | None
+    p_value: float | None
+    """After Holm's correction; None where the key is not judged."""
+    a_samples: int
+    b_samples: int
+    clusters: int
+    is_change: bool | None
+    """None where it is not judged: too few machine-minutes saw it."""
+
+    @property
+    def difference_ratio(self) -> float:
+        """B's share less A's."""
+        return self.b_ratio - self.a_ratio
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        return {
+            "key": self.key,
+            "module": self.module,
+            "a_ratio": self.a_ratio,
+            "b_ratio": self.b_ratio,
+            "difference_ratio": self.difference_ratio,
+            "low_ratio": self.low,
+            "high_ratio": self.high,
+            "p_value": self.p_value,
+            "a_samples": self.a_samples,
+            "b_samples": self.b_samples,
+            "machine_minutes": self.clusters,
+            "is_change": self.is_change,
+        }
+
+
+@dataclass(frozen=True)
+class FleetDiff:
+    """The answer of ``fleet diff``."""
+
+    names: tuple[str, str]
+    by: str
+    event: str
+    unit: str
+    rows: tuple[DiffRow, ...]
+    """Changes first, then by the size of the difference."""
+    machine_minutes: tuple[int, int]
+    samples: tuple[int, int]
+    fleet: tuple[float, float]
+    """Weight of A and of B, of the whole fleet."""
+    profiles: tuple[Profile, Profile]
+
+    @property
+    def changes(self) -> tuple[DiffRow, ...]:
+        """The rows that changed."""
+        return tuple(row for row in self.rows if row.is_change)
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        return {
+            "a": self.names[0],
+            "b": self.names[1],
+            "by": self.by,
+            "event": self.event,
+            "unit": self.unit,
+            "machine_minutes": list(self.machine_minutes),
+            "samples": list(self.samples),
+            "fleet_weight": list(self.fleet),
+            "alpha": ALPHA,
+            "changes": len(self.changes),
+            "rows": [row.document() for row in self.rows],
+        }
+
+
+def diff(
+    profiles: Any,
+    symbols: Any,
+    a: Selection,
+    b: Selection,
+    *,
+    by: str = "function",
+    task_samples: Any = None,
+    event: str | None = None,
+    rules: Rules | None = None,
+    confidence: float = 0.95,
+) -> FleetDiff:
+    """Answer what differs between two selections of profiles.
+
+    Raises ResultSaysNoError when one of them has fewer than two machine-minutes.
+    """
+    if by not in BY:
+        raise UsageError(f"profiles have no {by!r}", hint=f"one of {', '.join(BY)}")
+    rules = rules or shipped_rules()
+    # B is of A's event: cycles are never held against clock ticks.
+    rows_a, event, _ = event_rows(select(profiles, a, task_samples), event)
+    rows_b = select(profiles, b, task_samples)
+    rows_b = rows_b.filter(rows_b.event == event)
+    both = sides(rows_a, rows_b)
+    size = fetch_rows(pair_sizes(both))[0]
+    for name, count in ((a.text, size["a_clusters"]), (b.text, size["b_clusters"])):
+        if count < 2:
+            raise ResultSaysNoError(f"{name}: {count} machine-minutes with samples: nothing can be compared")
+    stacks = gather(both, event, symbols)
+    if by in ("function", "category"):
+        keyed = keyed_by_stack(both, memtable(own_keys(stacks, by, rules)))
+    else:
+        keyed = keyed_by_column(both, by)
+    found = fetch(pair_moments(both, keyed))
+    modules = modules_of(stacks.profile) if by == "function" else {}
+    made = judge(found, size, modules, confidence)
+    return FleetDiff(
+        names=(a.text, b.text),
+        by=by,
+        event=event,
+        unit=stacks.unit,
+        rows=made,
+        machine_minutes=(int(size["a_clusters"]), int(size["b_clusters"])),
+        samples=(int(size["a_samples"]), int(size["b_samples"])),
+        fleet=(float(size["a"]), float(size["b"])),
+        profiles=(_side(rows_a, stacks), _side(rows_b, stacks)),
+    )
+
+
+def judge(
+    found: Any, size: dict[str, Any], modules: dict[str, str], confidence: float
+) -> tuple[DiffRow, ...]:
+    """Return the rows of an Arrow table of moments, judged together."""
+    sums: dict[str, Floats] = {name: np.asarray(found[name].to_numpy(), dtype=np.float64) for name in _SUMS}
+    clusters = np.asarray(found["clusters"].to_numpy(), dtype=np.int64)
+    p, q, variance = difference_variance(sums, size)
+    judged = (clusters >= RARE) & (variance > 0)
+    reach, p_values = _tests(q - p, variance, judged, size, confidence)
+    keys, a_samples, b_samples = (found[name].to_pylist() for name in ("key", "a_samples", "b_samples"))
+    rows = []
+    for at, key in enumerate(keys):
+        known = bool(judged[at])
+        gap = float(q[at] - p[at])
+        rows.append(
+            DiffRow(
+                key=str(key),
+                module=modules.get(key),
+                a_ratio=float(p[at]),
+                b_ratio=float(q[at]),
+                low=max(-1.0, gap - float(reach[at])) if known else None,
+                high=min(1.0, gap + float(reach[at])) if known else None,
+                p_value=float(p_values[at]) if known else None,
+                a_samples=round(a_samples[at]),
+                b_samples=round(b_samples[at]),
+                clusters=int(clusters[at]),
+                is_change=bool(p_values[at] <= ALPHA) if known else None,
+            )
+        )
+    rows.sort(key=lambda row: (not row.is_change, -abs(row.difference_ratio), row.key))
+    return tuple(rows)
+
+
+def _tests(
+    gap: Floats, variance: Floats, judged: Any, size: dict[str, Any], confidence: float
+) -> tuple[Floats, Floats]:
+    """Return the half of each difference's interval, and p-values corrected over all that are judged.
+
+    The degrees of freedom are those of the smaller side, which is on the safe one.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    freedom = min(int(size["a_clusters"]), int(size["b_clusters"])) - 1
+    error = np.sqrt(variance)
+    reach: Floats = float(stdtrit(freedom, (1 + confidence) / 2)) * error
+    p_values = np.ones(len(gap))
+    if judged.any():
+        p_values[judged] = holm(2 * stdtr(freedom, -np.abs(gap[judged]) / error[judged]))
+    return reach, p_values
+
+
+def _side(rows: Any, stacks: Stacks) -> Profile:
+    """Return the profile of one side, with the names that were found for both."""
+    fleet = fetch(rows.group_by("stack").agg(fleet=rows.fleet.sum()))
+    names = stacks.named
+    pairs = sorted(
+        (names[text], max(1, round(weight / stacks.divisor)))
+        for text, weight in zip(fleet["stack"].to_pylist(), fleet["fleet"].to_pylist(), strict=True)
+        if text in names
+    )
+    return fold(pairs, {"unit": stacks.profile.unit, "event": stacks.event})[0]
