@@ -39,6 +39,9 @@ def simulate(
     platforms: Annotated[int, typer.Option(help="Kinds of machines, 1 to 4.")] = 4,
     profiled_ratio: Annotated[float, typer.Option(help="Share of machine-minutes that are profiled.")] = 0.01,
     episodes: Annotated[float, typer.Option(help="Antagonists, a machine and day.")] = 0.3,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="Bad input of every kind, listed in truth.json.")
+    ] = False,
     compression: Annotated[str, typer.Option(help="zstd as agents do, or snappy: faster.")] = "zstd",
     as_json: Json = False,
 ) -> int:
@@ -63,6 +66,7 @@ def simulate(
         profiled_ratio=profiled_ratio,
         episodes_per_machine_day=episodes,
         compression=compression,
+        faults=faults,
     )
     began_s = time.monotonic()
     truth = run(settings, out)

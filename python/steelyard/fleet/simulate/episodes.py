@@ -7,6 +7,9 @@ section 6): its victims' CPI grows in proportion to its use. How much, is spread
 times, so that no threshold finds all. A self-inflicted episode has the same look, but nobody else's use goes
 with it: whoever names an antagonist there is wrong.
 
+Some episodes have a bystander: an innocent task whose use goes with the pattern, a minute or two late, as
+stages of a pipeline and callers of the victim do.
+
 Invariants: one episode a machine and day at most; an antagonist is a batch or best-effort task, a victim a
 latency-sensitive one.
 """
@@ -26,6 +29,7 @@ SLOWDOWN = (0.5, 3.6)
 """Growth of the first victim's CPI at the antagonist's full use: CPI * (1 + slowdown)."""
 _LEAST_VICTIM_CPU = 0.3
 _OFF_LEVEL = 0.05
+_BYSTANDER_RATIO = 0.4
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,9 @@ class Episode:
     pattern: Floats
     peak_cpu: float
     victims: tuple[tuple[int, float], ...]
+    bystander: int | None
+    lag: int
+    """Windows by which the bystander follows the pattern."""
 
 
 def _pattern(random: np.random.Generator, length: int, minute_windows: float) -> Floats:
@@ -89,6 +96,8 @@ def make_episodes(plan: Plan, block: Block, day: int) -> list[Episode]:
             continue
         weights = prone[plan.task_job[suspects]]
         guilty = int(random.choice(suspects, p=weights / weights.sum())) if caused else None
+        innocent = suspects[suspects != guilty]
+        beside = len(innocent) > 0 and random.random() < _BYSTANDER_RATIO
         first = int(random.integers(int(20 * per_minute), settings.windows - length))
         episodes.append(
             Episode(
@@ -99,6 +108,8 @@ def make_episodes(plan: Plan, block: Block, day: int) -> list[Episode]:
                 pattern=_pattern(random, length, per_minute),
                 peak_cpu=float(random.uniform(0.15, 0.35)) * threads,
                 victims=_victims(plan, victims, random),
+                bystander=int(random.choice(innocent)) if beside else None,
+                lag=int(random.integers(0, 3)),
             )
         )
     return episodes

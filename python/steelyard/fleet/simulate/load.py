@@ -105,6 +105,10 @@ def make_load(
         if episode.antagonist is not None:
             row = episode.antagonist - block.first_task
             cpu[row, episode.first : episode.end] = episode.pattern * np.float32(episode.peak_cpu)
+        if episode.bystander is not None:
+            own = plan.task_cpu[episode.bystander]
+            late = np.roll(episode.pattern, episode.lag)
+            cpu[episode.bystander - block.first_task, episode.first : episode.end] = (0.3 + 1.5 * late) * own
     if caps is not None:
         np.minimum(cpu, caps, out=cpu)
     machine_tasks = plan.task_machine[block.first_task : block.end_task] - block.machines[0]

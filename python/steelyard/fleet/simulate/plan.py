@@ -25,6 +25,8 @@ from steelyard.fleet.simulate.settings import Settings
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
+RENAMED_SUFFIX = "-renamed"
+
 PURPOSES = (
     "plan",
     "episodes",
@@ -91,6 +93,24 @@ class Plan:
             if job in names and beside in names:
                 factor[names[job], names[beside]] = value
         return factor
+
+    @cached_property
+    def renamed_job(self) -> int | None:
+        """With faults, the job that is renamed on the middle day: one without a part in any story."""
+        told = {name for pair in PAIRS for name in pair}
+        plain = [
+            number
+            for number, job in enumerate(self.jobs)
+            if not (job.rollout or job.numa_effect or job.name in told) and job.follows_throughput and number
+        ]
+        return plain[-1] if self.settings.faults and self.settings.days > 1 and plain else None
+
+    def job_names(self, day: int) -> list[str]:
+        """Return the jobs' names on a day."""
+        names = [job.name for job in self.jobs]
+        if self.renamed_job is not None and day >= self.settings.days // 2:
+            names[self.renamed_job] += RENAMED_SUFFIX
+        return names
 
     def machine_name(self, machine: int) -> str:
         """Return a machine's name."""

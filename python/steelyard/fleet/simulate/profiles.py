@@ -36,7 +36,8 @@ def profile_table(day: BlockDay, functions: list[JobFunctions]) -> tuple[pa.Tabl
     build = int(day.day >= settings.days / 2)
     parts: list[tuple[np.ndarray, ...]] = []
     stacks: list[str] = []
-    for job in sorted(range(len(plan.jobs)), key=lambda j: plan.jobs[j].name):
+    names = plan.job_names(day.day)
+    for job in sorted(range(len(names)), key=names.__getitem__):
         tasks = np.flatnonzero(task_jobs == job)
         row, window = np.nonzero(chosen[load.machine_tasks[tasks]])
         if not len(row):
@@ -64,7 +65,7 @@ def profile_table(day: BlockDay, functions: list[JobFunctions]) -> tuple[pa.Tabl
     table = {
         "machine": words([plan.machine_name(m) for m in block.machines.tolist()], machine),
         "platform": words([platform.name], np.zeros(rows)),
-        "job": words([job.name for job in plan.jobs], task_jobs[task]),
+        "job": words(names, task_jobs[task]),
         "task": words([plan.task_name(t) for t in tasks.tolist()], task),
         "window_start_unix_s": pa.array(
             settings.day_start_s(day.day) + window.astype(np.int64) * settings.step_s
@@ -77,5 +78,5 @@ def profile_table(day: BlockDay, functions: list[JobFunctions]) -> tuple[pa.Tabl
         "weight": pa.array(count * frequency / HZ),
         "sampled_ratio": pa.array(np.full(rows, settings.profiled_ratio)),
     }
-    names = TABLES["profiles"].arrow.names
-    return pa.table([table[name] for name in names], names=names), machine
+    columns_in_order = TABLES["profiles"].arrow.names
+    return pa.table([table[name] for name in columns_in_order], names=columns_in_order), machine

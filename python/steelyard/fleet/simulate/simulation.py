@@ -17,13 +17,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from steelyard._base import UsageError
 from steelyard.fleet.files import Place
 from steelyard.fleet.simulate.activity import make_activity
 from steelyard.fleet.simulate.cpi import make_cpi
 from steelyard.fleet.simulate.episodes import Episode, make_episodes
+from steelyard.fleet.simulate.faults import Faults
 from steelyard.fleet.simulate.functions import JobFunctions, make_functions, symbol_table
+from steelyard.fleet.simulate.guard import Guarded, guard_block, incident_table
 from steelyard.fleet.simulate.load import make_load
 from steelyard.fleet.simulate.locality import make_locality
 from steelyard.fleet.simulate.machine_rows import machine_table, sample_table
@@ -32,6 +35,7 @@ from steelyard.fleet.simulate.plan import Block, Plan, make_plan, stream
 from steelyard.fleet.simulate.profiles import profile_table
 from steelyard.fleet.simulate.rollouts import assign
 from steelyard.fleet.simulate.settings import COUNTING_WINDOW_S, Settings
+from steelyard.fleet.simulate.specs import Spec, SpecKey, make_specs, spec_table
 from steelyard.fleet.simulate.tally import Tally, add_block, job_rows
 from steelyard.fleet.simulate.tasks import BlockDay, Counted, task_table
 from steelyard.fleet.simulate.truth import NAME, make_truth
@@ -39,12 +43,23 @@ from steelyard.fleet.write import create_store
 
 Progress = Callable[[int, int], None]
 
+Written = tuple[BlockDay, list[tuple[str, int, int]]]
+"""A block's day, and the table, rows and bytes of each file written of it."""
 
-def compute_block(plan: Plan, block: Block, day: int, episodes: list[Episode]) -> BlockDay:
-    """Return everything that a block did on a day."""
+
+def compute_block(
+    plan: Plan, block: Block, day: int, episodes: list[Episode], specs: dict[SpecKey, Spec]
+) -> tuple[BlockDay, Guarded]:
+    """Return everything that a block did on a day, and what its guards did with these specs."""
     load = make_load(plan, block, day, episodes)
     locality = make_locality(plan, block, day, load)
     cpi = make_cpi(plan, block, day, load, locality, episodes)
+    guarded = guard_block(plan, block, load, cpi, episodes, specs) if specs else Guarded()
+    if guarded.caps is not None:
+        # The same draws again, under the caps.
+        load = make_load(plan, block, day, episodes, guarded.caps)
+        locality = make_locality(plan, block, day, load)
+        cpi = make_cpi(plan, block, day, load, locality, episodes)
     cpu_s = np.round(load.cpu.astype(np.float64) * COUNTING_WINDOW_S, 9)
     cycles = (cpu_s * plan.platforms[block.platform].nominal_hz).astype(np.int64)
     instructions = np.maximum((cycles / cpi).astype(np.int64), 1)
@@ -59,9 +74,8 @@ def compute_block(plan: Plan, block: Block, day: int, episodes: list[Episode]) -
         instructions.astype(np.float32),
         stream(plan.settings, "tasks", day, block.number),
     )
-    return BlockDay(
-        plan, block, day, load, locality, assignment, cpi, Counted(cpu_s, cycles, instructions), activity
-    )
+    counted = Counted(cpu_s, cycles, instructions)
+    return BlockDay(plan, block, day, load, locality, assignment, cpi, counted, activity), guarded
 
 
 class Simulation:
@@ -79,61 +93,96 @@ class Simulation:
         self.output = Output(self.place, settings.compression)
         self.tally = Tally()
         self.episodes: list[tuple[int, Episode]] = []
+        self.specs: dict[SpecKey, Spec] = {}
+        self.faults: list[dict[str, Any]] = []
 
     def run(self, progress: Progress | None = None) -> dict[str, Any]:
         """Write the store; return its truth."""
-        work = [(day, block) for day in range(self.settings.days) for block in self.plan.blocks]
-        for done, (day, result, sizes) in enumerate(self._in_order(work), start=1):
-            add_block(self.tally, result)
-            for table, rows, size_bytes in sizes:
-                self.tally.written(table, rows, size_bytes)
-            self.episodes += [(day, episode) for episode in make_episodes(self.plan, result.block, day)]
-            if progress is not None:
-                progress(done, len(work))
+        total = self.settings.days * len(self.plan.blocks)
+        for day in range(self.settings.days):
+            for number, (result, sizes) in enumerate(self._in_order(day), start=1):
+                add_block(self.tally, result)
+                for table, rows, size_bytes in sizes:
+                    self.tally.written(table, rows, size_bytes)
+                self.episodes += [(day, episode) for episode in make_episodes(self.plan, result.block, day)]
+                if progress is not None:
+                    progress(day * len(self.plan.blocks) + number, total)
+            self._write_specs(day)
         self._write_symbols()
-        truth = make_truth(self.plan, self.tally, self.functions, self.episodes, [])
+        if self.settings.faults:
+            self._add_faults()
+        truth = make_truth(self.plan, self.tally, self.functions, self.episodes, self.faults)
         self.place.write(NAME, (json.dumps(truth, indent=1) + "\n").encode())
         return truth
 
-    def _in_order(
-        self, work: list[tuple[int, Block]]
-    ) -> Iterator[tuple[int, BlockDay, list[tuple[str, int, int]]]]:
-        """Yield block days in order; threads, one a CPU, compute and write them."""
+    def _in_order(self, day: int) -> Iterator[Written]:
+        """Yield a day's blocks in order; threads, one a CPU, compute and write them."""
         threads = len(os.sched_getaffinity(0))
-        waiting: deque[tuple[int, Future[tuple[BlockDay, list[tuple[str, int, int]]]]]] = deque()
+        waiting: deque[Future[Written]] = deque()
         with ThreadPoolExecutor(threads) as pool:
-            for day, block in work:
-                waiting.append((day, pool.submit(self._block, block, day)))
+            for block in self.plan.blocks:
+                waiting.append(pool.submit(self._block, block, day))
                 if len(waiting) > threads:
-                    first, future = waiting.popleft()
-                    yield first, *future.result()
-            for first, future in waiting:
-                yield first, *future.result()
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
-    def _block(self, block: Block, day: int) -> tuple[BlockDay, list[tuple[str, int, int]]]:
-        result = compute_block(self.plan, block, day, make_episodes(self.plan, block, day))
-        if self.settings.files == "machine":
-            return result, self._write_machines(result)
-        return result, self._write_compact(result)
+    def _block(self, block: Block, day: int) -> Written:
+        episodes = make_episodes(self.plan, block, day)
+        result, guarded = compute_block(self.plan, block, day, episodes, self.specs)
+        incidents = incident_table(self.plan, block, day, guarded, result.cpi)
+        write = self._write_machines if self.settings.files == "machine" else self._write_compact
+        return result, write(result, incidents)
 
     def _where(self, day: BlockDay) -> dict[str, Any]:
         return {"date": self.settings.date(day.day), "cluster": self.plan.clusters[day.block.cluster]}
 
-    def _write_compact(self, day: BlockDay) -> list[tuple[str, int, int]]:
-        by_name = sorted(job_rows(day), key=lambda pair: self.plan.jobs[pair[0]].name)
-        tables = {
+    def _write_compact(self, day: BlockDay, incidents: pa.Table) -> list[tuple[str, int, int]]:
+        names = self.plan.job_names(day.day)
+        by_name = sorted(job_rows(day), key=lambda pair: names[pair[0]])
+        tables: dict[str, pa.Table] = {
             "task_samples": task_table(day, [tasks for _, tasks in by_name])[0],
             "machine_samples": sample_table(day),
             "profiles": profile_table(day, self.functions)[0],
+            "incidents": incidents,
         }
         if day.day == 0:
             tables["machines"] = machine_table(self.plan, day.block)
         where = self._where(day)
-        return [
+        written = []
+        if self.settings.faults and day.day == 0 and day.block.number == 0 and len(day.block.machines) > 1:
+            tables["task_samples"], late = self._hold_back(day, tables["task_samples"])
+            written.append(("task_samples", *late))
+        written += [
             (name, *self.output.compact(name, rows, **where)) for name, rows in tables.items() if len(rows)
         ]
+        return written
 
-    def _write_machines(self, day: BlockDay) -> list[tuple[str, int, int]]:
+    def _hold_back(self, day: BlockDay, rows: pa.Table) -> tuple[pa.Table, tuple[int, int]]:
+        """Write one machine's rows by themselves, as if they had come after compaction; return the others."""
+        machine = self.plan.machine_name(int(day.block.machines[-1]))
+        mine = pc.equal(rows["machine"], machine)
+        late = rows.filter(mine).sort_by("window_start_unix_s")
+        first = self.settings.day_start_s(day.day)
+        sizes = self.output.raw("task_samples", late, **self._where(day), machine=machine, first_unix_s=first)
+        self.faults.append({"kind": "late", "machine": machine, "path": None, "rows": len(late)})
+        return rows.filter(pc.invert(mine)), sizes
+
+    def _add_faults(self) -> None:
+        """Put bad files beside the good ones of the first block and day."""
+        block = self.plan.blocks[0]
+        day, _ = compute_block(self.plan, block, 0, make_episodes(self.plan, block, 0), {})
+        rows, _ = task_table(day, [np.flatnonzero(day.load.machine_tasks == 0)])
+        date, cluster = self.settings.date(0).isoformat(), self.plan.clusters[block.cluster]
+        self.faults += Faults(self.place, rows, date, cluster).add_all()
+        renamed = self.plan.renamed_job
+        if renamed is not None:
+            middle = self.settings.days // 2
+            names = [self.plan.job_names(day)[renamed] for day in (0, middle)]
+            told = {"kind": "renamed", "job": names[0], "to": names[1]}
+            self.faults.append(told | {"first_date": self.settings.date(middle).isoformat()})
+
+    def _write_machines(self, day: BlockDay, incidents: pa.Table) -> list[tuple[str, int, int]]:
         count, windows = len(day.block.machines), self.settings.windows
         groups = [np.flatnonzero(day.load.machine_tasks == machine) for machine in range(count)]
         tasks, starts = task_table(day, groups)
@@ -141,26 +190,36 @@ class Simulation:
         profiles, owner = profile_table(day, self.functions)
         written = []
         for number, machine in enumerate(day.block.machines.tolist()):
+            name = self.plan.machine_name(machine)
             mine = profiles.filter(pa.array(owner == number)).sort_by("window_start_unix_s")
             parts = {
                 "task_samples": tasks.slice(starts[number], starts[number + 1] - starts[number]),
                 "machine_samples": samples.slice(number * windows, windows),
                 "profiles": mine,
+                "incidents": incidents.filter(pc.equal(incidents["machine"], name)).sort_by("start_unix_s"),
             }
             if day.day == 0:
                 parts["machines"] = machines.slice(number, 1)
-            for name, rows in parts.items():
+            for table, rows in parts.items():
                 if not len(rows):
                     continue
                 sizes = self.output.raw(
-                    name,
+                    table,
                     rows,
                     **self._where(day),
-                    machine=self.plan.machine_name(machine),
+                    machine=name,
                     first_unix_s=self.settings.day_start_s(day.day),
                 )
-                written.append((name, *sizes))
+                written.append((table, *sizes))
         return written
+
+    def _write_specs(self, day: int) -> None:
+        """Build the specs that agents of the next day pull."""
+        self.specs = make_specs(self.tally, day)
+        if self.specs:
+            rows = spec_table(self.plan, self.specs, day)
+            sizes = self.output.compact("cpi_specs", rows, date=self.settings.date(day), cluster="all")
+            self.tally.written("cpi_specs", *sizes)
 
     def _write_symbols(self) -> None:
         rows = symbol_table(self.functions, [job.name for job in self.plan.jobs])

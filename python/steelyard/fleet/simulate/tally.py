@@ -75,13 +75,15 @@ class Correlation:
 
 @dataclass
 class JobTally:
-    """Sums of one job on one platform. ``days``: moments of usable CPI, one a day."""
+    """Sums of one job on one platform. ``days``: moments of usable CPI, one a day.
+
+    ``day_cpu``: CPU-s/s of usable samples, summed; ``day_tasks``: tasks with 100 of them.
+    """
 
     cpi: Moments = field(default_factory=Moments)
     usable: Moments = field(default_factory=Moments)
     days: dict[int, Moments] = field(default_factory=dict)
     day_cpu: dict[int, float] = field(default_factory=dict)
-    day_samples: dict[int, int] = field(default_factory=dict)
     day_tasks: dict[int, int] = field(default_factory=dict)
     cpu_s: float = 0.0
     cycles: float = 0.0
@@ -131,9 +133,9 @@ def add_block(tally: Tally, day: BlockDay) -> None:
         today = Moments.of(cpi[usable])
         item.usable.add(today)
         item.days.setdefault(day.day, Moments()).add(today)
-        item.day_cpu[day.day] = item.day_cpu.get(day.day, 0.0) + float(cpu[usable].sum())
-        item.day_samples[day.day] = item.day_samples.get(day.day, 0) + int(usable.sum())
-        item.day_tasks[day.day] = item.day_tasks.get(day.day, 0) + int(usable.any(axis=1).sum())
+        used = float(cpu[usable].sum()) / COUNTING_WINDOW_S
+        item.day_cpu[day.day] = item.day_cpu.get(day.day, 0.0) + used
+        item.day_tasks[day.day] = item.day_tasks.get(day.day, 0) + int((usable.sum(axis=1) >= 100).sum())
         frequency = day.load.frequency_ratio[day.load.machine_tasks[tasks]].astype(np.float64) * nominal
         scale = step / COUNTING_WINDOW_S
         item.cpu_s += float(cpu.sum()) * scale

@@ -126,7 +126,7 @@ def task_table(day: BlockDay, groups: list[Ints]) -> tuple[pa.Table, Ints]:
     columns = {
         "machine": rows.words([plan.machine_name(m) for m in block.machines.tolist()], load.machine_tasks),
         "platform": rows.words([plan.platforms[block.platform].name], zeros),
-        "job": rows.words([job.name for job in plan.jobs], task_jobs),
+        "job": rows.words(plan.job_names(day.day), task_jobs),
         "task": rows.words([plan.task_name(task) for task in tasks.tolist()], tasks - block.first_task),
         "job_class": rows.words(classes, class_of[task_jobs]),
         "window_start_unix_s": pa.array(times.astype(np.int64)),

@@ -75,6 +75,7 @@ def _episode(plan: Plan, day: int, episode: Episode) -> dict[str, Any]:
         "start_unix_s": start + episode.first * step,
         "end_unix_s": start + episode.end * step,
         "peak_cpu": episode.peak_cpu if job else None,
+        "bystander": None if episode.bystander is None else plan.task_name(episode.bystander),
         "victims": [
             {
                 "job": plan.jobs[plan.task_job[victim]].name,
