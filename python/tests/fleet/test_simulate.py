@@ -272,8 +272,11 @@ def test_guards_cap_antagonists_and_victims_recover() -> None:
 
 
 def test_faults_stand_beside_the_good_data(tmp_path: Path) -> None:
-    simulate(Settings(**SMALL | {"days": 2}, faults=True, compression="snappy"), str(tmp_path / "bad"))
-    simulate(Settings(**SMALL | {"days": 2}, compression="snappy"), str(tmp_path / "good"))
+    simulate(
+        Settings(**SMALL | {"days": 2, "platforms": 2}, faults=True, compression="snappy"),
+        str(tmp_path / "bad"),
+    )
+    simulate(Settings(**SMALL | {"days": 2, "platforms": 2}, compression="snappy"), str(tmp_path / "good"))
     bad, good = truth_of(tmp_path / "bad"), truth_of(tmp_path / "good")
     assert bad["cpi"] == good["cpi"]
     kinds = [one["kind"] for one in bad["faults"]]
