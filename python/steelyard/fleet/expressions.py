@@ -7,13 +7,14 @@ expression gives the same rows on every engine.
 from collections.abc import Callable
 from typing import Any
 
-from steelyard.fleet import rue
+from steelyard.fleet import cpi_queries, rue
 from steelyard.fleet.store import Store
 
 ROLLOUT = rue.RueSettings(label="config", resources=rue.RESOURCES, labels=("tenant",))
 """The comparison that simulated fleets hold."""
 
 EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
+    **cpi_queries.EXPRESSIONS,
     "rue": lambda store: rue.expression(store.table("task_samples"), ROLLOUT),
     "rue assignments": lambda store: rue.assignments(store.table("task_samples"), ROLLOUT),
     "rue labels": lambda store: rue.label_keys(store.table("task_samples")),

@@ -20,8 +20,19 @@ def fetch(expression: Any) -> pa.Table:
     # A table that was made here must be shown to the engine first, which only Ibis's own way does.
     if backend.name == "duckdb" and not expression.op().find(operations.InMemoryTable):
         table: pa.Table = backend.con.sql(backend.compile(expression)).to_arrow_table()
-        return table
+        return _with_whole_numbers(table, expression)
     return expression.to_pyarrow()
+
+
+def _with_whole_numbers(table: pa.Table, expression: Any) -> pa.Table:
+    """Return sums of whole numbers as such: DuckDB adds them up in 128 bits, which Arrow has as decimals."""
+    fields = [
+        pa.field(field.name, pa.int64())
+        if pa.types.is_decimal(field.type) and expression.schema()[field.name].is_integer()
+        else field
+        for field in table.schema
+    ]
+    return table if fields == list(table.schema) else table.cast(pa.schema(fields))
 
 
 def fetch_rows(expression: Any) -> list[dict[str, Any]]:

@@ -1,0 +1,329 @@
+"""``steelyard fleet cpi``: what CPI is normal, which tasks lie above it, and who made them.
+
+In: flags. Out: tables, one JSON document or a page. Not here: the queries (``fleet.cpi_*``), drawing
+(``report.fleet_cpi*``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steelyard.cli.fleet_options import DUCKDB, Engine, From, Json, Report, StoreUrl, To, opened
+from steelyard.cli.output import EXIT_CODES
+
+if TYPE_CHECKING:
+    from steelyard.fleet.cpi_rule import Rule
+    from steelyard.fleet.cpi_specs import Spec, SpecSettings
+    from steelyard.fleet.store import Store
+    from steelyard.report.fleet_cpi import Told
+
+_STORED, _COMPUTED = "stored", "computed"
+
+Sigmas = Annotated[float, typer.Option(help="Threshold: so many standard deviations above the mean.")]
+Threshold = Annotated[str, typer.Option(metavar="sigma|gev", help="Which threshold counts.")]
+Quantile = Annotated[float, typer.Option(help="Quantile of the fitted tail that is its threshold.")]
+MinTasks = Annotated[int, typer.Option(help="No spec from fewer tasks.")]
+MinSamples = Annotated[int, typer.Option(help="Samples that each of these tasks has at least.")]
+MinUsage = Annotated[float, typer.Option(help="Samples below so many CPU-s/s do not count.")]
+DayWeight = Annotated[float, typer.Option(help="What a day counts relative to the day after it.")]
+Specs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="stored|computed",
+        help="Thresholds: the store's cpi_specs, or made of the same samples; stored if there are any.",
+    ),
+]
+Outliers = Annotated[int, typer.Option(help="So many outliers make a task anomalous.")]
+Within = Annotated[int, typer.Option(metavar="SECONDS", help="Within this time.")]
+Job = Annotated[str | None, typer.Option(help="Only this job.")]
+Platform = Annotated[str | None, typer.Option(help="Only this platform.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``app``."""
+    cpi = typer.Typer(
+        help="What CPI is normal, which tasks lie above it, and who made them (CPI2).",
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    for command in (specs, outliers, incidents, distribution):
+        cpi.command(epilog=EXIT_CODES)(command)
+    app.add_typer(cpi, name="cpi")
+
+
+def specs(
+    store: StoreUrl,
+    sigmas: Sigmas = 2.0,
+    threshold: Threshold = "sigma",
+    quantile: Quantile = 0.96,
+    min_tasks: MinTasks = 5,
+    min_samples: MinSamples = 100,
+    min_usage: MinUsage = 0.25,
+    day_weight: DayWeight = 0.9,
+    gev: Annotated[bool, typer.Option(help="Fit the tail: a second pass over the samples.")] = True,
+    write: Annotated[bool, typer.Option("--write", help="Store them, for agents to pull.")] = False,
+    job: Job = None,
+    platform: Platform = None,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Say what CPI is normal for each job on each platform, and from where on a sample is an outlier."""
+    from steelyard.fleet import cpi_distribution
+    from steelyard.report.fleet_cpi import tell_specs
+
+    _check_threshold(threshold)
+    by_tail = threshold == "gev"
+    settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
+    with opened(store, engine, first, last) as fleet:
+        samples = _samples(fleet, job, platform)
+        found, distributions = _build(samples, settings, quantile if gev or by_tail else None)
+        if by_tail:
+            found = [cpi_distribution.by_tail(one) for one in found]
+        path = _write(fleet, found) if write else None
+        told = tell_specs(found, distributions, settings, quantile=quantile, written=path)
+        _show(fleet, told, as_json=as_json, report=report)
+    return _code(any(one.is_usable for one in found))
+
+
+def outliers(
+    store: StoreUrl,
+    sigmas: Sigmas = 2.0,
+    specs: Specs = None,
+    outliers: Outliers = 3,
+    within: Within = 300,
+    min_usage: MinUsage = 0.25,
+    min_tasks: MinTasks = 5,
+    min_samples: MinSamples = 100,
+    job: Job = None,
+    platform: Platform = None,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Count samples above their threshold, and name the tasks that these make anomalous."""
+    from steelyard.fleet import cpi_anomalies, cpi_outliers
+    from steelyard.report.fleet_cpi import tell_outliers
+
+    rule = _rule(min_usage, outliers, within)
+    settings = _settings(sigmas, min_tasks, min_samples, min_usage, 0.9)
+    with opened(store, engine, first, last) as fleet:
+        samples = _samples(fleet, job, platform)
+        thresholds, source = _thresholds(fleet, samples, settings, specs)
+        rows = cpi_outliers.expression(samples, thresholds, rule)
+        found = cpi_anomalies.find_anomalies(rows, cpi_outliers.counts(samples, thresholds, rule))
+        _show(fleet, tell_outliers(found, rule, source), as_json=as_json, report=report)
+    return _code(True)
+
+
+def incidents(
+    store: StoreUrl,
+    sigmas: Sigmas = 2.0,
+    specs: Specs = None,
+    outliers: Outliers = 3,
+    within: Within = 300,
+    window: Annotated[
+        int, typer.Option(metavar="SECONDS", help="How far suspects are looked back at.")
+    ] = 600,
+    floor: Annotated[
+        float, typer.Option(help="From this correlation on a suspect is the antagonist.")
+    ] = 0.35,
+    align: Annotated[int, typer.Option(metavar="SECONDS", help="Samples in one such span are paired.")] = 60,
+    min_usage: MinUsage = 0.25,
+    min_tasks: MinTasks = 5,
+    min_samples: MinSamples = 100,
+    job: Annotated[str | None, typer.Option(help="Only victims of this job.")] = None,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Rank suspects for every anomalous task, with what agents recorded and what capping did."""
+    from steelyard.fleet import cpi_incidents, cpi_outliers, cpi_timeline, cpi_truth
+    from steelyard.report.fleet_cpi_incidents import tell_incidents
+
+    rule = _rule(min_usage, outliers, within, window=window, floor=floor, align=align)
+    settings = _settings(sigmas, min_tasks, min_samples, min_usage, 0.9)
+    with opened(store, engine, first, last) as fleet:
+        samples = fleet.table("task_samples")
+        thresholds, source = _thresholds(fleet, samples, settings, specs)
+        rows = cpi_outliers.expression(samples, thresholds, rule)
+        recorded = fleet.table("incidents")
+        if job is not None:
+            rows = rows.filter(rows.job == job)
+            recorded = recorded.filter(recorded.victim_job == job)
+        found = cpi_incidents.find_incidents(samples, rows, recorded, rule)
+        truth = cpi_truth.read_truth(fleet)
+        curve = cpi_truth.find_curve(samples, rows, truth, rule, job=job) if truth is not None else None
+        lines = cpi_timeline.find_timelines(samples, found) if report is not None else []
+        told = tell_incidents(found, rule, source, curve=curve, timelines=lines)
+        _show(fleet, told, as_json=as_json, report=report)
+    return _code(True)
+
+
+def distribution(
+    store: StoreUrl,
+    job: Job = None,
+    platform: Platform = None,
+    sigmas: Sigmas = 2.0,
+    quantile: Quantile = 0.96,
+    min_usage: MinUsage = 0.25,
+    min_tasks: MinTasks = 5,
+    min_samples: MinSamples = 100,
+    day_weight: DayWeight = 0.9,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Show how CPI is distributed, which curve fits, and whether CPI follows throughput."""
+    from steelyard.fleet import cpi_throughput
+    from steelyard.report.fleet_cpi import tell_distributions
+
+    settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
+    with opened(store, engine, first, last) as fleet:
+        samples = _samples(fleet, job, platform)
+        found, distributions = _build(samples, settings, quantile)
+        following = cpi_throughput.find_following(samples, settings.guards)
+        told = tell_distributions(found, distributions, following, quantile=quantile)
+        _show(fleet, told, as_json=as_json, report=report)
+    return _code(bool(distributions))
+
+
+def _check_threshold(threshold: str) -> None:
+    from steelyard._base import UsageError
+
+    if threshold not in ("sigma", "gev"):
+        raise UsageError(f"no threshold is called {threshold!r}", hint="sigma or gev")
+
+
+def _settings(
+    sigmas: float, min_tasks: int, min_samples: int, min_usage: float, day_weight: float
+) -> SpecSettings:
+    from steelyard._base import UsageError
+    from steelyard.fleet.cpi_samples import Guards
+    from steelyard.fleet.cpi_specs import SpecSettings
+
+    try:
+        return SpecSettings(
+            guards=Guards(minimum_usage=min_usage),
+            day_weight=day_weight,
+            fewest_tasks=min_tasks,
+            fewest_samples=min_samples,
+            sigmas=sigmas,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _rule(
+    min_usage: float,
+    outliers: int,
+    within: int,
+    *,
+    window: int = 600,
+    floor: float = 0.35,
+    align: int = 60,
+) -> Rule:
+    from steelyard._base import UsageError
+    from steelyard.fleet.cpi_rule import Rule
+
+    try:
+        return Rule(min_usage, outliers, within, window, floor, align)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _samples(fleet: Store, job: str | None, platform: str | None) -> Any:
+    rows = fleet.table("task_samples")
+    if job is not None:
+        rows = rows.filter(rows.job == job)
+    return rows if platform is None else rows.filter(rows.platform == platform)
+
+
+def _build(samples: Any, settings: SpecSettings, quantile: float | None) -> tuple[list[Spec], list[Any]]:
+    """Return specs and, with ``quantile``, their distributions."""
+    from steelyard._base import UsageError
+    from steelyard.fleet.cpi_distribution import find_distributions, with_tails
+    from steelyard.fleet.cpi_specs import find_specs
+
+    if quantile is not None and not 0 < quantile < 1:
+        raise UsageError(f"a quantile of {quantile} is not between 0 and 1")
+    found = find_specs(samples, settings)
+    if quantile is None:
+        return found, []
+    distributions = find_distributions(samples, found, settings)
+    return with_tails(found, distributions, quantile), distributions
+
+
+def _thresholds(fleet: Store, samples: Any, settings: SpecSettings, choice: str | None) -> tuple[Any, str]:
+    """Return the table of thresholds and where it is from."""
+    from steelyard._base import ResultSaysNoError, UsageError
+    from steelyard.fleet.cpi_outliers import latest, spec_table
+    from steelyard.fleet.cpi_specs import find_specs
+    from steelyard.telemetry.engine import fetch
+
+    if choice not in (None, _STORED, _COMPUTED):
+        raise UsageError(f"specs are stored or computed, not {choice!r}")
+    if choice != _COMPUTED:
+        stored = fetch(latest(fleet.table("cpi_specs"))).num_rows
+        if stored:
+            return latest(fleet.table("cpi_specs")), f"the store's {stored} latest specs"
+        if choice == _STORED:
+            raise ResultSaysNoError("the store has no specs", hint="steelyard fleet cpi specs --write")
+    found = find_specs(samples, settings)
+    usable = [one for one in found if one.is_usable]
+    if not usable:
+        why = found[0].missing if found else "the store has no task samples for these days"
+        raise ResultSaysNoError(f"no job has a spec: {why}", hint="see steelyard fleet cpi specs")
+    return spec_table(usable), f"{len(usable)} specs made of the same samples, mean + {settings.sigmas:g} sd"
+
+
+def _write(fleet: Store, found: list[Spec]) -> str | None:
+    """Store the usable specs; return the file's path."""
+    import time
+
+    from steelyard.fleet.cpi_store import write_specs
+
+    return write_specs(fleet.url, found, built_unix_s=int(time.time()))
+
+
+def _show(fleet: Store, told: Told, *, as_json: bool, report: Path | None) -> None:
+    from rich.console import Console
+
+    from steelyard.cli.fleet_options import warn_of_problems
+    from steelyard.cli.output import print_json
+    from steelyard.report.fleet_cpi import page
+    from steelyard.report.fleet_table import terminal
+
+    problems = fleet.problems
+    if report is not None:
+        page(told, report, problems=problems)
+    if as_json:
+        names = [{"path": p.path, "table": p.table, "reason": p.reason} for p in problems]
+        where = {"report": str(report)} if report is not None else {}
+        print_json(
+            {"store": fleet.url, "engine": fleet.engine.name, **told.document, "problems": names, **where}
+        )
+        return
+    console = Console(highlight=False)
+    console.print(terminal(told.sections, heading=told.heading, subline=told.subline, cautions=told.cautions))
+    if report is not None:
+        console.print(f"report: {report}", markup=False, soft_wrap=True)
+    warn_of_problems(fleet)
+
+
+def _code(is_yes: bool) -> int:
+    from steelyard._base import ExitCode
+
+    return int(ExitCode.OK if is_yes else ExitCode.NO)

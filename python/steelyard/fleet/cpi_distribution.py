@@ -1,0 +1,210 @@
+"""How CPI is distributed: a histogram for each job and platform, and the curves that fit it.
+
+In: ``task_samples`` and the specs made of them, which say how wide bins should be. Out: `Distribution`s.
+
+Method: bins are a power of two wide, about a sixteenth of the standard deviation, so that both engines put
+every sample into the same bin; the engine counts, and what is fitted is fitted to the counts. The published
+example (Zhang et al., EuroSys 2013, figure 7) is a web-search job whose best fit is GEV(1.73, 0.133,
+-0.0534).
+
+Not here: the fitting (``stats.gev``), drawing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from steelyard.fleet.cpi_samples import KEYS, Guards, counted
+from steelyard.fleet.cpi_specs import Spec, SpecSettings
+from steelyard.stats.gev import GevFit, Histogram, fit_gev
+
+BINS_PER_SD = 16
+TAIL_QUANTILE = 0.96
+"""What mean + 2 sd is on the published distribution: a share of 0.0404 lies above it."""
+
+
+@dataclass(frozen=True)
+class OtherFit:
+    """A distribution with the samples' mean and standard deviation, and how far it lies from them."""
+
+    name: str
+    distance: float
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """CPI of one job on one platform. Bins are [low, high) with the weight of their samples."""
+
+    spec: Spec
+    histogram: Histogram
+    fit: GevFit | None
+    missing: str | None
+    """Why there is no curve."""
+    others: tuple[OtherFit, ...] = ()
+
+    @property
+    def chance_distance(self) -> float:
+        """The distance that samples of the very curve stay below in 95 of 100 cases."""
+        return 1.358 / math.sqrt(self.spec.effective_samples or self.histogram.total)
+
+    def above(self, value: float) -> tuple[float, float | None]:
+        """Return which share of the samples, and of the curve, lies above ``value``."""
+        bins = self.histogram
+        part = np.clip((bins.high - value) / (bins.high - bins.low), 0.0, 1.0)
+        seen = float((part * bins.count).sum() / bins.total)
+        return seen, None if self.fit is None else float(1 - self.fit.gev.cdf(value))
+
+    def document(self) -> dict[str, Any]:
+        """Return the distribution for ``--json``."""
+        threshold = self.spec.threshold_cpi
+        above = self.above(threshold) if threshold is not None else (None, None)
+        return {
+            "spec": self.spec.document(),
+            "bins": {
+                "low": self.histogram.low.tolist(),
+                "high": self.histogram.high.tolist(),
+                "weight": self.histogram.count.tolist(),
+            },
+            "gev": None if self.fit is None else asdict(self.fit),
+            "gev_mean": None if self.fit is None else self.fit.gev.mean,
+            "gev_sd": None if self.fit is None else self.fit.gev.sd,
+            "missing": self.missing,
+            "chance_distance": self.chance_distance,
+            "others": [asdict(one) for one in self.others],
+            "above_threshold_ratio": above[0],
+            "gev_above_threshold_ratio": above[1],
+        }
+
+
+def bin_width(spec: Spec) -> float | None:
+    """Return the width of a spec's bins in units of its CPI; None where CPI does not vary.
+
+    >>> from types import SimpleNamespace
+    >>> bin_width(SimpleNamespace(cpi_sd=0.16))
+    0.0078125
+    """
+    if not spec.cpi_sd or not math.isfinite(spec.cpi_sd):
+        return None
+    return float(2.0 ** round(math.log2(spec.cpi_sd / BINS_PER_SD)))
+
+
+def width_table(specs: Iterable[Spec]) -> Any:
+    """Return the widths of the bins of usable specs as an Ibis table."""
+    import ibis
+    import pyarrow as pa
+
+    wide = [(one, bin_width(one)) for one in specs if one.is_usable and one.cpi_source is not None]
+    rows = [(one, width) for one, width in wide if width is not None]
+    return ibis.memtable(
+        pa.table(
+            {
+                "job": pa.array([one.job for one, _ in rows], pa.string()),
+                "platform": pa.array([one.platform for one, _ in rows], pa.string()),
+                "cpi_source": pa.array([one.cpi_source for one, _ in rows], pa.string()),
+                "width": pa.array([width for _, width in rows], pa.float64()),
+            }
+        )
+    )
+
+
+def expression(samples: Any, widths: Any, guards: Guards | None = None) -> Any:
+    """Return how many samples of each job, platform, source and day lie in each bin.
+
+    ``widths`` is a table with a ``width`` for each job, platform and source, or one width for all.
+    """
+    import ibis
+
+    rows = counted(samples, guards or Guards())
+    if isinstance(widths, float):
+        rows = rows.mutate(width=ibis.literal(widths).cast("float64"))
+    else:
+        rows = rows.join(widths.select(*KEYS, "width"), list(KEYS))
+    rows = rows.select(*KEYS, "date", "width", bin=(rows.cpi / rows.width).floor().cast("int64"))
+    return rows.group_by(*KEYS, "date", "width", "bin").aggregate(n=rows.count())
+
+
+def find_distributions(
+    samples: Any, specs: Sequence[Spec], settings: SpecSettings | None = None
+) -> list[Distribution]:
+    """Return the distribution of every usable spec, with samples weighted by age as the spec's are."""
+    from steelyard.telemetry.engine import fetch
+
+    settings = settings or SpecSettings()
+    usable = [one for one in specs if one.is_usable]
+    if not usable:
+        return []
+    if settings.as_of is not None:
+        samples = samples.filter(samples.date <= settings.as_of)
+    columns = fetch(expression(samples, width_table(usable), settings.guards)).to_pydict()
+    last = settings.as_of or max(columns["date"], default=None)
+    bins: dict[tuple[str, str, str | None], list[tuple[int, float, float]]] = {}
+    for job, platform, source, day, width, place, n in zip(*columns.values(), strict=True):
+        age = (date.fromisoformat(last) - date.fromisoformat(day)).days if last else 0
+        bins.setdefault((job, platform, source), []).append((place, width, settings.day_weight**age * n))
+    return [_distribution(one, bins.get(one.key, [])) for one in usable]
+
+
+def with_tails(
+    specs: Sequence[Spec], distributions: Sequence[Distribution], quantile: float = TAIL_QUANTILE
+) -> list[Spec]:
+    """Return ``specs`` with the fitted curve and its ``quantile`` as another threshold."""
+    if not 0 < quantile < 1:
+        raise ValueError(f"a quantile of {quantile} is not between 0 and 1")
+    by_key = {one.spec.key: one for one in distributions}
+    found = []
+    for spec in specs:
+        one = by_key.get(spec.key)
+        if one is None or one.fit is None:
+            why = spec.missing if one is None else one.missing
+            found.append(replace(spec, gev=None, gev_missing=why))
+        else:
+            tail = one.fit.gev.quantile(quantile)
+            found.append(replace(spec, gev=one.fit.gev, gev_missing=None, gev_threshold_cpi=tail))
+    return found
+
+
+def by_tail(spec: Spec) -> Spec:
+    """Return ``spec`` with the tail's threshold as the one that counts."""
+    if spec.threshold_cpi is None:
+        return spec
+    why = None if spec.gev_threshold_cpi is not None else f"no tail was fitted: {spec.gev_missing}"
+    return replace(spec, threshold_cpi=spec.gev_threshold_cpi, missing=why)
+
+
+def _distribution(spec: Spec, rows: Sequence[tuple[int, float, float]]) -> Distribution:
+    sums: dict[int, float] = {}
+    width = rows[0][1] if rows else 1.0
+    for place, _, weight in rows:
+        sums[place] = sums.get(place, 0.0) + weight
+    places = np.array(sorted(sums), dtype=np.float64)
+    counts = [sums[int(place)] for place in places]
+    histogram = Histogram.of(places * width, (places + 1) * width, counts)
+    if not rows:
+        return Distribution(spec, histogram, None, "CPI does not vary")
+    fit, missing = fit_gev(histogram)
+    return Distribution(spec, histogram, fit, missing, _others(spec, histogram))
+
+
+def _others(spec: Spec, histogram: Histogram) -> tuple[OtherFit, ...]:
+    """Return how far curves of the same mean and deviation lie away, for comparison."""
+    from scipy import stats
+
+    mean, sd = spec.cpi_mean or 0.0, spec.cpi_sd or 0.0
+    if not (mean > 0 and sd > 0):
+        return ()
+    spread = math.sqrt(math.log1p((sd / mean) ** 2))
+    laws = {
+        "normal": stats.norm(mean, sd),
+        "log-normal": stats.lognorm(spread, scale=mean * math.exp(-(spread**2) / 2)),
+        "gamma": stats.gamma((mean / sd) ** 2, scale=sd**2 / mean),
+    }
+    reached = np.cumsum(histogram.count) / histogram.total
+    return tuple(
+        OtherFit(name, float(np.abs(reached - law.cdf(histogram.high)).max())) for name, law in laws.items()
+    )

@@ -1,0 +1,229 @@
+"""Incidents of CPU interference as tables, charts and words.
+
+In: what ``fleet.cpi_incidents``, ``cpi_timeline`` and ``cpi_truth`` found. Out: `Told`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from steelyard.fleet.cpi_incidents import Incident
+from steelyard.fleet.cpi_rule import Rule
+from steelyard.fleet.cpi_timeline import Timeline
+from steelyard.fleet.cpi_truth import Point
+from steelyard.report.fleet_content import (
+    Band,
+    Block,
+    Chart,
+    Column,
+    Mark,
+    Missing,
+    Section,
+    Series,
+    Tile,
+    table,
+    utc,
+)
+from steelyard.report.fleet_cpi import Told
+
+MOST_ROWS = 1000
+_ROLES = ("orange", "green", "purple")
+
+
+def tell_incidents(
+    found: Sequence[Incident],
+    rule: Rule,
+    source: str,
+    *,
+    curve: Sequence[Point] | None = None,
+    timelines: Sequence[Timeline] = (),
+) -> Told:
+    """Return the incidents, what agents did about them, and, for a simulated fleet, how right they are."""
+    named = [one for one in found if one.antagonist is not None]
+    cappable = [one for one in found if one.cap is not None]
+    heading = (
+        f"{len(found):,} incidents, an antagonist named in {len(named):,}, {len(cappable):,} may be capped"
+    )
+    subline = (
+        f"correlation from {rule.correlation_floor:g} over {rule.correlation_s} s;"
+        f" {rule.outliers} outliers in {rule.anomaly_s} s above {source}"
+    )
+    sections = [Section("incidents", "Incidents", (_incident_table(found),))]
+    if timelines:
+        charts: list[Block] = []
+        for number, one in enumerate(timelines):
+            charts += _timeline_charts(number, one)
+        intro = (
+            "The clearest incidents, the victim's CPI above its suspects' usage on the same time axis (UTC)."
+        )
+        sections.append(Section("timelines", "Over time", tuple(charts), intro, grid=True))
+    sections += _cap_sections(found)
+    if curve:
+        sections.append(_curve_section(curve, rule))
+    document = {
+        "settings": {
+            "outliers": rule.outliers,
+            "within_s": rule.anomaly_s,
+            "minimum_usage": rule.minimum_usage,
+            "correlation_s": rule.correlation_s,
+            "correlation_floor": rule.correlation_floor,
+            "align_s": rule.align_s,
+            "specs": source,
+        },
+        "incidents": [one.document() for one in found],
+        "truth_curve": [one.document() for one in curve] if curve is not None else None,
+    }
+    tiles = (
+        Tile("incidents", f"{len(found):,}"),
+        Tile("antagonist named", f"{len(named):,}"),
+        Tile("may be capped", f"{len(cappable):,}"),
+        Tile("capped by agents", f"{sum(one.effect is not None for one in found):,}"),
+    )
+    return Told("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
+
+
+def _incident_table(found: Sequence[Incident]) -> Any:
+    columns = (
+        Column("victim", is_text=True),
+        Column("machine", is_text=True),
+        Column("from", is_text=True),
+        Column("CPI"),
+        Column("threshold"),
+        Column("first suspect", is_text=True),
+        Column("class", is_text=True),
+        Column("correlation"),
+        Column("to cap", is_text=True),
+        Column("agent", is_text=True),
+    )
+    rows = []
+    for one in found[:MOST_ROWS]:
+        first = one.suspects[0] if one.suspects else None
+        no_correlation = Missing("the suspect was idle, or alone")
+        cap = (
+            f"{one.cap.task} to {one.cap_cpu_ratio:g} CPU-s/s"
+            if one.cap and one.cap_cpu_ratio
+            else one.reason
+        )
+        rows.append(
+            (
+                one.victim_task,
+                one.machine,
+                utc(one.start_unix_s)[:16],
+                one.victim_cpi,
+                one.threshold_cpi,
+                first.task if first else "",
+                (first.job_class or "") if first else "",
+                first.correlation if first and first.correlation is not None else no_correlation,
+                cap or "",
+                f"{one.recorded.action}: {one.recorded.reason}" if one.recorded else "",
+            )
+        )
+    caption = "Times are UTC. To cap: whom the rule would cap, or why nobody; agents note what they did."
+    if len(found) > MOST_ROWS:
+        caption += f" The clearest {MOST_ROWS:,} of {len(found):,}; --json has all."
+    return table(columns, rows, caption=caption)
+
+
+def _timeline_charts(number: int, one: Timeline) -> list[Block]:
+    incident = one.incident
+    end = incident.end_unix_s or incident.start_unix_s
+    bands = [Band(incident.start_unix_s, end, "anomalous", "red")]
+    recorded = incident.recorded
+    if recorded is not None and recorded.cap_start_unix_s is not None:
+        until = recorded.cap_end_unix_s or recorded.cap_start_unix_s
+        bands.append(Band(recorded.cap_start_unix_s, until, "capped", "green"))
+    victims = [line for line in one.lines if line.is_victim]
+    others = [line for line in one.lines if not line.is_victim]
+    above = Chart(
+        f"incident-{number}-cpi",
+        f"CPI of {incident.victim_task} on {incident.machine}",
+        tuple(Series(line.task, line.time_unix_s, line.cpi, "line", "blue") for line in victims),
+        x_kind="time",
+        y_title="CPI",
+        marks=(Mark("y", incident.threshold_cpi, "threshold", "red"),),
+        bands=tuple(bands),
+        height=260,
+    )
+    below = Chart(
+        f"incident-{number}-usage",
+        "Usage of its suspects",
+        tuple(
+            Series(line.task, line.time_unix_s, line.usage, "line", role)
+            for line, role in zip(others, _ROLES, strict=False)
+        ),
+        x_kind="time",
+        y_title="CPU-s/s",
+        from_zero=True,
+        bands=tuple(bands),
+        height=260,
+    )
+    return [above, below]
+
+
+def _cap_sections(found: Sequence[Incident]) -> list[Section]:
+    capped = [one for one in found if one.effect is not None]
+    if not capped:
+        return []
+    columns = (
+        Column("victim", is_text=True),
+        Column("antagonist", is_text=True),
+        Column("CPI before"),
+        Column("during"),
+        Column("after"),
+        Column("CPI kept", "ratio"),
+        Column("usage before"),
+        Column("during"),
+        Column("after"),
+        Column("undone", is_text=True),
+    )
+    rows = []
+    for one in capped:
+        effect, recorded = one.effect, one.recorded
+        assert effect is not None
+        assert recorded is not None
+        rows.append(
+            (
+                one.victim_task,
+                recorded.antagonist_task or "",
+                *effect.victim_cpi.values(),
+                effect.cpi_ratio,
+                *effect.antagonist_usage.values(),
+                {True: "yes", False: "no", None: ""}[recorded.undone],
+            )
+        )
+    known = [one.effect.recovered for one in capped if one.effect and one.effect.recovered is not None]
+    intro = f"{sum(known)} of {len(known)} victims fell to their threshold or below while capped."
+    caption = (
+        "Means of the 10 minutes before, of the cap, and of the 10 minutes after. An antagonist may also stop"
+        " by itself."
+    )
+    return [Section("caps", "What capping did", (table(columns, rows, caption=caption),), intro)]
+
+
+def _curve_section(curve: Sequence[Point], rule: Rule) -> Section:
+    floors = [one.floor for one in curve]
+    chart = Chart(
+        "truth",
+        "Antagonists named, against the simulation's truth",
+        (
+            Series("precision", floors, [one.precision for one in curve], "line", "blue"),
+            Series("recall of episodes", floors, [one.recall for one in curve], "line", "orange"),
+            Series("recall of victims", floors, [one.victim_recall for one in curve], "line", "purple"),
+        ),
+        x_title="correlation from which a suspect is the antagonist",
+        y_unit="ratio",
+        y_range=(0.0, 1.0),
+        marks=(Mark("x", rule.correlation_floor, "here"),),
+    )
+    columns = (
+        Column("floor"),
+        Column("named"),
+        Column("right"),
+        Column("precision", "ratio"),
+        Column("recall of episodes", "ratio"),
+        Column("recall of victims", "ratio"),
+    )
+    rows = [(one.floor, one.named, one.right, one.precision, one.recall, one.victim_recall) for one in curve]
+    intro = "This fleet is simulated: who slowed down whom is known (truth.json), and was not used above."
+    return Section("truth", "How right is it?", (chart, table(columns, rows)), intro)
