@@ -455,9 +455,7 @@ class _Reader:
         )
 
 
-def fold(
-    stacks: Iterable[tuple[str, int]], facts: Mapping[str, str] | None = None
-) -> tuple[Profile, Ids]:
+def fold(stacks: Iterable[tuple[str, int]], facts: Mapping[str, str] | None = None) -> tuple[Profile, Ids]:
     """Return stacks (``comm;frame;...;leaf``) with counts as a profile, and which of its stacks each is.
 
     A stack that cannot be read, or counts nothing, is -1; equal ones fall together.
