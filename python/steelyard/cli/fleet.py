@@ -6,7 +6,7 @@ A command imports what it needs when it runs.
 
 import typer
 
-from steelyard.cli import fleet_cpi, fleet_decide, fleet_simulate, fleet_store, fleet_top
+from steelyard.cli import fleet_cpi, fleet_decide, fleet_locality, fleet_simulate, fleet_store, fleet_top
 from steelyard.cli.output import EXIT_CODES
 
 app = typer.Typer(
@@ -21,3 +21,4 @@ fleet_simulate.register(app)
 fleet_decide.register(app)
 fleet_top.register(app)
 fleet_cpi.register(app)
+fleet_locality.register(app)

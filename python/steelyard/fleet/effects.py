@@ -163,17 +163,22 @@ def _with_interval(bare: Effect, variance: float, confidence: float) -> Effect:
     )
 
 
-def correlation(sums: Mapping[str, Floats]) -> float | None:
-    """Return Pearson's correlation of x and y over all samples (``yy`` beside the other sums); None where one
-    of them does not differ.
+def correlation(strata: Ids, sums: Mapping[str, Floats]) -> float | None:
+    """Return Pearson's correlation of x and y within strata, each stratum's y over its own mean; None where
+    one of them does not differ. ``sums`` holds ``yy`` beside the others.
     """
-    n, x, xx, y, xy, yy = (float(sums[name].sum()) for name in (*_SUMS, "yy"))
-    if n < 2:
+    if not len(strata):
         return None
-    s_xx, s_yy = xx - x * x / n, yy - y * y / n
-    if s_xx <= 1e-12 * abs(xx) or s_yy <= 1e-12 * abs(yy):
+    _, strata = np.unique(strata, return_inverse=True)
+    n, x, xx, y, xy, yy = (np.bincount(strata, weights=sums[name]) for name in (*_SUMS, "yy"))
+    some = (n > 0) & (y > 0)
+    n, x, xx, y, xy, yy = (part[some] for part in (n, x, xx, y, xy, yy))
+    mean = y / n
+    s_xx, s_yy = (xx - x * x / n).sum(), ((yy - y * y / n) / mean**2).sum()
+    s_xy = ((xy - x * y / n) / mean).sum()
+    if s_xx <= 1e-12 * abs(xx.sum()) or s_yy <= 1e-12 * abs((yy / mean**2).sum()):
         return None
-    return float((xy - x * y / n) / (s_xx * s_yy) ** 0.5)
+    return float(s_xy / (s_xx * s_yy) ** 0.5)
 
 
 def holm(p_values: Floats) -> Floats:

@@ -314,7 +314,7 @@ def _sample(top: Top, store_notes: Notes | None) -> tuple[Table | Paragraph | No
         (
             "Manhattan distance of two halves",
             sample.distance,
-            "sum of the differences of all shares, 0 to 2, between every other machine-minute",
+            "sum of the differences of all shares, 0 to 2, of two halves drawn by lot",
         ),
         ("… expected of chance alone", sample.expected_distance, "from the intervals"),
         (

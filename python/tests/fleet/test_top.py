@@ -10,10 +10,12 @@ import pytest
 from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.fleet import top_shares
 from steelyard.fleet.profiles import Selection, gather, select
+from steelyard.fleet.store import open_store
 from steelyard.fleet.top import top
 from steelyard.fleet.top_shares import Share, needed, share, wilson
 from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.arrow_tables import MIDNIGHT, Fleet
+from tests.fleet.simulated import simulated_store, truth_of
 
 STACKS = (
     "web;main [web];parse [web]",
@@ -97,9 +99,13 @@ def test_entropy_and_distance_of_halves():
     answer = _top(_fleet())
     shares = np.array([30, 10, 8]) / 48
     assert answer.sample.entropy_bits == pytest.approx(-(shares * np.log2(shares)).sum())
-    # In their order: m0, then m1 twice. The first half has the first and the third.
-    first, second = np.array([20, 8, 8]) / 36, np.array([10, 2, 0]) / 12
-    assert answer.sample.distance == pytest.approx(np.abs(first - second).sum())
+    # In their order: m0, then m1 twice; the lot is the parity of squares modulo a prime.
+    lot = [((at * 48_271 + 1) % 1_000_003) ** 2 % 1_000_003 % 2 for at in range(3)]
+    assert sorted(set(lot)) == [0, 1]
+    parts = np.array([[0, 8, 8], [10, 2, 0], [20, 0, 0]], dtype=float)
+    first, second = (parts[[one == side for one in lot]].sum(axis=0) for side in (0, 1))
+    distance = np.abs(first / first.sum() - second / second.sum()).sum()
+    assert answer.sample.distance == pytest.approx(distance)
     assert answer.sample.expected_distance > 0
     assert answer.sample.more_machine_minutes > 0
     assert not answer.sample.is_enough
@@ -272,3 +278,27 @@ def test_more_machine_minutes_go_with_the_square_of_the_interval():
     assert needed(one, 100, 0.10) == 0
     assert needed(one, 100, 0.05) == 300
     assert needed(Share(0.2, None, None, None), 1, 0.1) is None
+
+
+def test_the_simulators_truth_is_within_the_intervals():
+    store = simulated_store(profiled_ratio=0.02)
+    truth = truth_of(store)["profiles"]
+    with open_store(str(store)) as source:
+        answer = top(source.table("profiles"), source.table("symbols"), rows=100)
+        by_job = top(source.table("profiles"), source.table("symbols"), by="job", rows=100)
+    assert answer.fleet == pytest.approx(truth["cycles"], rel=0.1)
+    shares: dict[str, float] = {}
+    for one in truth["functions"]:
+        shares[one["function"]] = shares.get(one["function"], 0.0) + one["share_ratio"]
+    shown = [row for row in answer.rows if row.key in shares]
+    assert len(shown) >= 90
+    held = np.mean([row.own.low <= shares[row.key] <= row.own.high for row in shown])
+    assert held >= 0.90, held
+    jobs = {one["job"]: one["share_ratio"] for one in truth["jobs"]}
+    held = np.mean([row.own.low <= jobs[row.key] <= row.own.high for row in by_job.rows])
+    assert held >= 0.8, held
+    # What chance makes of two halves is what the intervals let expect.
+    assert answer.sample.distance == pytest.approx(answer.sample.expected_distance, rel=0.25)
+    assert sum(ratio for _, ratio in answer.unknown) < 0.01, (
+        "the simulator stores the symbols of stripped builds"
+    )

@@ -1,0 +1,64 @@
+"""``steelyard fleet numa``: what NUMA locality costs the fleet.
+
+In: flags. Out: tables or one JSON document, and a page. Not here: finding it (``fleet``), drawing it
+(``report``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.fleet_options import (
+    DUCKDB,
+    Engine,
+    From,
+    Json,
+    Report,
+    StoreUrl,
+    To,
+    opened,
+    warn_of_problems,
+)
+from steelyard.cli.fleet_top import Job, Platform, show
+from steelyard.cli.output import EXIT_CODES
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("numa", epilog=EXIT_CODES)(numa)
+
+
+def numa(
+    store: StoreUrl,
+    job: Job = None,
+    platform: Platform = None,
+    bins: Annotated[int, typer.Option(min=2, max=100, help="Ranges of scores.")] = 10,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    report: Report = None,
+    as_json: Json = False,
+) -> int:
+    """Say how scores of NUMA locality are spread, and what they cost in CPI, CPU time and latency."""
+    from steelyard.fleet.numa import numa as find
+    from steelyard.report import fleet_numa as drawn
+    from steelyard.report.fleet_content import store_notes
+
+    with opened(store, engine, first, last) as source:
+        answer = find(source.table("task_samples"), jobs=job or [], platforms=platform or [], bins=bins)
+        problems = source.problems
+        warn_of_problems(source)
+    show(
+        answer.document(),
+        drawn.sections(answer, store_notes=store_notes(problems)),
+        title="fleet numa",
+        heading=drawn.heading(answer),
+        subline=drawn.subline(answer),
+        cautions=drawn.cautions(answer),
+        tiles=drawn.tiles(answer),
+        report=report,
+        as_json=as_json,
+    )
+    return 0
