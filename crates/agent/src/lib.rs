@@ -11,6 +11,10 @@
 //! stacks become names (`profile`).
 
 pub mod cgroups;
+pub mod disk;
 pub mod guard;
 pub mod identity;
 pub mod rows;
+pub mod spool;
+pub mod store;
+pub mod table;

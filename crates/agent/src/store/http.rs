@@ -1,0 +1,338 @@
+//! As much of HTTP/1.1 as a client needs that sends small requests now and then: one request a connection, over TCP or
+//! TLS, with bounds on time and size.
+//!
+//! In: where to connect, a request. Out: the status and the body. Not here: keeping connections, redirections, proxies.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+/// A server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Over TLS.
+    pub is_tls: bool,
+    /// Its name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What stands before the path.
+    pub base: String,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Endpoint {
+    /// The server in `http://HOST[:PORT][/BASE]` or `https://...`; None where it is none.
+    pub fn parse(url: &str) -> Option<Self> {
+        let (is_tls, rest) = match url.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (false, url.strip_prefix("http://")?),
+        };
+        let (authority, base) = match rest.find('/') {
+            Some(at) => (&rest[..at], rest[at..].trim_end_matches('/')),
+            None => (rest, ""),
+        };
+        let port_begin = match authority.rfind(']') {
+            Some(end) => authority[end..].find(':').map(|at| end + at),
+            None => authority.rfind(':'),
+        };
+        let (host, port) = match port_begin {
+            Some(at) => (&authority[..at], authority[at + 1..].parse().ok()?),
+            None => (authority, if is_tls { 443 } else { 80 }),
+        };
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-._:[]".contains(letter);
+        if host.is_empty() || !host.chars().all(fits) {
+            return None;
+        }
+        Some(Self {
+            is_tls,
+            host: host.to_owned(),
+            port,
+            base: base.to_owned(),
+        })
+    }
+
+    /// What the `Host` header says.
+    pub fn authority(&self) -> String {
+        let usual = if self.is_tls { 443 } else { 80 };
+        if self.port == usual {
+            self.host.clone()
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Sends a request and returns the answer, each step within `timeout`. `head` is the request line and headers, without the
+/// empty line; an answer longer than `most_bytes` is an error.
+pub fn exchange(
+    endpoint: &Endpoint,
+    head: &str,
+    body: &[u8],
+    timeout: Duration,
+    most_bytes: usize,
+) -> io::Result<Answer> {
+    let name = endpoint.host.trim_matches(['[', ']']);
+    let addresses = (name, endpoint.port).to_socket_addrs()?;
+    let mut refused = io::Error::new(io::ErrorKind::NotFound, format!("{name} has no address"));
+    let mut connection = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                connection = Some(stream);
+                break;
+            }
+            Err(error) => refused = error,
+        }
+    }
+    let stream = connection.ok_or(refused)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    stream.set_nodelay(true)?;
+    if endpoint.is_tls {
+        let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+        let client = ClientConnection::new(tls()?, name).map_err(io::Error::other)?;
+        talk(
+            &mut StreamOwned::new(client, stream),
+            head,
+            body,
+            most_bytes,
+        )
+    } else {
+        talk(&mut &stream, head, body, most_bytes)
+    }
+}
+
+fn talk(
+    stream: &mut (impl Read + Write),
+    head: &str,
+    body: &[u8],
+    most_bytes: usize,
+) -> io::Result<Answer> {
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(b"\r\n")?;
+    stream.write_all(body)?;
+    stream.flush()?;
+    let mut text = Vec::new();
+    let mut chunk = [0; 16 * 1024];
+    loop {
+        if let Some(answer) = parse(&text, false)? {
+            return Ok(answer);
+        }
+        if text.len() > most_bytes {
+            return Err(io::Error::other("the answer is too long"));
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(got) => text.extend(&chunk[..got]),
+            // A TLS peer that closes without saying so: what came tells its own length.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    parse(&text, true)?
+        .ok_or_else(|| io::Error::other("the connection ended in the middle of the answer"))
+}
+
+/// The answer that `text` holds; None when more of it is to come. `is_all` says that the connection has ended.
+pub fn parse(text: &[u8], is_all: bool) -> io::Result<Option<Answer>> {
+    let odd = |what: &str| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("no HTTP answer: {what}"),
+        )
+    };
+    let Some(end) = text.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return match is_all || text.len() > 64 * 1024 {
+            true => Err(odd("no end of its head")),
+            false => Ok(None),
+        };
+    };
+    let head = std::str::from_utf8(&text[..end]).map_err(|_| odd("its head is no text"))?;
+    let mut lines = head.split("\r\n");
+    let first = lines.next().unwrap_or_default();
+    let mut words = first.split(' ');
+    let status = words
+        .next()
+        .filter(|version| version.starts_with("HTTP/1."))
+        .and_then(|_| words.next()?.parse::<u16>().ok())
+        .ok_or_else(|| odd("no status"))?;
+    let (mut length, mut is_chunked) = (None, false);
+    for line in lines {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        if name.eq_ignore_ascii_case("content-length") {
+            length = Some(
+                value
+                    .trim()
+                    .parse::<usize>()
+                    .map_err(|_| odd("its length is no number"))?,
+            );
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            is_chunked = value.to_ascii_lowercase().contains("chunked");
+        }
+    }
+    let rest = &text[end + 4..];
+    if status == 100 {
+        return parse(rest, is_all);
+    }
+    let whole = |body: Vec<u8>| Ok(Some(Answer { status, body }));
+    if status == 204 || status == 304 {
+        return whole(Vec::new());
+    }
+    if is_chunked {
+        return match chunks(rest) {
+            Ok(Some(body)) => whole(body),
+            Ok(None) if !is_all => Ok(None),
+            _ => Err(odd("its chunks do not fit")),
+        };
+    }
+    match length {
+        Some(length) if rest.len() >= length => whole(rest[..length].to_vec()),
+        None if is_all => whole(rest.to_vec()),
+        _ if is_all => Err(odd("it is shorter than it says")),
+        _ => Ok(None),
+    }
+}
+
+/// The body in chunks; None when more is to come.
+fn chunks(mut text: &[u8]) -> Result<Option<Vec<u8>>, ()> {
+    let mut body = Vec::new();
+    loop {
+        let Some(end) = text.windows(2).position(|two| two == b"\r\n") else {
+            return if text.len() > 1024 { Err(()) } else { Ok(None) };
+        };
+        let size = std::str::from_utf8(&text[..end]).map_err(|_| ())?;
+        let size = size.split(';').next().unwrap_or_default().trim();
+        let size = usize::from_str_radix(size, 16).map_err(|_| ())?;
+        text = &text[end + 2..];
+        if size == 0 {
+            return Ok(Some(body));
+        }
+        let after = size.checked_add(2).ok_or(())?;
+        let Some(chunk) = text.get(..after) else {
+            return Ok(None);
+        };
+        body.extend(&chunk[..size]);
+        text = &text[after..];
+    }
+}
+
+/// Where systems keep the certificates that they trust.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// TLS that trusts what the system trusts, or the file that SSL_CERT_FILE or AWS_CA_BUNDLE names.
+fn tls() -> io::Result<Arc<ClientConfig>> {
+    let named = ["AWS_CA_BUNDLE", "SSL_CERT_FILE"];
+    let named = named
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|path| !path.is_empty()));
+    let path = match named {
+        Some(path) => path,
+        None => BUNDLES
+            .iter()
+            .find(|path| std::path::Path::new(path).exists())
+            .ok_or_else(|| io::Error::other("no certificates that the system trusts: install ca-certificates, or set SSL_CERT_FILE"))?
+            .to_string(),
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(&path)
+        .map_err(|error| io::Error::other(format!("{path}: {error}")))?;
+    let (added, _) = roots.add_parsable_certificates(certificates.flatten());
+    if added == 0 {
+        return Err(io::Error::other(format!("{path} holds no certificate")));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_piece_by_piece() {
+        let plain = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        let chunked = b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n";
+        for (text, wanted) in [
+            (&plain[..], (200, &b"hello"[..])),
+            (chunked, (404, b"abcde")),
+        ] {
+            let end = (1..=text.len())
+                .find(|end| parse(&text[..*end], false).unwrap().is_some())
+                .unwrap();
+            let answer = parse(&text[..end], false).unwrap().unwrap();
+            assert_eq!((answer.status, answer.body.as_slice()), wanted);
+        }
+        let closed = b"HTTP/1.0 200 OK\r\n\r\nall of it";
+        assert_eq!(parse(closed, false).unwrap(), None);
+        assert_eq!(parse(closed, true).unwrap().unwrap().body, b"all of it");
+        assert!(parse(&plain[..40], true).is_err());
+        assert!(parse(b"SSH-2.0\r\n\r\n", false).is_err());
+        assert_eq!(
+            parse(
+                b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n",
+                false
+            )
+            .unwrap()
+            .unwrap()
+            .status,
+            204
+        );
+    }
+
+    #[test]
+    fn endpoints() {
+        let parsed = |url| Endpoint::parse(url).map(|one| (one.is_tls, one.authority(), one.base));
+        assert_eq!(
+            parsed("http://127.0.0.1:9000"),
+            Some((false, "127.0.0.1:9000".to_owned(), String::new()))
+        );
+        assert_eq!(
+            parsed("https://s3.example.com/x/"),
+            Some((true, "s3.example.com".to_owned(), "/x".to_owned()))
+        );
+        assert_eq!(
+            parsed("http://[::1]:80"),
+            Some((false, "[::1]".to_owned(), String::new()))
+        );
+        for odd in ["", "ftp://x", "http://", "http://a b", "http://a:x"] {
+            assert_eq!(parsed(odd), None, "{odd}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(text: Vec<u8>, is_all: bool) {
+            let _ = parse(&text, is_all);
+            let _ = parse(&[b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", &text[..]].concat(), is_all);
+        }
+    }
+}
