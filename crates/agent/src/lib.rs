@@ -11,10 +11,12 @@
 //! stacks become names (`profile`).
 
 pub mod cgroups;
+pub mod config;
 pub mod disk;
 pub mod guard;
 pub mod identity;
 pub mod rows;
+pub mod sample;
 pub mod spool;
 pub mod store;
 pub mod table;

@@ -73,6 +73,8 @@ pub struct Task {
 
 /// CPI as cycles over instructions.
 pub const CPI_OF_COUNTERS: &str = "cycles/instructions";
+/// The same where the processor counts no reference cycles: the core's own clock, which is slower or faster.
+pub const CPI_OF_CORE_CYCLES: &str = "core cycles/instructions";
 /// The stand-in for CPI where there are no counters: CPU seconds per operation of the job's own telemetry.
 pub const CPI_OF_OPERATIONS: &str = "cpu time per operation";
 

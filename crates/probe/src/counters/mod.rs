@@ -28,7 +28,7 @@ pub use check::{Checked, check};
 pub use plan::read as read_plan;
 pub use scope::{Scope, is_pid};
 pub use set::CounterSettings;
-pub use source::{Counters, DEFINITION};
+pub use source::{Count, Counters, DEFINITION};
 
 /// Reads `bytes` as a plan, as a PMU's files and as mounts: whatever they say, nothing may panic. For the fuzz target.
 pub fn parse_anything(bytes: &[u8]) {

@@ -61,7 +61,43 @@ pub struct Counters {
     sums: Sums,
 }
 
+/// What one event has counted for one entity since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count<'a> {
+    /// The entity's name: a control group's path, a process id, empty for the system.
+    pub entity: &'a str,
+    /// The plan's name of the event.
+    pub event: &'a str,
+    /// The count, unscaled.
+    pub count: u64,
+    /// Time enabled, ns, summed over CPUs.
+    pub enabled_ns: u64,
+    /// Time counted, ns, summed likewise.
+    pub running_ns: u64,
+}
+
 impl Counters {
+    /// Hands over the counts now, of whatever can be read and had a counter.
+    pub fn counts(&mut self, mut give: impl FnMut(Count<'_>)) {
+        for open in &self.set.groups {
+            if open.read(&mut self.words, &mut self.sums).is_err() {
+                continue;
+            }
+            let never = self.sums.running_ns == 0 && self.sums.enabled_ns > 0;
+            for (event, count) in open.group.events.iter().zip(&self.sums.counts) {
+                if !never {
+                    give(Count {
+                        entity: &open.entity,
+                        event: &event.name,
+                        count: *count,
+                        enabled_ns: self.sums.enabled_ns,
+                        running_ns: self.sums.running_ns,
+                    });
+                }
+            }
+        }
+    }
+
     /// Opens what `settings` asks for on this machine.
     pub fn open(settings: &CounterSettings, tree: &Tree) -> Result<Self, Unavailable> {
         if !tree.is_live() {
