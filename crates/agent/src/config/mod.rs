@@ -336,7 +336,7 @@ fn judge_telemetry(telemetry: &TelemetryConfig) -> Result<(), String> {
     match (&telemetry.file, &telemetry.url) {
         (Some(_), None) => {}
         (None, Some(url)) => {
-            if !crate::store::http::Endpoint::parse(url).is_some_and(|endpoint| !endpoint.is_tls) {
+            if crate::store::http::Endpoint::parse(url).is_none_or(|endpoint| endpoint.is_tls) {
                 return refuse(format!(
                     "url is {url:?}, which is none such as http://127.0.0.1:8080/metrics"
                 ));

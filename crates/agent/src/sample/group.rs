@@ -16,16 +16,12 @@ pub struct GroupReading {
     pub time_ns: u64,
     /// CPU time so far, ns.
     pub cpu_ns: Option<u64>,
-    /// The same by logical CPU; only version 1 tells.
-    pub cpu_ns_by_cpu: Option<Vec<u64>>,
     /// Page faults so far.
     pub page_faults: Option<u64>,
     /// Resident memory now, bytes.
     pub resident_bytes: Option<u64>,
     /// Bytes moved to and from block devices so far.
     pub storage_bytes: Option<u64>,
-    /// Base pages by node now.
-    pub pages_per_node: Option<Vec<i64>>,
 }
 
 /// Reads the group at `path`.
@@ -46,8 +42,6 @@ pub fn read(
     };
     if is_one {
         reading.cpu_ns = text("cpuacct", "cpuacct.usage").and_then(|text| number(&text));
-        reading.cpu_ns_by_cpu = text("cpuacct", "cpuacct.usage_percpu")
-            .map(|text| words(trim(&text)).map_while(number).collect());
         reading.storage_bytes = text("blkio", "blkio.throttle.io_service_bytes_recursive")
             .or_else(|| text("blkio", "blkio.throttle.io_service_bytes"))
             .and_then(|text| blkio_bytes(&text));
@@ -61,13 +55,7 @@ pub fn read(
         reading.page_faults = value(&text, if is_one { b"total_pgfault" } else { b"pgfault" });
         reading.resident_bytes = resident_bytes(&text, is_one);
     }
-    reading.pages_per_node = text("memory", "memory.numa_stat")
-        .and_then(|text| pages_per_node(&text, is_one, steelyard_probe::page_bytes()));
     reading
-}
-
-fn trim(text: &[u8]) -> &[u8] {
-    text.trim_ascii()
 }
 
 /// The number behind `key` in lines of a key and a number.
@@ -120,39 +108,6 @@ fn io_bytes(text: &[u8]) -> Option<u64> {
     Some(sum)
 }
 
-/// Base pages by node. Version 1: `hierarchical_total=5 N0=3 N1=2`, in pages; version 2: `anon N0=4096 N1=0` and `file ...`, in
-/// bytes.
-fn pages_per_node(text: &[u8], is_one: bool, page_bytes: u64) -> Option<Vec<i64>> {
-    let mut pages: Vec<i64> = Vec::new();
-    let mut is_found = false;
-    for line in lines(text) {
-        let mut fields = words(line);
-        let key = fields.next()?;
-        let counts = match is_one {
-            true => key.starts_with(b"hierarchical_total="),
-            false => key == b"anon" || key == b"file",
-        };
-        if !counts {
-            continue;
-        }
-        is_found = true;
-        for field in fields {
-            let at = field.iter().position(|byte| *byte == b'=')?;
-            let node = number(field.get(1..at)?)? as usize;
-            let amount = number(&field[at + 1..])?;
-            if node >= 1024 {
-                return None;
-            }
-            if pages.len() <= node {
-                pages.resize(node + 1, 0);
-            }
-            let amount = if is_one { amount } else { amount / page_bytes };
-            pages[node] = pages[node].checked_add(i64::try_from(amount).ok()?)?;
-        }
-    }
-    is_found.then_some(pages)
-}
-
 /// Bytes received and sent by interface, of /proc/net/dev.
 pub fn network_bytes_each(text: &[u8]) -> Vec<(String, [u64; 2])> {
     let each = lines(text).filter_map(|line| {
@@ -201,14 +156,9 @@ mod tests {
                 "c /c/acct cgroup rw,cpuacct 0 0\nc /c/mem cgroup rw,memory 0 0\nc /c/blk cgroup rw,blkio 0 0\n",
             ),
             ("c/acct/a/cpuacct.usage", "5000000000\n"),
-            ("c/acct/a/cpuacct.usage_percpu", "3000000000 2000000000 \n"),
             (
                 "c/mem/a/memory.stat",
                 "rss 1\ntotal_rss 4096\ntotal_mapped_file 8192\ntotal_pgfault 77\n",
-            ),
-            (
-                "c/mem/a/memory.numa_stat",
-                "total=1 N0=1\nhierarchical_total=12 N0=5 N1=7\nhierarchical_file=1 N0=1 N1=0\n",
             ),
             (
                 "c/blk/a/blkio.throttle.io_service_bytes",
@@ -219,11 +169,9 @@ mod tests {
         let wanted = GroupReading {
             time_ns: 9,
             cpu_ns: Some(5_000_000_000),
-            cpu_ns_by_cpu: Some(vec![3_000_000_000, 2_000_000_000]),
             page_faults: Some(77),
             resident_bytes: Some(12_288),
             storage_bytes: Some(30),
-            pages_per_node: Some(vec![5, 7]),
         };
         assert_eq!(reading, wanted);
     }
@@ -241,10 +189,6 @@ mod tests {
                 "c/a/memory.stat",
                 "anon 4096\nfile 9\nfile_mapped 0\npgfault 5\n",
             ),
-            (
-                "c/a/memory.numa_stat",
-                "anon N0=8192 N1=0\nfile N0=4096 N1=4096\nslab N0=5 N1=5\n",
-            ),
         ]);
         let hierarchies = Hierarchies::of(&tree);
         let reading = read(&tree, &hierarchies, "/a", &|| 1);
@@ -256,12 +200,6 @@ mod tests {
                 reading.resident_bytes
             ),
             (Some(7), Some(5), Some(4096))
-        );
-        let pages = 8192 / steelyard_probe::page_bytes() as i64
-            + 4096 / steelyard_probe::page_bytes() as i64;
-        assert_eq!(
-            reading.pages_per_node,
-            Some(vec![pages, 4096 / steelyard_probe::page_bytes() as i64])
         );
         let nothing = read(&tree, &hierarchies, "/gone", &|| 1);
         assert_eq!(
@@ -283,7 +221,6 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text: Vec<u8>) {
             let _ = (value(&text, b"a"), blkio_bytes(&text), io_bytes(&text), network_bytes(&text));
-            let _ = (pages_per_node(&text, true, 4096), pages_per_node(&text, false, 4096));
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Machines {
     tree: Tree,
     /// Which CPU is where.
     pub topology: Topology,
-    /// Whole disks, which partitions and devices made of them would count twice.
+    /// Zones of powercap that are whole packages.
     powercap: Vec<String>,
 }
 
@@ -203,19 +203,6 @@ impl Machines {
             network_send_bytes: network(1),
             labels: BTreeMap::new(),
         })
-    }
-
-    /// CPU seconds by node between two readings by CPU.
-    pub fn cpu_s_per_node(&self, then: Option<&[u64]>, now: Option<&[u64]>) -> Option<Vec<f64>> {
-        let (then, now) = (then?, now?);
-        let mut sums = vec![0.0; self.topology.nodes()?];
-        for (cpu, (now, then)) in now.iter().zip(then).enumerate() {
-            let more = now.checked_sub(*then)?;
-            if more > 0 {
-                *sums.get_mut(self.topology.node_of(cpu)?)? += more as f64 / 1e9;
-            }
-        }
-        Some(sums)
     }
 }
 

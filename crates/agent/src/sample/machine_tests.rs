@@ -163,9 +163,6 @@ fn what_a_machine_is() {
         (machine.memory_bytes, machine.kernel.as_deref()),
         (Some(102_400), Some("6.1.0"))
     );
-    let machines = Machines::new(&tree);
-    let per_node = machines.cpu_s_per_node(Some(&[0, 5]), Some(&[2_000_000_000, 1_000_000_005]));
-    assert_eq!(per_node, Some(vec![2.0, 1.0]));
     let (_empty, nothing) = host(&[]);
     let machine = inventory(
         &nothing,

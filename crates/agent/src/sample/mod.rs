@@ -7,6 +7,7 @@
 
 mod counting;
 mod group;
+mod locality;
 pub mod machine;
 pub mod prometheus;
 mod telemetry;
@@ -15,9 +16,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use steelyard_probe::Tree;
+use steelyard_probe::numa::CpuWatch;
 
 use self::counting::{Counted, Counting};
 use self::group::GroupReading;
+use self::locality::Locality;
 use self::machine::{MachineReading, Machines};
 use self::telemetry::{Operations, Telemetry};
 use crate::cgroups::Hierarchies;
@@ -37,6 +40,7 @@ pub struct Sampler {
     counting: Counting,
     telemetry: Telemetry,
     machines: Machines,
+    locality: Locality,
     clock: fn() -> u64,
 }
 
@@ -52,6 +56,7 @@ struct Begun {
     group: GroupReading,
     operations: Operations,
     network: Option<Network>,
+    cpu: Option<CpuWatch>,
 }
 
 /// A task's own network, which it shares with no other.
@@ -84,6 +89,7 @@ impl Sampler {
             counting: Counting::new(tree, counters),
             telemetry: Telemetry::new(telemetry),
             machines: Machines::new(tree),
+            locality: Locality::new(tree),
             clock,
         }
     }
@@ -98,6 +104,7 @@ impl Sampler {
             begun.push(Begun {
                 operations: self.telemetry.read(task, &self.clock),
                 network: networks.remove(task.cgroup.as_str()),
+                cpu: self.locality.begin(&task.cgroup),
                 group: group::read(&self.tree, &self.hierarchies, &task.cgroup, &self.clock),
                 task: Arc::clone(task),
             });
@@ -133,7 +140,7 @@ impl Sampler {
             .map(|sample| sample.cpu_s / (sample.window_s * sample.threads as f64))
             .filter(|ratio| ratio.is_finite())
             .map(|ratio| ratio.clamp(0.0, 1.0));
-        for (begun, group) in ended {
+        for (mut begun, group) in ended {
             let operations = self.telemetry.read(&begun.task, &self.clock);
             let counted = counted.get(&begun.task.cgroup).copied().unwrap_or_default();
             let network = begun.network.as_ref().and_then(|network| {
@@ -143,7 +150,13 @@ impl Sampler {
                     .ok()?;
                 group::network_bytes(&text)?.checked_sub(network.bytes)
             });
-            let sample = self.row(&begun, &group, &operations, counted, window.start_unix_s);
+            let sample = self.row(
+                &mut begun,
+                &group,
+                &operations,
+                counted,
+                window.start_unix_s,
+            );
             tasks.extend(sample.map(|sample| TaskSample {
                 network_bytes: network.map(|bytes| bytes as f64),
                 machine_cpu_ratio,
@@ -158,7 +171,7 @@ impl Sampler {
 
     fn row(
         &self,
-        begun: &Begun,
+        begun: &mut Begun,
         now: &GroupReading,
         operations: &Operations,
         counted: Counted,
@@ -172,6 +185,9 @@ impl Sampler {
             return None;
         }
         let more = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
+        let local = self
+            .locality
+            .end(begun.cpu.as_mut(), &begun.task.cgroup, cpu_s);
         let between = operations.since(&begun.operations, window_s);
         let (cpi, cpi_source) = cpi(cpu_s, &counted, between.operations);
         let mean = |now: Option<u64>, then: Option<u64>| Some((now? as f64 + then? as f64) / 2.0);
@@ -191,11 +207,9 @@ impl Sampler {
             memory_bytes: mean(now.resident_bytes, then.resident_bytes),
             storage_bytes: more(now.storage_bytes, then.storage_bytes).map(|bytes| bytes as f64),
             network_bytes: None,
-            cpu_s_per_node: self
-                .machines
-                .cpu_s_per_node(then.cpu_ns_by_cpu.as_deref(), now.cpu_ns_by_cpu.as_deref()),
-            pages_per_node: now.pages_per_node.clone(),
-            numa_score: None,
+            cpu_s_per_node: local.cpu_s_per_node,
+            pages_per_node: local.pages_per_node,
+            numa_score: local.score,
             operations: between.operations,
             latency_mean_s: between.latency_mean_s,
             latency_p99_s: between.latency_p99_s,
@@ -242,6 +256,11 @@ impl Sampler {
     /// Why events are not counted, by event.
     pub fn missing(&self) -> &BTreeMap<String, String> {
         &self.counting.missing
+    }
+
+    /// Why there are no figures by NUMA node.
+    pub fn missing_nodes(&self) -> Option<&str> {
+        self.locality.missing()
     }
 
     /// Pages of telemetry that could not be read so far.

@@ -65,7 +65,6 @@ fn number(word: &str) -> Option<f64> {
 }
 
 /// Labels up to the closing brace, and what follows it.
-#[expect(clippy::type_complexity, reason = "labels and the rest of the line")]
 fn labels(mut rest: &str) -> Option<(Vec<(&str, String)>, &str)> {
     let mut found = Vec::new();
     loop {

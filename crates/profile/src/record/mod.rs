@@ -21,7 +21,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use addresses::{Address, Addresses};
-pub use session::record;
+pub use session::{record, record_labelled};
+
+pub use crate::sample::{LABEL_END, Label};
 
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::processes::Processes;
 use super::ring::Ring;
 use super::signals::{Signals, process_end, system};
 use super::{Recorded, Scope, Settings, command, idle};
-use crate::sample::{Assembler, Rounds};
+use crate::sample::{Assembler, Label, Rounds};
 use crate::symbols::name_all;
 use crate::{Profile, ProfileError};
 
@@ -24,6 +24,15 @@ const ROUND: Duration = Duration::from_millis(250);
 /// A command that is still running then is sent SIGTERM, and SIGKILL five seconds later. Signals SIGINT,
 /// SIGTERM and SIGHUP stay blocked in the calling thread.
 pub fn record(settings: &Settings) -> Result<Recorded, ProfileError> {
+    record_labelled(settings, None)
+}
+
+/// The same with a label before each process's command, parted from it by [`LABEL_END`](super::LABEL_END); and with
+/// frames of files that have no name here as `0xOFFSET` in `module@BUILDID`, for whoever has the names.
+pub fn record_labelled(
+    settings: &Settings,
+    label: Option<Label>,
+) -> Result<Recorded, ProfileError> {
     let signals = Signals::block()?;
     let open = |pid| {
         let events = Events::open(settings, pid)?;
@@ -36,7 +45,10 @@ pub fn record(settings: &Settings) -> Result<Recorded, ProfileError> {
         let (child, events) = command::start(&settings.command, |pid| open(Some(pid)))?;
         (Some(child), events)
     };
-    let recorded = Recording::new(settings, events, signals).run(child.as_mut());
+    let mut recording = Recording::new(settings, events, signals);
+    recording.assembler.keeps_offsets = label.is_some();
+    recording.assembler.label = label;
+    let recorded = recording.run(child.as_mut());
     let command_exit = child.as_mut().and_then(command::end);
     recorded.map(|recorded| Recorded {
         command_exit,

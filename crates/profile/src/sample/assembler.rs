@@ -73,7 +73,17 @@ pub struct Assembler {
     periods_missing: bool,
     kernel_anchor: Option<(String, u64)>,
     not_unwound: u64,
+    /// What stands before the command of a process's samples, when it is to be told apart from others of the name.
+    pub label: Option<Label>,
+    /// Places in files that have no name are told as offsets.
+    pub keeps_offsets: bool,
 }
+
+/// Gives a process a label.
+pub type Label = Box<dyn FnMut(u32) -> Option<String>>;
+
+/// Parts a label from the command; a letter that names never hold.
+pub const LABEL_END: char = '\u{fdd0}';
 
 /// What an assembler counted.
 pub struct Assembled {
@@ -103,6 +113,8 @@ pub struct Assembled {
     pub has_chains: bool,
     /// Samples whose stack was copied on a processor that is not known.
     pub not_unwound: u64,
+    /// Places in files that have no name are told as offsets.
+    pub keeps_offsets: bool,
 }
 
 impl Assembler {
@@ -125,6 +137,8 @@ impl Assembler {
             lost: 0,
             periods_missing: false,
             kernel_anchor: None,
+            label: None,
+            keeps_offsets: false,
         }
     }
 
@@ -222,6 +236,11 @@ impl Assembler {
             None if sample.pid == 0 => "swapper".to_owned(),
             None if sample.pid == u32::MAX => crate::names::UNKNOWN.to_owned(),
             None => format!(":{}", sample.tid),
+        };
+        let label = self.label.as_mut().and_then(|label| label(sample.pid));
+        let command = match label {
+            Some(label) => format!("{label}{LABEL_END}{command}"),
+            None => command,
         };
         let mut stack = std::mem::take(&mut self.scratch);
         stack.clear();
@@ -390,6 +409,7 @@ impl Assembler {
             kernel_anchor: self.kernel_anchor,
             unwound: self.unwinding.map(|unwinding| unwinding.tally),
             not_unwound: self.not_unwound,
+            keeps_offsets: self.keeps_offsets,
         }
     }
 }

@@ -14,7 +14,7 @@ mod spaces;
 mod user;
 
 pub use abi::{Attribute, Attributes, Record};
-pub use assembler::{Assembled, Assembler, Witness};
+pub use assembler::{Assembled, Assembler, LABEL_END, Label, Witness};
 pub use cursor::Cursor;
 pub use rounds::Rounds;
 pub use spaces::{Module, ModuleIdentity, Place, Spaces};

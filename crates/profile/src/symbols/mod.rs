@@ -58,6 +58,7 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
     let mut profile = Profile::default();
     let names = Names::of(&assembled, files, &mut profile);
     let mut numbers = Vec::with_capacity(assembled.places.len());
+    let mut builds = Builds::default();
     for (at, place) in assembled.places.iter().enumerate() {
         let (name, module) = match place {
             Place::Kernel(_) => (names.by_place.get(&at), KERNEL.into()),
@@ -68,6 +69,12 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
             Place::Anonymous { .. } => (names.by_place.get(&at), "".into()),
             Place::Nowhere => (None, "".into()),
         };
+        if let (None, Place::File { module, offset }, true) = (name, place, assembled.keeps_offsets)
+            && let Some(build) = builds.of(*module, &assembled, files)
+        {
+            numbers.push(profile.frames.intern(&format!("0x{offset:x}"), &build));
+            continue;
+        }
         let name = name.map_or(UNKNOWN.into(), |name| function_name(name));
         numbers.push(profile.frames.intern(&name, &module));
     }
@@ -104,6 +111,29 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
         profile.reduced(reason);
     }
     profile
+}
+
+/// Modules as `name@BUILDID`, by number; None for those whose build is not known.
+#[derive(Default)]
+struct Builds(HashMap<u32, Option<String>>);
+
+impl Builds {
+    fn of(&mut self, number: u32, assembled: &Assembled, files: &Files) -> Option<String> {
+        let known = self.0.entry(number).or_insert_with(|| {
+            let module = &assembled.modules[number as usize];
+            let id = match files.origin.build_id(module) {
+                Some(id) => id.clone(),
+                None => {
+                    let path = files.path_of(module).ok()?;
+                    let id = blazesym::helper::read_elf_build_id(&path).ok()??;
+                    id.to_vec()
+                }
+            };
+            let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+            (!id.is_empty()).then(|| format!("{}@{id}", module_name(&module.path, false)))
+        });
+        known.clone()
+    }
 }
 
 /// Notes how many stacks of programs are not whole, and why.

@@ -14,8 +14,6 @@ use crate::rows::{Labels, Machine};
 pub struct Topology {
     /// Online CPUs with socket, die and core; empty where the kernel does not tell.
     places: BTreeMap<u32, (u64, u64, u64)>,
-    /// Node by CPU.
-    node_by_cpu: BTreeMap<usize, usize>,
     nodes: Option<usize>,
     distances: Option<Vec<u64>>,
 }
@@ -36,16 +34,11 @@ impl Topology {
         }
         let nodes = tree.numbered("sys/devices/system/node", "node");
         let mut distances = Vec::new();
-        for (node, folder) in &nodes {
-            let text = tree.text(folder.join("cpulist")).unwrap_or_default();
-            for cpu in cpu_list(&String::from_utf8_lossy(&text)) {
-                topology.node_by_cpu.insert(cpu, *node as usize);
-            }
+        for (_, folder) in &nodes {
             let text = tree.text(folder.join("distance")).unwrap_or_default();
             distances.extend(words(trim(&text)).map_while(number));
         }
-        // A row by node number: columns of tasks have a place for each number up to the highest.
-        topology.nodes = nodes.iter().map(|(node, _)| *node as usize + 1).max();
+        topology.nodes = (!nodes.is_empty()).then_some(nodes.len());
         if !nodes.is_empty() && distances.len() == nodes.len() * nodes.len() {
             topology.distances = Some(distances);
         }
@@ -70,31 +63,6 @@ impl Topology {
             .iter()
             .filter_map(move |(cpu, place)| seen.insert(place).then_some(*cpu))
     }
-
-    /// Places that a list by node has.
-    pub fn nodes(&self) -> Option<usize> {
-        self.nodes
-    }
-
-    /// The node of a CPU.
-    pub fn node_of(&self, cpu: usize) -> Option<usize> {
-        self.node_by_cpu.get(&cpu).copied()
-    }
-}
-
-/// CPUs in the kernel's notation, `0-3,8`.
-fn cpu_list(text: &str) -> Vec<usize> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>())
-            && first <= last
-            && last < 65_536
-        {
-            cpus.extend(first..=last);
-        }
-    }
-    cpus
 }
 
 /// The values of /proc/cpuinfo's first processor.
@@ -162,9 +130,7 @@ pub fn inventory(
         sockets: topology.sockets().map(|count| count as i64),
         cores: cores.map(|count| count as i64),
         threads: (threads > 0).then_some(threads as i64),
-        numa_nodes: topology
-            .nodes
-            .map(|_| tree.numbered("sys/devices/system/node", "node").len() as i64),
+        numa_nodes: topology.nodes.map(|count| count as i64),
         smt_on: cores.map(|cores| threads > cores),
         memory_bytes: memory,
         nominal_frequency_hz: nominal,
