@@ -64,6 +64,9 @@ Once = Annotated[
     bool, typer.Option("--once", help="Decide by intervals for one look at a time fixed before.")
 ]
 
+_ROWS = 20
+"""Rows of a table in the terminal."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``app``."""
@@ -148,7 +151,7 @@ def show(
     from steelyard.report.fleet_table import terminal
 
     console = Console(highlight=False)
-    console.print(terminal(sections, **answer))
+    console.print(terminal(sections, **answer, rows=_ROWS))
     if report is not None:
         console.print(f"report: {report}", markup=False, soft_wrap=True)
 

@@ -56,12 +56,12 @@ def recommend(
     if decision is Decision.ADOPT:
         return decision, (
             f"Adopt {names[1]!r}: it needs {_less(fair.speedup.value, span)} {noun} for the same work"
-            f"{where}{_but(groups, settings, better=True)}."
+            f"{where}{_but(groups, better=True)}."
         )
     if decision is Decision.DO_NOT:
         return decision, (
             f"Do not adopt {names[1]!r}: it needs {_more(fair.speedup.value, span)} {noun} for the same work"
-            f"{where}{_but(groups, settings, better=False)}."
+            f"{where}{_but(groups, better=False)}."
         )
     if decision is Decision.NO_DIFFERENCE:
         return decision, (
@@ -122,12 +122,11 @@ def _where(fair: Reweighted, names: tuple[str, str]) -> str:
     return f", which is known only where both run: {fair.covered[0] * 100:.0f} % of what {names[0]!r} uses"
 
 
-def _but(groups: Sequence[Group], settings: RueSettings, *, better: bool) -> str:
+def _but(groups: Sequence[Group], *, better: bool) -> str:
     """Return the groups that are surely the other way."""
     found = []
     for group in groups:
-        span = None if group.speedup is None else group.speedup.interval(settings.looks)
-        if span is not None and (span[1] < 1 if better else span[0] > 1):
+        if group.speedup is not None and group.speedup.side == (-1 if better else 1):
             found.append(" ".join(group.levels))
     if not found:
         return ""

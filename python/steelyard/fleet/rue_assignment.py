@@ -33,6 +33,9 @@ MISMATCH_P_VALUE = 0.001
 CHANGED_RATIO = 0.05
 """Where more of the tasks than this had both configurations, tasks are not what was assigned."""
 
+REPLICATES_A_GROUP = 3
+"""Shares of work are tested by group only with at least this many replicates for each group."""
+
 
 def sample_ratios(
     assigned: Assigned,
@@ -88,8 +91,12 @@ def _of_work(
     cells: Cells, strata: tuple[str, ...], declared: tuple[float, float] | None, settings: RueSettings
 ) -> list[SampleRatio]:
     """Test shares of work, of replicates that serve both configurations."""
-    stratum = cells.strata(strata)
     _, replicate = np.unique(cells.replicate, return_inverse=True)
+    # With few replicates a test of many groups says nothing: the first factors, which explain most, suffice.
+    most = len(np.unique(replicate)) // REPLICATES_A_GROUP
+    while strata and len(np.unique(cells.strata(strata))) > most:
+        strata = strata[:-1]
+    stratum = cells.strata(strata)
     shape = (2, int(replicate.max()) + 1, int(stratum.max()) + 1)
     work = np.zeros(shape)
     np.add.at(work, (cells.arm, replicate.reshape(-1), stratum), cells.work)

@@ -14,6 +14,7 @@ Not here: sums (``rue``), the choice of strata (``rue_strata``), words of advice
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ from steelyard.fleet.rue_result import (
 )
 from steelyard.fleet.rue_strata import Cells, StrataChoice, choose_strata, explained_by
 from steelyard.fleet.rue_strata import Step as StrataStep
-from steelyard.stats.power import Need, replicates_needed, variance_needed
+from steelyard.stats.power import Need, pairs_needed, replicates_needed, variance_needed
 from steelyard.stats.ratios import (
     ArmSums,
     Effect,
@@ -127,9 +128,12 @@ def _compare_one(
     choice = _choose(cells, settings)
     sums = cells.sums(choice.factors)
     groups = _groups(cells, samples, sums, choice.factors, settings)
-    total, reweighted, need = _over_all(sums, samples, cells, groups, choice, settings)
+    by_first = _by_first(cells, samples, sums, choice.factors, settings)
+    # Of many small groups some are on either side by chance: where there are larger ones, they are asked.
+    asked = by_first or groups
+    total, reweighted, need = _over_all(sums, samples, cells, asked, choice, settings)
     decision, recommendation = rue_advice.recommend(
-        resource, names, total, reweighted, groups, choice, need, settings
+        resource, names, total, reweighted, asked, choice, need, settings
     )
     return Comparison(
         resource=resource,
@@ -137,6 +141,7 @@ def _compare_one(
         configurations=names,
         choice=choice,
         groups=groups,
+        by_first=by_first,
         total=total,
         reweighted=reweighted,
         need=need,
@@ -185,6 +190,7 @@ def _without(
         configurations=names,
         choice=StrataChoice((), (), {}),
         groups=(),
+        by_first=(),
         total=None,
         reweighted=None,
         need=None,
@@ -228,7 +234,7 @@ def _groups(
         shares = [float(samples[here & (cells.arm == arm)].sum()) / everything for arm in (0, 1)]
         speedup, missing = None, None
         if stratum in comparable:
-            speedup = _speedup(stratum_effect(sums, stratum), settings)
+            speedup = _speedup(stratum_effect(sums, stratum), settings, max(1, len(comparable)))
         else:
             lacking = [str(arm + 1) for arm in (0, 1) if not (sides[arm][0] > 0 and sides[arm][1] > 0)]
             missing = f"configuration {' and '.join(lacking)} did nothing here"
@@ -245,6 +251,30 @@ def _groups(
             )
         )
     return tuple(sorted(found, key=lambda group: (-sum(group.shares), group.levels)))
+
+
+def _by_first(
+    cells: Cells,
+    samples: NDArray[np.int64],
+    sums: ArmSums,
+    factors: tuple[str, ...],
+    settings: RueSettings,
+) -> tuple[Group, ...]:
+    """Return the levels of the first factor, each re-weighted over the strata within it."""
+    if len(factors) < 2:
+        return ()
+    kept = set(comparable_strata(sums).tolist())
+    levels = cells.levels(factors)
+    coarse = _groups(cells, samples, cells.sums(factors[:1]), factors[:1], settings)
+    found = []
+    for group in coarse:
+        inside = [one for one, names in levels.items() if names[0] == group.levels[0] and one in kept]
+        if not inside:
+            found.append(replace(group, speedup=None, missing="no group within it has both configurations"))
+            continue
+        effect = reweighted_effect(sums.in_strata(np.array(inside, dtype=np.int64)))
+        found.append(replace(group, speedup=_speedup(effect, settings, len(coarse))))
+    return tuple(found)
 
 
 def _over_all(
@@ -302,13 +332,19 @@ def _refusal(
     if span is None or span[0] <= 1 <= span[1] or len(told) < 2:
         return (), False
     reasons = []
+    side, fair_side = np.sign(total.value - 1), fair.speedup.side
     apart = (total.value - 1) * (fair.speedup.value - 1) < 0
-    paradox = all((value - 1) * (total.value - 1) < 0 for value in told)
+    opposite = [value for value in told if (value - 1) * side < 0]
+    same = [group for group in groups if group.speedup and group.speedup.side == side]
+    paradox = bool(apart and ((fair_side == -side and not same) or len(opposite) == len(told)))
     matters = abs(np.log(fair.mix_ratio)) >= np.log1p(settings.least_effect_ratio)
     if paradox:
+        each = f"each of the {len(told)} groups says {_word(2 - total.value)}"
+        if len(opposite) < len(told):
+            each = f"none of the {len(told)} groups says so for sure, and at one mix they say"
+            each = f"{each} {_word(fair.speedup.value)} ({fair.speedup.value:.2f})"
         reasons.append(
-            f"the total says {_word(total.value)} ({total.value:.2f}), and each of the {len(told)} groups"
-            f" says {_word(told[0])} ({min(told):.2f} to {max(told):.2f}): Simpson's paradox"
+            f"the total says {_word(total.value)} ({total.value:.2f}), and {each}: Simpson's paradox"
         )
     elif apart and matters:
         reasons.append(
@@ -320,10 +356,10 @@ def _refusal(
             f"the total ({total.value:.2f}) lies outside of what the groups say ({min(told):.2f} to"
             f" {max(told):.2f})"
         )
-    elif matters and _side(total, settings) not in (0, _side(fair.speedup, settings)):
+    elif matters and total.side not in (0, fair.speedup.side):
         reasons.append(
-            f"the total {_told(_side(total, settings))} ({total.value:.3f}), and the same groups at one mix"
-            f" {_told(_side(fair.speedup, settings))} ({fair.speedup.value:.3f})"
+            f"the total {_told(total.side)} ({total.value:.3f}), and the same groups at one mix"
+            f" {_told(fair.speedup.side)} ({fair.speedup.value:.3f})"
         )
     if reasons:
         reasons.append(
@@ -348,16 +384,9 @@ def _told(side: int) -> str:
     return {1: "is better for sure", -1: "is worse for sure", 0: "leaves it open"}[side]
 
 
-def _side(speedup: Speedup, settings: RueSettings) -> int:
-    span = speedup.interval(settings.looks)
-    if span is None or span[0] <= 1 <= span[1]:
-        return 0
-    return 1 if span[0] > 1 else -1
-
-
 def _need(sums: ArmSums, fair: Effect, settings: RueSettings) -> Need | None:
     variances = arm_variances(sums)
-    if variances is None:
+    if variances is None or fair.log_variance is None:
         return None
     wanted = variance_needed(
         float(np.log1p(settings.least_effect_ratio)),
@@ -367,11 +396,20 @@ def _need(sums: ArmSums, fair: Effect, settings: RueSettings) -> Need | None:
         if settings.looks == "once"
         else float(np.log1p(settings.expected_effect_ratio)),
     )
+    both = np.intersect1d(sums.cluster[sums.arm == 0], sums.cluster[sums.arm == 1])
+    if 2 * len(both) > min(fair.replicates):
+        return pairs_needed(fair.log_variance, fair.replicates, wanted)
     return replicates_needed(variances, fair.replicates, wanted)
 
 
-def _speedup(effect: Effect, settings: RueSettings) -> Speedup:
-    return Speedup.of(effect, settings.confidence, settings.expected_effect_ratio)
+def _speedup(effect: Effect, settings: RueSettings, among: int = 1) -> Speedup:
+    return Speedup.of(
+        effect,
+        settings.confidence,
+        settings.expected_effect_ratio,
+        looks=settings.looks,
+        among=among,
+    )
 
 
 def _ratio(side: tuple[float, float, int]) -> float | None:

@@ -35,15 +35,26 @@ class Speedup:
     any_time: tuple[float, float] | None
     """The interval that holds however often somebody looks."""
     missing: str | None
+    side: int = 0
+    """1 where it is surely above 1, -1 where surely below, 0 where open: minding how many were asked."""
 
     @classmethod
-    def of(cls, effect: Effect, confidence: float, expected_effect: float) -> Speedup:
-        """Return an effect with its intervals."""
+    def of(
+        cls, effect: Effect, confidence: float, expected_effect: float, *, looks: str = "any", among: int = 1
+    ) -> Speedup:
+        """Return an effect with its intervals. ``side`` minds that it is one of ``among`` (Bonferroni)."""
+        prior = math.log1p(expected_effect)
+        strict = 1 - (1 - confidence) / among
+        span = (
+            effect.interval(strict) if looks == "once" else effect.always_valid(strict, expected_effect=prior)
+        )
+        side = 0 if span is None or span[0] <= 1 <= span[1] else (1 if span[0] > 1 else -1)
         return cls(
             effect.ratio,
             effect.interval(confidence),
-            effect.always_valid(confidence, expected_effect=math.log1p(expected_effect)),
+            effect.always_valid(confidence, expected_effect=prior),
             effect.missing,
+            side,
         )
 
     def interval(self, looks: str) -> tuple[float, float] | None:
@@ -116,6 +127,8 @@ class Comparison:
     configurations: tuple[str, str]
     choice: StrataChoice
     groups: tuple[Group, ...]
+    by_first: tuple[Group, ...]
+    """By the first factor alone, re-weighted within each of its levels; empty with fewer than two factors."""
     total: Total | None
     reweighted: Reweighted | None
     need: Need | None

@@ -51,7 +51,7 @@ def cautions(result: RueResult) -> list[str]:
         if one.total is not None and one.total.refused:
             found.append(f"The total of {_name(one)} is refused: {'; '.join(one.total.refused)}.")
     found += [
-        f"Sample-ratio mismatch (p = {fmt.significant(ratio.p_value or 0.0)}): {ratio.question} No."
+        f"Sample-ratio mismatch (p {_p_value(ratio.p_value or 0.0)}): {ratio.question} No."
         for ratio in result.sample_ratios
         if ratio.mismatch and ratio.expected_shares is not None
     ]
@@ -69,12 +69,12 @@ def _comparison(one: Comparison, result: RueResult) -> list[Section]:
     if one.missing is not None:
         return [Section(anchor, _name(one), (Paragraph(one.recommendation, "suspect"),))]
     level = {"adopt": "valid", "do not adopt": "invalid"}.get(one.decision.value)
-    chart = _forest(one, anchor, result)
+    chart, groups = _forest(one, anchor, result), _groups(one, result)
     return [
         Section(
             anchor,
             _name(one),
-            (Paragraph(one.recommendation, level), _groups(one, result), chart, *_why(one)),
+            (Paragraph(one.recommendation, level), groups[0], chart, *_why(one, result), *groups[1:]),
             intro=f"Usage in {one.unit}. Configuration 1 is {one.configurations[0]}, 2 is"
             f" {one.configurations[1]}.",
         ),
@@ -90,54 +90,57 @@ def _factors(one: Comparison) -> str:
     return ", ".join(one.choice.factors) or "nothing"
 
 
-def _groups(one: Comparison, result: RueResult) -> Table:
-    rows: list[list[object]] = []
+def _groups(one: Comparison, result: RueResult) -> list[Table]:
     total, fair = one.total, one.reweighted
+    head, tail = [], []
     if total is not None:
-        word = Cell("refused", "; ".join(total.refused), level="invalid") if total.refused else Cell("")
-        rows.append(
+        name = "total (refused)" if total.refused else "total"
+        first, second = (_share(share) for share in total.shares)
+        head.append(
             [
-                "total",
-                _share(total.shares[0]),
+                Cell(name, "; ".join(total.refused), is_text=True),
+                first,
                 _rue(total.rue[0]),
-                _share(total.shares[1]),
+                second,
                 _rue(total.rue[1]),
-                _speedup(total.speedup),
-                *_ends(total.speedup, result.looks),
-                word,
+                _speedup(total.speedup, result.looks),
             ]
         )
-    rows += [_group(group, result.looks) for group in one.groups]
     if fair is not None:
         covered = f"over {_share(fair.covered[0]).text} of what configuration 1 uses"
-        rows.append(
+        tail.append(
             [
-                "at configuration 1's mix",
+                Cell("at configuration 1's mix", covered, is_text=True),
                 Missing("all groups at one mix"),
                 _rue(fair.rue[0]),
                 Missing("all groups at one mix"),
                 _rue(fair.rue[1]),
-                _speedup(fair.speedup),
-                *_ends(fair.speedup, result.looks),
-                Cell(one.decision.value, covered),
+                _speedup(fair.speedup, result.looks),
             ]
         )
-    other = "one look" if result.looks == "any" else "any time"
-    return table(
-        [
-            "group",
-            Column("share 1"),
-            Column("RUE 1"),
-            Column("share 2"),
-            Column("RUE 2"),
-            Column("speedup"),
-            Column("interval"),
-            Column(f"interval, {other}"),
-            "",
-        ],
-        rows,
-        caption=f"Shares are of samples. The first interval {_LOOKS[result.looks]}.",
-    )
+    columns: list[Column | str] = [
+        "group",
+        Column("share 1"),
+        Column("RUE 1"),
+        Column("share 2"),
+        Column("RUE 2"),
+        Column("speedup (interval)"),
+    ]
+    caption = f"Shares are of samples. The interval {_LOOKS[result.looks]}; the other one is in the title."
+    every = [_group(group, result.looks) for group in one.groups]
+    if not one.by_first:
+        return [table(columns, [*head, *every, *tail], caption=caption)]
+    coarse = [_group(group, result.looks) for group in one.by_first]
+    first_factor, factors = one.choice.factors[0], _factors(one)
+    return [
+        table(
+            columns,
+            [*head, *coarse, *tail],
+            caption=f"{caption} Speedups by {first_factor} are at one mix of"
+            f" {', '.join(one.choice.factors[1:])}.",
+        ),
+        table(columns, every, title=f"By {factors}"),
+    ]
 
 
 def _group(group: Group, looks: str) -> list[object]:
@@ -151,9 +154,8 @@ def _group(group: Group, looks: str) -> list[object]:
         _rue(group.rue[1]),
     ]
     if group.speedup is None:
-        gap = Missing(group.missing or "not compared")
-        return [*head, gap, gap, gap, Cell(group.missing or "", is_text=True)]
-    return [*head, _speedup(group.speedup), *_ends(group.speedup, looks), Cell(group.speedup.missing or "")]
+        return [*head, Missing(group.missing or "not compared")]
+    return [*head, _speedup(group.speedup, looks)]
 
 
 def _share(value: float) -> Cell:
@@ -167,22 +169,19 @@ def _rue(value: float | None) -> Cell | Missing:
     return Cell(fmt.significant(value, 4), repr(value))
 
 
-def _speedup(one: Speedup) -> Cell:
-    return Cell(f"{one.value:.2f}", repr(one.value))
-
-
-def _ends(one: Speedup, looks: str) -> list[Cell | Missing]:
-    order = (one.any_time, one.once) if looks == "any" else (one.once, one.any_time)
-    return [
-        Missing(one.missing or "no interval")
-        if span is None
-        else Cell(f"{span[0]:.3f} to {span[1]:.3f}", f"{span[0]!r} to {span[1]!r}")
-        for span in order
-    ]
+def _speedup(one: Speedup, looks: str) -> Cell:
+    span, other = (one.any_time, one.once) if looks == "any" else (one.once, one.any_time)
+    if span is None or other is None:
+        return Cell(f"{one.value:.2f}", f"{one.value!r}: {one.missing}")
+    what = "for one look" if looks == "any" else "for any time"
+    return Cell(
+        f"{one.value:.2f} ({span[0]:.3f} to {span[1]:.3f})",
+        f"{one.value!r}, {span[0]!r} to {span[1]!r}; {what} {other[0]!r} to {other[1]!r}",
+    )
 
 
 def _forest(one: Comparison, anchor: str, result: RueResult) -> Chart:
-    compared = [group for group in one.groups if group.speedup is not None][:GROUPS_AT_MOST]
+    compared = [group for group in one.by_first or one.groups if group.speedup is not None][:GROUPS_AT_MOST]
     names = [" · ".join(group.levels) or "all" for group in compared]
     series = [_points("groups", names, [g.speedup for g in compared if g.speedup], "blue", result.looks)]
     if one.reweighted is not None:
@@ -195,7 +194,7 @@ def _forest(one: Comparison, anchor: str, result: RueResult) -> Chart:
         word = "total, refused" if one.total.refused else "total"
         role = "red" if one.total.refused else "ink"
         series.append(_points(word, ["total"], [one.total.speedup], role, result.looks))
-    more = len([g for g in one.groups if g.speedup is not None]) - len(compared)
+    more = len([g for g in one.by_first or one.groups if g.speedup is not None]) - len(compared)
     note = f"Intervals {_LOOKS[result.looks].replace('holds', 'hold')}."
     return Chart(
         f"speedup-{anchor}",
@@ -224,7 +223,7 @@ def _points(name: str, x: list[str], speedups: list[Speedup], role: str, looks: 
     )
 
 
-def _why(one: Comparison) -> list[Paragraph | Notes]:
+def _why(one: Comparison, result: RueResult) -> list[Paragraph | Notes]:
     found: list[Paragraph | Notes] = []
     if one.total is not None and one.total.refused:
         found.append(Paragraph(f"The total is refused: {'; '.join(one.total.refused)}.", "invalid"))
@@ -234,20 +233,20 @@ def _why(one: Comparison) -> list[Paragraph | Notes]:
             "The mixes alone move the total's speedup by a factor of"
             f" {fmt.significant(one.reweighted.mix_ratio)}."
         )
-    notes += _needs(one.need, one)
+    notes += _needs(one.need, one, result.replicate)
     if one.no_usage:
         notes.append(f"{one.no_usage:,} samples have no figure for {one.resource} and are left out.")
     found.append(Notes(tuple(notes)))
     return found
 
 
-def _needs(need: Need | None, one: Comparison) -> list[str]:
+def _needs(need: Need | None, one: Comparison, replicate: str) -> list[str]:
     if need is None:
         return []
     if need.enough:
-        return ["There are enough replicates to tell the smallest difference that matters."]
+        return [f"There are enough {replicate}s to tell the smallest difference that matters."]
     parts = [
-        f"{total:,} with {name} ({more:,} more)"
+        f"{total:,} {replicate}s with {name} ({more:,} more)"
         for total, more, name in zip(need.replicates, need.more, one.configurations, strict=True)
         if more > 0
     ]
@@ -312,8 +311,17 @@ def _ratio_row(ratio: SampleRatio) -> list[object]:
         level=("invalid" if ratio.expected_shares is not None else "suspect") if ratio.mismatch else "valid",
         is_text=True,
     )
-    shown = f"{ratio.p_value:.2g}"
+    shown = _p_value(ratio.p_value).removeprefix("= ")
     return [ratio.question, word, Cell(shown, repr(ratio.p_value)), ratio.method, *ratio.counts]
+
+
+def _p_value(value: float) -> str:
+    """Return a p-value with its relation.
+
+    >>> _p_value(0.0312), _p_value(1e-80)
+    ('= 0.031', '< 0.0001')
+    """
+    return "< 0.0001" if value < 1e-4 else f"= {value:.2g}"
 
 
 def _leaves_out(result: RueResult) -> Section:

@@ -86,3 +86,15 @@ def replicates_needed(
     else:
         total = (math.ceil(both[0] - 1e-9), max(replicates[1], math.ceil(both[1] - 1e-9)))
     return Need(False, total, (total[0] - replicates[0], total[1] - replicates[1]))
+
+
+def pairs_needed(variance: float, replicates: tuple[int, int], wanted: float) -> Need:
+    """Return the same where replicates serve both arms: more of them bring both down together.
+
+    >>> pairs_needed(0.01, (10, 10), 0.001)
+    Need(enough=False, replicates=(100, 100), more=(90, 90))
+    """
+    if variance <= wanted:
+        return Need(True, replicates, (0, 0))
+    first, second = (math.ceil(count * variance / wanted - 1e-9) for count in replicates)
+    return Need(False, (first, second), (first - replicates[0], second - replicates[1]))
