@@ -265,6 +265,34 @@ def used_capacity_of_cores(
     return Bounds(low / cores, high / cores, "ratio")
 
 
+def used_capacity_of_sums(
+    cpu_s: float,
+    core_s: float,
+    *,
+    threads_per_core: float,
+    both_s: tuple[float, float],
+    uplift_ratio: float | None = None,
+) -> Bounds:
+    """Return the part of the capacity used, from sums over time and machines of one kind.
+
+    ``cpu_s`` is busy time of threads, ``core_s`` time of cores whether busy or not, ``both_s`` the least and
+    most core time with both threads busy.
+
+    >>> used_capacity_of_sums(96.0, 48.0, threads_per_core=2, both_s=(48.0, 48.0), uplift_ratio=0.2)
+    Bounds(low=1.0, high=1.0, unit='ratio', missing=None)
+    """
+    if core_s <= 0:
+        return Bounds(None, None, "ratio", "no time of cores was recorded")
+    if threads_per_core == 1:
+        value = min(1.0, cpu_s / core_s)
+        return Bounds(value, value, "ratio")
+    if threads_per_core != 2:
+        return Bounds(None, None, "ratio", f"the model is of two threads a core, not {threads_per_core:g}")
+    uplifts = (0.0, 1.0) if uplift_ratio is None else (uplift_ratio,)
+    values = [_core_rate(cpu_s, both, uplift) / core_s for uplift in uplifts for both in both_s]
+    return Bounds(min(1.0, min(values)), min(1.0, max(values)), "ratio")
+
+
 def _core_rate(busy: float, both: float, uplift: float) -> float:
     """Return a core's rate over its greatest: ``busy`` thread-time, of which ``both`` is shared."""
     return ((busy - 2 * both) + both * (1 + uplift)) / max(1.0, 1 + uplift)

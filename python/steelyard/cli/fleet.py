@@ -6,7 +6,16 @@ A command imports what it needs when it runs.
 
 import typer
 
-from steelyard.cli import fleet_cpi, fleet_decide, fleet_locality, fleet_simulate, fleet_store, fleet_top
+from steelyard.cli import (
+    fleet_capacity,
+    fleet_cpi,
+    fleet_decide,
+    fleet_locality,
+    fleet_place,
+    fleet_simulate,
+    fleet_store,
+    fleet_top,
+)
 from steelyard.cli.output import EXIT_CODES
 
 app = typer.Typer(
@@ -22,3 +31,5 @@ fleet_decide.register(app)
 fleet_top.register(app)
 fleet_cpi.register(app)
 fleet_locality.register(app)
+fleet_place.register(app)
+fleet_capacity.register(app)

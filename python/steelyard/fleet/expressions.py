@@ -7,7 +7,7 @@ expression gives the same rows on every engine.
 from collections.abc import Callable
 from typing import Any
 
-from steelyard.fleet import cpi_queries, rue
+from steelyard.fleet import cpi_queries, frequency, place, rue, smt
 from steelyard.fleet.store import Store
 
 ROLLOUT = rue.RueSettings(label="config", resources=rue.RESOURCES, labels=("tenant",))
@@ -18,5 +18,12 @@ EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
     "rue": lambda store: rue.expression(store.table("task_samples"), ROLLOUT),
     "rue assignments": lambda store: rue.assignments(store.table("task_samples"), ROLLOUT),
     "rue labels": lambda store: rue.label_keys(store.table("task_samples")),
+    "place loads": lambda store: place.loads(store.table("task_samples"), place.PlaceSettings()),
+    "place capacities": lambda store: place.capacities(store.table("machine_samples")),
+    "smt": lambda store: smt.expression(store.table("machine_samples")),
+    "frequency": lambda store: frequency.expression(store.table("machine_samples"), store.table("machines")),
+    "frequency by machine": lambda store: frequency.by_machine(
+        store.table("machine_samples"), store.table("machines")
+    ),
 }
 """Queries by name: each takes an open store and returns an Ibis table expression."""

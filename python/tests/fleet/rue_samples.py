@@ -33,11 +33,17 @@ def row(**changed: Any) -> dict[str, Any]:
     return made
 
 
-def table_of(rows: Iterable[Mapping[str, Any]], name: str = "task_samples") -> Any:
-    """Return rows as a table of a DuckDB connection, with the columns that a store's table has."""
-    schema = TABLES[name].arrow
-    for column in ("date", "cluster"):
-        schema = schema.append(pa.field(column, pa.string()))
+def tables_of(**tables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return rows as tables of one DuckDB connection, with the columns that a store's tables have."""
     connection = ibis.duckdb.connect()
-    connection.con.register(name, pa.Table.from_pylist(list(rows), schema=schema))
-    return connection.table(name)
+    for name, rows in tables.items():
+        schema = TABLES[name].arrow
+        for column in ("date", "cluster"):
+            schema = schema.append(pa.field(column, pa.string()))
+        connection.con.register(name, pa.Table.from_pylist(list(rows), schema=schema))
+    return {name: connection.table(name) for name in tables}
+
+
+def table_of(rows: Iterable[Mapping[str, Any]], name: str = "task_samples") -> Any:
+    """Return rows as one such table."""
+    return tables_of(**{name: rows})[name]
