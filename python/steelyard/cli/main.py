@@ -12,7 +12,7 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.cli import fleet, profile
+from steelyard.cli import fleet, numa, profile
 from steelyard.cli.output import EXIT_CODES, complain, unexpected
 
 app = typer.Typer(
@@ -367,6 +367,7 @@ def machine_counters(
 
 
 app.add_typer(profile.app, name="profile")
+app.add_typer(numa.app, name="numa")
 app.add_typer(fleet.app, name="fleet")
 
 _ClickError: type[Exception] = next(

@@ -114,21 +114,21 @@ impl Distances {
 
     /// SLIT's distances of the nodes `ids` (in order) of `tree`.
     ///
-    /// A row holds a distance to each node that is online, in order. Where it tells nothing and the machine has
+    /// A row holds a distance to each node that is online, in order; a recording may lack folders of some. Where it tells nothing and the machine has
     /// one node, the distance to itself is 10, as the firmware would say.
     pub(super) fn slit(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
         const NODE: &str = "sys/devices/system/node";
-        let online: Vec<u32> = tree
-            .text(format!("{NODE}/online"))
-            .map(|text| super::nodes::parse_list(&text))
-            .unwrap_or_default();
+        let [online, possible] = ["online", "possible"].map(|name| {
+            let text = tree.text(format!("{NODE}/{name}")).unwrap_or_default();
+            super::nodes::parse_list(&text)
+        });
         let mut table = Vec::with_capacity(ids.len() * ids.len());
         for id in ids {
             let text = tree
                 .text(format!("{NODE}/node{id}/distance"))
                 .unwrap_or_default();
             let row = parse_numbers(&text);
-            let columns = [online.as_slice(), ids]
+            let columns = [online.as_slice(), ids, possible.as_slice()]
                 .into_iter()
                 .find(|columns| columns.len() == row.len());
             match columns {

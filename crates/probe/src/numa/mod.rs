@@ -38,13 +38,14 @@ mod maps;
 mod missing;
 mod nodes;
 mod pages;
+mod process;
 mod score;
 mod subjects;
 mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use cpu::{CpuWatch, Keeper, cpu_seconds_per_node};
+pub use cpu::{CpuWatch, cpu_seconds_per_node};
 pub use distances::{DistanceChoice, DistanceSource, Distances};
 pub use groups::{GroupFolders, read_pages_of_cgroup};
 pub use maps::read_pages_of_process;

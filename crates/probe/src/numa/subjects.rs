@@ -6,8 +6,9 @@
 
 use steelyard_record::NumaSubject;
 
-use super::cpu::{Context, CpuWatch, Keeper, ProcessCpu, Who};
+use super::cpu::CpuWatch;
 use super::groups::{self, GroupFolders};
+use super::process::{Context, Keeper, ProcessCpu, Who};
 use super::{Missing, Nodes, Pages, Placement, Request, maps};
 use crate::sources::process::page_bytes;
 use crate::tree::Tree;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use steelyard_record::{Clock, Kind, NumaScore, NumaScoreNode, Tool};
 
-use super::cpu::{Context, Keeper};
+use super::process::{Context, Keeper};
 use super::subjects::{Group, Process};
 use super::{Nodes, nodes};
 use crate::sources::process::raise_descriptor_limit;

@@ -1,0 +1,150 @@
+"""``steelyard numa map|score``: the nodes of a machine, and how local what runs is to its memory.
+
+In: flags. Out: tables or one JSON document. Not here: measuring (``numa``), drawing (``report.numa_table``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard._base import ExitCode, UsageError
+from steelyard.cli.output import EXIT_CODES
+
+if TYPE_CHECKING:
+    from steelyard.numa.score import Floats
+    from steelyard.records import HealthResult
+
+app = typer.Typer(
+    help="Show NUMA nodes and their distances, and score how local processes are to their memory.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Health = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A health.json or its folder: what `steelyard health` measured here."),
+]
+Pids = Annotated[list[int] | None, typer.Option(min=1, help="A process; repeatable.")]
+Cgroups = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH", help="A control group with those below: its path or folder; repeatable."),
+]
+Duration = Annotated[
+    str, typer.Option(help="Window over which CPU time is counted; 0 for all of the threads' own.")
+]
+Looks = Annotated[
+    int,
+    typer.Option(min=1, max=10_000, help="Looks at threads in the window: more tell better where they move."),
+]
+Distances = Annotated[
+    str,
+    typer.Option(
+        metavar="slit|hmat|FILE",
+        help="The firmware's distances or latencies, a table, or a health.json (by bandwidth).",
+    ),
+]
+Largest = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Do not look through larger processes: it holds their memory map."),
+]
+
+
+@app.command("map", epilog=EXIT_CODES)
+def map_(
+    machine: Annotated[
+        str,
+        typer.Option(
+            metavar="MACHINE", help="live, a machine.json, a run, or a recorded tree (a folder or .tar.bz2)."
+        ),
+    ] = "live",
+    health: Health = None,
+    as_json: Json = False,
+) -> int:
+    """Show nodes, CPUs, memory, distances, and latency and bandwidth where a health check measured them."""
+    from steelyard.cli.output import print_json
+    from steelyard.machine.sources import machine_of
+    from steelyard.numa import map_of
+
+    found = map_of(machine_of(machine), _health(health))
+    if as_json:
+        print_json({"machine": machine, **found.document()})
+    else:
+        from rich.console import Console
+
+        from steelyard.report.numa_table import render_map
+
+        Console().print(render_map(found))
+    return int(ExitCode.OK)
+
+
+@app.command(epilog=EXIT_CODES)
+def score(
+    pid: Pids = None,
+    cgroup: Cgroups = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every process; the default.")] = False,
+    duration: Duration = "1s",
+    looks: Looks = 10,
+    distances: Distances = "slit",
+    running: Annotated[bool, typer.Option("--running", help="Leave out what does not run.")] = False,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Read where memory is on a machine with one node, too.")
+    ] = False,
+    largest: Largest = None,
+    root: Annotated[Path | None, typer.Option(metavar="DIR", help="Root of the /proc and /sys.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 30,
+    as_json: Json = False,
+) -> int:
+    """Score processes or control groups: 1 when all memory is where they run, less the farther it is."""
+    from steelyard.numa import ScoreRequest, measure
+
+    if (everything and (pid or cgroup)) or (pid and cgroup):
+        raise UsageError("give --pid, --cgroup or --all: one kind of them at a time")
+    request = ScoreRequest(
+        pids=pid or (),
+        cgroups=cgroup or (),
+        everything=not (pid or cgroup),
+        duration=duration,
+        looks=looks,
+        distances=_distances(distances, root),
+        running=running,
+        pages=pages,
+        largest=largest,
+        root=root,
+    )
+    record = measure(request)
+    if as_json:
+        from steelyard.cli.output import print_json
+
+        print_json(record.model_dump(mode="json"))
+    else:
+        from rich.console import Console
+
+        from steelyard.report.numa_table import render_score
+
+        Console().print(render_score(record, limit=limit))
+    return int(ExitCode.OK)
+
+
+def _health(path: Path | None) -> HealthResult | None:
+    if path is None:
+        return None
+    from steelyard.records import HealthResult, read
+
+    return read(HealthResult, path / "health.json" if path.is_dir() else path)
+
+
+def _distances(name: str, root: Path | None) -> str | Floats:
+    """Return the name for the executable, or the table that a health check makes."""
+    path = Path(name)
+    if name in ("slit", "hmat") or path.suffix != ".json":
+        return name
+    from steelyard.machine.sources import machine_of
+    from steelyard.numa import map_of
+    from steelyard.numa.map import bandwidth_distances
+
+    return bandwidth_distances(map_of(machine_of("live" if root is None else root), _health(path)))
