@@ -110,7 +110,7 @@ def _correlations(samples: Any, moments: Any, rule: Rule, guards: Guards | None)
         span=start - start % rule.align_s,
     )
     start = moments.window_start_unix_s
-    back = ibis.range(rule.correlation_s // rule.align_s).unnest().cast("int64")
+    back = ibis.range(rule.correlation_s // rule.align_s).unnest()
     windows = moments.select(
         *_PLACE,
         "job",
@@ -121,7 +121,9 @@ def _correlations(samples: Any, moments: Any, rule: Rule, guards: Guards | None)
         last=start - start % rule.align_s,
         back=back,
     )
-    windows = windows.mutate(span=windows["last"] - windows["back"] * rule.align_s).drop("last", "back")
+    # Spark takes an unnested column only as it is; what is made of it comes after.
+    earlier = windows["back"].cast("int64") * rule.align_s
+    windows = windows.mutate(span=windows["last"] - earlier).drop("last", "back")
     victims = spans.filter(spans.state == 0).select(*_PLACE, "job", "task", "cpi_source", "span", "cpi")
     victims = windows.join(victims, [*_PLACE, "job", "task", "cpi_source", "span"])
     cpi, threshold = victims.cpi, victims.threshold_cpi

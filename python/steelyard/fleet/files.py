@@ -52,11 +52,14 @@ class Place:
         """Return the path that the file system knows ``path`` by."""
         return f"{self.root}/{path}" if path else self.root
 
-    def list(self, folder: str = "") -> list[Entry]:
+    def entries(self, folder: str = "", closed: list[tuple[str, str]] | None = None) -> list[Entry]:
         """Return every file below ``folder``, in order of name; none where there is no such folder.
 
-        Names that begin with ``.`` or ``_`` are of others, or not yet whole, and left out.
+        Names that begin with ``.`` or ``_`` are of others, or not yet whole, and left out. Folders that may
+        not be read are put into ``closed`` with the reason; without it they are an error.
         """
+        if self.is_local:
+            return sorted(self._walk(folder, closed), key=lambda entry: entry.path)
         selector = pafs.FileSelector(self.full(folder), allow_not_found=True, recursive=True)
         with self._told(folder):
             found = self.filesystem.get_file_info(selector)
@@ -68,6 +71,35 @@ class Place:
                 written = info.mtime.timestamp() if info.mtime is not None else None
                 entries.append(Entry(path, info.size or 0, written))
         return sorted(entries, key=lambda entry: entry.path)
+
+    def _walk(self, folder: str, closed: list[tuple[str, str]] | None) -> Iterator[Entry]:
+        try:
+            with os.scandir(self.full(folder)) as found:
+                inside = sorted((item for item in found if item.name[0] not in "._"), key=lambda i: i.name)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if closed is None:
+                raise EnvironmentLacksError(
+                    f"{self.full(folder)}: {reason(error)}", hint=_PERMISSION
+                ) from error
+            closed.append((folder, reason(error)))
+            return
+        for item in inside:
+            path = f"{folder}/{item.name}" if folder else item.name
+            if item.is_dir():
+                yield from self._walk(path, closed)
+                continue
+            # What is gone since, an upload replaced or a compaction joined.
+            with contextlib.suppress(OSError):
+                seen = item.stat()
+                yield Entry(path, seen.st_size, seen.st_mtime)
+
+    def entry(self, path: str) -> Entry:
+        """Return what is known of the file at ``path``."""
+        with self._told(path):
+            info = self.filesystem.get_file_info(self.full(path))
+        return Entry(path, info.size or 0, info.mtime.timestamp() if info.mtime is not None else None)
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file at ``path``."""
@@ -109,8 +141,8 @@ class Place:
 
 def reason(error: BaseException) -> str:
     """Return what went wrong in one line without the path, which is told beside it."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.split(". Detail:")[0]
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
     return " ".join(str(error).split(". Detail:")[0].split())
 
 

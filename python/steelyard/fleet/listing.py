@@ -1,26 +1,30 @@
 """Which files of a store count, and why others do not.
 
-In: a place and a table. Out: `Listing`: the files whose rows may be read, grouped by the columns that they
-have, and the files put aside, each with its reason.
+In: a place and a table. Out: `Listing`: the files whose rows may be read, with what their footers say of
+those, and the files put aside, each with its reason.
 
 Invariants: only a file's footer is read; one file's trouble puts that file aside and no other; a raw file
 that a compacted file holds is neither read nor a problem. Columns that this version does not know are left
 out; a nullable column that a file lacks is null.
 
-Not here: rows (``quarantine``).
+Not here: rows (``rules``, ``reading``).
 """
 
 import json
+import statistics
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard._base import RecordError
 from steelyard.fleet.files import Entry, Place, reason
-from steelyard.fleet.layout import Partition, is_compact, partition_of
+from steelyard.fleet.layout import Partition, is_compact, machine_of, partition_of
+from steelyard.fleet.rules import Extremes, columns_of
 from steelyard.fleet.schema import ARROW_TYPES, MAJOR, TableSchema
 
 INPUTS_KEY = b"steelyard.inputs"
@@ -29,6 +33,15 @@ VERSION_KEY = b"steelyard.schema_version"
 
 # Footers are small reads that wait for a disk or a server.
 _READERS = 8
+
+FLOOD_TIMES = 20
+"""An uploader with so many times the rows a minute of the median uploader floods the store."""
+
+FLOOD_ROWS_PER_MIN = {"machine_samples": 60.0, "task_samples": 4_000.0, "profiles": 400_000.0}
+"""... unless it has fewer than these rows a minute, which one large machine may well have."""
+
+FLOOD_UPLOADERS = 5
+"""Fewer uploaders have no median to speak of."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,21 @@ class StoreFile:
     rows: int
     columns: tuple[str, ...]
     inputs: tuple[str, ...]
+    extremes: Extremes = field(compare=False)
+
+    @property
+    def uploader(self) -> str | None:
+        """The machine (or whoever) that a raw file is from; None for a compacted one."""
+        return machine_of(self.name)
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether the file is a compacted one."""
+        return is_compact(self.name)
+
+    def span(self, time: str) -> tuple[float, float] | None:
+        """Return the first and last time of its rows; None when the footer does not say."""
+        return self.extremes.get(time)
 
     @property
     def name(self) -> str:
@@ -60,24 +88,22 @@ class StoreFile:
 
 @dataclass
 class Listing:
-    """The files of one table. ``replaced`` are held by a compacted file: good, but not to be read again."""
+    """The files of one table.
+
+    ``replaced`` are held by a compacted file: good, but not to be read again. ``floods`` are files of
+    uploaders that flood the store, and why that is thought; they are among the problems, too.
+    """
 
     table: TableSchema
     files: list[StoreFile] = field(default_factory=list)
     replaced: list[StoreFile] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    floods: list[tuple[StoreFile, str]] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """Rows of all files that count."""
         return sum(file.rows for file in self.files)
-
-    def groups(self) -> dict[frozenset[str], list[StoreFile]]:
-        """Return the files by the set of known columns that they have."""
-        groups: dict[frozenset[str], list[StoreFile]] = {}
-        for file in self.files:
-            groups.setdefault(frozenset(file.columns), []).append(file)
-        return groups
 
 
 def list_table(
@@ -86,7 +112,10 @@ def list_table(
     """Return the files of ``table``, of the days ``first`` to ``last`` (included) where they are given."""
     listing = Listing(table)
     wanted: list[tuple[Entry, Partition]] = []
-    for entry in place.list(table.name):
+    closed: list[tuple[str, str]] = []
+    entries = place.entries(table.name, closed)
+    listing.problems += [Problem(folder, table.name, f"unreadable: {why}") for folder, why in closed]
+    for entry in entries:
         if not entry.path.endswith(".parquet"):
             listing.problems.append(Problem(entry.path, table.name, "no Parquet file by its name"))
             continue
@@ -98,6 +127,7 @@ def list_table(
     with ThreadPoolExecutor(_READERS) as readers:
         looks = readers.map(lambda pair: _look(place, table, *pair), wanted)
         _sort_out(listing, looks)
+    _put_floods_aside(listing)
     return listing
 
 
@@ -114,6 +144,40 @@ def _sort_out(listing: Listing, looks: Iterable[StoreFile | Problem]) -> None:
         (listing.replaced if (file.partition, file.name) in held else listing.files).append(file)
 
 
+def _put_floods_aside(listing: Listing) -> None:
+    """Put the raw files of uploaders aside that send far more rows a minute than others."""
+    time, floor = listing.table.time, FLOOD_ROWS_PER_MIN.get(listing.table.name)
+    if time is None or floor is None:
+        return
+    rates: dict[str, float] = {}
+    for file in listing.files:
+        span = file.span(time)
+        if file.uploader is not None and span is not None:
+            rate = file.rows / ((span[1] - span[0]) / 60 + 1)
+            rates[file.uploader] = max(rate, rates.get(file.uploader, 0.0))
+    if len(rates) < FLOOD_UPLOADERS:
+        return
+    usual = statistics.median(rates.values())
+    bound = max(floor, FLOOD_TIMES * usual)
+    for file in list(listing.files):
+        rate = rates.get(file.uploader or "", 0.0)
+        if rate > bound:
+            listing.files.remove(file)
+            said = f"{file.uploader} floods the store: {rate:.0f} rows a minute, the median is {usual:.0f}"
+            listing.problems.append(Problem(file.path, listing.table.name, said))
+            listing.floods.append((file, said))
+
+
+def look_at(place: Place, table: TableSchema, path: str) -> StoreFile:
+    """Return the file at ``path``, which was just written. Raises RecordError when it cannot be read."""
+    partition = partition_of(path)
+    assert isinstance(partition, Partition)
+    found = _look(place, table, place.entry(path), partition)
+    if isinstance(found, Problem):
+        raise RecordError(f"{path}: {found.reason}", hint="run it again")
+    return found
+
+
 def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) -> StoreFile | Problem:
     try:
         with place.open(entry.path) as source:
@@ -128,10 +192,39 @@ def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) 
     if fault is not None:
         return Problem(entry.path, table.name, fault)
     names = metadata.schema.to_arrow_schema().names
-    known = tuple(name for name in names if name in table.by_name)
     return StoreFile(
-        entry.path, partition, entry.size_bytes, entry.written_unix_s, metadata.num_rows, known, inputs
+        path=entry.path,
+        partition=partition,
+        size_bytes=entry.size_bytes,
+        written_unix_s=entry.written_unix_s,
+        rows=metadata.num_rows,
+        columns=tuple(name for name in names if name in table.by_name),
+        inputs=inputs,
+        extremes=_extremes(metadata, columns_of(table.name)),
     )
+
+
+def _extremes(metadata: Any, columns: Iterable[str]) -> dict[str, tuple[float, float] | None]:
+    """Return the smallest and greatest value of ``columns``; nothing for a column without values."""
+    places = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    found: dict[str, tuple[float, float] | None] = {}
+    for name in columns:
+        if name not in places:
+            continue
+        lows, highs, told = [], [], True
+        for group in range(metadata.num_row_groups):
+            chunk = metadata.row_group(group).column(places[name])
+            said = chunk.statistics
+            if said is not None and said.has_min_max:
+                lows.append(said.min)
+                highs.append(said.max)
+            elif said is None or not said.has_null_count or said.null_count < chunk.num_values:
+                told = False
+        if not told:
+            found[name] = None
+        elif lows:
+            found[name] = (min(lows), max(highs))
+    return found
 
 
 def _inputs(words: dict[bytes, bytes]) -> tuple[str, ...]:

@@ -102,7 +102,9 @@ class RueSettings:
 
 def label_keys(tasks: Any) -> Any:
     """Return the keys that any sample's labels have, as a table of one column ``key``, in order."""
-    return tasks.select(key=tasks.labels.keys().unnest()).distinct().order_by("key")
+    keys = tasks.select(key=tasks.labels.keys().unnest())
+    # Grouped for the same reason as assignments are.
+    return keys.group_by("key").agg(samples=keys.count()).select("key").order_by("key")
 
 
 def _columns(settings: RueSettings) -> dict[str, str]:
@@ -160,7 +162,8 @@ def assignments(tasks: Any, settings: RueSettings) -> Any:
     rows = _selected(tasks, settings)
     keys = ["configuration", *(name for name in _columns(settings).values() if name != "load_level")]
     keys += ["machine", "task"]
-    return rows.select(keys).distinct().order_by(keys)
+    # Grouped: Ibis 12 cannot put distinct rows in order for Spark where two columns come from one.
+    return rows.group_by(keys).agg(samples=rows.count()).select(keys).order_by(keys)
 
 
 @dataclass(frozen=True)

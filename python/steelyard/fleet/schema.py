@@ -53,13 +53,15 @@ class StoreColumn:
 class TableSchema:
     """One table: its columns in the order of its files, and the order of rows in a compacted file.
 
-    ``windowed`` says that ``date`` is the day of what the row tells of; a range of days then selects rows.
-    The others hold what is true until told otherwise, and are read whole.
+    ``key`` says, with the cluster, which rows are the same: one of them counts. ``windowed`` says that
+    ``date`` is the day of what the row tells of; a range of days then selects rows. The others hold what is
+    true until told otherwise, and are read whole.
     """
 
     name: str
     meaning: str
     columns: tuple[StoreColumn, ...]
+    key: tuple[str, ...]
     sort: tuple[str, ...]
     time: str | None
     windowed: bool
@@ -71,6 +73,14 @@ class TableSchema:
         return pa.schema(
             fields, metadata={"steelyard.table": self.name, "steelyard.schema_version": SCHEMA_VERSION}
         )
+
+    @property
+    def small(self) -> bool:
+        """Whether the table is small enough to look for repeated rows at each reading.
+
+        Its rows may be told again with more in them, as an incident that has ended.
+        """
+        return self.name not in ("machine_samples", "task_samples", "profiles")
 
     @cached_property
     def by_name(self) -> dict[str, StoreColumn]:
@@ -98,6 +108,7 @@ _TABLES = (
     TableSchema(
         name="machines",
         meaning="What a machine is. A row each time it was looked at; the newest counts.",
+        key=("machine", "seen_unix_s"),
         sort=("platform", "machine", "seen_unix_s"),
         time="seen_unix_s",
         windowed=False,
@@ -126,6 +137,7 @@ _TABLES = (
     TableSchema(
         name="machine_samples",
         meaning="What one machine did in one window.",
+        key=("machine", "window_start_unix_s"),
         sort=("platform", "machine", "window_start_unix_s"),
         time="window_start_unix_s",
         windowed=True,
@@ -160,6 +172,7 @@ _TABLES = (
     TableSchema(
         name="task_samples",
         meaning="What one task on one machine did in one window.",
+        key=("machine", "task", "window_start_unix_s"),
         sort=("job", "platform", "window_start_unix_s", "machine", "task"),
         time="window_start_unix_s",
         windowed=True,
@@ -195,6 +208,7 @@ _TABLES = (
     TableSchema(
         name="profiles",
         meaning="Stacks sampled on one machine in one window: one row a stack of a task.",
+        key=("machine", "job", "task", "window_start_unix_s", "event", "stack"),
         sort=("job", "platform", "window_start_unix_s", "machine", "task"),
         time="window_start_unix_s",
         windowed=True,
@@ -222,6 +236,7 @@ _TABLES = (
     TableSchema(
         name="symbols",
         meaning="Names of functions by build: what offsets in profiles are read with.",
+        key=("build_id", "module", "start"),
         sort=("build_id", "start"),
         time=None,
         windowed=False,
@@ -236,6 +251,7 @@ _TABLES = (
     TableSchema(
         name="cpi_specs",
         meaning="What CPI a job has on a platform; the newest counts.",
+        key=("job", "platform", "built_unix_s", "cpi_source"),
         sort=("job", "platform", "built_unix_s"),
         time="built_unix_s",
         windowed=False,
@@ -259,6 +275,7 @@ _TABLES = (
     TableSchema(
         name="incidents",
         meaning="What a guard on a machine found and did: one row an incident.",
+        key=("incident",),
         sort=("victim_job", "platform", "start_unix_s"),
         time="start_unix_s",
         windowed=True,
@@ -301,6 +318,7 @@ def schema_document() -> dict[str, object]:
         "tables": {
             table.name: {
                 "meaning": table.meaning,
+                "key": list(table.key),
                 "sort": list(table.sort),
                 "columns": [
                     {

@@ -15,6 +15,7 @@ from steelyard.fleet.engines import Engine, open_engine
 from steelyard.fleet.files import Place
 from steelyard.fleet.layout import MARKER, check_date
 from steelyard.fleet.listing import Listing, Problem, list_table
+from steelyard.fleet.reading import rows_of
 from steelyard.fleet.schema import KIND, MAJOR, TABLES
 from steelyard.fleet.write import create_store, table_schema, write_compacted, write_rows
 
@@ -92,7 +93,8 @@ class Store:
         Raises UsageError when a store has no such table.
         """
         if name not in self._tables:
-            self._tables[name] = self.engine.table(self.place, self.listing(name))
+            rows = rows_of(self.engine, self.place, self.listing(name))
+            self._tables[name] = self.engine.view(name, rows)
         return self._tables[name]
 
     def listing(self, name: str) -> Listing:

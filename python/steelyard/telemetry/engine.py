@@ -4,6 +4,7 @@ Ibis's own way to Arrow and Arrow's own way to numpy load pandas, which nothing 
 third of a second.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import ibis
@@ -21,6 +22,12 @@ def fetch(expression: Any) -> pa.Table:
     if backend.name == "duckdb" and not expression.op().find(operations.InMemoryTable):
         table: pa.Table = backend.con.sql(backend.compile(expression)).to_arrow_table()
         return _with_whole_numbers(table, expression)
+    if backend.name == "pyspark":
+        if expression.op().find(operations.InMemoryTable):
+            backend._run_pre_execute_hooks(expression)
+        # By way of pandas, which Ibis takes, a whole number beside a missing one would become a fraction.
+        rows: pa.Table = backend.raw_sql(backend.compile(expression)).toArrow()
+        return rows
     return expression.to_pyarrow()
 
 
@@ -33,6 +40,15 @@ def _with_whole_numbers(table: pa.Table, expression: Any) -> pa.Table:
         for field in table.schema
     ]
     return table if fields == list(table.schema) else table.cast(pa.schema(fields))
+
+
+def fetch_batches(expression: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an Ibis expression on DuckDB in batches, so that memory never holds all of them.
+
+    Ibis 12 asks DuckDB 2 for batches by a name that it no longer has.
+    """
+    backend = expression.get_backend()
+    yield from backend.con.sql(backend.compile(expression)).to_arrow_reader(batch_rows)
 
 
 def fetch_rows(expression: Any) -> list[dict[str, Any]]:

@@ -1,13 +1,18 @@
 import json
+import string
 import subprocess
 import sys
+from pathlib import Path
 
-import ibis
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError, schemas_dir
 from steelyard.cli.main import invoke
+from steelyard.fleet.layout import Partition, encode, machine_of, partition_of, raw_name
+from steelyard.fleet.reference import page
 from steelyard.fleet.schema import ARROW_TYPES, PARTITIONS, TABLES, schema_text
 from steelyard.fleet.store import open_store, write_compacted, write_rows
 from steelyard.telemetry.engine import fetch, fetch_rows
@@ -89,13 +94,17 @@ def test_the_schema_file_is_generated():
     assert (schemas_dir() / "store.json").read_text() == schema_text(), "make schemas"
 
 
-def test_expressions_stand_on_any_engine(tmp_path):
+def test_the_reference_page_is_generated():
+    path = Path(__file__).resolve().parents[3] / "docs" / "reference" / "store.md"
+    assert path.read_text() == page(), "python -m steelyard.fleet.reference"
+
+
+def test_a_table_answers_expressions(tmp_path):
     write(tmp_path)
     with open_store(str(tmp_path)) as store:
         table = store.table("task_samples")
         mean = table.group_by("job").agg(cpi=table.cpi.mean(), canary=table.labels.get("canary").max())
         assert fetch_rows(mean) == [{"job": "search", "cpi": 1.5, "canary": "yes"}]
-    assert ibis.to_sql(mean, dialect="pyspark")
 
 
 def test_errors_of_the_world(tmp_path):
@@ -141,7 +150,16 @@ def test_check_names_what_was_put_aside(tmp_path, capsys):
 def test_the_command_line_loads_nothing_heavy_for_help():
     script = (
         "import sys; from steelyard.cli.main import invoke; invoke(['fleet', '--help']);"
-        "print([name for name in ('numpy', 'pydantic', 'rich', 'ibis', 'pyarrow') if name in sys.modules])"
+        "print([name for name in ('numpy', 'rich', 'ibis', 'pyarrow') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=40))
+def test_any_name_is_one_part_of_a_path_and_comes_back(cluster, machine):
+    assert set(encode(cluster)) <= set(string.ascii_letters + string.digits + "-_%")
+    name = raw_name(machine, -5, "0" * 64)
+    partition = Partition("profiles", "2026-01-31", cluster)
+    assert partition_of(f"{partition.path}/{name}") == partition
+    assert machine_of(name) == machine

@@ -1,0 +1,271 @@
+"""Which rows of a store cannot be true, and from a file's statistics, whether it can hold any.
+
+In: a table's name. Out: `Rules`: bounds of single columns and conditions across columns, each with its
+reason, as Ibis predicates; and `Rules.suspects`, which asks only a footer's smallest and greatest values.
+
+Invariants: a bound is what no machine can do, never what is merely rare: rare rows are for the statistics to
+judge. A file that is not suspected has no row that breaks a rule, with one exception that statistics do not
+show: a figure that is no number (NaN), which Steelyard's writers refuse.
+
+Not here: moving rows away (``quarantine``); duplicates (``reading``).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.fleet.layout import start_of
+from steelyard.fleet.schema import TABLES
+
+Extremes = Mapping[str, tuple[float, float] | None]
+"""The smallest and greatest value of columns in a file; None where the footer does not say."""
+
+DAY_S = 86_400
+SLACK_S = DAY_S
+"""How far a window may begin from the day of its partition: uploads may span midnight."""
+
+AHEAD_S = 3_600
+"""How far a window may begin after its upload: clocks differ by seconds, and a skewed one by much more."""
+
+CPI_BOUNDS = (0.02, 200.0)
+"""Cycles per instruction of a window: below, a core would retire 50 instructions a cycle; above, so few
+instructions ran that the ratio says nothing."""
+
+MAX_HZ = 1e10
+"""Cycles in a second of CPU time that no processor does."""
+
+MAX_THREADS = 16_384
+"""Logical CPUs that no machine has; `fleet check` knows a machine's own where the store does."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A column's value must lie between ``low`` and ``high``, both included unless ``above`` is set."""
+
+    column: str
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False
+    reason: str = ""
+
+    @property
+    def said(self) -> str:
+        """The reason for a row that breaks it."""
+        if self.reason:
+            return self.reason
+        if self.low == 0.0 and self.high == math.inf:
+            return f"{self.column} is not positive" if self.above else f"{self.column} is negative"
+        return f"{self.column} is not between {self.low:g} and {self.high:g}"
+
+    def holds_for(self, extremes: Extremes) -> bool:
+        """Return whether a file of these extremes can hold no row that breaks it."""
+        if self.column not in extremes:
+            return True
+        pair = extremes[self.column]
+        if pair is None:
+            return False
+        low_fine = pair[0] > self.low if self.above else pair[0] >= self.low
+        return low_fine and pair[1] <= self.high
+
+    def broken(self, rows: Any) -> Any:
+        """Return the predicate of rows that break it; null where the value is missing."""
+        column = rows[self.column]
+        parts = []
+        if self.low != -math.inf:
+            parts.append(column <= self.low if self.above else column < self.low)
+        if self.high != math.inf:
+            parts.append(column > self.high)
+        elif column.type().is_floating():
+            parts.append(column == math.inf)
+        if column.type().is_floating():
+            parts.append(column.isnan())
+        predicate = parts[0]
+        for part in parts[1:]:
+            predicate = predicate | part
+        return predicate
+
+
+def _at_least_0(*columns: str) -> list[Bound]:
+    return [Bound(column, low=0.0) for column in columns]
+
+
+_WINDOW = Bound("window_s", low=0.0, high=2.0 * DAY_S, above=True)
+_BOUNDS: dict[str, list[Bound]] = {
+    "machines": [Bound("threads", low=1.0, high=MAX_THREADS)],
+    "machine_samples": [
+        _WINDOW,
+        Bound("threads", low=1.0, high=MAX_THREADS),
+        *_at_least_0("cpu_s", "core_busy_s", "cycles", "reference_cycles", "instructions", "frequency_hz"),
+        *_at_least_0("power_w", "throttled_s", "steal_s", "memory_bandwidth_bytes_per_s", "io_wait_s"),
+        *_at_least_0("disk_busy_s", "disk_read_bytes", "disk_write_bytes"),
+        *_at_least_0("network_receive_bytes", "network_send_bytes"),
+    ],
+    "task_samples": [
+        _WINDOW,
+        *_at_least_0("cpu_s", "cycles", "instructions"),
+        Bound("cpi", low=0.0, above=True),
+        *_at_least_0("llc_misses", "context_switches", "page_faults", "memory_bytes"),
+        *_at_least_0("storage_bytes", "network_bytes", "operations", "latency_mean_s", "latency_p99_s"),
+        Bound("numa_score", low=0.0, high=1.0 + 1e-9, above=True),
+        Bound("machine_cpu_ratio", low=0.0, high=1.1),
+    ],
+    "profiles": [
+        _WINDOW,
+        Bound("samples", low=1.0),
+        *_at_least_0("weight"),
+        Bound("sampled_ratio", low=0.0, high=1.0 + 1e-9, above=True),
+    ],
+    "symbols": _at_least_0("start", "size"),
+    "cpi_specs": [Bound("cpi_mean", low=0.0, above=True), *_at_least_0("cpi_sd", "threshold_cpi")],
+    "incidents": [],
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must hold across columns: ``broken`` is a predicate, ``possible`` asks a file's extremes."""
+
+    reason: str
+    columns: tuple[str, ...]
+
+    def broken(self, rows: Any) -> Any:
+        """Return the predicate of rows that break it."""
+        raise NotImplementedError
+
+    def holds_for(self, extremes: Extremes) -> bool:
+        """Return whether a file of these extremes can hold no row that breaks it."""
+        if any(column not in extremes for column in self.columns):
+            return True
+        pairs = [extremes[column] for column in self.columns]
+        return all(pair is not None for pair in pairs) and self._holds(*(pair for pair in pairs if pair))
+
+    def _holds(self, *pairs: tuple[float, float]) -> bool:
+        raise NotImplementedError
+
+
+class _AtMostTimes(Condition):
+    """The first column is at most ``factor`` times the second."""
+
+    factor: float = 1.0
+
+    def broken(self, rows: Any) -> Any:
+        return rows[self.columns[0]] > rows[self.columns[1]] * self.factor
+
+    def _holds(self, *pairs: tuple[float, float]) -> bool:
+        return pairs[0][1] <= pairs[1][0] * self.factor
+
+
+class _CpuTimeInWindow(_AtMostTimes):
+    factor = MAX_THREADS
+
+
+class _Frequency(_AtMostTimes):
+    # A tenth of a second more, because counters and CPU time are not read at the same moment.
+    def broken(self, rows: Any) -> Any:
+        return rows.cycles > (rows.cpu_s + 0.1) * MAX_HZ
+
+    def _holds(self, *pairs: tuple[float, float]) -> bool:
+        return pairs[0][1] <= (pairs[1][0] + 0.1) * MAX_HZ
+
+
+class _BusyInWindow(Condition):
+    def broken(self, rows: Any) -> Any:
+        return rows.cpu_s > rows.window_s * rows.threads * 1.1 + 1.0
+
+    def _holds(self, *pairs: tuple[float, float]) -> bool:
+        cpu_s, window_s, threads = pairs
+        return cpu_s[1] <= window_s[0] * threads[0] * 1.1 + 1.0
+
+
+class _Instructions(Condition):
+    def broken(self, rows: Any) -> Any:
+        return (rows.instructions == 0) & (rows.cycles > 0)
+
+    def _holds(self, *pairs: tuple[float, float]) -> bool:
+        return pairs[0][0] > 0 or pairs[1][1] <= 0
+
+
+class _Cpi(Condition):
+    def broken(self, rows: Any) -> Any:
+        counted = rows.cpi_source == "cycles/instructions"
+        return counted & ((rows.cpi < CPI_BOUNDS[0]) | (rows.cpi > CPI_BOUNDS[1]))
+
+    def _holds(self, *pairs: tuple[float, float]) -> bool:
+        return pairs[0][0] >= CPI_BOUNDS[0] and pairs[0][1] <= CPI_BOUNDS[1]
+
+
+_CONDITIONS: dict[str, list[Condition]] = {
+    "machine_samples": [
+        _BusyInWindow("more CPU time than its threads have", ("cpu_s", "window_s", "threads")),
+        _Instructions("cycles, but no instructions", ("instructions", "cycles")),
+    ],
+    "task_samples": [
+        _CpuTimeInWindow("more CPU time than any machine has", ("cpu_s", "window_s")),
+        _Instructions("cycles, but no instructions", ("instructions", "cycles")),
+        _Frequency("more cycles than its CPU time allows", ("cycles", "cpu_s")),
+        _Cpi("no CPI that counters can give, as at tiny CPU time", ("cpi",)),
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of one table, for files of one day that were written at one time."""
+
+    checks: tuple[Bound | Condition, ...]
+
+    def suspects(self, extremes: Extremes) -> bool:
+        """Return whether a file of these extremes may hold a row that breaks a rule."""
+        return not all(check.holds_for(extremes) for check in self.checks)
+
+    def reason_of(self, rows: Any) -> Any:
+        """Return a column with the first rule that a row breaks; null for a row that breaks none."""
+        import ibis
+
+        cases = [(check.broken(rows), _said(check)) for check in self.checks]
+        return ibis.cases(*cases, else_=ibis.null("string")) if cases else ibis.null("string")
+
+
+def _said(check: Bound | Condition) -> str:
+    return check.said if isinstance(check, Bound) else check.reason
+
+
+def rules_of(table: str, date: str, written_unix_s: float | None) -> Rules:
+    """Return the rules for rows of ``table`` in a file of day ``date``, put there at ``written_unix_s``."""
+    schema = TABLES[table]
+    checks: list[Bound | Condition] = []
+    if schema.time is not None:
+        if schema.windowed:
+            day = start_of(date)
+            checks.append(
+                Bound(
+                    schema.time,
+                    low=day - SLACK_S,
+                    high=day + DAY_S + SLACK_S,
+                    reason="its time is far from its file's day",
+                )
+            )
+        if written_unix_s is not None:
+            latest = math.floor(written_unix_s) + AHEAD_S
+            checks.append(Bound(schema.time, high=latest, reason="its time is after its upload"))
+    return Rules((*checks, *_BOUNDS[table], *_CONDITIONS.get(table, ())))
+
+
+def columns_of(table: str) -> tuple[str, ...]:
+    """Return the columns whose extremes `Rules.suspects` asks for."""
+    names: dict[str, None] = {}
+    time = TABLES[table].time
+    if time is not None:
+        names[time] = None
+    for bound in _BOUNDS[table]:
+        names[bound.column] = None
+    for condition in _CONDITIONS.get(table, ()):
+        names.update(dict.fromkeys(condition.columns))
+    return tuple(names)
+
+
+def descriptions(table: str) -> list[str]:
+    """Return the reasons for which rows of ``table`` do not count, in the order in which they are asked."""
+    checks = rules_of(table, "2026-01-01", 0.0).checks
+    return [_said(check) for check in checks]
