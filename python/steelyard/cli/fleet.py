@@ -10,6 +10,7 @@ from steelyard.cli import (
     fleet_capacity,
     fleet_cpi,
     fleet_decide,
+    fleet_import,
     fleet_locality,
     fleet_place,
     fleet_simulate,
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 
 fleet_store.register(app)
+fleet_import.register(app)
 fleet_simulate.register(app)
 fleet_decide.register(app)
 fleet_top.register(app)

@@ -1,0 +1,218 @@
+"""Reads files with DuckDB and writes what an Ibis expression makes of them into a store, batch by batch.
+
+In: files, column names and types, an expression over them with a store table's columns. Out: raw files of the
+store, one a day and batch. Invariants: memory holds a batch, not a file; a row that lacks what its table
+requires is counted and left out.
+
+Not here: what the columns of a trace mean (the modules beside this).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard._base import EnvironmentLacksError, RecordError, UsageError
+from steelyard.fleet.layout import date_of, start_of
+from steelyard.fleet.schema import TABLES
+from steelyard.fleet.store import write_rows
+from steelyard.telemetry.engine import fetch_batches
+
+BATCH_ROWS = 1_000_000
+DAY_S = 86_400
+
+
+@dataclass
+class Imported:
+    """Rows and files written, by table; rows left out because they lack what a table requires."""
+
+    source: str
+    rows: dict[str, int] = field(default_factory=dict)
+    files: int = 0
+    left_out: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        """Return it as ``--json`` prints it."""
+        return {
+            "source": self.source,
+            "rows": self.rows,
+            "files": self.files,
+            "left_out": self.left_out,
+            "notes": self.notes,
+        }
+
+
+class Reader:
+    """Files of a trace as Ibis tables. A context manager: closing it frees the engine."""
+
+    def __init__(self) -> None:
+        self._connection = ibis.duckdb.connect()
+        self._tables = 0
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.disconnect()
+
+    def csv(self, paths: Sequence[Path], columns: Mapping[str, str]) -> Any:
+        """Return CSV files without a header as a table of ``columns`` (name -> DuckDB type).
+
+        All are read as text first: a field that is no number is missing, and ends no import.
+        """
+        words = dict.fromkeys(columns, "VARCHAR")
+        options = {"header": False, "delim": ",", "quote": '"', "null_padding": True, "auto_detect": False}
+        rows = self._read("csv", paths, columns=words, nullstr="", **options)
+        return rows.select(**{name: as_type(rows[name], kind) for name, kind in columns.items()})
+
+    def csv_with_header(self, paths: Sequence[Path], delimiter: str = ",") -> Any:
+        """Return CSV files with a header as a table of texts."""
+        return self._read("csv", paths, header=True, delim=delimiter, all_varchar=True, union_by_name=True)
+
+    def json(self, paths: Sequence[Path], columns: Mapping[str, str]) -> Any:
+        """Return files of JSON lines as a table of ``columns``."""
+        return self._read("json", paths, columns=columns, format="newline_delimited")
+
+    def parquet(self, paths: Sequence[Path]) -> Any:
+        """Return Parquet files as a table."""
+        return self._read("parquet", paths, union_by_name=True)
+
+    def table(self, rows: pa.Table) -> Any:
+        """Return Arrow rows as a table."""
+        self._tables += 1
+        self._connection.con.register(f"rows_{self._tables}", rows)
+        return self._connection.table(f"rows_{self._tables}")
+
+    def _read(self, kind: str, paths: Sequence[Path], **options: Any) -> Any:
+        for path in paths:
+            if not path.is_file():
+                raise UsageError(f"{path}: no such file")
+            if path.name.endswith((".tar", ".tar.gz", ".tgz")):
+                raise UsageError(f"{path}: an archive", hint=f"unpack it first: tar -xf {path.name}")
+        self._tables += 1
+        read = getattr(self._connection, f"read_{kind}")
+        try:
+            return read([str(path) for path in paths], table_name=f"input_{self._tables}", **options)
+        except Exception as error:
+            raise unreadable(paths, error) from error
+
+
+def as_type(column: Any, kind: str) -> Any:
+    """Return a text column as ``kind``; null where it cannot be."""
+    return column if kind in ("string", "VARCHAR") else column.try_cast(kind)
+
+
+def unreadable(paths: Sequence[Path], error: BaseException) -> RecordError:
+    """Return what to say when files cannot be read."""
+    line = next(iter(str(error).splitlines()), type(error).__name__)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return RecordError(f"{paths[0]}{more}: {line}", hint="is it the file that the importer names?")
+
+
+def unpacked(path: Path) -> str:
+    """Return the name of a file without what tells its compression and kind.
+
+    >>> unpacked(Path("part-00000-of-00500.csv.gz"))
+    'part-00000-of-00500'
+    """
+    name = path.name
+    for ending in (".gz", ".zst", ".csv", ".json", ".jsonl", ".parquet"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def find(inputs: Sequence[Path]) -> list[Path]:
+    """Return the files among ``inputs``, and those in the folders among them, in order of name."""
+    found: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            found += sorted(one for one in path.rglob("*") if one.is_file() and one.name[0] not in "._")
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise UsageError(f"{path}: no such file or folder")
+    return found
+
+
+def named(paths: Sequence[Path], word: str) -> list[Path]:
+    """Return the paths whose own or folder's name begins with ``word``."""
+    return [path for path in paths if path.name.startswith(word) or path.parent.name.startswith(word)]
+
+
+def write(
+    store: str,
+    table: str,
+    rows: Any,
+    *,
+    cluster: str,
+    uploader: str,
+    done: Imported,
+    date: str | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> None:
+    """Write the Ibis table ``rows`` into ``table`` of the store, by day of its time (or all on ``date``)."""
+    schema = TABLES[table]
+    try:
+        batches = fetch_batches(rows, batch_rows)
+        for number, batch in enumerate(batches):
+            part = pa.Table.from_batches([batch])
+            whole = _required(part, table)
+            done.left_out += len(part) - len(whole)
+            days = {date: whole} if date is not None else _by_day(whole, schema.time or "")
+            for day, inside in days.items():
+                if len(inside):
+                    name = f"{uploader}.{number}"
+                    write_rows(store, table, inside, cluster=cluster, date=str(day), machine=name)
+                    done.files += 1
+                    done.rows[table] = done.rows.get(table, 0) + len(inside)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb"):
+            line = next(iter(str(error).splitlines()), type(error).__name__)
+            raise RecordError(f"the input cannot be read: {line}") from error
+        raise
+
+
+def _required(rows: pa.Table, table: str) -> pa.Table:
+    """Return the rows that have every value that the table requires."""
+    keep: Any = None
+    for column in TABLES[table].columns:
+        if not column.nullable and column.name in rows.column_names:
+            there = pc.is_valid(rows[column.name])
+            keep = there if keep is None else pc.and_(keep, there)
+    return rows if keep is None else rows.filter(keep)
+
+
+def _by_day(rows: pa.Table, time: str) -> dict[str, pa.Table]:
+    """Return the rows by the day that their time is in."""
+    if not len(rows):
+        return {}
+    extremes = pc.min_max(rows[time])
+    first, last = date_of(extremes["min"].as_py()), date_of(extremes["max"].as_py())
+    days: dict[str, pa.Table] = {}
+    begin = start_of(first)
+    while begin <= start_of(last):
+        inside = pc.and_(pc.greater_equal(rows[time], begin), pc.less(rows[time], begin + DAY_S))
+        part = rows.filter(inside)
+        if len(part):
+            days[date_of(begin)] = part
+        begin += DAY_S
+    return days
+
+
+def labels(**words: Any) -> Any:
+    """Return an Ibis map column of ``words``: texts, or text columns (null ones stay, as null)."""
+    values = [ibis.literal(one) if isinstance(one, str) else one for one in words.values()]
+    return ibis.map(ibis.array(list(words)), ibis.array(values))
+
+
+def must(found: Sequence[Path], what: str, inputs: Sequence[Path]) -> list[Path]:
+    """Return ``found``. Raises EnvironmentLacksError when it is empty."""
+    if not found:
+        where = ", ".join(map(str, inputs))
+        raise EnvironmentLacksError(f"{where}: no {what} there", hint="name the trace's folder or its files")
+    return list(found)

@@ -1,0 +1,131 @@
+"""Imports any CSV (or Parquet) by a mapping file, which says what its columns are.
+
+    table = "task_samples"                                   # a table of the store
+    [columns]
+    machine = "host"                                         # a column of the file, as it is
+    cpu_s = { column = "cpu_ms", scale = 0.001 }             # times a factor
+    window_start_unix_s = { column = "when", time = "ms" }   # s, ms, us, ns, or text as ISO 8601 (UTC)
+    job_class = { value = "batch" }                          # the same in every row
+    [labels]
+    version = "build"                                        # a label from a column
+
+Columns that the mapping leaves out are null; those that the table requires must be named. Fields that cannot
+be read as the column's type are missing.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ibis
+
+from steelyard._base import UsageError
+from steelyard.fleet.importers.batches import Imported, Reader, find, must, unpacked, write
+from steelyard.fleet.schema import StoreColumn, TableSchema
+from steelyard.fleet.write import table_schema
+
+_TIMES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_KEYS = {"column", "scale", "time", "value"}
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A mapping file that was checked."""
+
+    path: Path
+    table: TableSchema
+    columns: dict[str, dict[str, Any]]
+    labels: dict[str, str]
+    delimiter: str
+
+
+def read_mapping(path: Path) -> Mapping:
+    """Read and check ``path``. Raises UsageError that names what is wrong."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: no TOML: {error}") from error
+    unknown = document.keys() - {"table", "columns", "labels", "delimiter"}
+    if unknown:
+        raise UsageError(f"{path}: {min(unknown)!r} means nothing", hint="table, columns, labels, delimiter")
+    schema = table_schema(str(document.get("table", "task_samples")))
+    columns = {}
+    for name, said in dict(document.get("columns", {})).items():
+        if name not in schema.by_name or "<" in schema.by_name[name].type:
+            raise UsageError(f"{path}: {schema.name} has no column {name!r} of one value")
+        columns[name] = _checked(path, name, {"column": said} if isinstance(said, str) else said)
+    for column in schema.columns:
+        if not column.nullable and column.name not in columns and column.type != "map<string,string>":
+            raise UsageError(f"{path}: {schema.name} requires {column.name}, which [columns] does not name")
+    labels = {str(name): str(column) for name, column in dict(document.get("labels", {})).items()}
+    return Mapping(path, schema, columns, labels, str(document.get("delimiter", ",")))
+
+
+def _checked(path: Path, name: str, said: Any) -> dict[str, Any]:
+    if not isinstance(said, dict) or not said.keys() <= _KEYS or ("column" in said) == ("value" in said):
+        raise UsageError(f"{path}: {name} needs a column or a value", hint="see docs/reference/store.md")
+    if said.get("time") not in (None, "iso", *_TIMES):
+        raise UsageError(f"{path}: {name}: time is {said['time']!r}, not s, ms, us, ns or iso")
+    if not isinstance(said.get("scale", 1.0), int | float):
+        raise UsageError(f"{path}: {name}: scale is no number")
+    return said
+
+
+def import_csv(
+    inputs: Sequence[Path], store: str, mapping: Mapping, *, cluster: str = "imported"
+) -> Imported:
+    """Import every file of ``inputs`` (CSV with a header, or Parquet) as ``mapping`` says."""
+    done = Imported("csv")
+    paths = must(find(inputs), "file", inputs)
+    with Reader() as reader:
+        for path in paths:
+            is_parquet = path.name.endswith(".parquet")
+            rows = reader.parquet([path]) if is_parquet else reader.csv_with_header([path], mapping.delimiter)
+            shaped = _shape(rows, mapping, path)
+            uploader = f"csv.{unpacked(path)}"
+            write(store, mapping.table.name, shaped, cluster=cluster, uploader=uploader, done=done)
+    return done
+
+
+def _shape(rows: Any, mapping: Mapping, path: Path) -> Any:
+    named = [said["column"] for said in mapping.columns.values() if "column" in said]
+    for column in [*named, *mapping.labels.values()]:
+        if column not in rows.columns:
+            raise UsageError(f"{path}: no column {column!r}", hint=f"it has {', '.join(rows.columns[:20])}")
+    shaped = {name: _value(rows, said, mapping.table.by_name[name]) for name, said in mapping.columns.items()}
+    if "labels" in mapping.table.by_name:
+        names = list(mapping.labels)
+        values = [rows[column].cast("string") for column in mapping.labels.values()]
+        # Typed for the case without labels, whose types nothing tells.
+        keys = ibis.literal(names, "array<string>")
+        shaped["labels"] = ibis.map(keys, ibis.array(values) if values else ibis.literal([], "array<string>"))
+    return rows.select(**shaped)
+
+
+def _value(rows: Any, said: dict[str, Any], column: StoreColumn) -> Any:
+    kind = {"string": "string", "int64": "int64", "double": "float64", "bool": "boolean"}[column.type]
+    if "value" in said:
+        try:
+            return ibis.literal(said["value"], kind)
+        except TypeError as error:
+            raise UsageError(f"{column.name}: {said['value']!r} is no {column.type}") from error
+    value = rows[said["column"]]
+    time = said.get("time")
+    if time == "iso":
+        return _seconds(value)
+    if column.type in ("string", "bool"):
+        return value.try_cast(kind)
+    factor = float(said.get("scale", 1.0)) / _TIMES.get(time or "s", 1)
+    if factor == 1.0 and column.type == "int64":
+        return ibis.coalesce(value.try_cast("int64"), value.try_cast("float64").floor().try_cast("int64"))
+    number = value.try_cast("float64") * factor
+    return number.floor().try_cast("int64") if column.type == "int64" else number
+
+
+def _seconds(value: Any) -> Any:
+    """Return the Unix time of ISO 8601 text, taken for UTC unless it names another zone."""
+    return value.try_cast("timestamp('UTC')").epoch_seconds().cast("int64")
