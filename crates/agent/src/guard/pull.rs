@@ -1,0 +1,187 @@
+//! Specifications from the fleet's store, pulled by a thread of their own.
+//!
+//! In: the store's table `cpi_specs`. Out: [`Board`]: the newest specifications of this machine's platform, how old they
+//! are, and why there are none or no newer ones.
+//!
+//! Invariants: the guard never waits for the store; a store that is away, a file that is broken or a row that cannot be true
+//! leaves what was known in use, and is told of.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::clock::Moment;
+use super::spec::Specs;
+use super::spec_file::decode;
+use crate::rows::CpiSpec;
+use crate::store::{Store, StoreError};
+use crate::table::{date_of, percent_encode};
+
+/// Days of the store that are looked at: specifications are rebuilt daily.
+const DAYS: i64 = 14;
+/// Most files of those days, the newest first: compaction keeps them few.
+const FILES: usize = 256;
+/// The cluster under which what holds for all clusters is stored.
+const ALL_CLUSTERS: &str = "all";
+
+/// What is known of the specifications.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The specifications.
+    pub specs: Arc<Specs>,
+    /// When they were pulled, in seconds of Unix time; None while they never were.
+    pub pulled_unix_s: Option<f64>,
+    /// What went wrong at the last try, if something did.
+    pub failure: Option<String>,
+}
+
+/// Where the thread puts what it pulled, and the guard looks.
+#[derive(Debug, Clone, Default)]
+pub struct Board(Arc<Mutex<Known>>);
+
+impl Board {
+    /// What is known now.
+    pub fn look(&self) -> Known {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn put(&self, change: impl FnOnce(&mut Known)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Whose specifications are wanted.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The machine's cluster.
+    pub cluster: String,
+    /// The machine's platform.
+    pub platform: String,
+}
+
+/// What one look at the store found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Rows of the wanted platform.
+    pub rows: Vec<CpiSpec>,
+    /// Files that could not be read, with reasons.
+    pub broken: Vec<String>,
+}
+
+/// The specifications of the last days in the store.
+pub fn pull(store: &mut dyn Store, wanted: &Wanted, now: Moment) -> Result<Found, StoreError> {
+    let clusters: BTreeSet<String> = [wanted.cluster.as_str(), ALL_CLUSTERS]
+        .map(percent_encode)
+        .into();
+    let mut keys = Vec::new();
+    // A day ahead: another machine's clock may be beyond midnight.
+    for back in -1..DAYS {
+        let date = date_of(now.unix_whole_s() - back * 86_400);
+        for cluster in &clusters {
+            let mut listed = store.list(&format!(
+                "cpi_specs/schema=1/date={date}/cluster={cluster}/"
+            ))?;
+            listed.sort();
+            keys.extend(listed);
+        }
+        if keys.len() >= FILES {
+            break;
+        }
+    }
+    let mut found = Found::default();
+    for key in keys.into_iter().take(FILES) {
+        // A file that compaction took away since the listing is in the compacted one.
+        let Some(bytes) = store.get(&key)? else {
+            continue;
+        };
+        match decode(bytes) {
+            Ok(rows) => found.rows.extend(
+                rows.into_iter()
+                    .filter(|row| row.platform == wanted.platform),
+            ),
+            Err(reason) => found.broken.push(format!("{key}: {reason}")),
+        }
+    }
+    Ok(found)
+}
+
+/// The thread that pulls. It ends when this is dropped, after the request it is at.
+#[derive(Debug)]
+pub struct Puller {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Puller {
+    /// Pulls now and every `period`, into `board`.
+    pub fn start(
+        mut store: Box<dyn Store + Send>,
+        wanted: Wanted,
+        period: Duration,
+        board: Board,
+    ) -> std::io::Result<Self> {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let thread = thread::Builder::new()
+            .name("guard-specs".into())
+            .spawn(move || {
+                loop {
+                    let now = Moment::now();
+                    post(&board, now, pull(store.as_mut(), &wanted, now));
+                    match stopped.recv_timeout(period) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                    }
+                }
+            })?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+/// Puts the outcome of a look on the board.
+fn post(board: &Board, now: Moment, outcome: Result<Found, StoreError>) {
+    match outcome {
+        Err(error) => {
+            tracing::warn!(%error, "no CPI specifications could be pulled");
+            board.put(|known| known.failure = Some(error.to_string()));
+        }
+        Ok(found) => {
+            let specs = Specs::newest(found.rows);
+            let mut failures = found.broken;
+            if specs.rejected() > 0 {
+                failures.push(format!("{} rows cannot be true", specs.rejected()));
+            }
+            for failure in &failures {
+                tracing::warn!(failure, "CPI specifications were left out");
+            }
+            board.put(|known| {
+                known.specs = Arc::new(specs);
+                known.pulled_unix_s = Some(now.unix_s);
+                known.failure = (!failures.is_empty()).then(|| failures.join("; "));
+            });
+        }
+    }
+}
+
+impl Drop for Puller {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A request that hangs must not keep the agent from ending: the thread is left to the process's end.
+        if let Some(thread) = self.thread.take()
+            && thread.is_finished()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "pull_tests.rs"]
+mod tests;
