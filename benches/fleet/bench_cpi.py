@@ -7,7 +7,9 @@ Writes a store of about N task samples (10 million by default; 100 million take 
 in a process of its own, the contenders alternately, and removes the store. Prints one JSON object a line, as
 benches/run.py asks.
 
-- "scan" is DuckDB told to aggregate every column that the two questions read, once, and nothing else.
+- "scan" is DuckDB told to aggregate the columns that a question reads, once, and nothing else. Both questions
+  together are held against one scan of all their columns, too, although thresholds must be known before the
+  second question can be asked.
 - "pandas" reads the same columns and computes the same specs and outliers with group-by, on the first days of
   the store that hold as many rows as asked.
 
@@ -31,8 +33,13 @@ BAR_S, BAR_GB, BAR_SCAN, BAR_PANDAS = 30.0, 4.0, 2.0, 10.0
 BAR_ROWS = 100_000_000
 DAYS, TASKS, JOBS, WINDOWS = 7, 16, 24, 1440
 ROUNDS = 3
-NUMBERS = ("cpi", "cpu_s", "window_s", "instructions", "window_start_unix_s")
+READ = {
+    "specs": ("cpi", "cpu_s", "window_s", "instructions", "job", "platform", "cpi_source", "task", "date"),
+    "both": ("window_start_unix_s", "machine", "job_class", "cluster"),
+}
+"""Columns that specs read, and those that outliers read besides."""
 WORDS = ("job", "platform", "cpi_source", "task", "machine", "job_class", "cluster", "date")
+NUMBERS = tuple(name for names in READ.values() for name in names if name not in WORDS)
 
 
 def make_store(folder: Path, machines: int, days: int, **more: Any) -> dict[str, Any]:
@@ -92,16 +99,19 @@ def child_ours(store: str, first: str | None = None, last: str | None = None) ->
 
 
 def child_scan(store: str, first: str | None = None, last: str | None = None) -> dict[str, Any]:
-    """Let DuckDB aggregate the columns that the questions read, once."""
+    """Let DuckDB aggregate the columns that the questions read, each set once."""
     from steelyard.fleet.store import open_store
 
-    began_s = time.perf_counter()
+    times: dict[str, float] = {}
     with open_store(store, first=first, last=last) as opened:
-        table = opened.table("task_samples")
-        parts = [f"sum({name})" for name in NUMBERS] + [f"max({name})" for name in WORDS]
-        query = f"select {', '.join(parts)} from task_samples"  # noqa: S608
-        table.get_backend().con.execute(query).fetchall()
-    return {"s": time.perf_counter() - began_s}
+        connection = opened.table("task_samples").get_backend().con
+        for name, columns in (("specs", READ["specs"]), ("both", READ["specs"] + READ["both"])):
+            parts = [f"{'max' if column in WORDS else 'sum'}({column})" for column in columns]
+            query = f"select {', '.join(parts)} from task_samples"  # noqa: S608
+            began_s = time.perf_counter()
+            connection.execute(query).fetchall()
+            times[f"{name}_s"] = time.perf_counter() - began_s
+    return {"s": times["both_s"], **times}
 
 
 def child_pandas(store: str, first: str | None = None, last: str | None = None) -> dict[str, Any]:
@@ -224,15 +234,18 @@ def whole(store: Path, rounds: int) -> None:
     )
     bar = f"<= {allowed_s:g} s"
     row("fleet: CPI specs and outliers", ours["s"], None, "s", bar, ours["s"] <= allowed_s, note)
-    row(
-        "fleet: the same, beside DuckDB's bare scan",
-        ours["s"],
-        scan["s"],
-        "s",
-        f"<= {BAR_SCAN:g} x",
-        ours["s"] <= BAR_SCAN * scan["s"],
-        f"one scan of {len(NUMBERS) + len(WORDS)} columns; ours reads them twice, once for each question",
+    scans = (
+        ("fleet: CPI specs, beside a bare scan", ours["specs_s"], scan["specs_s"], "of the same 9 columns"),
+        ("fleet: outliers, beside a bare scan", ours["outliers_s"], scan["both_s"], "of the same 13 columns"),
+        (
+            "fleet: both, beside one bare scan",
+            ours["s"],
+            scan["both_s"],
+            "of 13 columns; ours reads 9 of them twice",
+        ),
     )
+    for name, mine, bare, told in scans:
+        row(name, mine, bare, "s", f"<= {BAR_SCAN:g} x", mine <= BAR_SCAN * bare, told)
     peak = ours["peak_gb"]
     row("fleet: the same, peak memory", peak, None, "GB", f"<= {BAR_GB:g} GB", peak <= BAR_GB, "resident set")
 
@@ -287,13 +300,13 @@ def growth(scratch: Path, store: Path, days: list[str]) -> None:
             points["days"].append((f"{count} days", one["rows"], one["s"]))
     for machines in (15, 30, 60, 120):
         small = scratch / f"machines-{machines}"
-        make_store(small, machines, 2)
+        make_store(small, machines, 2, platforms=1)
         one = min((child("ours", small) for _ in range(ROUNDS)), key=lambda run: run["s"])
         points["machines"].append((f"{machines} machines", one["rows"], one["s"]))
         shutil.rmtree(small)
     for step_s in (240, 120, 60, 30):
         small = scratch / f"rows-{step_s}"
-        make_store(small, 40, 2, step_s=step_s)
+        make_store(small, 40, 2, step_s=step_s, platforms=1)
         one = min((child("ours", small) for _ in range(ROUNDS)), key=lambda run: run["s"])
         points["rows"].append((f"every {step_s} s", one["rows"], one["s"]))
         shutil.rmtree(small)

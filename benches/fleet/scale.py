@@ -22,6 +22,14 @@ BEGIN, END = "<!-- figures: benches/fleet/scale.py write -->", "<!-- end of figu
 MACHINES, TASKS, MINUTES, DAYS_KEPT = 1_000_000, 20, 1440, 30
 BATCHES_MIN = (10, 60, 240)
 """Minutes of windows in a raw file; the agent's default is 10."""
+CPI_COLUMNS = {"cpi", "cpu_s", "window_s", "instructions", "window_start_unix_s"} | {
+    "job",
+    "platform",
+    "cpi_source",
+    "task",
+    "machine",
+    "job_class",
+}
 WINDOWED = ("task_samples", "machine_samples", "profiles")
 
 # List prices of AWS in us-east-1, 2025 (https://aws.amazon.com/s3/pricing, https://aws.amazon.com/ec2/pricing):
@@ -46,7 +54,8 @@ def measure() -> None:
         truth = simulate(settings, f"{folder}/store")
         for name in WINDOWED:
             files = sorted(Path(folder).glob(f"store/{name}/**/*.parquet"))
-            rows = fit(pq.ParquetFile(files[0]).read(), TABLES[name]).combine_chunks()
+            file = pq.ParquetFile(files[0])
+            rows = fit(file.read(), TABLES[name]).combine_chunks()
             machine = sorted(set(rows["machine"].to_pylist()))[0]
             mine = rows.filter(np.array(rows["machine"].to_pylist()) == machine)
             start = np.array(mine["window_start_unix_s"])
@@ -64,11 +73,22 @@ def measure() -> None:
                 "compacted_bytes_per_row": truth["bytes"][name] / truth["rows"][name],
                 "raw_machine_day": batches,
                 "raw_machine_rows": len(mine),
+                "cpi_columns_bytes_per_row": column_bytes(file.metadata) / len(rows),
             }
     kept = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
     kept["settings"] = settings.document()
     kept["tables"] = tables
     MEASURED.write_text(json.dumps(kept, indent=2) + "\n")
+
+
+def column_bytes(metadata: Any) -> int:
+    """Return the compressed bytes of a file's columns that the CPI questions read."""
+    chunks = [
+        metadata.row_group(g).column(c)
+        for g in range(metadata.num_row_groups)
+        for c in range(metadata.num_columns)
+    ]
+    return sum(chunk.total_compressed_size for chunk in chunks if chunk.path_in_schema in CPI_COLUMNS)
 
 
 def machine_day_rows(measured: dict[str, Any], table: str) -> float:
@@ -132,23 +152,24 @@ def queries(measured: dict[str, Any]) -> Iterator[str]:
     rows = machine_day_rows(measured, "task_samples") * MACHINES
     cpu_hours = rows / speed["cpi_rows_per_s"] * speed["cpus"] / 3600
     opened_h = MACHINES * MINUTES / 10 / speed["footers_per_s"] / 3600
-    compact_h = (
-        rows / speed["compact_rows_per_s"] * speed["cpus"] / 3600 if speed.get("compact_rows_per_s") else None
-    )
+    read = 2 * rows * measured["tables"]["task_samples"]["cpi_columns_bytes_per_row"]
+    compacted = speed.get("compact_rows_per_s")
     yield "| work on one day of task samples | measured | at a million machines | USD |"
     yield "|---|---|---|---|"
     yield (
         f"| CPI specs and outliers, one pass each | {speed['cpi_rows_per_s'] / 1e6:.1f} million rows/s on"
-        f" {speed['cpus']} CPUs | {cpu_hours:,.0f} CPU-hours: {cpu_hours / 1000 * 60:.0f} min on 1000 CPUs |"
-        f" {cpu_hours * USD_PER_CPU_HOUR:,.0f} |"
+        f" {speed['cpus']} CPUs | {cpu_hours:.1f} CPU-hours, {read / 1e12:.2f} TB read:"
+        f" {cpu_hours * 60 / speed['cpus']:.0f} min on {speed['cpus']} CPUs that get"
+        f" {read * speed['cpus'] / cpu_hours / 3600 / 1e6:,.0f} MB/s | {cpu_hours * USD_PER_CPU_HOUR:.2f} |"
     )
     yield (
         f"| opening it from raw files of 10 min (footers) | {speed['footers_per_s']:,.0f} files/s |"
         f" {opened_h:,.1f} hours in one process | {MACHINES * MINUTES / 10 * USD_PER_GET:,.0f} for GETs |"
     )
-    if compact_h is not None:
+    if compacted:
+        compact_h = rows / compacted * speed["cpus"] / 3600
         yield (
-            f"| compacting it | {speed['compact_rows_per_s'] / 1e6:.2f} million rows/s on {speed['cpus']} CPUs |"
+            f"| compacting it | {compacted / 1e6:.2f} million rows/s on {speed['cpus']} CPUs |"
             f" {compact_h:,.0f} CPU-hours: {compact_h / 24:,.0f} CPUs all day |"
             f" {compact_h * USD_PER_CPU_HOUR:,.0f} |"
         )

@@ -1,6 +1,6 @@
 """Which machines a simulated fleet has, which tasks run on them, and in which blocks their days are computed.
 
-In: `Settings`. Out: `Plan`: arrays over machines and tasks, and `Block`s: up to ``block_machines`` machines
+In: `Settings`. Out: `Plan`: arrays over machines and tasks, and `Block`s: up to ``block_size`` machines
 of one cluster and platform, so that a block's arrays have one topology and bounded size, whatever the
 fleet's.
 
@@ -156,8 +156,8 @@ def _blocks(settings: Settings, cluster: Ints, platform: Ints, task_machine: Int
     edges = [0, *(np.flatnonzero(np.diff(key)) + 1).tolist(), settings.machines]
     blocks: list[Block] = []
     for first, end in pairwise(edges):
-        for begin in range(first, end, settings.block_machines):
-            machines = np.arange(begin, min(begin + settings.block_machines, end))
+        for begin in range(first, end, settings.block_size):
+            machines = np.arange(begin, min(begin + settings.block_size, end))
             tasks = np.searchsorted(task_machine, [machines[0], machines[-1] + 1])
             number = len(blocks)
             blocks.append(

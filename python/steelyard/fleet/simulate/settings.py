@@ -18,6 +18,7 @@ from steelyard._base.errors import UsageError
 DAY_S = 86_400
 COUNTING_WINDOW_S = 10.0
 """Each minute 10 s are counted per task: CPI2 (EuroSys'13), section 3."""
+_BLOCK_ROWS = 800_000
 FILES = ("machine", "compact")
 COMPRESSIONS = ("zstd", "snappy", "none")
 START = "2026-03-02"
@@ -42,12 +43,12 @@ class Settings:
     episodes_per_machine_day: float = 0.3
     self_inflicted_per_machine_day: float = 0.05
     faults: bool = False
-    block_machines: int = 64
+    block_machines: int | None = None
     compression: str = "zstd"
 
     def __post_init__(self) -> None:
         """Refuse what no fleet can be."""
-        for name, low in (("machines", 1), ("jobs", 4), ("days", 1), ("seed", 0), ("block_machines", 1)):
+        for name, low in (("machines", 1), ("jobs", 4), ("days", 1), ("seed", 0)):
             if getattr(self, name) < low:
                 raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least {low}")
         if self.files not in FILES:
@@ -87,6 +88,11 @@ class Settings:
         """Mean tasks of a machine: fewer than jobs, so that not every job is beside every other."""
         wanted = self.tasks_per_machine or 12
         return wanted if self.tasks_per_machine else max(2, min(wanted, self.jobs * 2 // 3))
+
+    @property
+    def block_size(self) -> int:
+        """Machines that are computed together: about 800,000 task samples a day, to bound memory."""
+        return self.block_machines or min(64, max(1, _BLOCK_ROWS // (self.tasks_each * self.windows)))
 
     @property
     def cluster_count(self) -> int:

@@ -1,0 +1,32 @@
+"""docs/scale.md says what its measured bytes and stated prices come to, to the digit."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def _scale():
+    spec = importlib.util.spec_from_file_location("scale", ROOT / "benches" / "fleet" / "scale.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_document_holds_the_figures_of_the_measurements() -> None:
+    text = (ROOT / "docs" / "scale.md").read_text()
+    measured = json.loads((ROOT / "docs" / "scale.json").read_text())
+    assert _scale().rendered(text, measured) == text
+
+
+def test_a_day_of_a_million_machines_is_what_multiplication_says() -> None:
+    scale = _scale()
+    measured = json.loads((ROOT / "docs" / "scale.json").read_text())
+    tasks = measured["tables"]["task_samples"]
+    rows = next(line for line in scale.volume(measured) if line.startswith("| task_samples"))
+    per_row = tasks["compacted_bytes_per_row"]
+    assert "28.80 billion" in rows
+    assert float(rows.split("|")[4]) == pytest.approx(1e6 * 20 * 1440 * per_row / 1e12, abs=0.006)
