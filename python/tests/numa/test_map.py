@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard._base import EnvironmentLacksError, UsageError, executable
 from steelyard.cli.main import invoke
 from steelyard.machine.snapshot import snapshot
 from steelyard.numa import NumaMap, ScoreRequest, locality_scores, map_of, measure
 from steelyard.numa.map import bandwidth_distances
-from steelyard.records import HealthResult, Machine, NumaScore, read
+from steelyard.records import HealthResult, Machine, NumaScore, parse, read
 from steelyard.report.numa_table import render_map, render_score
 from tests.machine.trees import ARCHIVES, recorded, write_tree
 
@@ -245,6 +248,29 @@ def test_this_machine_live(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["numa", "score", "--duration", "0", "--limit", "3"]) == 0
     assert "kernel thread" in capsys.readouterr().out
     assert invoke(["numa", "map"]) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user wants root")
+def test_without_root_cpu_time_is_told_and_memory_has_a_reason() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        program = shutil.copy(executable("steelyard-probe"), folder)
+        # Others may read a tree that is written here, which a recorded one's folder does not let them.
+        files = {f"node{node}/distance": "10 21\n" if node == 0 else "21 10\n" for node in (0, 1)}
+        files |= {f"node{node}/cpulist": f"{node}\n" for node in (0, 1)}
+        tree = write_tree(
+            folder / "tree", {f"sys/devices/system/node/{name}": text for name, text in files.items()}
+        )
+        root = with_processes(tree, folder / "root", {11: (0, {1: 1})})
+        (root / "proc/11/numa_maps").chmod(0o600)
+        command = [str(program), "numa", "--pid", "11", "--duration", "0", "--json", "--root", str(root)]
+        done = subprocess.run(command, capture_output=True, check=True, user=65534, group=65534)
+    (row,) = parse(NumaScore, done.stdout, where="probe").subjects
+    assert row.score is None
+    assert row.missing == "another user's process: run as root, or with CAP_SYS_PTRACE"
+    assert row.cpu_seconds_per_node == [1, 0]
+    assert row.memory_bytes_per_node is None
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ struct Thread {
     schedstat: Option<KeptFile>,
     stat: Option<KeptFile>,
     run_ns: u64,
+    /// Position of the node that it ran on last, as it was read; None when it has run since.
+    position: Option<Option<usize>>,
     has_ended: bool,
 }
 
@@ -137,6 +139,7 @@ impl ProcessCpu {
         }
         let position = stat.processor.and_then(|cpu| nodes.position_of_cpu(cpu));
         let threads = stat.threads;
+        leader.position = Some(position);
         self.who = Who {
             name: std::mem::take(&mut self.who.name),
             ..who
@@ -258,6 +261,7 @@ impl Thread {
             schedstat: None,
             stat: None,
             run_ns: 0,
+            position: None,
             has_ended: true,
         }
     }
@@ -271,6 +275,7 @@ impl Thread {
                 .ok(),
             stat: None,
             run_ns: 0,
+            position: None,
             has_ended: false,
         }
     }
@@ -289,6 +294,7 @@ impl Thread {
                 .ok(),
             stat: Some(stat),
             run_ns: 0,
+            position: None,
             has_ended: false,
         })
     }
@@ -307,6 +313,7 @@ impl Thread {
             Ok(now) if now > self.run_ns => {
                 let ns = now - self.run_ns;
                 self.run_ns = now;
+                self.position = None;
                 Some(ns)
             }
             Ok(_) => None,
@@ -369,8 +376,12 @@ impl Thread {
 
     /// Position of the node of the CPU that it ran on last.
     fn position(&mut self, context: &mut Context<'_>, pid: u32) -> Option<usize> {
-        let cpu = self.read_stat(context, pid, true).ok()?.processor?;
-        context.nodes.position_of_cpu(cpu)
+        if self.position.is_none() {
+            let nodes = context.nodes;
+            let cpu = self.read_stat(context, pid, true).ok()?.processor;
+            self.position = Some(cpu.and_then(|cpu| nodes.position_of_cpu(cpu)));
+        }
+        self.position?
     }
 }
 

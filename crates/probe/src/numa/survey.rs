@@ -13,7 +13,7 @@ use crate::tree::Tree;
 /// Whose scores are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subjects {
-    /// Every process, those too that begin while others are looked at.
+    /// Every process that is there when a window begins.
     All,
     /// These.
     Processes(Vec<u32>),

@@ -105,18 +105,22 @@ fn distances(text: &str) -> Result<DistanceChoice, Failure> {
 }
 
 /// Lets the window pass, with its looks but the last, which ends it.
+///
+/// Looks are not evenly apart, so that what moves between nodes at a beat is not always met at the same one: each has its
+/// own stretch of the window, and a place in it that the golden ratio gives.
 fn wait(survey: &mut Survey, duration: Duration, looks: u32) {
+    const GOLDEN: f64 = 0.618_033_988_749_895;
     if duration.is_zero() {
         return;
     }
     let begin = std::time::Instant::now();
-    for look in 1..=looks {
-        let due = duration.mul_f64(f64::from(look) / f64::from(looks));
+    for look in 0..looks - 1 {
+        let place = f64::from(look) + (f64::from(look + 1) * GOLDEN).fract();
+        let due = duration.mul_f64(place / f64::from(looks));
         std::thread::sleep(due.saturating_sub(begin.elapsed()));
-        if look < looks {
-            survey.look();
-        }
+        survey.look();
     }
+    std::thread::sleep(duration.saturating_sub(begin.elapsed()));
 }
 
 /// CPU time of this process, ns.
