@@ -13,6 +13,7 @@ from steelyard.cli import (
     fleet_import,
     fleet_locality,
     fleet_place,
+    fleet_pressure,
     fleet_simulate,
     fleet_store,
     fleet_top,
@@ -35,3 +36,4 @@ fleet_cpi.register(app)
 fleet_locality.register(app)
 fleet_place.register(app)
 fleet_capacity.register(app)
+fleet_pressure.register(app)

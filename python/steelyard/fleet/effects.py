@@ -75,11 +75,16 @@ class Effect:
 
 
 def stratified_effect(
-    strata: Ids, clusters: Ids, sums: Mapping[str, Floats], confidence: float = 0.95
+    strata: Ids,
+    clusters: Ids,
+    sums: Mapping[str, Floats],
+    confidence: float = 0.95,
+    freedom: int | None = None,
 ) -> Effect | None:
     """Return the effect of x on y within strata, or None where x differs in no stratum.
 
     ``strata`` and ``clusters`` number each row, ``sums`` holds ``n``, ``x``, ``xx``, ``y`` and ``xy`` of it.
+    ``freedom`` are degrees of freedom where few clusters have an x of their own kind; G - 1 by default.
     """
     if not len(strata):
         return None
@@ -120,7 +125,7 @@ def stratified_effect(
         return replace(bare, reason="samples of one machine only")
     of_cluster = np.bincount(which, weights=influence)
     variance = float((of_cluster**2).sum()) * count / (count - 1) / jacobian**2
-    return _with_interval(bare, variance, confidence)
+    return _with_interval(bare, variance, confidence, freedom or count - 1)
 
 
 def _influence(
@@ -144,10 +149,10 @@ def _influence(
     return result
 
 
-def _with_interval(bare: Effect, variance: float, confidence: float) -> Effect:
+def _with_interval(bare: Effect, variance: float, confidence: float, freedom: int) -> Effect:
     from scipy.special import stdtr, stdtrit
 
-    error, freedom = variance**0.5, bare.clusters - 1
+    error = variance**0.5
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * error
     p_value = 0.0 if bare.value else 1.0
     if error > 0:

@@ -7,7 +7,7 @@ expression gives the same rows on every engine.
 from collections.abc import Callable
 from typing import Any
 
-from steelyard.fleet import cpi_queries, frequency, place, rue, smt
+from steelyard.fleet import cpi_queries, frequency, place, rue, smt, top_queries
 from steelyard.fleet.store import Store
 
 ROLLOUT = rue.RueSettings(label="config", resources=rue.RESOURCES, labels=("tenant",))
@@ -15,6 +15,7 @@ ROLLOUT = rue.RueSettings(label="config", resources=rue.RESOURCES, labels=("tena
 
 EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
     **cpi_queries.EXPRESSIONS,
+    **top_queries.EXPRESSIONS,
     "rue": lambda store: rue.expression(store.table("task_samples"), ROLLOUT),
     "rue assignments": lambda store: rue.assignments(store.table("task_samples"), ROLLOUT),
     "rue labels": lambda store: rue.label_keys(store.table("task_samples")),

@@ -1,0 +1,256 @@
+"""On which resources a fleet's jobs press: CPU, DRAM capacity and bandwidth, disk, network.
+
+In: ``task_samples``, ``machine_samples`` and the limits in ``machines``. Out: `JobPressure`: what share of a
+machine's limits a job's tasks use, which limit a machine filled with the job reaches first (its pressure
+points), and how often the machines it ran on were past a threshold.
+
+The matrix is that of Awasthi et al., "System-Level Characterization of Datacenter Applications" (ICPE 2015).
+There each workload had its machines alone; in a fleet many jobs share one. A job's pressure points are
+therefore told by filling a machine with it in thought: every resource's threshold (``analyze.intensities``)
+over the job's mean use is how many times the job fits, and the resource that lets it fit least often, with
+those within `NEAR` of it, is where it presses.
+
+Invariants: use without a limit, or a limit without use, is missing with the reason, never 0; DRAM bandwidth
+is that of last-level cache misses, which prefetches and write-backs come on top of.
+
+Not here: pairs of jobs (``pair``), drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard._base import ResultSaysNoError
+from steelyard.analyze.intensities import THRESHOLDS
+from steelyard.telemetry.engine import fetch_rows
+
+CACHE_LINE_BYTES = 64
+RESOURCES = {
+    "cpu": "CPU",
+    "dram_capacity": "DRAM capacity",
+    "dram_bandwidth": "DRAM bandwidth",
+    "disk_bandwidth": "disk",
+    "network": "network",
+}
+"""Resources by the names of ``analyze.intensities``, and in words."""
+NEAR = 1.25
+"""A resource that fits the job at most so many times as often as the first one is a pressure point, too."""
+_COLUMNS = {
+    "cpu": ("cpu_s", "threads"),
+    "dram_capacity": ("memory_bytes", "memory_bytes"),
+    "dram_bandwidth": ("llc_misses", "memory_bandwidth_limit_bytes_per_s"),
+    "disk_bandwidth": ("storage_bytes", "disk_limit_bytes_per_s"),
+    "network": ("network_bytes", "network_limit_bytes_per_s"),
+}
+"""What tasks tell of a resource, and the limit of machines that it is held against."""
+
+
+def limits(machines: Any) -> Any:
+    """Return the newest limits of each machine."""
+    newest = machines.group_by("machine").agg(seen=machines.seen_unix_s.max())
+    joined = machines.join(newest, ["machine"])
+    known = joined.filter(joined.seen_unix_s == joined.seen)
+    # Two looks in the same second tell the same; the larger one is taken where they do not.
+    return known.group_by("machine").agg(
+        cpu_limit=known.threads.max().cast("float64"),
+        dram_capacity_limit=known.memory_bytes.max().cast("float64"),
+        dram_bandwidth_limit=known.memory_bandwidth_limit_bytes_per_s.max(),
+        disk_bandwidth_limit=known.disk_limit_bytes_per_s.max(),
+        network_limit=known.network_limit_bytes_per_s.max(),
+    )
+
+
+def used(task_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
+    """Return the share of its machine's limits that each job used, by machine and minute."""
+    t = task_samples.filter(task_samples.window_s > 0)
+    if jobs:
+        t = t.filter(t.job.isin(list(jobs)))
+    t = t.mutate(minute=t.window_start_unix_s - t.window_start_unix_s % 60)
+    each = t.group_by("job", "platform", "machine", "minute").agg(
+        tasks=t.count(),
+        cpu=(t.cpu_s / t.window_s).sum(),
+        dram_capacity=t.memory_bytes.sum(),
+        dram_bandwidth=(t.llc_misses * CACHE_LINE_BYTES / t.window_s).sum(),
+        disk_bandwidth=(t.storage_bytes / t.window_s).sum(),
+        network=(t.network_bytes / t.window_s).sum(),
+    )
+    joined = each.join(limits(machines), ["machine"], how="left")
+    ratios = {name: joined[name] / joined[f"{name}_limit"].nullif(0.0) for name in RESOURCES}
+    return joined.select(joined.job, joined.platform, joined.machine, joined.minute, joined.tasks, **ratios)
+
+
+def machine_use(machine_samples: Any, machines: Any) -> Any:
+    """Return the share of its limits that each machine used, by minute."""
+    import ibis
+
+    m = machine_samples.filter(machine_samples.window_s > 0)
+    m = m.mutate(minute=m.window_start_unix_s - m.window_start_unix_s % 60)
+    joined = m.join(limits(machines), ["machine"], how="left")
+    moved = joined.disk_read_bytes + joined.disk_write_bytes
+    busier = ibis.greatest(joined.network_receive_bytes, joined.network_send_bytes)
+    ratios = {
+        "cpu": joined.cpu_s / (joined.window_s * joined.threads),
+        "dram_capacity": joined.memory_used_bytes / joined.dram_capacity_limit.nullif(0.0),
+        "dram_bandwidth": joined.memory_bandwidth_bytes_per_s / joined.dram_bandwidth_limit.nullif(0.0),
+        "disk_bandwidth": moved / joined.window_s / joined.disk_bandwidth_limit.nullif(0.0),
+        "network": busier / joined.window_s / joined.network_limit.nullif(0.0),
+    }
+    each = joined.select(joined.machine, joined.minute, **ratios)
+    return each.group_by("machine", "minute").agg(**{name: each[name].max() for name in RESOURCES})
+
+
+def job_pressure(task_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
+    """Return for each job count, mean, deviation and largest share of each limit, over machine-minutes."""
+    rows = used(task_samples, machines, jobs)
+    figures: dict[str, Any] = {}
+    for name in RESOURCES:
+        figures |= {
+            f"{name}_n": rows[name].count(),
+            f"{name}_mean": rows[name].mean(),
+            f"{name}_sd": rows[name].std(how="sample"),
+            f"{name}_max": rows[name].max(),
+        }
+    return (
+        rows.group_by("job")
+        .agg(minutes=rows.count(), machines=rows.machine.nunique(), tasks=rows.tasks.sum(), **figures)
+        .order_by("job")
+    )
+
+
+def past_threshold(task_samples: Any, machine_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
+    """Return for each job in which share of its machine-minutes the machine was past each threshold."""
+    import ibis
+
+    there = used(task_samples, machines, jobs).select("job", "machine", "minute")
+    joined = there.join(machine_use(machine_samples, machines), ["machine", "minute"])
+    past = {
+        name: ibis.cases(
+            (joined[name].isnull(), ibis.null("float64")),
+            (joined[name] >= THRESHOLDS[name], 1.0),
+            else_=0.0,
+        ).mean()
+        for name in RESOURCES
+    }
+    return joined.group_by("job").agg(minutes=joined.count(), **past).order_by("job")
+
+
+@dataclass(frozen=True)
+class Use:
+    """One resource of one job."""
+
+    resource: str
+    mean_ratio: float | None
+    """Of the machine's limit, by all tasks of the job on a machine, over its machine-minutes."""
+    sd_ratio: float | None
+    max_ratio: float | None
+    fits: float | None
+    """How many times the job's mean use fits below the threshold."""
+    is_pressure: bool
+    past_ratio: float | None
+    """Share of the job's machine-minutes with the machine past the threshold, whoever used it."""
+    reason: str = ""
+    """Why there is no figure."""
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        return {
+            "mean_ratio": self.mean_ratio,
+            "sd_ratio": self.sd_ratio,
+            "max_ratio": self.max_ratio,
+            "threshold_ratio": THRESHOLDS[self.resource],
+            "fits": self.fits,
+            "is_pressure": self.is_pressure,
+            "machine_past_threshold_ratio": self.past_ratio,
+            "missing": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class JobPressure:
+    """One row of the matrix."""
+
+    job: str
+    machines: int
+    minutes: int
+    """Machine-minutes with the job."""
+    tasks_per_machine: float
+    uses: tuple[Use, ...]
+    """In the order of `RESOURCES`."""
+
+    @property
+    def points(self) -> tuple[str, ...]:
+        """The job's pressure points."""
+        return tuple(use.resource for use in self.uses if use.is_pressure)
+
+    def mean(self, resource: str) -> float | None:
+        """Return the mean share of a resource's limit."""
+        return next(use.mean_ratio for use in self.uses if use.resource == resource)
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        return {
+            "job": self.job,
+            "machines": self.machines,
+            "machine_minutes": self.minutes,
+            "tasks_per_machine": self.tasks_per_machine,
+            "pressure_points": list(self.points),
+            "resources": {use.resource: use.document() for use in self.uses},
+        }
+
+
+def pressure(
+    task_samples: Any, machine_samples: Any, machines: Any, jobs: Sequence[str] = ()
+) -> tuple[JobPressure, ...]:
+    """Answer where jobs press. Raises ResultSaysNoError when there are no samples of them."""
+    rows = fetch_rows(job_pressure(task_samples, machines, jobs))
+    if not rows:
+        raise ResultSaysNoError("no samples of tasks were selected")
+    past = {
+        row["job"]: row for row in fetch_rows(past_threshold(task_samples, machine_samples, machines, jobs))
+    }
+    known = _known(task_samples, machines)
+    return tuple(_job(row, past.get(row["job"], {}), known) for row in rows)
+
+
+def _known(task_samples: Any, machines: Any) -> dict[str, bool]:
+    """Return which limits any machine has."""
+    known = limits(machines)
+    counted = fetch_rows(known.agg(**{name: known[f"{name}_limit"].count() for name in RESOURCES}))[0]
+    return {name: bool(count) for name, count in counted.items()}
+
+
+def _job(row: dict[str, Any], past: dict[str, Any], known: dict[str, bool]) -> JobPressure:
+    fits: dict[str, float] = {}
+    for name in RESOURCES:
+        mean = row[f"{name}_mean"]
+        if mean is not None and mean > 0:
+            fits[name] = THRESHOLDS[name] / mean
+    least = min(fits.values(), default=None)
+    uses = []
+    for name, noun in RESOURCES.items():
+        reason = ""
+        if not row[f"{name}_n"]:
+            use, limit = _COLUMNS[name]
+            reason = f"no {limit} of its machines" if not known[name] else f"tasks have no {use}"
+            reason = f"{noun}: {reason}"
+        uses.append(
+            Use(
+                resource=name,
+                mean_ratio=row[f"{name}_mean"],
+                sd_ratio=row[f"{name}_sd"],
+                max_ratio=row[f"{name}_max"],
+                fits=fits.get(name),
+                is_pressure=least is not None and fits.get(name, float("inf")) <= NEAR * least,
+                past_ratio=past.get(name),
+                reason=reason,
+            )
+        )
+    return JobPressure(
+        job=row["job"],
+        machines=int(row["machines"]),
+        minutes=int(row["minutes"]),
+        tasks_per_machine=row["tasks"] / row["minutes"],
+        uses=tuple(uses),
+    )
