@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 FEW_CLUSTERS = 10
 """Below so many clusters, intervals of this kind are known to be too narrow."""
+_ROUNDING = 1e-12
 _SUMS = ("n", "x", "xx", "y", "xy")
 
 
@@ -153,6 +154,9 @@ def _with_interval(bare: Effect, variance: float, confidence: float, freedom: in
     from scipy.special import stdtr, stdtrit
 
     error = variance**0.5
+    if error < _ROUNDING and abs(bare.value) < _ROUNDING:
+        # A figure that never changes: what is left of it is rounding, and no effect.
+        error, bare = 0.0, replace(bare, value=0.0)
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * error
     p_value = 0.0 if bare.value else 1.0
     if error > 0:

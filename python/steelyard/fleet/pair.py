@@ -174,9 +174,13 @@ class Pair:
 
     @property
     def source(self) -> str:
-        """The weaker of both directions'."""
+        """What the verdict stands on: what condemns the pair, else the weaker of both directions."""
         order = ("observed", "predicted", "unknown")
-        return max((self.first.source, self.second.source), key=order.index)
+        both = (self.first, self.second)
+        condemning = [one.source for one in both if one.verdict == MUST_NOT]
+        if condemning:
+            return min(condemning, key=order.index)
+        return "limits" if self.over else max((one.source for one in both), key=order.index)
 
     @property
     def reason(self) -> str:
