@@ -1,0 +1,105 @@
+"""``steelyard fleet top``, ``diff``, ``numa``, ``pressure``, ``pair`` and ``symbols`` as people run them."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from steelyard._base import executable
+from steelyard.cli.main import invoke
+from steelyard.fleet.store import write_rows
+from steelyard.fleet.symbols import read_symbols
+from tests.fleet.simulated import simulated_store
+
+MIDNIGHT = 1_767_225_600
+
+
+def _profiles(store: Path, stacks: list[str]) -> None:
+    count = len(stacks)
+    columns = {
+        "machine": [f"m{at}" for at in range(count)],
+        "platform": ["skylake"] * count,
+        "job": ["web"] * count,
+        "task": ["web/0"] * count,
+        "window_start_unix_s": [MIDNIGHT] * count,
+        "window_s": [60.0] * count,
+        "event": ["cycles"] * count,
+        "hz": [99.0] * count,
+        "stack": stacks,
+        "samples": [10] * count,
+        "weight": [1e8] * count,
+        "sampled_ratio": [0.5] * count,
+    }
+    write_rows(str(store), "profiles", pa.table(columns), cluster="a", date="2026-01-01", machine="m0")
+
+
+def test_symbols_of_a_real_program_name_its_offsets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = executable("steelyard-profile")
+    listed = read_symbols(program, program)
+    offset, size, name = max((row for row in listed["symbols"] if row[1] > 64), key=lambda row: row[1])
+    frame = f"0x{offset + size // 2:x} [{listed['module']}@{listed['build_id']}]"
+    _profiles(tmp_path, [f"web;{frame}", f"web;0x1 [{listed['module']}@{listed['build_id']}]"])
+    line = ["fleet", "top", "--store", str(tmp_path), "--json"]
+    assert invoke(line) == 0
+    before = json.loads(capsys.readouterr().out)
+    assert before["unknown_symbols_ratio"] == pytest.approx(1.0)
+    assert invoke(["fleet", "symbols", "add", str(program), "--store", str(tmp_path)]) == 0
+    assert listed["build_id"] in capsys.readouterr().out
+    assert invoke(line) == 0
+    after = json.loads(capsys.readouterr().out)
+    assert after["unknown_symbols_ratio"] == pytest.approx(0.5)
+    from steelyard.analyze.profile import plain_name
+
+    assert plain_name(name.replace(";", ":")) in [row["key"] for row in after["rows"]]
+
+
+def test_a_file_that_is_no_program_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    assert invoke(["fleet", "symbols", "add", str(script), "--store", str(tmp_path / "store")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "no 64-bit little-endian ELF file" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        (["top", "--by", "category"], "rows"),
+        (["diff", "platform=skylake-2s", "platform=milan-1s"], "rows"),
+        (["numa"], "effects"),
+        (["pressure"], "jobs"),
+        (["pair"], "pairs"),
+    ],
+)
+def test_each_query_answers_in_json_and_writes_its_page(
+    line: list[str], key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = simulated_store()
+    if line[0] == "diff":
+        folder = (store / "profiles").rglob("*.parquet")
+        import pyarrow.parquet as pq
+
+        names = sorted(
+            {name for path in folder for name in pq.read_table(path)["platform"].unique().to_pylist()}
+        )
+        line = ["diff", f"platform={names[0]}", f"platform={names[1]}"]
+    page = tmp_path / "page.html"
+    assert invoke(["fleet", *line, "--store", str(store), "--report", str(page), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[key]
+    text = page.read_text()
+    assert "<title>fleet " in text
+    assert (tmp_path / "plotly.min.js").exists()
+
+
+def test_errors_are_one_line_with_their_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["fleet", "top", "--store", str(tmp_path)]) == 3
+    _profiles(tmp_path, ["web;f [web]"])
+    assert invoke(["fleet", "top", "--store", str(tmp_path), "--by", "colour"]) == 2
+    assert invoke(["fleet", "top", "--store", str(tmp_path), "--job", "absent"]) == 1
+    assert invoke(["fleet", "numa", "--store", str(tmp_path)]) == 1
+    assert invoke(["fleet", "diff", "job", "job=web", "--store", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 5
