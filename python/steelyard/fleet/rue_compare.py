@@ -55,6 +55,9 @@ from steelyard.stats.ratios import (
     total_effect,
 )
 
+CONFIGURATIONS_AT_MOST = 20
+"""A label with more values names something else than configurations."""
+
 
 def compare(tasks: Any, settings: RueSettings) -> RueResult:
     """Compare the configurations of ``settings.label`` over ``tasks``, an Ibis table of task samples.
@@ -103,6 +106,11 @@ def _configurations(observed: Observed, settings: RueSettings) -> tuple[int, lis
         raise UsageError(
             f"all samples with the label {settings.label!r} have one value, {names[0]!r}",
             hint="a comparison needs two; other days (--from, --to) may have both",
+        )
+    if len(names) > CONFIGURATIONS_AT_MOST:
+        raise UsageError(
+            f"the label {settings.label!r} has {len(names)} values, more than {CONFIGURATIONS_AT_MOST}",
+            hint="is it a configuration? --job and --from, --to narrow the samples",
         )
     if settings.baseline is None:
         samples = np.bincount(observed.configuration.codes, weights=observed.samples)

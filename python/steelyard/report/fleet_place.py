@@ -185,7 +185,9 @@ def _cpi(value: float, result: PlaceResult) -> str:
 
 
 def _chart(result: PlaceResult) -> Chart:
-    shown = result.moves[:MOVES_AT_MOST]
+    # The largest either way: moves that cost something to make room are as much part of the plan.
+    largest = sorted(result.moves, key=lambda row: -abs(row.saved))[:MOVES_AT_MOST]
+    shown = sorted(largest, key=lambda row: -row.saved)
     return Chart(
         "moves",
         "What each move saves",

@@ -320,6 +320,9 @@ def test_wrong_names_are_told_with_what_there_is():
         settings(strata=("colour",))
     with pytest.raises(UsageError, match="resource"):
         settings(resources=("gold",))
+    many = [row(labels={"config": str(at)}) for at in range(21)]
+    with pytest.raises(UsageError, match="21 values"):
+        compare(table_of(many), settings(labels=()))
     one_value = [one for one in fleet(np.random.default_rng(9)) if one["labels"][0][1] == "old"]
     with pytest.raises(UsageError, match="one value"):
         compare(table_of(one_value), settings())
