@@ -94,39 +94,43 @@ def _groups(one: Comparison, result: RueResult) -> list[Table]:
     total, fair = one.total, one.reweighted
     head, tail = [], []
     if total is not None:
-        name = "total (refused)" if total.refused else "total"
+        name = "total: refused" if total.refused else "total"
         first, second = (_share(share) for share in total.shares)
         head.append(
             [
                 Cell(name, "; ".join(total.refused), is_text=True),
-                first,
-                _rue(total.rue[0]),
-                second,
-                _rue(total.rue[1]),
                 _speedup(total.speedup, result.looks),
+                _rue(total.rue[0]),
+                _rue(total.rue[1]),
+                first,
+                second,
             ]
         )
     if fair is not None:
         covered = f"over {_share(fair.covered[0]).text} of what configuration 1 uses"
         tail.append(
             [
-                Cell("at configuration 1's mix", covered, is_text=True),
-                Missing("all groups at one mix"),
-                _rue(fair.rue[0]),
-                Missing("all groups at one mix"),
-                _rue(fair.rue[1]),
+                Cell("at mix of 1", covered, is_text=True),
                 _speedup(fair.speedup, result.looks),
+                _rue(fair.rue[0]),
+                _rue(fair.rue[1]),
+                Missing("all groups at one mix"),
+                Missing("all groups at one mix"),
             ]
         )
+    # What a narrow terminal has no room for is dropped from the right.
     columns: list[Column | str] = [
         "group",
-        Column("share 1"),
-        Column("RUE 1"),
-        Column("share 2"),
-        Column("RUE 2"),
         Column("speedup (interval)"),
+        Column("RUE 1"),
+        Column("RUE 2"),
+        Column("share 1"),
+        Column("share 2"),
     ]
-    caption = f"Shares are of samples. The interval {_LOOKS[result.looks]}; the other one is in the title."
+    caption = (
+        f"Shares are of samples; at mix of 1 is at configuration 1's mix of work. The interval"
+        f" {_LOOKS[result.looks]}; the other one is in the title."
+    )
     every = [_group(group, result.looks) for group in one.groups]
     if not one.by_first:
         return [table(columns, [*head, *every, *tail], caption=caption)]
@@ -146,16 +150,17 @@ def _groups(one: Comparison, result: RueResult) -> list[Table]:
 def _group(group: Group, looks: str) -> list[object]:
     name = " · ".join(group.levels) or "all"
     sizes = f"{group.replicates[0]:,} and {group.replicates[1]:,} replicates"
-    head = [
+    speedup: object = Missing(group.missing or "not compared")
+    if group.speedup is not None:
+        speedup = _speedup(group.speedup, looks)
+    return [
         Cell(name, sizes, is_text=True),
-        _share(group.shares[0]),
+        speedup,
         _rue(group.rue[0]),
-        _share(group.shares[1]),
         _rue(group.rue[1]),
+        _share(group.shares[0]),
+        _share(group.shares[1]),
     ]
-    if group.speedup is None:
-        return [*head, Missing(group.missing or "not compared")]
-    return [*head, _speedup(group.speedup, looks)]
 
 
 def _share(value: float) -> Cell:
@@ -165,8 +170,8 @@ def _share(value: float) -> Cell:
 def _rue(value: float | None) -> Cell | Missing:
     if value is None:
         return Missing("operations of several jobs are not added")
-    # One digit more than elsewhere: speedups of a percent are told by them.
-    return Cell(fmt.significant(value, 4), repr(value))
+    # Published figures are whole numbers of up to four digits.
+    return Cell(fmt.significant(value, 4 if value >= 1 else 3), repr(value))
 
 
 def _speedup(one: Speedup, looks: str) -> Cell:
