@@ -51,7 +51,17 @@ def judged(samples: Any, guards: Guards) -> Any:
     # Spark refuses a division by zero, where DuckDB gives infinity.
     usage = samples.cpu_s / samples.window_s.nullif(0.0)
     is_counted = samples.cpi_source == COUNTED
+    # Nearly all samples take the first way out, so that the rest is evaluated for the few others only.
+    is_plain = (
+        (samples.cpi >= guards.lowest_cpi)
+        & (samples.cpi <= guards.highest_cpi)
+        & (usage >= guards.minimum_usage)
+        & (usage <= _LARGEST)
+        & (samples.instructions != 0).fill_null(True)
+        & samples.cpi_source.notnull()
+    )
     state = ibis.cases(
+        (is_plain, 0),
         (samples.instructions == 0, 1),
         (samples.cpi.isnull(), 2),
         (samples.cpi_source.isnull(), 3),
