@@ -15,8 +15,7 @@ from steelyard.fleet.cpi_incidents import of_rows
 from steelyard.fleet.cpi_rule import PAPER, Rule, Suspect, anomalies, is_outlier, judge
 from steelyard.fleet.cpi_samples import COUNTED, Guards
 from steelyard.telemetry.engine import fetch_rows
-
-from .cpi_tables import NOON, sample, table, thresholds
+from tests.fleet.cpi_tables import NOON, sample, table, thresholds
 
 VECTORS = json.loads((schemas_dir() / "golden" / "cpi2_vectors.json").read_text())
 WIDE = Guards(lowest_cpi=1e-9, highest_cpi=1e9)

@@ -15,8 +15,7 @@ from steelyard.fleet.cpi_specs import SpecSettings, find_specs
 from steelyard.fleet.schema import TABLES
 from steelyard.fleet.store import create_store, open_store
 from steelyard.telemetry.engine import fetch_rows
-
-from .cpi_tables import sample, table
+from tests.fleet.cpi_tables import sample, table
 
 FEW = SpecSettings(fewest_tasks=1, fewest_samples=1)
 

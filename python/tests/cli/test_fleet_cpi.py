@@ -1,0 +1,111 @@
+"""``steelyard fleet cpi`` from the outside: tables, JSON, pages, exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.main import invoke
+from steelyard.fleet.store import create_store
+from tests.fleet.simulated import simulated_store
+
+
+@pytest.fixture(scope="module")
+def store() -> str:
+    return str(simulated_store())
+
+
+def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+    assert invoke(["fleet", "cpi", *arguments, "--json"]) == 0
+    out, _ = capsys.readouterr()
+    return json.loads(out)
+
+
+def test_specs_are_told_with_settings_and_reasons(store, capsys, tmp_path) -> None:
+    page = tmp_path / "specs.html"
+    found = _json(capsys, "specs", "--store", store, "--sigmas", "3", "--report", str(page))
+    assert found["settings"]["threshold_sigmas"] == 3
+    for spec in found["specs"]:
+        assert (spec["threshold_cpi"] is None) == (spec["missing"] is not None)
+        if spec["threshold_cpi"] is not None:
+            assert spec["threshold_cpi"] == pytest.approx(spec["cpi_mean"] + 3 * spec["cpi_sd"])
+    text = page.read_text()
+    assert "mean + 3 sd" in text
+    assert '"id":"cpi-0"' in text
+    fewer = _json(capsys, "specs", "--store", store, "--threshold", "gev", "--job", "search-leaf")
+    assert {spec["job"] for spec in fewer["specs"]} == {"search-leaf"}
+    assert all(spec["threshold_cpi"] == spec["gev_threshold_cpi"] for spec in fewer["specs"])
+
+
+def test_outliers_and_incidents_name_tasks(store, capsys, tmp_path) -> None:
+    found = _json(capsys, "outliers", "--store", store, "--specs", "computed")
+    assert found["anomalous_tasks"] == len(found["tasks"]) > 0
+    assert sum(job["anomalous_tasks"] for job in found["jobs"]) == found["anomalous_tasks"]
+    assert found["settings"]["specs"].endswith("made of the same samples, mean + 2 sd")
+    page = tmp_path / "incidents.html"
+    found = _json(capsys, "incidents", "--store", store, "--specs", "computed", "--report", str(page))
+    assert found["truth_curve"]
+    named = [one for one in found["incidents"] if one["antagonist"]]
+    assert named
+    for one in named:
+        assert one["antagonist"]["correlation"] >= 0.35
+        assert one["cap"] is None or one["cap"]["job_class"] in ("batch", "best-effort")
+    text = page.read_text()
+    assert '"id":"incident-0-cpi"' in text
+    assert '"id":"truth"' in text
+
+
+def test_distribution_is_drawn_for_one_job(store, capsys, tmp_path) -> None:
+    page = tmp_path / "distribution.html"
+    words = (
+        "--job",
+        "search-leaf",
+        "--platform",
+        "intel-westmere",
+        "--min-tasks",
+        "2",
+        "--report",
+        str(page),
+    )
+    (found,) = _json(capsys, "distribution", "--store", store, *words)["distributions"]
+    # Two days alike, of which the first weighs 0.9.
+    assert sum(found["bins"]["weight"]) == pytest.approx(0.95 * found["spec"]["samples"], rel=0.01)
+    assert found["gev"]["distance"] < 0.1
+    assert "search-leaf" in page.read_text()
+
+
+def test_tables_fit_a_terminal(store, capsys) -> None:
+    for command in ("specs", "incidents"):
+        assert invoke(["fleet", "cpi", command, "--store", store, "--job", "search-leaf"]) == 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        assert out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["specs", "--threshold", "mean"], 2, "no threshold is called 'mean'"),
+        (["specs", "--sigmas", "-1"], 2, "threshold above the mean"),
+        (["specs", "--quantile", "2"], 2, "not between 0 and 1"),
+        (["outliers", "--specs", "none"], 2, "stored or computed"),
+        (["outliers", "--specs", "stored"], 1, "the store has no specs"),
+        (["outliers"], 1, "no job has a spec"),
+        (["incidents", "--window", "601"], 2, "whole number of alignment spans"),
+        (["incidents", "--floor", "7"], 2, "between -1 and 1"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(arguments, code, words, tmp_path: Path, capsys) -> None:
+    create_store(str(tmp_path / "empty"))
+    assert invoke(["fleet", "cpi", *arguments, "--store", str(tmp_path / "empty")]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_an_empty_store_has_no_spec_and_says_so(tmp_path: Path, capsys) -> None:
+    create_store(str(tmp_path / "empty"))
+    for command in ("specs", "distribution"):
+        assert invoke(["fleet", "cpi", command, "--store", str(tmp_path / "empty")]) == 1
+    assert invoke(["fleet", "cpi", "specs", "--store", str(tmp_path / "none")]) == 3
