@@ -205,8 +205,9 @@ def _distribution_chart(number: int, one: Distribution) -> Chart:
     middle = (bins.low + bins.high) / 2
     width = bins.high - bins.low
     density = bins.count / bins.total / width
-    series = [Series("samples", middle.tolist(), density.tolist(), "bar", "sky")]
     low, high = _span(one)
+    inside = bins.low < high
+    series = [Series("samples", middle[inside].tolist(), density[inside].tolist(), "bar", "sky")]
     if one.fit is not None:
         x = np.linspace(low, high, 200)
         series.append(Series("GEV", x.tolist(), one.fit.gev.density(x).tolist(), "line", "red"))
@@ -227,11 +228,14 @@ def _distribution_chart(number: int, one: Distribution) -> Chart:
 
 
 def _span(one: Distribution) -> tuple[float, float]:
-    """Return from where to where the chart goes: all but the last in a thousand, and the threshold."""
+    """Return from where to where the chart goes: 99 in a hundred samples, and beyond the threshold."""
     bins = one.histogram
     reached = np.cumsum(bins.count) / bins.total
-    last = float(bins.high[min(int(np.searchsorted(reached, 0.999)), len(reached) - 1)])
-    return float(bins.low[0]), max(last, 1.05 * (one.spec.threshold_cpi or 0.0))
+    low, last = (
+        float(ends[min(int(np.searchsorted(reached, share)), len(reached) - 1)])
+        for ends, share in ((bins.low, 0.0005), (bins.high, 0.99))
+    )
+    return low, max(last, (one.spec.threshold_cpi or 0.0) + (one.spec.cpi_sd or 0.0) / 2)
 
 
 def _unit(spec: Spec) -> str:
@@ -242,6 +246,9 @@ def _words(one: Distribution) -> str:
     spec = one.spec
     words = f"{spec.samples:,} samples, mean {fmt.significant(spec.cpi_mean or 0.0)}"
     words += f", sd {fmt.significant(spec.cpi_sd or 0.0)}"
+    beyond, _ = one.above(_span(one)[1])
+    if beyond > 0:
+        words += f", {fmt.plain(fmt.quantity(beyond, 'ratio'))} further right"
     if one.fit is None:
         return f"{words}. No curve: {one.missing}."
     gev = one.fit.gev

@@ -27,7 +27,7 @@ from steelyard.report.fleet_content import (
 )
 from steelyard.report.fleet_cpi import Told
 
-MOST_ROWS = 1000
+MOST_ROWS = 100
 _ROLES = ("orange", "green", "purple")
 
 
