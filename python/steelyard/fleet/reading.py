@@ -142,7 +142,7 @@ def true_rows(engine: Engine, place: Place, schema: TableSchema, files: Iterable
     groups: dict[tuple[frozenset[str], Rules | None], list[StoreFile]] = defaultdict(list)
     for file in files:
         rules = rules_of(schema.name, file.partition.date, file.written_unix_s)
-        suspected = rules if rules.suspects(file.extremes) else None
+        suspected = rules.left(file.extremes) if rules.suspects(file.extremes) else None
         groups[frozenset(file.columns), suspected].append(file)
     parts = []
     for (_, suspected), group in groups.items():

@@ -219,6 +219,10 @@ class Rules:
         """Return whether a file of these extremes may hold a row that breaks a rule."""
         return not all(check.holds_for(extremes) for check in self.checks)
 
+    def left(self, extremes: Extremes) -> "Rules":
+        """Return those that a file of these extremes may break: of the others its rows need not be asked."""
+        return Rules(tuple(check for check in self.checks if not check.holds_for(extremes)))
+
     def reason_of(self, rows: Any) -> Any:
         """Return a column with the first rule that a row breaks; null for a row that breaks none."""
         import ibis
