@@ -10,7 +10,10 @@
 //! Not here: queries over the store (the control plane's `fleet`), what a machine's counters are called (`probe`), how
 //! stacks become names (`profile`).
 
+pub mod agent;
+mod budget;
 pub mod cgroups;
+pub mod check;
 pub mod config;
 pub mod disk;
 pub mod guard;
@@ -18,6 +21,7 @@ pub mod health;
 pub mod identity;
 pub mod profiling;
 pub mod rows;
+pub mod run;
 pub mod sample;
 pub mod spool;
 pub mod store;

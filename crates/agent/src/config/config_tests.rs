@@ -118,3 +118,35 @@ proptest::proptest! {
         let _ = Config::parse(&text);
     }
 }
+
+/// Rows of a table of the reference.
+fn rows(keys: &[Key]) -> String {
+    let code = |text: &str| {
+        if text.is_empty() {
+            String::new()
+        } else {
+            format!("`{text}`")
+        }
+    };
+    let row = |key: &Key| {
+        format!(
+            "| `{}` | {} | {} |\n",
+            key.name,
+            code(key.default),
+            key.meaning
+        )
+    };
+    keys.iter().map(row).collect()
+}
+
+#[test]
+fn the_reference_tells_of_every_key() {
+    let reference = include_str!("../../../../docs/reference/agent.md");
+    for keys in [KEYS, TELEMETRY_KEYS, RULE_KEYS] {
+        let rows = rows(keys);
+        assert!(
+            reference.contains(&rows),
+            "docs/reference/agent.md lacks:\n{rows}"
+        );
+    }
+}

@@ -240,13 +240,6 @@ impl Config {
 
     /// Whether every value fits, and fits the others.
     fn judge(&self) -> Result<(), String> {
-        let between =
-            |key: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
-                true => Ok(()),
-                false => Err(format!(
-                    "{key} is {value}, which is not from {low} to {high}"
-                )),
-            };
         let sampling = &self.sampling;
         between(
             "sampling.period_s",
@@ -294,6 +287,13 @@ impl Config {
             16.0,
             1e6,
         )?;
+        self.judge_places()?;
+        crate::identity::rules::Rules::new(&self.rule, self.shipped_rules)?;
+        self.telemetry.iter().try_for_each(judge_telemetry)
+    }
+
+    /// Whether names and addresses fit.
+    fn judge_places(&self) -> Result<(), String> {
         for (key, name) in [
             ("cluster", &self.cluster),
             ("machine", &self.machine),
@@ -314,8 +314,16 @@ impl Config {
                 ));
             }
         }
-        crate::identity::rules::Rules::new(&self.rule, self.shipped_rules)?;
-        self.telemetry.iter().try_for_each(judge_telemetry)
+        Ok(())
+    }
+}
+
+fn between(key: &str, value: f64, low: f64, high: f64) -> Result<(), String> {
+    match (low..=high).contains(&value) {
+        true => Ok(()),
+        false => Err(format!(
+            "{key} is {value}, which is not from {low} to {high}"
+        )),
     }
 }
 

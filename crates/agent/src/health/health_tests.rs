@@ -130,3 +130,19 @@ fn requests_are_answered_or_refused() {
         assert_eq!(ask(request), wanted, "{request:?}");
     }
 }
+
+#[test]
+fn the_reference_tells_of_every_metric() {
+    let reference = include_str!("../../../../docs/reference/agent.md");
+    let row = |metric: &Metric| {
+        format!(
+            "| `{}` | {} | {} |\n",
+            metric.name, metric.type_, metric.help
+        )
+    };
+    let rows: String = METRICS.iter().map(row).collect();
+    assert!(
+        reference.contains(&rows),
+        "docs/reference/agent.md lacks:\n{rows}"
+    );
+}

@@ -61,7 +61,7 @@ pub struct Health {
     pub own: Own,
     /// CPU seconds a second that it used over the last minutes; None before there are any.
     pub own_cpu_ratio: Option<f64>,
-    /// Figures of the guard: name, help, value.
+    /// Figures of the guard: name without prefix, help, value.
     pub guard: Vec<(&'static str, &'static str, f64)>,
 }
 
@@ -293,7 +293,8 @@ impl Health {
             } else {
                 "gauge"
             };
-            write_metric(&mut text, name, type_, help, &alone(*value));
+            let name = format!("steelyard_guard_{name}");
+            write_metric(&mut text, &name, type_, help, &alone(*value));
         }
         text
     }

@@ -9,6 +9,7 @@
 //! Not here: inlined functions and source lines.
 
 mod bottom;
+mod builds;
 mod kallsyms;
 mod list;
 mod perf_map;
@@ -22,6 +23,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use bottom::Bottoms;
+use builds::Builds;
 pub use kallsyms::KernelSymbols;
 pub use list::{Function, Listed, list_functions};
 pub use perf_map::PerfMap;
@@ -111,29 +113,6 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
         profile.reduced(reason);
     }
     profile
-}
-
-/// Modules as `name@BUILDID`, by number; None for those whose build is not known.
-#[derive(Default)]
-struct Builds(HashMap<u32, Option<String>>);
-
-impl Builds {
-    fn of(&mut self, number: u32, assembled: &Assembled, files: &Files) -> Option<String> {
-        let known = self.0.entry(number).or_insert_with(|| {
-            let module = &assembled.modules[number as usize];
-            let id = match files.origin.build_id(module) {
-                Some(id) => id.clone(),
-                None => {
-                    let path = files.path_of(module).ok()?;
-                    let id = blazesym::helper::read_elf_build_id(&path).ok()??;
-                    id.to_vec()
-                }
-            };
-            let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-            (!id.is_empty()).then(|| format!("{}@{id}", module_name(&module.path, false)))
-        });
-        known.clone()
-    }
 }
 
 /// Notes how many stacks of programs are not whole, and why.

@@ -1,17 +1,26 @@
 //! `steelyard-agent`: what each machine of a fleet runs.
 
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::{Parser, Subcommand};
-use steelyard::{Exit, Failure, run};
+use clap::{Args, Parser, Subcommand};
+use steelyard::{Exit, Failure, args, run};
+use steelyard_agent::agent::AgentSettings;
 use steelyard_agent::cgroups::Hierarchies;
+use steelyard_agent::check::{State, check};
+use steelyard_agent::config::{Config, judge_name};
 use steelyard_agent::identity::Finder;
 use steelyard_agent::identity::rules::Rules;
+use steelyard_agent::profiling::{Attribution, Wanted, profile};
+use steelyard_agent::rows::Origin;
+use steelyard_agent::run::{AgentError, Running, die_with_parent};
+use steelyard_agent::sample::machine::platform_of;
+use steelyard_agent::store::{self, Store, StoreError};
 use steelyard_probe::Tree;
 
-/// Samples a machine's tasks for a fleet's store.
+/// Samples a machine's tasks for a fleet's store: each minute what every task used, in random minutes where time went.
 #[derive(Parser)]
 #[command(name = "steelyard-agent", version)]
 struct Cli {
@@ -21,38 +30,297 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print who is a task here, one JSON document a line.
-    Tasks {
-        /// Root of the /proc and /sys to read.
-        #[arg(long, default_value = "/")]
-        root: PathBuf,
+    /// Sample until SIGTERM, and upload what was sampled.
+    Run {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        places: Places,
+        /// One window at once, uploaded, and the end.
+        #[arg(long)]
+        once: bool,
     },
+    /// Print who would be a task now, one JSON document a line.
+    Tasks {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Say what of it works on this host, what does not, and why.
+    Check {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        places: Places,
+        /// Print JSON and nothing else.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Profile this machine by task, for `run`.
+    #[command(hide = true)]
+    Profile {
+        #[command(flatten)]
+        common: Common,
+        /// When the window begins, Unix time in seconds.
+        #[arg(long)]
+        start: i64,
+        /// For how long.
+        #[arg(long, value_parser = args::duration)]
+        duration: Duration,
+        /// Where the rows go, as JSON.
+        #[arg(long)]
+        out: PathBuf,
+    },
+}
+
+#[derive(Args)]
+struct Common {
+    /// Configuration, TOML.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Root of the /proc and /sys to read.
+    #[arg(long, default_value = "/")]
+    root: PathBuf,
+}
+
+#[derive(Args)]
+struct Places {
+    /// The fleet's store: a folder, or s3://BUCKET/PREFIX.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Make it a store where it is none.
+    #[arg(long)]
+    create_store: bool,
+    /// Where rows wait for the store.
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
+    /// The cluster that this machine belongs to.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
 }
 
 fn main() -> ExitCode {
     let cli: Cli = steelyard::parse();
     run("steelyard-agent", || match cli.command {
-        Command::Tasks { root } => tasks(root),
+        Command::Run {
+            common,
+            places,
+            once,
+        } => sample(&common, places, once),
+        Command::Tasks { common } => tasks(&common),
+        Command::Check {
+            common,
+            places,
+            json,
+        } => look(&common, &places, json),
+        Command::Profile {
+            common,
+            start,
+            duration,
+            out,
+        } => take_profile(&common, start, duration, &out),
     })
 }
 
-fn tasks(root: PathBuf) -> Result<Exit, Failure> {
-    let tree = Tree::new(root);
-    let hierarchies = Hierarchies::of(&tree);
-    if hierarchies.version().is_none() {
-        let error = std::io::Error::other(
-            "no hierarchy of control groups that accounts CPU time is mounted",
-        );
-        return Err(
-            Failure::new(Exit::Environment, error).hint("mount -t cgroup2 none /sys/fs/cgroup")
-        );
+/// A refusal of what was asked for.
+fn usage(reason: impl Into<String>) -> Failure {
+    Failure::new(Exit::Usage, std::io::Error::other(reason.into()))
+}
+
+fn configuration(common: &Common) -> Result<Config, Failure> {
+    match &common.config {
+        Some(path) => Config::read(path)
+            .map_err(|reason| usage(reason).hint("docs/reference/agent.md has every key")),
+        None => Ok(Config::empty()),
     }
-    let rules = Rules::new(&[], true).map_err(std::io::Error::other)?;
-    let found = Finder::new(&tree, hierarchies, rules, 10_000).look();
+}
+
+fn store_of(places: &Places, config: &Config) -> Result<Option<Box<dyn Store + Send>>, Failure> {
+    let Some(url) = places.store.as_ref().or(config.store.url.as_ref()) else {
+        return Ok(None);
+    };
+    store::open(url)
+        .map(Some)
+        .map_err(|error| refused(Exit::Usage, error))
+}
+
+fn refused(exit: Exit, error: StoreError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::new(exit, error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Which machine this is, as the configuration or the machine itself says.
+fn origin(common: &Common, places: &Places, config: &Config) -> Result<Origin, Failure> {
+    let tree = Tree::new(&common.root);
+    let host = || {
+        let name = tree.text("proc/sys/kernel/hostname").unwrap_or_default();
+        String::from_utf8_lossy(&name).trim().to_owned()
+    };
+    let origin = Origin {
+        machine: config.machine.clone().unwrap_or_else(host),
+        platform: config
+            .platform
+            .clone()
+            .unwrap_or_else(|| platform_of(&tree)),
+        cluster: places
+            .cluster
+            .clone()
+            .or_else(|| config.cluster.clone())
+            .unwrap_or_else(|| "default".to_owned()),
+    };
+    for (key, name) in [("machine", &origin.machine), ("--cluster", &origin.cluster)] {
+        judge_name(key, name)
+            .map_err(|reason| usage(reason).hint("set it in the configuration"))?;
+    }
+    Ok(origin)
+}
+
+fn needs_groups(tree: &Tree) -> Result<Hierarchies, Failure> {
+    let hierarchies = Hierarchies::of(tree);
+    if hierarchies.version().is_some() {
+        return Ok(hierarchies);
+    }
+    let error =
+        std::io::Error::other("no hierarchy of control groups that accounts CPU time is mounted");
+    Err(Failure::new(Exit::Environment, error).hint("mount -t cgroup2 none /sys/fs/cgroup"))
+}
+
+fn sample(common: &Common, places: Places, once: bool) -> Result<Exit, Failure> {
+    let config = configuration(common)?;
+    let store = store_of(&places, &config)?
+        .ok_or_else(|| usage("--store names no store").hint("a folder, or s3://BUCKET/PREFIX"))?;
+    let spool = places.spool.clone().or_else(|| config.spool.folder.clone());
+    let spool = spool
+        .ok_or_else(|| usage("--spool names no folder").hint("rows wait there for the store"))?;
+    needs_groups(&Tree::new(&common.root))?;
+    let origin = origin(common, &places, &config)?;
+    let running = Running {
+        create_store: places.create_store || config.store.create,
+        settings: AgentSettings {
+            origin,
+            config,
+            root: common.root.clone(),
+            spool,
+        },
+        store,
+        once,
+        profile_command: profile_command(common)?,
+        watch: None,
+    };
+    steelyard_agent::run::run(running).map_err(failure)?;
+    Ok(Exit::Ok)
+}
+
+/// This program, asked to profile.
+fn profile_command(common: &Common) -> Result<Vec<String>, Failure> {
+    let text = |path: &Path| {
+        path.to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))
+    };
+    let mut command = vec![text(&std::env::current_exe()?)?, "profile".to_owned()];
+    command.extend(["--root".to_owned(), text(&common.root)?]);
+    if let Some(config) = &common.config {
+        command.extend(["--config".to_owned(), text(config)?]);
+    }
+    Ok(command)
+}
+
+fn failure(error: AgentError) -> Failure {
+    let (exit, hint) = match &error {
+        AgentError::Busy { .. } => (Exit::Environment, Some("each agent has a spool of its own")),
+        AgentError::Spool { .. } => (
+            Exit::Environment,
+            Some("--spool names a folder that this user can write"),
+        ),
+        AgentError::Listen { .. } => (
+            Exit::Environment,
+            Some("another address, or metrics.listen = \"\""),
+        ),
+        AgentError::Upload(steelyard_agent::spool::upload::UploadError::Store(error)) => {
+            (Exit::Environment, error.hint())
+        }
+        AgentError::Upload(_) => (Exit::Failed, None),
+    };
+    let failure = Failure::new(exit, error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn tasks(common: &Common) -> Result<Exit, Failure> {
+    let config = configuration(common)?;
+    let tree = Tree::new(&common.root);
+    let hierarchies = needs_groups(&tree)?;
+    let rules = Rules::new(&config.rule, config.shipped_rules).map_err(usage)?;
+    let found = Finder::new(&tree, hierarchies, rules, config.sampling.max_tasks).look();
     let mut out = stdout().lock();
-    for task in &found.tasks {
-        serde_json::to_writer(&mut out, &**task)?;
-        writeln!(out)?;
+    for (task, rule) in found.tasks.iter().zip(&found.rules) {
+        let mut document = serde_json::to_value(&**task)?;
+        document["rule"] = rule.as_str().into();
+        writeln!(out, "{document}")?;
     }
+    if found.too_many > 0 {
+        eprintln!(
+            "steelyard-agent: {} more groups are tasks by the rules, but sampling.max_tasks is {}",
+            found.too_many, config.sampling.max_tasks
+        );
+    }
+    Ok(Exit::Ok)
+}
+
+fn look(common: &Common, places: &Places, json: bool) -> Result<Exit, Failure> {
+    let config = configuration(common)?;
+    let mut store = store_of(places, &config)?;
+    let spool = places.spool.clone().or_else(|| config.spool.folder.clone());
+    let store = store.as_mut().map(|store| &mut **store as &mut dyn Store);
+    let create = places.create_store || config.store.create;
+    let found = check(&common.root, &config, spool.as_deref(), store, create);
+    let mut out = stdout().lock();
+    if json {
+        let document =
+            serde_json::json!({"schema_version": "1.0", "kind": "agent_check", "findings": found});
+        writeln!(out, "{document:#}")?;
+    } else {
+        for finding in &found {
+            let state = match finding.state {
+                State::Ok => "ok",
+                State::Missing => "missing",
+                State::Failed => "FAILED",
+            };
+            writeln!(out, "{:<24} {state:<8} {}", finding.what, finding.reason)?;
+        }
+    }
+    let failed = found.iter().any(|finding| finding.state == State::Failed);
+    Ok(if failed { Exit::No } else { Exit::Ok })
+}
+
+fn take_profile(
+    common: &Common,
+    start: i64,
+    duration: Duration,
+    out: &Path,
+) -> Result<Exit, Failure> {
+    die_with_parent();
+    let config = configuration(common)?;
+    let tree = Tree::new(&common.root);
+    let hierarchies = needs_groups(&tree)?;
+    let rules = Rules::new(&config.rule, config.shipped_rules).map_err(usage)?;
+    let found = Finder::new(&tree, hierarchies.clone(), rules, config.sampling.max_tasks).look();
+    let wanted = Wanted {
+        duration,
+        hz: config.profiles.hz,
+        max_stacks: config.profiles.max_stacks,
+        sampled_ratio: config.profiles.minutes_ratio,
+        start_unix_s: start,
+    };
+    let attribution = Attribution::new(&tree, &hierarchies, found.tasks);
+    let rows =
+        profile(&wanted, attribution).map_err(|error| Failure::new(Exit::Environment, error))?;
+    std::fs::write(out, serde_json::to_vec(&rows)?)?;
     Ok(Exit::Ok)
 }
