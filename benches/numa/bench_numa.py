@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PROCESSES = 1000
@@ -81,20 +81,22 @@ def group(pids: list[int]) -> Iterator[str | None]:
     roots = roots or [Path(entry[1]) for entry in fields if entry[2] == "cgroup2"]
     made = []
     try:
-        for root in dict.fromkeys(roots):
-            folder = root / GROUP
-            folder.mkdir()
-            made.append(folder)
-            for pid in pids:
-                (folder / "cgroup.procs").write_text(str(pid))
+        with suppress(OSError):
+            for root in dict.fromkeys(roots):
+                folder = root / GROUP
+                folder.mkdir()
+                made.append(folder)
+                for pid in pids:
+                    (folder / "cgroup.procs").write_text(str(pid))
         can_be_read = any((folder / "memory.numa_stat").exists() for folder in made)
         yield f"/{GROUP}" if can_be_read else None
-    except OSError:
-        yield None
     finally:
         for folder in made:
-            for pid in (folder / "cgroup.procs").read_text().split():
-                (folder.parent / "cgroup.procs").write_text(pid)
+            # What they have started themselves may have ended meanwhile, or may start others.
+            while members := (folder / "cgroup.procs").read_text().split():
+                for pid in members:
+                    with suppress(ProcessLookupError):
+                        (folder.parent / "cgroup.procs").write_text(pid)
             folder.rmdir()
 
 
