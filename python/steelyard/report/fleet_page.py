@@ -144,6 +144,8 @@ def render(
         return Markup(source)  # noqa: S704
 
     nonce = secrets.token_urlsafe(16)
+    # A heading without anything under it says nothing.
+    sections = [one for one in sections if any(not _is_empty(block) for block in one.blocks)]
     charts = [
         block
         for section in sections
@@ -171,6 +173,10 @@ def render(
         script_name=SCRIPT,
         data=embed({"charts": [chart.spec() for chart in charts]}),
     )
+
+
+def _is_empty(block: Block) -> bool:
+    return isinstance(block, Notes) and not block.items
 
 
 def _section(section: Section, nonce: str) -> dict[str, Any]:

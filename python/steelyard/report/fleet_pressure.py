@@ -28,6 +28,7 @@ from steelyard.report.fleet_content import (
 )
 
 _LEVELS = {MUST_NOT: "invalid", MAY: "valid", UNCLEAR: "suspect"}
+_SLOWDOWNS = 60
 _WORDS = {MUST_NOT: "must not share", MAY: "may share", UNCLEAR: "unclear"}
 
 
@@ -93,7 +94,7 @@ def _matrix(jobs: Sequence[JobPressure]) -> Heat:
 def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
     columns: list[Column | str] = [Column("job"), Column("presses on", is_text=True)]
     columns += [Column(noun, "ratio") for noun in RESOURCES.values()]
-    columns += [Column("fits"), Column("minutes past CPU threshold", "ratio"), Column("machines")]
+    columns += [Column("fits"), Column("past CPU threshold", "ratio"), Column("machines")]
     rows = []
     for job in jobs:
         cells: list[object] = [job.job, ", ".join(RESOURCES[name] for name in job.points) or None]
@@ -104,8 +105,8 @@ def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
     return table(
         columns,
         rows,
-        caption="Fits: how many times the job's mean use of a machine fits below every threshold. Minutes"
-        " past the threshold are the machine's, whoever used it.",
+        caption="Fits: how many times the job's mean use of a machine fits below every threshold. Past the"
+        " threshold: the share of its minutes in which its machines were, whoever used them.",
     )
 
 
@@ -230,7 +231,7 @@ def _slowdowns(answer: PairAnswer) -> Table:
             one.machines_with,
             one.machines_without,
         )
-        for one in ranked
+        for one in ranked[:_SLOWDOWNS]
     ]
     columns = (
         Column("job"),
@@ -241,4 +242,5 @@ def _slowdowns(answer: PairAnswer) -> Table:
         Column("machines with"),
         Column("without"),
     )
-    return table(columns, rows)
+    more = len(ranked) - len(rows)
+    return table(columns, rows, caption=f"{more:,} more, all smaller: --json has them." if more > 0 else "")
