@@ -183,7 +183,8 @@ def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) 
         with place.open(entry.path) as source:
             metadata = pq.read_metadata(source)
             words = metadata.metadata or {}
-            fault = version_fault(words, table) or schema_fault(metadata.schema.to_arrow_schema(), table)
+            schema = metadata.schema.to_arrow_schema()
+            fault = version_fault(words, table) or schema_fault(schema, table)
             inputs = _inputs(words) if is_compact(PurePosixPath(entry.path).name) else ()
     except FileNotFoundError:
         return Problem(entry.path, table.name, "gone between the listing and the reading")
@@ -191,14 +192,13 @@ def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) 
         return Problem(entry.path, table.name, f"unreadable: {reason(error)}")
     if fault is not None:
         return Problem(entry.path, table.name, fault)
-    names = metadata.schema.to_arrow_schema().names
     return StoreFile(
         path=entry.path,
         partition=partition,
         size_bytes=entry.size_bytes,
         written_unix_s=entry.written_unix_s,
         rows=metadata.num_rows,
-        columns=tuple(name for name in names if name in table.by_name),
+        columns=tuple(name for name in schema.names if name in table.by_name),
         inputs=inputs,
         extremes=_extremes(metadata, columns_of(table.name)),
     )
