@@ -80,7 +80,10 @@ def find_timelines(samples: Any, incidents: Sequence[Incident], most: int = MOST
 
     chosen: list[Incident] = []
     seen: set[tuple[str, str]] = set()
-    for one in sorted(incidents, key=lambda one: (one.antagonist is None, one.effect is None)):
+    order = sorted(
+        incidents, key=lambda one: (one.antagonist is None, one.effect is None, one.seen_by == "agent")
+    )
+    for one in order:
         if not one.suspects or len(chosen) == most:
             continue
         key = (one.machine, one.suspects[0].task)

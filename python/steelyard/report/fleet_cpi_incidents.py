@@ -132,6 +132,8 @@ def _timeline_charts(number: int, one: Timeline) -> list[Block]:
     recorded = incident.recorded
     if recorded is not None and recorded.cap_start_unix_s is not None:
         until = recorded.cap_end_unix_s or recorded.cap_start_unix_s
+        # Two labels would stand upon each other; the red span is told by the threshold above it.
+        bands[0] = Band(incident.start_unix_s, end, "", "red")
         bands.append(Band(recorded.cap_start_unix_s, until, "capped", "green"))
     victims = [line for line in one.lines if line.is_victim]
     others = [line for line in one.lines if not line.is_victim]
@@ -147,7 +149,7 @@ def _timeline_charts(number: int, one: Timeline) -> list[Block]:
     )
     below = Chart(
         f"incident-{number}-usage",
-        "Usage of its suspects",
+        f"Usage of {others[0].task}" if len(others) == 1 else "Usage of its suspects",
         tuple(
             Series(line.task, line.time_unix_s, line.usage, "line", role)
             for line, role in zip(others, _ROLES, strict=False)
