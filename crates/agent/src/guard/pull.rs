@@ -126,6 +126,7 @@ impl Puller {
         board: Board,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
+        let blocked = Blocked::all();
         let thread = thread::Builder::new()
             .name("guard-specs".into())
             .spawn(move || {
@@ -137,11 +138,35 @@ impl Puller {
                         Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
                     }
                 }
-            })?;
+            });
+        drop(blocked);
+        let thread = thread?;
         Ok(Self {
             stop: Some(stop),
             thread: Some(thread),
         })
+    }
+}
+
+/// Signals kept from this thread, and from those that it starts meanwhile: the agent waits for them elsewhere.
+struct Blocked(libc::sigset_t);
+
+impl Blocked {
+    fn all() -> Self {
+        // SAFETY: sigset_t is plain data; sigfillset makes it a valid set, and the old mask is written to one.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            Self(before)
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set is the mask that this thread had.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
 }
 

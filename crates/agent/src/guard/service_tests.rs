@@ -204,3 +204,16 @@ fn settings_and_missing_control_groups_are_refused() {
     assert!(matches!(refused, Err(GuardError::Settings { .. })));
     assert!(fs::exists(machine.path("state/guard/lock")).unwrap());
 }
+
+#[test]
+fn the_agent_s_own_group_is_that_with_the_cpu_controller() {
+    let one = "3:cpuset:/\n2:cpu,cpuacct:/system.slice/agent.service\n0::/other\n";
+    assert_eq!(
+        own_group(one).as_deref(),
+        Some("/system.slice/agent.service")
+    );
+    assert_eq!(own_group("0::/a:b/c\n").as_deref(), Some("/a:b/c"));
+    assert_eq!(own_group("0::/\n"), None);
+    assert_eq!(own_group(""), None);
+    assert_eq!(own_group("nonsense\n"), None);
+}

@@ -21,7 +21,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// `program undo --state STATE --owner OWNER --when-stdin-closes` is what is run.
+    /// `program undo --spool STATE --owner OWNER --when-stdin-closes` is what is run.
     pub fn new(program: PathBuf, state: PathBuf, owner: String) -> Self {
         Self {
             program,
@@ -41,7 +41,7 @@ impl Watchdog {
         let mut command = Command::new(&self.program);
         command
             .arg("undo")
-            .arg("--state")
+            .arg("--spool")
             .arg(&self.state)
             .args(["--owner", &self.owner, "--when-stdin-closes"])
             .stdin(Stdio::piped())

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use steelyard::{Exit, Failure, args, run};
-use steelyard_agent::agent::AgentSettings;
+use steelyard_agent::agent::{AgentSettings, Watch};
 use steelyard_agent::cgroups::Hierarchies;
 use steelyard_agent::check::{State, check};
 use steelyard_agent::config::{Config, judge_name};
+use steelyard_agent::guard::{self, GuardError, Moment, Watcher, config::GuardConfig};
 use steelyard_agent::identity::Finder;
 use steelyard_agent::identity::rules::Rules;
 use steelyard_agent::profiling::{Attribution, Wanted, profile};
@@ -54,6 +55,18 @@ enum Command {
         /// Print JSON and nothing else.
         #[arg(long)]
         json: bool,
+    },
+    /// Take back the caps that a guard left, because it was killed or because somebody wants them gone now.
+    Undo {
+        /// The agent's spool, in which the guard has its journal.
+        #[arg(long, value_name = "DIR")]
+        spool: PathBuf,
+        /// Only those of this agent.
+        #[arg(long, hide = true)]
+        owner: Option<String>,
+        /// Wait until then.
+        #[arg(long, hide = true)]
+        when_stdin_closes: bool,
     },
     /// Profile this machine by task, for `run`.
     #[command(hide = true)]
@@ -112,6 +125,11 @@ fn main() -> ExitCode {
             places,
             json,
         } => look(&common, &places, json),
+        Command::Undo {
+            spool,
+            owner,
+            when_stdin_closes,
+        } => undo(&spool, owner.as_deref(), when_stdin_closes),
         Command::Profile {
             common,
             start,
@@ -197,6 +215,7 @@ fn sample(common: &Common, places: Places, once: bool) -> Result<Exit, Failure> 
         .ok_or_else(|| usage("--spool names no folder").hint("rows wait there for the store"))?;
     needs_groups(&Tree::new(&common.root))?;
     let origin = origin(common, &places, &config)?;
+    let watch = watch(common, &places, &config, &origin, &spool)?;
     let running = Running {
         create_store: places.create_store || config.store.create,
         settings: AgentSettings {
@@ -208,10 +227,76 @@ fn sample(common: &Common, places: Places, once: bool) -> Result<Exit, Failure> 
         store,
         once,
         profile_command: profile_command(common)?,
-        watch: None,
+        watch: Some(watch),
     };
     steelyard_agent::run::run(running).map_err(failure)?;
     Ok(Exit::Ok)
+}
+
+/// The guard, with a look at the store of its own.
+fn watch(
+    common: &Common,
+    places: &Places,
+    config: &Config,
+    origin: &Origin,
+    spool: &Path,
+) -> Result<Box<dyn Watch>, Failure> {
+    let settings = GuardConfig::parse(&config.guard).map_err(usage)?;
+    let tree = Tree::new(&common.root);
+    let hierarchies = needs_groups(&tree)?;
+    let own = tree.text("proc/self/cgroup").unwrap_or_default();
+    let watchdog = settings.watchdog.then(std::env::current_exe).transpose()?;
+    let store = store_of(places, config)?
+        .ok_or_else(|| usage("--store names no store").hint("a folder, or s3://BUCKET/PREFIX"))?;
+    let config = guard::Config {
+        settings: settings.settings,
+        origin: origin.clone(),
+        state: spool.to_owned(),
+        hierarchy: guard::Hierarchy::find(&common.root, &hierarchies).ok(),
+        own_cgroup: guard::own_group(&String::from_utf8_lossy(&own)),
+        refresh: settings.refresh,
+        watchdog,
+    };
+    let started = guard::Service::start(config, store, Moment::now()).map_err(unguarded)?;
+    Ok(Box::new(Watcher::new(started)))
+}
+
+fn unguarded(error: GuardError) -> Failure {
+    let (exit, hint) = match &error {
+        GuardError::Settings { .. } => (Exit::Usage, "docs/reference/agent.md has every key"),
+        GuardError::NoCaps { .. } => (Exit::Environment, "guard.action = \"dry-run\" needs none"),
+        GuardError::Busy { .. } => (Exit::Environment, "each agent has a spool of its own"),
+        GuardError::State { .. } => (
+            Exit::Environment,
+            "--spool names the agent's spool, a folder that this user can write",
+        ),
+    };
+    Failure::new(exit, error).hint(hint)
+}
+
+fn undo(spool: &Path, owner: Option<&str>, when_stdin_closes: bool) -> Result<Exit, Failure> {
+    if when_stdin_closes {
+        guard::wait_for_end()?;
+    }
+    let found = guard::undo(spool, owner, Moment::now()).map_err(unguarded)?;
+    let mut out = stdout().lock();
+    let mut is_undone = found.failed.is_empty() && found.unreadable.is_empty();
+    for entry in &found.ended {
+        let ended = entry.ended.as_ref();
+        is_undone &= ended.is_some_and(|ended| ended.undone);
+        let outcome = ended.map_or("", |ended| &ended.outcome);
+        writeln!(out, "{:?}: {outcome}", entry.cgroup)?;
+    }
+    for (entry, error) in &found.failed {
+        writeln!(out, "{:?}: not put back: {error}", entry.cgroup)?;
+    }
+    for path in &found.unreadable {
+        writeln!(out, "{}: unreadable, set aside", path.display())?;
+    }
+    if found.ended.is_empty() && is_undone {
+        writeln!(out, "no cap is left")?;
+    }
+    Ok(if is_undone { Exit::Ok } else { Exit::No })
 }
 
 /// This program, asked to profile.
