@@ -189,9 +189,10 @@ def merge(
     A record belongs to the incident of the same victim whose time it overlaps, or is apart from by less than
     the correlation looks back; of several, to the nearest. A record without one stands for itself.
     """
-    merged = list(found)
+    # In an order of their own, so that ties are broken alike whatever order the engine gave.
+    merged = sorted(found, key=_clearness)
     places: dict[tuple[str, str, str, str], list[int]] = {}
-    for at, one in enumerate(found):
+    for at, one in enumerate(merged):
         places.setdefault((one.cluster, one.machine, one.victim_job, one.victim_task), []).append(at)
     for row in sorted(recorded, key=lambda row: (row["start_unix_s"], row["incident"])):
         effect = (effects or {}).get(row["incident"])
