@@ -192,7 +192,7 @@ def test_who_is_a_task_and_what_works(tmp_path: Path, job: str) -> None:
         (("run", "--store", "/tmp/x", "--spool", "/tmp/x", "--root", "/nowhere"), 3, "no hierarchy"),
         (("tasks", "--config", "/nowhere.toml"), 2, "/nowhere.toml: No such file"),
         (("tasks", "--cluster", "x"), 2, "unexpected argument '--cluster'"),
-        ((), 2, "a command is needed: run, tasks, check"),
+        ((), 2, "a command is needed: run, tasks, check, undo"),
     ],
 )
 def test_what_does_not_fit_is_told_in_one_line(arguments: tuple[str, ...], code: int, said: str) -> None:
