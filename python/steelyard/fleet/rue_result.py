@@ -49,13 +49,12 @@ class Speedup:
             effect.interval(strict) if looks == "once" else effect.always_valid(strict, expected_effect=prior)
         )
         side = 0 if span is None or span[0] <= 1 <= span[1] else (1 if span[0] > 1 else -1)
-        return cls(
-            effect.ratio,
-            effect.interval(confidence),
-            effect.always_valid(confidence, expected_effect=prior),
-            effect.missing,
-            side,
-        )
+        once = effect.interval(confidence)
+        any_time = effect.always_valid(confidence, expected_effect=prior)
+        missing = effect.missing
+        if missing is None and (once if looks == "once" else any_time) is None:
+            missing = "too few replicates: the interval reaches farther than a thousandfold"
+        return cls(effect.ratio, once, any_time, missing, side)
 
     def interval(self, looks: str) -> tuple[float, float] | None:
         """Return the interval that decisions are made by."""

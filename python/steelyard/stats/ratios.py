@@ -30,6 +30,9 @@ Integers = NDArray[np.int64]
 LEAST_DEGREES = 1.0
 """Fewer degrees of freedom than this say nothing: intervals would be arbitrarily wide."""
 
+WIDEST = 1000.0
+"""An interval that reaches farther than this factor either way is none: it tells nothing."""
+
 EFFECTIVE_RATIO = 0.75
 """Of the replicates that a stratum needs, as many must there be in effect, counted by their work."""
 
@@ -48,16 +51,19 @@ class Effect:
     missing: str | None = None
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float] | None:
-        """Return the interval for somebody who looks once, at a time fixed beforehand; None without one."""
+        """Return the interval for somebody who looks once, at a time fixed beforehand.
+
+        None without a variance, and where it is so wide that it tells nothing (`WIDEST`).
+        """
         if self.log_variance is None or self.degrees is None:
             return None
         radius = student_quantile((1 + confidence) / 2, self.degrees) * math.sqrt(self.log_variance)
-        return self.ratio * math.exp(-radius), self.ratio * math.exp(radius)
+        return self._around(radius)
 
     def always_valid(
         self, confidence: float = 0.95, *, expected_effect: float = 0.05
     ) -> tuple[float, float] | None:
-        """Return the interval that holds however often somebody looks; None without one.
+        """Return the interval that holds however often somebody looks; None as of `interval`.
 
         ``expected_effect`` is the size of effects (on the logarithm) that it is tightest for; it must be
         fixed before the data are seen. See `mixture_radius`.
@@ -70,6 +76,12 @@ class Effect:
             confidence=confidence,
             expected_effect=expected_effect,
         )
+        return self._around(radius)
+
+    def _around(self, radius: float) -> tuple[float, float] | None:
+        # Student's quantile grows beyond all bounds as the degrees of freedom of a few replicates fall below 1.
+        if radius > math.log(WIDEST):
+            return None
         return self.ratio * math.exp(-radius), self.ratio * math.exp(radius)
 
 

@@ -91,13 +91,14 @@ def test_one_window_is_read_by_the_fleet(tmp_path: Path, job: str) -> None:
         f'[[telemetry]]\njob = "{job}"\nfile = "{tmp_path}/${{task}}.prom"\noperations = "requests_total"\n',
     )
     store, spool = tmp_path / "store", tmp_path / "spool"
-    arguments = ("run", "--once", "--store", store, "--spool", spool, "--config", config, "--cluster", "a b")
-    refused = agent(*arguments)
+    # The store is named as a user in its folder does.
+    arguments = ("run", "--once", "--store", "store", "--spool", spool, "--config", config, "--cluster", "a b")
+    refused = agent(*arguments, cwd=tmp_path)
     assert refused.returncode == 3
     assert "is no store" in refused.stderr
     assert "--create-store" in refused.stderr
     # What was sampled then waits, and goes with the next.
-    done = agent(*arguments, "--create-store")
+    done = agent(*arguments, "--create-store", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     samples = rows_of(store, "task_samples", job)
     assert len({row["window_start_unix_s"] for row in samples}) == len(samples) == 2

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from steelyard.stats.ratios import (
     ArmSums,
+    Effect,
     arm_variances,
     comparable_strata,
     mix_effect,
@@ -233,3 +234,10 @@ def test_what_is_no_sum_is_refused() -> None:
         sums([(2, 0, 0, 1.0, 1.0)])
     with pytest.raises(ValueError, match="do some work"):
         total_effect(sums([(0, 0, 0, 1.0, 1.0), (1, 0, 1, 1.0, 0.0)]))
+
+
+def test_an_interval_without_end_is_none() -> None:
+    effect = Effect(1.1, 0.09, 1.0, (2, 2))
+    assert effect.interval(0.95) is not None
+    assert effect.interval(0.9999) is None
+    assert effect.always_valid(0.9999) is None

@@ -102,7 +102,12 @@ pub fn open(url: &str) -> Result<Box<dyn Store + Send>, StoreError> {
             reason: "no folder is named".to_owned(),
         });
     }
-    Ok(Box::new(Directory::new(Path::new(path), disk::Live)))
+    // Names are made safe folder by folder, up to the one above the store: a relative path need not have one.
+    let folder = std::path::absolute(path).map_err(|error| StoreError::Url {
+        url: url.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(Box::new(Directory::new(&folder, disk::Live)))
 }
 
 #[derive(Deserialize)]
