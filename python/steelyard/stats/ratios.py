@@ -79,7 +79,7 @@ class Effect:
         return self._around(radius)
 
     def _around(self, radius: float) -> tuple[float, float] | None:
-        # Student's quantile grows beyond all bounds as the degrees of freedom of a few replicates fall below 1.
+        # Student's quantile grows beyond all bounds as the degrees of freedom of a few replicates fall.
         if radius > math.log(WIDEST):
             return None
         return self.ratio * math.exp(-radius), self.ratio * math.exp(radius)

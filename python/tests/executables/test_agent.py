@@ -92,7 +92,8 @@ def test_one_window_is_read_by_the_fleet(tmp_path: Path, job: str) -> None:
     )
     store, spool = tmp_path / "store", tmp_path / "spool"
     # The store is named as a user in its folder does.
-    arguments = ("run", "--once", "--store", "store", "--spool", spool, "--config", config, "--cluster", "a b")
+    given = {"--store": "store", "--spool": spool, "--config": config, "--cluster": "a b"}
+    arguments = ("run", "--once", *(word for pair in given.items() for word in pair))
     refused = agent(*arguments, cwd=tmp_path)
     assert refused.returncode == 3
     assert "is no store" in refused.stderr
