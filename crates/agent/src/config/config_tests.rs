@@ -142,7 +142,15 @@ fn rows(keys: &[Key]) -> String {
 #[test]
 fn the_reference_tells_of_every_key() {
     let reference = include_str!("../../../../docs/reference/agent.md");
-    for keys in [KEYS, TELEMETRY_KEYS, RULE_KEYS] {
+    let guard: Vec<Key> = crate::guard::config::KEYS
+        .iter()
+        .map(|&(name, default, meaning)| Key {
+            name,
+            default,
+            meaning,
+        })
+        .collect();
+    for keys in [KEYS, TELEMETRY_KEYS, RULE_KEYS, &guard] {
         let rows = rows(keys);
         assert!(
             reference.contains(&rows),

@@ -143,11 +143,7 @@ pub const KEYS: &[Key] = &[
         "[]",
         "What jobs tell of themselves: see below.",
     ),
-    key(
-        "guard",
-        "{}",
-        "The guard against interference: see the guide.",
-    ),
+    key("guard", "{}", "The guard against interference: see below."),
 ];
 
 /// Keys of a `[[telemetry]]` table.
