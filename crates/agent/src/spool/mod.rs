@@ -7,9 +7,11 @@
 //! store has it. A file's name begins with its batch, so that a journal whose file is there already (a crash came
 //! between) is known to be done with, even by an agent that would write other bytes.
 //!
-//!     SPOOL/lock  SPOOL/lost.json
-//!     SPOOL/journal/<batch>.journal
-//!     SPOOL/ready/<batch>,<table>,<date>,<cluster>,<name in the store>
+//! ```text
+//! SPOOL/lock  SPOOL/lost.json
+//! SPOOL/journal/<batch>.journal
+//! SPOOL/ready/<batch>,<table>,<date>,<cluster>,<name in the store>
+//! ```
 //!
 //! Invariants: a row whose addition returned is lost to nothing but the bound of the disk, and is then counted; it
 //! reaches the store once; one agent uses a spool at a time.
