@@ -104,7 +104,8 @@ def halves(rows: Any, keyed: Any) -> Any:
     import ibis
 
     clusters = rows.select(*CLUSTER).distinct()
-    number = ibis.row_number().over(ibis.window(order_by=list(CLUSTER)))
+    # Spark numbers rows in 32 bits, and squares would wrap; Ibis takes them for 64 and drops a mere cast.
+    number = ibis.row_number().over(ibis.window(order_by=list(CLUSTER))).cast("float64").cast("int64")
     mixed = clusters.mutate(number=(number * _STEP + 1) % _PRIME)
     split = mixed.mutate(half=(mixed.number * mixed.number) % _PRIME % 2)
     joined = keyed.join(split, list(CLUSTER))

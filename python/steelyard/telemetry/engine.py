@@ -32,14 +32,18 @@ def fetch(expression: Any) -> pa.Table:
 
 
 def _with_whole_numbers(table: pa.Table, expression: Any) -> pa.Table:
-    """Return sums of whole numbers as such: DuckDB adds them up in 128 bits, which Arrow has as decimals."""
-    fields = [
-        pa.field(field.name, pa.int64())
-        if pa.types.is_decimal(field.type) and expression.schema()[field.name].is_integer()
-        else field
-        for field in table.schema
-    ]
-    return table if fields == list(table.schema) else table.cast(pa.schema(fields))
+    """Return sums of whole numbers as such: DuckDB adds them up in 128 bits, which Arrow has as decimals.
+
+    A column with a sum beyond 64 bits stays as it is, and exact.
+    """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and expression.schema()[field.name].is_integer():
+            try:
+                whole = table.column(place).cast(pa.int64())
+            except pa.ArrowInvalid:
+                continue
+            table = table.set_column(place, field.name, whole)
+    return table
 
 
 def fetch_batches(expression: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
