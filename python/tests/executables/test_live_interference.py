@@ -181,7 +181,7 @@ def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(
     victim = scene.start(VICTIM, "victim", str(scene.folder / "web.prom"), str(VICTIM_KIB))
     with running(victim), running(scene.start(STEADY, "steady", str(STEADY_MS))):
         require_an_effect(scene)
-        learn_what_is_normal(scene)
+        normal_cpi = learn_what_is_normal(scene)
         with running(scene.agent("cap")) as agent:
             until("there is a specification", lambda: any("1 spec" in one["outcome"] for one in scene.told()))
             time.sleep(3)
@@ -199,10 +199,11 @@ def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(
         with running(scene.agent("dry-run")) as agent:
             time.sleep(3)
         assert agent.returncode == 0
-    judge_what_is_told(scene)
+    judge_what_is_told(scene, normal_cpi)
 
 
-def learn_what_is_normal(scene: Scene) -> None:
+def learn_what_is_normal(scene: Scene) -> float:
+    """Store a specification; return its mean."""
     with running(scene.agent("none")) as agent:
         time.sleep(CALM_WINDOWS + 1.5)
     assert agent.returncode == 0
@@ -213,9 +214,10 @@ def learn_what_is_normal(scene: Scene) -> None:
     [spec] = [one for one in json.loads(specs)["specs"] if one["job"] == "web"]
     assert spec["cpi_source"] == "cpu time per operation"
     assert spec["threshold_cpi"] > spec["cpi_mean"] > 0
+    return float(spec["cpi_mean"])
 
 
-def judge_what_is_told(scene: Scene) -> None:
+def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
     """The audit log, the store and the page tell what happened."""
     audit = scene.told()
     caps, undone = ([one for one in audit if one["what"] == what] for what in ("cap", "undo"))
@@ -237,6 +239,8 @@ def judge_what_is_told(scene: Scene) -> None:
         assert (agent["action"], agent["antagonist_task"], agent["undone"]) == ("cap", "hog-0", True)
         assert one["suspects"][0]["task"] == "hog-0"
     first = min(recorded, key=lambda one: one["start_unix_s"])
-    assert first["recorded"]["victim_cpi_after"] < first["threshold_cpi"], "it recovered under the cap"
+    # Most of what the hog added is gone under the cap, under which the hog still works a little.
+    halfway = (normal_cpi + first["recorded"]["victim_cpi"]) / 2
+    assert first["recorded"]["victim_cpi_after"] < halfway, "it recovered under the cap"
     assert first["recorded"]["cap_end_unix_s"] - first["recorded"]["cap_start_unix_s"] == CAP_S
     assert all(word in page.read_text() for word in ("web-0", "hog-0", "capped", "threshold"))
