@@ -25,15 +25,12 @@ from .servers import executable
 SOURCE = Path(__file__).with_name("interference.c")
 VICTIM, HOG, STEADY = "latency-sensitive/web/web-0", "batch/hog/hog-0", "batch/steady/steady-0"
 VICTIM_KIB, HOG_MIB, STEADY_MS = 3072, 32, 20
-CALM_WINDOWS, CAP_S, PATIENCE_S, LEAST_EFFECT = 12, 5, 30.0, 1.5
-# The paper's rules at a sixtieth of its times, and with fewer samples to a specification.
-RULES = {
-    "outliers": 3,
-    "outlier_window_s": 6,
-    "correlation_window_s": 20,
-    "min_usage": 0.05,
-    "min_correlation": 0.2,
-}
+CALM_WINDOWS, CAP_S, PATIENCE_S, LEARNINGS = 12, 5, 30.0, 3
+# The paper's rules at a sixtieth of its times, and with less work and fewer samples to a specification.
+RULES = {"outliers": 3, "outlier_window_s": 6, "correlation_window_s": 20, "min_usage": 0.05}
+MIN_CORRELATION = 0.35
+# A hog that always runs correlates by 1 - threshold / CPI: this is what 0.35 wants, and a third more.
+LEAST_EFFECT = 1 / (1 - MIN_CORRELATION) * 4 / 3
 
 
 @dataclass
@@ -43,10 +40,15 @@ class Scene:
     groups: Groups
     folder: Path
     tool: Path
+    learning: int = 0
 
     @property
     def store(self) -> str:
-        return str(self.folder / "store")
+        return str(self.folder / f"store-{self.learning}")
+
+    @property
+    def spool(self) -> Path:
+        return self.folder / f"spool-{self.learning}"
 
     def start(self, group: str, *words: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
@@ -62,7 +64,7 @@ machine = "here"
 platform = "this"
 shipped_rules = false
 store = {{ url = "{self.store}", create = true }}
-spool = {{ folder = "{self.folder}/spool" }}
+spool = {{ folder = "{self.spool}" }}
 sampling = {{ period_s = 1, window_s = 0.9, counters = false }}
 profiles = {{ minutes_ratio = 0.0 }}
 metrics = {{ listen = "" }}
@@ -89,7 +91,7 @@ operations = "operations_total"
 
     def told(self) -> list[dict[str, Any]]:
         """Return the lines of the guard's audit log."""
-        path = self.folder / "spool" / "guard" / "audit.jsonl"
+        path = self.spool / "guard" / "audit.jsonl"
         text = path.read_text() if path.exists() else ""
         return [json.loads(line) for line in text.splitlines() if line]
 
@@ -148,14 +150,36 @@ def cost_s(scene: Scene, seconds: float = 1.5) -> float:
     return (later_cpu_s - cpu_s) / max(1, later_operations - operations)
 
 
-def require_an_effect(scene: Scene) -> None:
-    """Skip where the hog moves the victim too little for anybody to see: a machine that is busy already."""
+def learn_what_is_normal(scene: Scene) -> float:
+    """Store a specification that the hog's effect stands out from; return its mean.
+
+    Where strangers share the caches, what is normal may be as dear as what the hog makes of it: skip then.
+    """
     until("the victim tells of itself", (scene.folder / "web.prom").exists)
-    calm_s = cost_s(scene)
-    with running(scene.start(HOG, "hog", str(HOG_MIB))):
-        effect = cost_s(scene) / calm_s
-    if effect < LEAST_EFFECT:
-        pytest.skip(f"the hog makes the victim's operations only {effect:.2f} times as dear on this machine")
+    effects = []
+    for scene.learning in range(LEARNINGS):
+        spec = specification(scene)
+        with running(scene.start(HOG, "hog", str(HOG_MIB))):
+            effects.append(cost_s(scene) / spec["threshold_cpi"])
+        if effects[-1] >= LEAST_EFFECT:
+            return float(spec["cpi_mean"])
+    told = ", ".join(f"{effect:.2f}" for effect in effects)
+    pytest.skip(f"the hog makes an operation {told} times as dear as the threshold, not {LEAST_EFFECT:.2f}")
+
+
+def specification(scene: Scene) -> dict[str, Any]:
+    """Let the agent look on for some calm windows, and store what is normal of them."""
+    with running(scene.agent("none")) as agent:
+        time.sleep(CALM_WINDOWS + 1.5)
+    assert agent.returncode == 0
+    specs = scene.steelyard(
+        *("cpi", "specs", "--write", "--json", "--no-gev", "--min-tasks", "1"),
+        *("--min-samples", str(CALM_WINDOWS - 4), "--min-usage", str(RULES["min_usage"])),
+    )
+    [spec] = [one for one in json.loads(specs)["specs"] if one["job"] == "web"]
+    assert spec["cpi_source"] == "cpu time per operation"
+    assert spec["threshold_cpi"] > spec["cpi_mean"] > 0
+    return dict(spec)
 
 
 def until_capped(scene: Scene) -> None:
@@ -172,19 +196,25 @@ def until_capped(scene: Scene) -> None:
         hog = HOG.removeprefix("batch/")
         first = [suspects[0]["correlation"] for suspects in found if suspects[0]["task"] == hog]
         assert first, f"in {PATIENCE_S:g} s the hog was never the first suspect: {found}"
-        assert max(first) < RULES["min_correlation"], f"the hog was not capped in spite of {max(first):.3f}"
+        assert max(first) < MIN_CORRELATION, f"the hog was not capped in spite of {max(first):.3f}"
         pytest.skip(f"the hog, suspected first, correlates by {max(first):.3f} only on this machine")
+
+
+def is_calm(scene: Scene, since: float, windows: int = 3) -> bool:
+    """Whether the guard told nothing for some windows: strangers on this host disturb the victim too."""
+    told = [one["unix_s"] for one in scene.told() if one["what"] != "spec"]
+    return time.time() - max([since, *told]) > windows and not scene.groups.is_capped(STEADY)
 
 
 def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(scene: Scene) -> None:
     groups = scene.groups
     victim = scene.start(VICTIM, "victim", str(scene.folder / "web.prom"), str(VICTIM_KIB))
     with running(victim), running(scene.start(STEADY, "steady", str(STEADY_MS))):
-        require_an_effect(scene)
         normal_cpi = learn_what_is_normal(scene)
         with running(scene.agent("cap")) as agent:
             until("there is a specification", lambda: any("1 spec" in one["outcome"] for one in scene.told()))
-            time.sleep(3)
+            begun = time.time()
+            until("calm before the hog", lambda: is_calm(scene, since=begun), 2 * PATIENCE_S)
             with running(scene.start(HOG, "hog", str(HOG_MIB))) as hog:
                 until_capped(scene)
                 assert not groups.is_capped(STEADY)
@@ -202,26 +232,12 @@ def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(
     judge_what_is_told(scene, normal_cpi)
 
 
-def learn_what_is_normal(scene: Scene) -> float:
-    """Store a specification; return its mean."""
-    with running(scene.agent("none")) as agent:
-        time.sleep(CALM_WINDOWS + 1.5)
-    assert agent.returncode == 0
-    specs = scene.steelyard(
-        *("cpi", "specs", "--write", "--json", "--no-gev", "--min-tasks", "1"),
-        *("--min-samples", str(CALM_WINDOWS - 4), "--min-usage", str(RULES["min_usage"])),
-    )
-    [spec] = [one for one in json.loads(specs)["specs"] if one["job"] == "web"]
-    assert spec["cpi_source"] == "cpu time per operation"
-    assert spec["threshold_cpi"] > spec["cpi_mean"] > 0
-    return float(spec["cpi_mean"])
-
-
 def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
     """The audit log, the store and the page tell what happened."""
     audit = scene.told()
-    caps, undone = ([one for one in audit if one["what"] == what] for what in ("cap", "undo"))
-    assert len(caps) == len(undone) == 2
+    of_hog = [one for one in audit if one.get("cgroup", "").endswith(HOG)]
+    caps, undone = ([one for one in of_hog if one["what"] == what] for what in ("cap", "undo"))
+    assert len(caps) == len(undone) == 2, audit
     assert {one["outcome"] for one in undone} == {"put back"}
     assert [one["why"] for one in undone] == ["its time is over", "the agent is gone"]
     page = scene.folder / "incidents.html"
@@ -229,18 +245,17 @@ def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
         scene.steelyard(
             *("cpi", "incidents", "--json", "--report", str(page), "--align", "1", "--window", "20"),
             *("--within", "6", "--min-usage", str(RULES["min_usage"])),
-            *("--floor", str(RULES["min_correlation"])),
         )
     )
-    recorded = [one for one in told["incidents"] if one["recorded"]]
+    capped = [one for one in told["incidents"] if one["recorded"] and one["recorded"]["action"] == "cap"]
+    recorded = [one for one in capped if one["recorded"]["antagonist_task"] == "hog-0"]
     assert {one["recorded"]["incident"] for one in recorded} == {one["incident"] for one in caps}
     for one in recorded:
-        agent = one["recorded"]
-        assert (agent["action"], agent["antagonist_task"], agent["undone"]) == ("cap", "hog-0", True)
+        assert one["recorded"]["undone"]
         assert one["suspects"][0]["task"] == "hog-0"
     first = min(recorded, key=lambda one: one["start_unix_s"])
     # Most of what the hog added is gone under the cap, under which the hog still works a little.
-    halfway = (normal_cpi + first["recorded"]["victim_cpi"]) / 2
+    halfway = (normal_cpi + first["victim_cpi"]) / 2
     assert first["recorded"]["victim_cpi_after"] < halfway, "it recovered under the cap"
     assert first["recorded"]["cap_end_unix_s"] - first["recorded"]["cap_start_unix_s"] == CAP_S
     assert all(word in page.read_text() for word in ("web-0", "hog-0", "capped", "threshold"))

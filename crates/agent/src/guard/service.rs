@@ -275,9 +275,10 @@ fn state_of_specs(now: Moment, known: &Known, stale_s: f64) -> String {
     } else {
         ""
     };
+    let count = known.specs.len();
+    let ending = if count == 1 { "" } else { "s" };
     format!(
-        "{} specifications, the newest built at {built} s of Unix time{stale}{trouble}",
-        known.specs.len()
+        "{count} specification{ending}, the newest built at {built} s of Unix time{stale}{trouble}"
     )
 }
 
