@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.fleet_decide import show
 from steelyard.cli.fleet_options import (
     DUCKDB,
     Engine,
@@ -19,7 +18,7 @@ from steelyard.cli.fleet_options import (
     StoreUrl,
     To,
     opened,
-    warn_of_problems,
+    show,
 )
 from steelyard.cli.output import EXIT_CODES
 
@@ -52,19 +51,15 @@ def smt(
     """Say how much of the cores' capacity is used and left, which utilisation does not tell."""
     from steelyard.fleet.smt import used_of_fleet
     from steelyard.report import fleet_capacity as words
+    from steelyard.report.fleet_content import Answer
 
     uplifts = _uplifts(uplift)
     with opened(store, engine, first, last) as open_store:
         result = used_of_fleet(open_store.table("machine_samples"), uplifts=uplifts)
-        warn_of_problems(open_store)
-    show(
-        "Used capacity",
-        {"heading": words.smt_heading(result)},
-        words.smt_sections(result),
-        result.document(),
-        as_json,
-        report,
-    )
+        answer = Answer(
+            "Used capacity", words.smt_heading(result), words.smt_sections(result), result.document()
+        )
+        show(open_store, answer, as_json=as_json, report=report)
     return 0
 
 
@@ -80,20 +75,16 @@ def frequency(
     """Say what frequency the fleet ran at, and what power capping took of it."""
     from steelyard.fleet.frequency import frequency_of_fleet
     from steelyard.report import fleet_capacity as words
+    from steelyard.report.fleet_content import Answer
 
     with opened(store, engine, first, last) as open_store:
         result = frequency_of_fleet(
             open_store.table("machine_samples"), open_store.table("machines"), reference
         )
-        warn_of_problems(open_store)
-    show(
-        "Frequency",
-        {"heading": words.frequency_heading(result)},
-        words.frequency_sections(result),
-        result.document(),
-        as_json,
-        report,
-    )
+        answer = Answer(
+            "Frequency", words.frequency_heading(result), words.frequency_sections(result), result.document()
+        )
+        show(open_store, answer, as_json=as_json, report=report)
     return 0
 
 

@@ -6,19 +6,17 @@ In: flags. Out: tables, one JSON document or a page. Not here: the queries (``fl
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet_options import DUCKDB, Engine, From, Json, Report, StoreUrl, To, opened
+from steelyard.cli.fleet_options import DUCKDB, Engine, From, Json, Report, StoreUrl, To, opened, show
 from steelyard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
     from steelyard.fleet.cpi_rule import Rule
     from steelyard.fleet.cpi_specs import Spec, SpecSettings
     from steelyard.fleet.store import Store
-    from steelyard.report.fleet_cpi import Told
 
 _STORED, _COMPUTED = "stored", "computed"
 
@@ -88,7 +86,7 @@ def specs(
             found = [cpi_distribution.by_tail(one) for one in found]
         path = _write(fleet, found) if write else None
         told = tell_specs(found, distributions, settings, quantile=quantile, written=path)
-        _show(fleet, told, as_json=as_json, report=report)
+        show(fleet, told, as_json=as_json, report=report)
     return _code(any(one.is_usable for one in found))
 
 
@@ -120,7 +118,7 @@ def outliers(
         thresholds, source = _thresholds(fleet, samples, settings, specs)
         rows = cpi_outliers.expression(samples, thresholds, rule)
         found = cpi_anomalies.find_anomalies(rows, cpi_outliers.counts(samples, thresholds, rule))
-        _show(fleet, tell_outliers(found, rule, source), as_json=as_json, report=report)
+        show(fleet, tell_outliers(found, rule, source), as_json=as_json, report=report)
     return _code(True)
 
 
@@ -166,7 +164,7 @@ def incidents(
         curve = cpi_truth.find_curve(samples, rows, truth, rule, job=job) if truth is not None else None
         lines = cpi_timeline.find_timelines(samples, found) if report is not None else []
         told = tell_incidents(found, rule, source, curve=curve, timelines=lines)
-        _show(fleet, told, as_json=as_json, report=report)
+        show(fleet, told, as_json=as_json, report=report)
     return _code(True)
 
 
@@ -196,7 +194,7 @@ def distribution(
         found, distributions = _build(samples, settings, quantile)
         following = cpi_throughput.find_following(samples, settings.guards)
         told = tell_distributions(found, distributions, following, quantile=quantile)
-        _show(fleet, told, as_json=as_json, report=report)
+        show(fleet, told, as_json=as_json, report=report)
     return _code(bool(distributions))
 
 
@@ -296,31 +294,6 @@ def _write(fleet: Store, found: list[Spec]) -> str | None:
     from steelyard.fleet.cpi_store import write_specs
 
     return write_specs(fleet.url, found, built_unix_s=int(time.time()))
-
-
-def _show(fleet: Store, told: Told, *, as_json: bool, report: Path | None) -> None:
-    from rich.console import Console
-
-    from steelyard.cli.fleet_options import warn_of_problems
-    from steelyard.cli.output import print_json
-    from steelyard.report.fleet_cpi import page
-    from steelyard.report.fleet_table import terminal
-
-    problems = fleet.problems
-    if report is not None:
-        page(told, report, problems=problems)
-    if as_json:
-        names = [{"path": p.path, "table": p.table, "reason": p.reason} for p in problems]
-        where = {"report": str(report)} if report is not None else {}
-        print_json(
-            {"store": fleet.url, "engine": fleet.engine.name, **told.document, "problems": names, **where}
-        )
-        return
-    console = Console(highlight=False)
-    console.print(terminal(told.sections, heading=told.heading, subline=told.subline, cautions=told.cautions))
-    if report is not None:
-        console.print(f"report: {report}", markup=False, soft_wrap=True)
-    warn_of_problems(fleet)
 
 
 def _code(is_yes: bool) -> int:

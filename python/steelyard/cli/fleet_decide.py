@@ -5,7 +5,7 @@ In: flags. Out: a table, one JSON document, a page. Not here: figures (``fleet``
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from steelyard.cli.fleet_options import (
     StoreUrl,
     To,
     opened,
-    warn_of_problems,
+    show,
 )
 from steelyard.cli.output import EXIT_CODES
 
@@ -64,9 +64,6 @@ Once = Annotated[
     bool, typer.Option("--once", help="Decide by intervals for one look at a time fixed before.")
 ]
 
-_ROWS = 20
-"""Rows of a table in the terminal."""
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``app``."""
@@ -98,6 +95,7 @@ def rue(
     from steelyard.fleet.rue import RESOURCES, RueSettings, other_labels
     from steelyard.fleet.rue_compare import compare
     from steelyard.report import fleet_rue as words
+    from steelyard.report.fleet_content import Answer
 
     with opened(store, engine, first, last) as open_store:
         tasks = open_store.table("task_samples")
@@ -118,42 +116,16 @@ def rue(
             looks="once" if once else "any",
         )
         result = compare(tasks, settings)
-        warn_of_problems(open_store)
-    answer = {
-        "heading": words.heading(result),
-        "subline": words.subline(result),
-        "cautions": words.cautions(result),
-    }
-    show(f"RUE by {label}", answer, words.sections(result), result.document(), as_json, report)
+        answer = Answer(
+            f"RUE by {label}",
+            words.heading(result),
+            words.sections(result),
+            result.document(),
+            words.subline(result),
+            words.cautions(result),
+        )
+        show(open_store, answer, as_json=as_json, report=report)
     return int(result.is_refused)
-
-
-def show(
-    title: str,
-    answer: dict[str, Any],
-    sections: list[Any],
-    document: dict[str, Any],
-    as_json: bool,
-    report: Any,
-) -> None:
-    """Write the page if one is wanted, and print the document or the tables."""
-    if report is not None:
-        from steelyard.report.fleet_page import write_page
-
-        write_page(report, title, sections, **answer)
-    if as_json:
-        from steelyard.cli.output import print_json
-
-        print_json(document if report is None else {**document, "report": str(report)})
-        return
-    from rich.console import Console
-
-    from steelyard.report.fleet_table import terminal
-
-    console = Console(highlight=False)
-    console.print(terminal(sections, **answer, rows=_ROWS))
-    if report is not None:
-        console.print(f"report: {report}", markup=False, soft_wrap=True)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

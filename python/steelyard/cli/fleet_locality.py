@@ -19,9 +19,9 @@ from steelyard.cli.fleet_options import (
     StoreUrl,
     To,
     opened,
-    warn_of_problems,
+    show,
 )
-from steelyard.cli.fleet_top import Job, Platform, show
+from steelyard.cli.fleet_top import Job, Platform
 from steelyard.cli.output import EXIT_CODES
 
 
@@ -44,21 +44,18 @@ def numa(
     """Say how scores of NUMA locality are spread, and what they cost in CPI, CPU time and latency."""
     from steelyard.fleet.numa import numa as find
     from steelyard.report import fleet_numa as drawn
-    from steelyard.report.fleet_content import store_notes
+    from steelyard.report.fleet_content import Answer
 
     with opened(store, engine, first, last) as source:
         answer = find(source.table("task_samples"), jobs=job or [], platforms=platform or [], bins=bins)
-        problems = source.problems
-        warn_of_problems(source)
-    show(
-        answer.document(),
-        drawn.sections(answer, store_notes=store_notes(problems)),
-        title="fleet numa",
-        heading=drawn.heading(answer),
-        subline=drawn.subline(answer),
-        cautions=drawn.cautions(answer),
-        tiles=drawn.tiles(answer),
-        report=report,
-        as_json=as_json,
-    )
+        told = Answer(
+            "NUMA locality",
+            drawn.heading(answer),
+            drawn.sections(answer),
+            answer.document(),
+            drawn.subline(answer),
+            drawn.cautions(answer),
+            drawn.tiles(answer),
+        )
+        show(source, told, as_json=as_json, report=report)
     return 0

@@ -1,10 +1,12 @@
-"""Options that every ``steelyard fleet`` query has, and the store that they open.
+"""Options that every ``steelyard fleet`` query has, the store that they open, and how its answer is shown.
 
 Not here: the commands (``fleet_*``), which import this module and add themselves by ``register(app)``.
 """
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from steelyard.fleet.store import Store
+    from steelyard.report.fleet_content import Answer
 
 StoreUrl = Annotated[
     str,
@@ -31,6 +34,9 @@ Report = Annotated[
 DUCKDB = "duckdb"
 """The engine unless another is named."""
 
+ROWS = 20
+"""Rows of a table on a terminal; pages and documents have them all."""
+
 
 def opened(store: str, engine: str = DUCKDB, first: str | None = None, last: str | None = None) -> Store:
     """Open the store that the options name; the caller closes it (``with opened(...) as store``)."""
@@ -39,10 +45,54 @@ def opened(store: str, engine: str = DUCKDB, first: str | None = None, last: str
     return open_store(store, engine, first=first, last=last)
 
 
+def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None) -> None:
+    """Write the page if one is wanted, and print the answer: one JSON document, or tables.
+
+    The store is still open: what was put aside while it was read is told in each of them.
+    """
+    problems = store.problems
+    if report is not None:
+        _write(report, answer, [f"{one.path}: {one.reason}" for one in problems])
+    if as_json:
+        from steelyard.cli.output import print_json
+
+        aside = [{"path": one.path, "table": one.table, "reason": one.reason} for one in problems]
+        where = {"report": str(report)} if report is not None else {}
+        asked = {"store": store.url, "engine": store.engine.name}
+        print_json({**asked, **answer.document, "problems": aside, **where})
+        return
+    from rich.console import Console
+
+    from steelyard.report.fleet_table import terminal
+
+    console = Console(highlight=False)
+    said = {"heading": answer.heading, "subline": answer.subline}
+    console.print(terminal(answer.sections, **said, cautions=answer.cautions, rows=ROWS))
+    if report is not None:
+        console.print(f"report: {report}", markup=False, soft_wrap=True)
+    warn_of_problems(store)
+
+
+def _write(path: Path, answer: Answer, aside: list[str]) -> None:
+    from steelyard.report.fleet_page import Section, store_notes, write_page
+
+    sections = list(answer.sections)
+    if aside:
+        sections.append(Section("left-out", "Left out", (store_notes(aside),)))
+    write_page(
+        path,
+        answer.title,
+        sections,
+        heading=answer.heading,
+        subline=answer.subline,
+        cautions=answer.cautions,
+        tiles=answer.tiles,
+        command=shlex.join(["steelyard", *sys.argv[1:]]),
+    )
+
+
 def warn_of_problems(store: Store) -> None:
     """Say on standard error how many files of the tables that were read were put aside, if any were."""
-    import sys
-
     problems = store.problems
     if problems:
         word = "file was" if len(problems) == 1 else "files were"

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.fleet_decide import show
 from steelyard.cli.fleet_options import (
     DUCKDB,
     Engine,
@@ -19,7 +18,7 @@ from steelyard.cli.fleet_options import (
     StoreUrl,
     To,
     opened,
-    warn_of_problems,
+    show,
 )
 from steelyard.cli.output import EXIT_CODES
 
@@ -85,6 +84,7 @@ def place(
     from steelyard.fleet.place import PlaceSettings
     from steelyard.fleet.place_plan import place as plan
     from steelyard.report import fleet_place as words
+    from steelyard.report.fleet_content import Answer
 
     settings = PlaceSettings(
         cost=cost,
@@ -100,13 +100,15 @@ def place(
     )
     with opened(store, engine, first, last) as open_store:
         result = plan(open_store.table("task_samples"), open_store.table("machine_samples"), settings)
-        warn_of_problems(open_store)
-    answer = {
-        "heading": words.heading(result),
-        "subline": words.subline(result),
-        "cautions": words.cautions(result),
-    }
-    show("Placement", answer, words.sections(result), result.document(), as_json, report)
+        answer = Answer(
+            "Placement",
+            words.heading(result),
+            words.sections(result),
+            result.document(),
+            words.subline(result),
+            words.cautions(result),
+        )
+        show(open_store, answer, as_json=as_json, report=report)
     return int(not result.is_feasible or result.planned is None)
 
 

@@ -17,9 +17,9 @@ from steelyard.cli.fleet_options import (
     StoreUrl,
     To,
     opened,
-    warn_of_problems,
+    show,
 )
-from steelyard.cli.fleet_top import Job, show
+from steelyard.cli.fleet_top import Job
 from steelyard.cli.output import EXIT_CODES
 
 _TABLES = ("task_samples", "machine_samples", "machines")
@@ -43,21 +43,18 @@ def pressure(
     """Show on which resources jobs press: CPU, DRAM capacity and bandwidth, disk, network."""
     from steelyard.fleet.pressure import pressure as find
     from steelyard.report import fleet_pressure as drawn
-    from steelyard.report.fleet_content import store_notes
+    from steelyard.report.fleet_content import Answer
 
     with opened(store, engine, first, last) as source:
         tasks, samples, machines = (source.table(name) for name in _TABLES)
         jobs = find(tasks, samples, machines, job or [])
-        problems = source.problems
-        warn_of_problems(source)
-    show(
-        {"jobs": [one.document() for one in jobs]},
-        drawn.pressure_sections(jobs, store_notes=store_notes(problems)),
-        title="fleet pressure",
-        heading=drawn.pressure_heading(jobs),
-        report=report,
-        as_json=as_json,
-    )
+        told = Answer(
+            "Pressure points",
+            drawn.pressure_heading(jobs),
+            drawn.pressure_sections(jobs),
+            {"jobs": [one.document() for one in jobs]},
+        )
+        show(source, told, as_json=as_json, report=report)
     return 0
 
 
@@ -74,20 +71,17 @@ def pair(
     from steelyard.fleet.pair import pair as find
     from steelyard.fleet.pressure import pressure as press
     from steelyard.report import fleet_pressure as drawn
-    from steelyard.report.fleet_content import store_notes
+    from steelyard.report.fleet_content import Answer
 
     with opened(store, engine, first, last) as source:
         tasks, samples, machines = (source.table(name) for name in _TABLES)
         answer = find(tasks, press(tasks, samples, machines, job or []), job or [])
-        problems = source.problems
-        warn_of_problems(source)
-    show(
-        answer.document(),
-        drawn.pair_sections(answer, store_notes=store_notes(problems)),
-        title="fleet pair",
-        heading=drawn.pair_heading(answer),
-        subline=drawn.pair_subline(answer),
-        report=report,
-        as_json=as_json,
-    )
+        told = Answer(
+            "Pairs",
+            drawn.pair_heading(answer),
+            drawn.pair_sections(answer),
+            answer.document(),
+            drawn.pair_subline(answer),
+        )
+        show(source, told, as_json=as_json, report=report)
     return 0

@@ -6,8 +6,6 @@ In: flags. Out: tables or one JSON document, and a page. Not here: finding it (`
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,13 +21,12 @@ from steelyard.cli.fleet_options import (
     StoreUrl,
     To,
     opened,
-    warn_of_problems,
+    show,
 )
 from steelyard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
     from steelyard.fleet.profiles import Selection
-    from steelyard.report.fleet_content import Section, Tile
 
 _SELECTION = "FIELD=VALUE,...: from, to, platform, job, task, machine, cluster, label.NAME."
 
@@ -81,7 +78,7 @@ def top(
     from steelyard.analyze.tax_rules import rules_with
     from steelyard.fleet.top import top as find
     from steelyard.report import fleet_top as drawn
-    from steelyard.report.fleet_content import store_notes
+    from steelyard.report.fleet_content import Answer
 
     found_rules = rules_with(rules or [])
     with opened(store, engine, first, last) as source:
@@ -95,19 +92,16 @@ def top(
             rows=rows,
             rules=found_rules,
         )
-        problems = source.problems
-        warn_of_problems(source)
-    show(
-        answer.document(),
-        drawn.sections(answer, rules=found_rules, store_notes=store_notes(problems)),
-        title=f"fleet top by {by}",
-        heading=drawn.heading(answer),
-        subline=drawn.subline(answer),
-        cautions=drawn.cautions(answer),
-        tiles=drawn.tiles(answer),
-        report=report,
-        as_json=as_json,
-    )
+        told = Answer(
+            f"Top by {by}",
+            drawn.heading(answer),
+            drawn.sections(answer, rules=found_rules),
+            answer.document(),
+            drawn.subline(answer),
+            drawn.cautions(answer),
+            drawn.tiles(answer),
+        )
+        show(source, told, as_json=as_json, report=report)
     return 0
 
 
@@ -131,7 +125,7 @@ def diff(
     from steelyard.fleet.profiles import Selection
     from steelyard.fleet.top_diff import diff as find
     from steelyard.report import fleet_top as drawn
-    from steelyard.report.fleet_content import store_notes
+    from steelyard.report.fleet_content import Answer
 
     found_rules = rules_with(rules or [])
     with opened(store, engine, first, last) as source:
@@ -145,17 +139,14 @@ def diff(
             event=event,
             rules=found_rules,
         )
-        problems = source.problems
-        warn_of_problems(source)
-    show(
-        answer.document(),
-        drawn.diff_sections(answer, rules=found_rules, store_notes=store_notes(problems)),
-        title=f"fleet diff by {by}",
-        heading=drawn.diff_heading(answer),
-        subline=drawn.diff_subline(answer),
-        report=report,
-        as_json=as_json,
-    )
+        told = Answer(
+            f"Differences by {by}",
+            drawn.diff_heading(answer),
+            drawn.diff_sections(answer, rules=found_rules),
+            answer.document(),
+            drawn.diff_subline(answer),
+        )
+        show(source, told, as_json=as_json, report=report)
     return 0
 
 
@@ -195,47 +186,3 @@ def _selection(where: str, platform: Sequence[str] | None, job: Sequence[str] | 
 
     chosen = Selection.parse(where)
     return replace(chosen, platform=(*chosen.platform, *(platform or ())), job=(*chosen.job, *(job or ())))
-
-
-def show(
-    document: Any,
-    sections: Sequence[Section],
-    *,
-    title: str,
-    heading: str,
-    subline: str = "",
-    cautions: Sequence[str] = (),
-    tiles: Sequence[Tile] = (),
-    level: str | None = None,
-    verdict: str = "",
-    report: Path | None = None,
-    as_json: bool = False,
-) -> None:
-    """Write the page if one is wanted, and print the answer: one JSON document, or tables."""
-    from steelyard.cli.output import print_json
-
-    if report is not None:
-        from steelyard.report.fleet_page import write_page
-
-        write_page(
-            report,
-            title,
-            sections,
-            heading=heading,
-            subline=subline,
-            cautions=cautions,
-            tiles=tiles,
-            level=level,
-            verdict=verdict,
-            command=shlex.join(["steelyard", *sys.argv[1:]]),
-        )
-    if as_json:
-        print_json(document)
-        return
-    from rich.console import Console
-
-    from steelyard.report.fleet_table import terminal
-
-    Console(highlight=False).print(terminal(sections, heading=heading, subline=subline, cautions=cautions))
-    if report is not None:
-        print(f"\nreport: {report}")

@@ -326,6 +326,20 @@ class Tile:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a query says, on every surface: terminal, page and document."""
+
+    title: str
+    heading: str
+    """The answer in one line."""
+    sections: Sequence[Section]
+    document: dict[str, Any]
+    subline: str = ""
+    cautions: Sequence[str] = ()
+    tiles: Sequence[Tile] = ()
+
+
 def table(
     columns: Sequence[Column | str],
     rows: Iterable[Sequence[Any]],

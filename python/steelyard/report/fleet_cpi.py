@@ -1,14 +1,12 @@
 """CPI specs, outliers and distributions as tables, charts and words.
 
-In: what ``fleet.cpi_*`` found. Out: `Told`: sections for the terminal and the page, and the document for
+In: what ``fleet.cpi_*`` found. Out: `Answer`: sections for the terminal and the page, and the document for
 ``--json``. Incidents have a module of their own (``fleet_cpi_incidents``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from steelyard.fleet.cpi_specs import Spec, SpecSettings
 from steelyard.fleet.cpi_throughput import PUBLISHED_R, Following, warnings
 from steelyard.report import format as fmt
 from steelyard.report.fleet_content import (
+    Answer,
     Block,
     Cell,
     Chart,
@@ -31,46 +30,12 @@ from steelyard.report.fleet_content import (
     Paragraph,
     Section,
     Series,
-    Tile,
-    store_notes,
     table,
     utc,
 )
 from steelyard.stats.gev import GevFit
 
 MOST_CHARTS = 24
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a command says, on every surface."""
-
-    title: str
-    heading: str
-    sections: tuple[Section, ...]
-    document: dict[str, Any]
-    subline: str = ""
-    cautions: tuple[str, ...] = ()
-    tiles: tuple[Tile, ...] = field(default_factory=tuple)
-
-
-def page(told: Told, path: Path, problems: Sequence[Any] = ()) -> Path:
-    """Write the page, with the files that were put aside."""
-    from steelyard.report.fleet_page import write_page
-
-    sections = list(told.sections)
-    if problems:
-        notes = store_notes([f"{one.path}: {one.reason}" for one in problems])
-        sections.append(Section("left-out", "Left out", (notes,)))
-    return write_page(
-        path,
-        told.title,
-        sections,
-        heading=told.heading,
-        subline=told.subline,
-        cautions=told.cautions,
-        tiles=told.tiles,
-    )
 
 
 def tell_specs(
@@ -80,7 +45,7 @@ def tell_specs(
     *,
     quantile: float,
     written: str | None,
-) -> Told:
+) -> Answer:
     """Return the specs, those without a threshold apart with the reason."""
     usable = [one for one in specs if one.is_usable]
     lacking = [one for one in specs if not one.is_usable]
@@ -120,7 +85,7 @@ def tell_specs(
         "specs": [one.document() for one in specs],
         "written": written,
     }
-    return Told("CPI specs", heading, tuple(sections), document, subline)
+    return Answer("CPI specs", heading, tuple(sections), document, subline)
 
 
 def _spec_table(specs: Sequence[Spec], quantile: float) -> Any:
@@ -169,7 +134,7 @@ def tell_distributions(
     following: Sequence[Following],
     *,
     quantile: float,
-) -> Told:
+) -> Answer:
     """Return the distributions with their fits, and whether CPI follows throughput."""
     heading = f"CPI of {len(distributions)} jobs on a platform"
     sections = [_distribution_section(distributions, "Distributions"), _fit_section(distributions, quantile)]
@@ -187,7 +152,9 @@ def tell_distributions(
         "throughput": [one.document() for one in following],
         "warnings": warnings(following),
     }
-    return Told("CPI distributions", heading, tuple(sections), document, cautions=tuple(warnings(following)))
+    return Answer(
+        "CPI distributions", heading, tuple(sections), document, cautions=tuple(warnings(following))
+    )
 
 
 def _distribution_section(distributions: Sequence[Distribution], title: str) -> Section:
@@ -346,7 +313,7 @@ def _interval(at: Any) -> Interval | Missing:
     return Missing(at.missing or "") if at.r is None else Interval(at.r, at.low, at.high)
 
 
-def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Told:
+def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Answer:
     """Return outliers by job, and the tasks that were anomalous."""
     heading = f"{found.anomalous_tasks:,} tasks were anomalous"
     subline = (
@@ -404,7 +371,7 @@ def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Told:
         },
         **found.document(),
     }
-    return Told("CPI outliers", heading, (jobs, _task_section(found)), document, subline)
+    return Answer("CPI outliers", heading, (jobs, _task_section(found)), document, subline)
 
 
 def _task_section(found: Anomalies) -> Section:

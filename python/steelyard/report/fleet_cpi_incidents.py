@@ -1,6 +1,6 @@
 """Incidents of CPU interference as tables, charts and words.
 
-In: what ``fleet.cpi_incidents``, ``cpi_timeline`` and ``cpi_truth`` found. Out: `Told`.
+In: what ``fleet.cpi_incidents``, ``cpi_timeline`` and ``cpi_truth`` found. Out: `Answer`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from steelyard.fleet.cpi_rule import Rule
 from steelyard.fleet.cpi_timeline import Timeline
 from steelyard.fleet.cpi_truth import Point
 from steelyard.report.fleet_content import (
+    Answer,
     Band,
     Block,
     Chart,
@@ -25,7 +26,6 @@ from steelyard.report.fleet_content import (
     table,
     utc,
 )
-from steelyard.report.fleet_cpi import Told
 
 MOST_ROWS = 100
 _ROLES = ("orange", "green", "purple")
@@ -38,7 +38,7 @@ def tell_incidents(
     *,
     curve: Sequence[Point] | None = None,
     timelines: Sequence[Timeline] = (),
-) -> Told:
+) -> Answer:
     """Return the incidents, what agents did about them, and, for a simulated fleet, how right they are."""
     named = [one for one in found if one.antagonist is not None]
     cappable = [one for one in found if one.cap is not None]
@@ -80,7 +80,7 @@ def tell_incidents(
         Tile("may be capped", f"{len(cappable):,}"),
         Tile("capped by agents", f"{sum(one.effect is not None for one in found):,}"),
     )
-    return Told("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
+    return Answer("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
 
 
 def _incident_table(found: Sequence[Incident]) -> Any:

@@ -81,7 +81,7 @@ def _clear(answer: NumaAnswer, metric: str) -> list[Locality]:
     ]
 
 
-def sections(answer: NumaAnswer, *, store_notes: Notes | None = None) -> list[Section]:
+def sections(answer: NumaAnswer) -> list[Section]:
     """Return the page."""
     charts = [_by_score(answer, metric) for metric in METRICS]
     notes = Notes(tuple(f"{name}: {why}" for name, why in answer.missing.items()), "What is missing")
@@ -96,7 +96,7 @@ def sections(answer: NumaAnswer, *, store_notes: Notes | None = None) -> list[Se
             grid=True,
         ),
         Section("days", "Scores over days", (_days(answer), _day_table(answer))),
-        Section("data", "Data", (notes, *((store_notes,) if store_notes else ()))),
+        Section("data", "Data", (notes,)),
     ]
 
 

@@ -43,13 +43,13 @@ def pressure_heading(jobs: Sequence[JobPressure]) -> str:
     )
 
 
-def pressure_sections(jobs: Sequence[JobPressure], *, store_notes: Notes | None = None) -> list[Section]:
+def pressure_sections(jobs: Sequence[JobPressure]) -> list[Section]:
     """Return the page of the pressure-point matrix."""
     missing = sorted({use.reason for job in jobs for use in job.uses if use.reason})
     blocks = (_matrix(jobs), _pressure_table(jobs))
     made = [Section("matrix", "Pressure points", blocks, intro=_pressure_intro())]
     notes = Notes(tuple(missing), "What is missing")
-    made.append(Section("data", "Data", (notes, *((store_notes,) if store_notes else ()))))
+    made.append(Section("data", "Data", (notes,)))
     return made
 
 
@@ -127,7 +127,7 @@ def pair_subline(answer: PairAnswer) -> str:
     return f"{len(answer.pairs):,} pairs of {len(answer.jobs)} jobs: {told}."
 
 
-def pair_sections(answer: PairAnswer, *, store_notes: Notes | None = None) -> list[Section]:
+def pair_sections(answer: PairAnswer) -> list[Section]:
     """Return the page of pairs."""
     skill = answer.skill
     if skill.reason:
@@ -138,13 +138,10 @@ def pair_sections(answer: PairAnswer, *, store_notes: Notes | None = None) -> li
             f" {skill.pairs} observed ones. Predicting each of these from the others explains"
             f" {skill.skill_ratio or 0:.0%} of their spread, with an error of ±{skill.error or 0:.2f}."
         )
-    made = [
+    return [
         Section("pairs", "Who can share", (_verdicts(answer),), intro=_pair_intro()),
         Section("slowdowns", "Slow-downs", (_map(answer), said, _slowdowns(answer))),
     ]
-    if store_notes is not None and store_notes.items:
-        made.append(Section("data", "Data", (store_notes,)))
-    return made
 
 
 def _pair_intro() -> str:

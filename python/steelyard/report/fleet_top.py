@@ -102,7 +102,7 @@ def tiles(top: Top) -> list[Tile]:
     ]
 
 
-def sections(top: Top, *, rules: Rules | None = None, store_notes: Notes | None = None) -> list[Section]:
+def sections(top: Top, *, rules: Rules | None = None) -> list[Section]:
     """Return the page: the table, parts of the fleet, the tax map, the flame graph, the sample."""
     title = plural(top.by).capitalize()
     made = [
@@ -118,7 +118,7 @@ def sections(top: Top, *, rules: Rules | None = None, store_notes: Notes | None 
     if top.by != "category":
         made.append(Section("tax", "Datacenter tax", (_tax(top),)))
     made.append(Section("graph", "Flame graph", (flame,)))
-    made.append(Section("sample", "Is the sample enough", _sample(top, store_notes)))
+    made.append(Section("sample", "Is the sample enough", _sample(top)))
     return made
 
 
@@ -298,7 +298,7 @@ def _behind(category: object) -> str:
     return ", ".join(one.function[:60] for one in functions[:3])
 
 
-def _sample(top: Top, store_notes: Notes | None) -> tuple[Table | Paragraph | Notes, ...]:
+def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
     sample = top.sample
     rows: list[tuple[object, ...]] = [
         ("machine-minutes with samples", sample.machine_minutes, "what chance chose; each is one draw"),
@@ -349,7 +349,7 @@ def _sample(top: Top, store_notes: Notes | None) -> tuple[Table | Paragraph | No
                 caption="steelyard fleet symbols add BINARY... --store STORE names them.",
             )
         )
-    return (*blocks, store_notes) if store_notes is not None else tuple(blocks)
+    return tuple(blocks)
 
 
 def diff_heading(diff: FleetDiff) -> str:
@@ -369,9 +369,7 @@ def diff_subline(diff: FleetDiff) -> str:
     )
 
 
-def diff_sections(
-    diff: FleetDiff, *, rules: Rules | None = None, store_notes: Notes | None = None
-) -> list[Section]:
+def diff_sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
     """Return the page of two selections."""
     flame = Fragment(
         lambda nonce: diff_flame_html(
@@ -388,13 +386,10 @@ def diff_sections(
         f" rows that are judged; one that fewer than {RARE} machine-minutes saw is not. Intervals are of each"
         " row alone."
     )
-    made = [
+    return [
         Section("changes", "Changes", (_diff_table(diff), _diff_bars(diff)), intro=intro),
         Section("graph", "Flame graph", (flame,)),
     ]
-    if store_notes is not None and store_notes.items:
-        made.append(Section("data", "Data", (store_notes,)))
-    return made
 
 
 def _diff_table(diff: FleetDiff) -> Table:
