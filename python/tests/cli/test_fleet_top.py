@@ -1,6 +1,7 @@
 """``steelyard fleet top``, ``diff``, ``numa``, ``pressure``, ``pair`` and ``symbols`` as people run them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,19 +67,24 @@ def test_a_file_that_is_no_program_is_one_line(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("line", "key"),
+    ("line", "key", "title"),
     [
-        (["top", "--by", "category"], "rows"),
-        (["diff", "platform=skylake-2s", "platform=milan-1s"], "rows"),
-        (["numa"], "effects"),
-        (["pressure"], "jobs"),
-        (["pair"], "pairs"),
+        (["top", "--by", "category"], "rows", "Top by category"),
+        (["diff"], "rows", "Differences by"),
+        (["numa"], "effects", "NUMA locality"),
+        (["pressure"], "jobs", "Pressure points"),
+        (["pair"], "pairs", "Pairs"),
+        (["smt"], "platforms", "Used capacity"),
+        (["frequency"], "platforms", "Frequency"),
+        (["cpi", "specs"], "specs", "CPI specs"),
+        (["cpi", "incidents"], "incidents", "CPI incidents"),
     ],
 )
 def test_each_query_answers_in_json_and_writes_its_page(
-    line: list[str], key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    line: list[str], key: str, title: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = simulated_store()
+    store = tmp_path / "store"
+    shutil.copytree(simulated_store(), store)
     if line[0] == "diff":
         folder = (store / "profiles").rglob("*.parquet")
         import pyarrow.parquet as pq
@@ -87,11 +93,22 @@ def test_each_query_answers_in_json_and_writes_its_page(
             {name for path in folder for name in pq.read_table(path)["platform"].unique().to_pylist()}
         )
         line = ["diff", f"platform={names[0]}", f"platform={names[1]}"]
+    for table in ("task_samples", "profiles", "machine_samples"):
+        (store / table / f"broken-{table}.parquet").write_bytes(b"PAR1 and no more")
     page = tmp_path / "page.html"
     assert invoke(["fleet", *line, "--store", str(store), "--report", str(page), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[key]
+    told = json.loads(capsys.readouterr().out)
+    assert told[key]
+    assert (told["store"], told["engine"], told["report"]) == (str(store), "duckdb", str(page))
+    aside = [one["path"] for one in told["problems"]]
+    assert aside
+    assert all(Path(path).name.startswith("broken-") for path in aside)
     text = page.read_text()
-    assert "<title>fleet " in text
+    assert f"<title>{title}" in text
+    assert all(path in text for path in ["Left out", *aside])
+    assert invoke(["fleet", *line, "--store", str(store)]) == 0
+    said = capsys.readouterr().err
+    assert "put aside" in said
     assert (tmp_path / "plotly.min.js").exists()
 
 
