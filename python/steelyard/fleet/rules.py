@@ -5,12 +5,13 @@ reason, as Ibis predicates; and `Rules.suspects`, which asks only a footer's sma
 
 Invariants: a bound is what no machine can do, never what is merely rare: rare rows are for the statistics to
 judge. A file that is not suspected has no row that breaks a rule, with one exception that statistics do not
-show: a figure that is no number (NaN), which Steelyard's writers refuse.
+show: a figure that is no number (NaN), which Steelyard's own writers refuse (``write.fit``, the agent).
 
 Not here: moving rows away (``quarantine``); duplicates (``reading``).
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -123,15 +124,15 @@ _BOUNDS: dict[str, list[Bound]] = {
 
 
 @dataclass(frozen=True)
-class Condition:
+class Condition(ABC):
     """What must hold across columns: ``broken`` is a predicate, ``possible`` asks a file's extremes."""
 
     reason: str
     columns: tuple[str, ...]
 
+    @abstractmethod
     def broken(self, rows: Any) -> Any:
         """Return the predicate of rows that break it."""
-        raise NotImplementedError
 
     def holds_for(self, extremes: Extremes) -> bool:
         """Return whether a file of these extremes can hold no row that breaks it."""
@@ -140,8 +141,9 @@ class Condition:
         pairs = [extremes[column] for column in self.columns]
         return all(pair is not None for pair in pairs) and self._holds(*(pair for pair in pairs if pair))
 
+    @abstractmethod
     def _holds(self, *pairs: tuple[float, float]) -> bool:
-        raise NotImplementedError
+        """Return whether columns of these extremes cannot break it."""
 
 
 class _AtMostTimes(Condition):

@@ -13,6 +13,7 @@ import json
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard._base import RecordError, UsageError
@@ -92,7 +93,10 @@ def table_schema(name: str) -> TableSchema:
 
 
 def fit(rows: pa.Table, schema: TableSchema) -> pa.Table:
-    """Return ``rows`` with exactly the columns of ``schema``; absent nullable ones are null."""
+    """Return ``rows`` with exactly the columns of ``schema``; absent nullable ones are null.
+
+    Raises UsageError for columns that do not fit, RecordError for values that a store must not hold.
+    """
     unknown = [name for name in rows.column_names if name not in schema.by_name]
     if unknown:
         raise UsageError(f"{schema.name} has no column {unknown[0]!r}", hint="see docs/reference/store.md")
@@ -107,9 +111,15 @@ def fit(rows: pa.Table, schema: TableSchema) -> pa.Table:
         if not field.nullable and column.null_count:
             raise RecordError(f"{schema.name}: {column.null_count} rows without {field.name}")
         try:
-            columns.append(column.cast(field.type))
+            fitted = column.cast(field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UsageError(f"{schema.name}: {field.name} is no {field.type}: {error}") from error
+        if pa.types.is_floating(field.type) and (wrong := pc.sum(pc.is_nan(fitted)).as_py()):
+            # Footers do not tell of these, so that a reader would have to look at every row.
+            raise RecordError(
+                f"{schema.name}: {wrong} rows in which {field.name} is no number (missing is null)"
+            )
+        columns.append(fitted)
     return pa.Table.from_arrays(columns, schema=schema.arrow)
 
 

@@ -208,7 +208,7 @@ def test_any_csv_by_a_mapping(tmp_path, ending, capsys):
         "host,service,pod,when,cpu_ms,requests,build\n"
         '"h,1",web,web-1,1767268800500,1500,12,v2\n'
         "h2,web,web-2,1767268860000,many,,\n"
-        "h3,web,web-3,1767268860000,250,,\n"
+        "h3,web,web-3,1767268860000,250,NaN,\n"
     )
     path = tmp_path / f"usage.{ending}"
     content = text.encode()

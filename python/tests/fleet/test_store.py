@@ -131,6 +131,8 @@ def test_rows_that_do_not_fit_are_refused(tmp_path):
         write(tmp_path, samples().append_column("cpu", pa.array([1, 2, 3])))
     with pytest.raises(RecordError, match="1 rows without job"):
         write(tmp_path, samples().set_column(2, "job", pa.array(["a", None, "b"])))
+    with pytest.raises(RecordError, match="3 rows in which cpi is no number"):
+        write(tmp_path, samples(cpi=float("nan")))
 
 
 def test_check_names_what_was_put_aside(tmp_path, capsys):

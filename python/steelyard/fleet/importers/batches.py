@@ -160,7 +160,7 @@ def write(
     try:
         batches = fetch_batches(rows, batch_rows)
         for number, batch in enumerate(batches):
-            part = pa.Table.from_batches([batch])
+            part = _numbers(pa.Table.from_batches([batch]))
             whole = _required(part, table)
             done.left_out += len(part) - len(whole)
             days = {date: whole} if date is not None else _by_day(whole, schema.time or "")
@@ -175,6 +175,16 @@ def write(
             line = next(iter(str(error).splitlines()), type(error).__name__)
             raise RecordError(f"the input cannot be read: {line}") from error
         raise
+
+
+def _numbers(rows: pa.Table) -> pa.Table:
+    """Return the rows with null for what is no number: a text "NaN", zero over zero."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            column = rows[field.name]
+            missing = pa.scalar(None, field.type)
+            rows = rows.set_column(place, field, pc.if_else(pc.is_nan(column), missing, column))
+    return rows
 
 
 def _required(rows: pa.Table, table: str) -> pa.Table:
