@@ -50,7 +50,7 @@ def task(job: str) -> Iterator[str]:
         process.kill()
         process.wait()
         for folder in folders:
-            for each in (folder, folder.parent):
+            for each in (folder, *list(folder.parents)[:3]):
                 with contextlib.suppress(OSError):
                     each.rmdir()
 
