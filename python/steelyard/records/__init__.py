@@ -99,6 +99,7 @@ from steelyard.records.tax import (
     TaxSettings,
 )
 from steelyard.records.telemetry import Column, ColumnKind, SelfCost, Source, Telemetry
+from steelyard.records.top import Top, TopMachine, TopMix, TopRow, TopShare
 from steelyard.records.values import Check, Clock, Level, Verdict
 
 __all__ = [
@@ -197,6 +198,11 @@ __all__ = [
     "TaxSettings",
     "Telemetry",
     "Tool",
+    "Top",
+    "TopMachine",
+    "TopMix",
+    "TopRow",
+    "TopShare",
     "Verdict",
     "parse",
     "read",

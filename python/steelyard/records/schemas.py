@@ -20,6 +20,7 @@ from steelyard.records.run import Run
 from steelyard.records.suite import Suite
 from steelyard.records.tax import TaxResult
 from steelyard.records.telemetry import Telemetry
+from steelyard.records.top import Top
 
 RECORDS: tuple[type[Record], ...] = (
     CacheStats,
@@ -35,6 +36,7 @@ RECORDS: tuple[type[Record], ...] = (
     SweepResult,
     TaxResult,
     Telemetry,
+    Top,
 )
 """Every record, in the order of its kind."""
 

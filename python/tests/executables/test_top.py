@@ -22,6 +22,9 @@ from typing import Any
 
 import pytest
 
+from steelyard.records.io import parse
+from steelyard.records.top import Top
+
 from .servers import executable
 
 TOP = str(executable("steelyard-top"))
@@ -164,6 +167,11 @@ def once(*arguments: str, prefix: tuple[str, ...] = (), program: str = TOP) -> d
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     document: dict[str, Any] = json.loads(done.stdout)
+    record = parse(Top, done.stdout, where="top")
+    # The schema knows every key: what it does not know, it leaves out of what it reads.
+    assert set(document) == set(record.model_dump(exclude_unset=True))
+    for row, read in zip(document["rows"], record.rows, strict=True):
+        assert row == read.model_dump(exclude_unset=True)
     return document
 
 

@@ -179,11 +179,11 @@ def write(
 
 def _numbers(rows: pa.Table) -> pa.Table:
     """Return the rows with null for what is no number: a text "NaN", zero over zero."""
-    for place, field in enumerate(rows.schema):
-        if pa.types.is_floating(field.type):
-            column = rows[field.name]
-            missing = pa.scalar(None, field.type)
-            rows = rows.set_column(place, field, pc.if_else(pc.is_nan(column), missing, column))
+    for place, named in enumerate(rows.schema):
+        if pa.types.is_floating(named.type):
+            column = rows[named.name]
+            missing = pa.scalar(None, named.type)
+            rows = rows.set_column(place, named, pc.if_else(pc.is_nan(column), missing, column))
     return rows
 
 
