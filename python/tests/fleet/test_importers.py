@@ -2,10 +2,7 @@
 
 import contextlib
 import gzip
-import http.server
 import json
-import threading
-import urllib.parse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +15,7 @@ from steelyard.cli.main import invoke
 from steelyard.fleet.importers import alibaba, google, mapping, prometheus
 from steelyard.fleet.store import open_store
 from steelyard.telemetry.engine import fetch_rows
+from tests import prometheus_server
 
 START_2011, START_2019 = 1_304_290_200, 1_556_693_400
 
@@ -284,80 +282,73 @@ def test_what_cannot_be_imported_is_told(tmp_path, capsys):
     assert not (tmp_path / "s" / "task_samples").exists()
 
 
-class Prometheus(http.server.BaseHTTPRequestHandler):
-    """Answers range queries as Prometheus does: one container, a value that the query names, at each step."""
-
-    def do_POST(self):
-        words = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        query = words["query"][0]
-        start, end, step = (int(words[name][0]) for name in ("start", "end", "step"))
-        self.server.asked.append((query, start, end))
-        labels = {"instance": "n1", "namespace": "shop", "pod": "cart-7f9c-x", "container": "cart"}
-        values = {"cpu_usage": "12.5", "working_set": "1048576", "fs_": "NaN", "pgfault": "1e3"}
-        known = next((value for word, value in values.items() if word in query), None)
-        if "refuse" in query:
-            self.reply(400, {"status": "error", "errorType": "bad_data", "error": "parse error"})
-            return
-        points = [[time, known] for time in range(start, end + 1, step)]
-        result = [{"metric": labels, "values": points}] if known else []
-        self.reply(200, {"status": "success", "data": {"resultType": "matrix", "result": result}})
-
-    def reply(self, code, document):
-        content = json.dumps(document).encode()
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
+DAY_S, NEW_YEAR, SCRAPED_S = 86_400, 1_767_225_600, 15
+OF_CART = 'instance="n1",namespace="shop",pod="cart-7f9c-x",container="cart"'
+CADVISOR = {
+    ("container_cpu_usage_seconds", "counter"): lambda at: at * 0.25,
+    ("container_memory_working_set_bytes", "gauge"): lambda at: 1_048_576 + at // 3_600,
+    ("container_fs_reads_bytes", "counter"): lambda _: "NaN",
+    ("container_fs_writes_bytes", "counter"): lambda _: "NaN",
+    ("container_memory_failures", "counter"): lambda at: at * 2,
+}
 
 
-@pytest.fixture
-def server():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Prometheus) as server:
-        server.asked = []
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+def of_cadvisor():
+    """Return a day of one container as cAdvisor tells it, and of what is none."""
+    for (name, kind), value in CADVISOR.items():
+        yield f"# TYPE {name} {kind}"
+        labels = OF_CART + (',failure_type="pgfault",scope="container"' if "failures" in name else "")
+        suffix = "_total" if kind == "counter" else ""
+        for at in range(0, DAY_S + 1, SCRAPED_S):
+            yield f"{name}{suffix}{{{labels}}} {value(at)} {NEW_YEAR + at}"
+            if "cpu" in name:
+                yield f'{name}{suffix}{{instance="n1",container="POD"}} {at} {NEW_YEAR + at}'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with prometheus_server.prometheus(tmp_path_factory.mktemp("prometheus"), of_cadvisor()) as address:
+        yield address
 
 
 def test_prometheus(server, tmp_path, capsys):
-    url = f"http://127.0.0.1:{server.server_port}"
-    command = ["fleet", "import", "prometheus", url, "--store", str(tmp_path), "--step", "3600"]
+    command = ["fleet", "import", "prometheus", server, "--store", str(tmp_path), "--step", "3600"]
     assert invoke([*command, "--from", "2026-01-01", "--to", "2026-01-01", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == {"task_samples": 24}
     rows = table(tmp_path)
-    assert [row["window_start_unix_s"] for row in rows] == list(range(1_767_225_600, 1_767_312_000, 3_600))
-    one = rows[0]
+    assert [row["window_start_unix_s"] for row in rows] == list(range(NEW_YEAR, NEW_YEAR + DAY_S, 3_600))
+    one = rows[3]
     assert (one["machine"], one["job"], one["task"]) == ("n1", "shop/cart", "shop/cart-7f9c-x/cart")
-    assert (one["cpu_s"], one["memory_bytes"], one["page_faults"]) == (12.5, 1_048_576.0, 1000)
+    assert one["cpu_s"] == pytest.approx(900)
+    # The last of 241 scrapes from the window's beginning to its end is of the next hour already.
+    assert one["memory_bytes"] == pytest.approx(1_048_579 + 1 / 241)
+    assert one["page_faults"] == 7_200
     assert (one["storage_bytes"], one["cpi"], one["window_s"]) == (None, None, 3600.0)
     assert one["labels"]["source"] == "prometheus"
-    assert "[3600s]" in server.asked[0][0]
     assert invoke(command) == 2
     assert "--from and --to" in capsys.readouterr().err
 
 
 def test_prometheus_by_a_mapping_and_in_pieces(server, tmp_path):
     (tmp_path / "m.toml").write_text(
-        '[identity]\nmachine = "{node}-{instance}"\n[queries]\ncpu_s = "cpu_usage[${step}]"\n'
+        '[identity]\nmachine = "{node}-{instance}"\n[queries]\n'
+        "cpu_s = \"increase(container_cpu_usage_seconds_total{pod!=''}[${step}])\"\n"
     )
-    source = prometheus.read_source(f"http://127.0.0.1:{server.server_port}", tmp_path / "m.toml")
-    begin = 1_767_225_600
+    source = prometheus.read_source(server, tmp_path / "m.toml")
+    # More windows than the server gives in one answer.
     done = prometheus.import_range(
-        source, str(tmp_path / "s"), begin_unix_s=begin, end_unix_s=begin + 86_400, step_s=10
+        source, str(tmp_path / "s"), begin_unix_s=NEW_YEAR, end_unix_s=NEW_YEAR + 84_000, step_s=30
     )
-    assert done.rows == {"task_samples": 8_640}
-    assert [(start, end) for _, start, end in server.asked] == [
-        (begin + 10, begin + 50_000),
-        (begin + 50_010, begin + 86_400),
-    ]
+    finer = prometheus.import_range(
+        source, str(tmp_path / "t"), begin_unix_s=NEW_YEAR, end_unix_s=NEW_YEAR + 84_000, step_s=15
+    )
+    assert done.rows == {"task_samples": 2_800}
     rows = table(tmp_path / "s")
+    assert [row["window_start_unix_s"] for row in rows] == list(range(NEW_YEAR, NEW_YEAR + 84_000, 30))
+    assert all(row["cpu_s"] == pytest.approx(7.5) for row in rows)
     assert rows[0]["machine"] == "-n1"
-    source.queries["cpu_s"] = "refuse"
+    assert finer.rows == {"task_samples": 5_600}
+    source.queries["cpu_s"] = "sum("
     with pytest.raises(RecordError, match="parse error"):
         prometheus.import_range(source, str(tmp_path / "s"), begin_unix_s=0, end_unix_s=100, step_s=10)
     for text, said in (("[queries]\nx = 'y'", "'x' cannot be asked for"), ("[query]", "means nothing")):

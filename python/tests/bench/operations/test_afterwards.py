@@ -1,24 +1,20 @@
 """Tables and Prometheus servers, read after a run."""
 
-import http.server
-import json
 import re
-import threading
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from steelyard._base import EnvironmentLacksError, UsageError
 from steelyard.analyze.operations import OperationSource
 from steelyard.analyze.operations_files import read_sources
-from steelyard.bench.operations import afterwards
+from steelyard.bench.operations import afterwards, exposition, selector
 from steelyard.bench.operations.afterwards import Span
 from steelyard.bench.operations.sources import parse
 from steelyard.records import Clock
+from tests import prometheus_server
 from tests.analyze.test_operations import run_record
 
 SECOND = 1_000_000_000
@@ -115,67 +111,39 @@ def test_a_clock_that_was_set_is_told(tmp_path: Path) -> None:
     assert "the wall clock was set by +2.000 s" in found.notes[0]
 
 
-# What Prometheus answers is of the shape that its documentation gives ("HTTP API", expression queries).
-def matrix(begin: float, end: float, step: float) -> dict[str, Any]:
-    times = [begin + step * at for at in range(int((end - begin) / step) + 1)]
-    series = [
-        {"metric": {"job": job}, "values": [[at, value] for at in times]}
-        for job, value in (("a", "30.5"), ("b", "9.5"))
-    ]
-    series.append({"metric": {"job": "c"}, "values": [[times[0], "NaN"], [times[1], "+Inf"]]})
-    return {"status": "success", "data": {"resultType": "matrix", "result": series}}
+def past() -> Iterator[str]:
+    """Return two series of known rates around the run, and one whose values are none."""
+    yield "# TYPE x counter"
+    for job, each in (("a", 30.5), ("b", 9.5)):
+        for at in range(-60, 61):
+            yield f'x_total{{job="{job}"}} {each * (at + 60)} {WALL + at}'
+    yield "# TYPE strange gauge"
+    yield f'strange{{job="c"}} NaN {WALL}'
+    yield f'strange{{job="c"}} +Inf {WALL + 1}'
+    for at in range(2, 20):
+        yield f'strange{{job="c"}} 5 {WALL + at}'
 
 
-class Prometheus(http.server.BaseHTTPRequestHandler):
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        self.asked.append(parts.path)
-        if query["query"] == "sum(":
-            code, told = 400, {"status": "error", "errorType": "bad_data", "error": "1:5: parse error"}
-        elif query["query"] == "absent":
-            code, told = 200, {"status": "success", "data": {"resultType": "matrix", "result": []}}
-        elif parts.path.endswith("query_range"):
-            code, told = 200, matrix(*(float(query[name]) for name in ("start", "end", "step")))
-        else:
-            code, told = 200, {"status": "success", "data": {"resultType": "vector", "result": []}}
-        body = json.dumps(told).encode()
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *words: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def prometheus() -> Iterator[str]:
-    with serving() as address:
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("prometheus")
+    with prometheus_server.prometheus(folder, past(), prefix="prom") as address:
         yield address
 
 
-@contextmanager
-def serving() -> Iterator[str]:
-    Prometheus.asked = []
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Prometheus)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def test_a_query_is_asked_for_the_time_of_the_run(tmp_path: Path, prometheus: str) -> None:
-    found = collected(tmp_path, f"prometheus-query:{prometheus}/prom/#rate(x_total[5s])")
-    assert Prometheus.asked == ["/prom/api/v1/query_range"]
+    found = collected(tmp_path, f"prometheus-query:{prometheus}/#rate(x_total[5s])")
     assert found.total is not None
     assert found.total.per_s(BEGIN, SPAN.end_ns).value == pytest.approx(40)
     assert [one.name for one in found.series] == ['job="a"', 'job="b"']
+    assert found.notes == ()
+
+
+def test_values_that_are_none_are_left_out_and_counted(tmp_path: Path, prometheus: str) -> None:
+    found = collected(tmp_path, f"prometheus-query:{prometheus}#strange")
     assert "2 values are not numbers: left out" in found.notes
+    assert found.total is not None
+    assert found.total.per_s(BEGIN + 3 * SECOND, SPAN.end_ns).value == pytest.approx(5)
 
 
 def test_a_query_without_an_answer_says_so(tmp_path: Path, prometheus: str) -> None:
@@ -188,3 +156,13 @@ def test_a_query_without_an_answer_says_so(tmp_path: Path, prometheus: str) -> N
         afterwards.ask(parse(f"prometheus-query:{prometheus}#sum("), "query", {"query": "sum("})
     with pytest.raises(EnvironmentLacksError, match="nothing listens"):
         afterwards.ask(parse("prometheus-query:http://127.0.0.1:9#x"), "query", {"query": "x"})
+
+
+def test_a_real_servers_own_metrics_are_read(prometheus: str) -> None:
+    with urllib.request.urlopen(f"{prometheus}/metrics", timeout=10) as answer:
+        page = answer.read().decode()
+    told = exposition.read(page, selector.parse("prometheus_http_requests_total", where="test"))
+    assert (told.unreadable, told.left_out, told.meaning) == (0, 0, "counter")
+    lines = sum(line.startswith("prometheus_http_requests_total{") for line in page.split("\n"))
+    assert len(told.values) == lines > 0
+    assert {"go_goroutines", "prometheus_tsdb_blocks_loaded"} <= set(exposition.names(page))
