@@ -11,18 +11,13 @@ Not here: what the figures are (``fleet``), the terminal (``fleet_table``).
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from steelyard import __version__
-from steelyard._base import WorkloadFailedError
 from steelyard.report.fleet_content import (
     Band,
     Block,
@@ -43,7 +38,7 @@ from steelyard.report.fleet_content import (
     store_notes,
     table,
 )
-from steelyard.report.html import SCRIPT, embed, place_script
+from steelyard.report.html import embed, publish, template
 
 __all__ = [
     "Band",
@@ -103,17 +98,7 @@ def write_page(
         tiles=tiles,
         command=command,
     )
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        place_script(path.parent)
-        partial.write_text(text, encoding="utf-8")
-        partial.rename(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise WorkloadFailedError(f"{path}: cannot be written: {error.strerror}") from error
-    return path
+    return publish(path, text)
 
 
 def render(
@@ -130,19 +115,6 @@ def render(
     command: str = "",
 ) -> str:
     """Return the page's text."""
-    environment = Environment(
-        loader=PackageLoader("steelyard.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-    def verbatim(name: str) -> Markup:
-        # Our own files, not material from outside.
-        source, _, _ = environment.loader.get_source(environment, name)  # type: ignore[union-attr]
-        return Markup(source)  # noqa: S704
-
     nonce = secrets.token_urlsafe(16)
     # A heading without anything under it says nothing.
     sections = [one for one in sections if any(not _is_empty(block) for block in one.blocks)]
@@ -155,24 +127,20 @@ def render(
     ids = [chart.id for chart in charts]
     if len(set(ids)) != len(ids):
         raise ValueError(f"two charts of one page have the same id: {sorted(ids)}")
-    return environment.get_template("fleet.html.j2").render(
-        title=title,
-        heading=heading or title,
-        subline=subline,
-        eyebrow=eyebrow,
-        level=level,
-        verdict=verdict,
-        cautions=list(cautions),
-        tiles=list(tiles),
-        command=command,
-        sections=[_section(section, nonce) for section in sections],
-        version=__version__,
-        nonce=nonce,
-        style=verbatim("report.css") + verbatim("tax.css") + verbatim("fleet.css"),
-        script=verbatim("fleet.js"),
-        script_name=SCRIPT,
-        data=embed({"charts": [chart.spec() for chart in charts]}),
-    )
+    content = {
+        "title": title,
+        "heading": heading or title,
+        "subline": subline,
+        "eyebrow": eyebrow,
+        "level": level,
+        "verdict": verdict,
+        "cautions": list(cautions),
+        "tiles": list(tiles),
+        "command": command,
+        "sections": [_section(section, nonce) for section in sections],
+        "data": embed({"charts": [chart.spec() for chart in charts]}),
+    }
+    return template("fleet.html.j2", content, nonce=nonce, styles=("tax.css", "fleet.css"), script="fleet.js")
 
 
 def _is_empty(block: Block) -> bool:

@@ -8,17 +8,10 @@ Not here: the charts' data (``health_charts``), measuring, judging.
 
 from __future__ import annotations
 
-import os
-import secrets
 import shlex
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from steelyard import __version__
-from steelyard._base import WorkloadFailedError
 from steelyard.analyze.health import Compared, Comparison, quantity, tolerated
 from steelyard.analyze.health_figures import size
 from steelyard.machine.tree import format_list
@@ -26,7 +19,7 @@ from steelyard.records import HealthResult
 from steelyard.report import format as fmt
 from steelyard.report import health_charts
 from steelyard.report.health_table import spread, verdict
-from steelyard.report.html import PAGE, SCRIPT, embed, place_script
+from steelyard.report.html import PAGE, embed, publish, template
 
 _SECTIONS = (
     ("latency", "Memory latency"),
@@ -51,44 +44,14 @@ _ROWS_OPEN = 8
 
 def write(folder: Path, result: HealthResult, comparison: Comparison) -> Path:
     """Write the page into ``folder``. Raises WorkloadFailedError when it cannot be written."""
-    target = folder / PAGE
-    partial = folder / f"{PAGE}.{os.getpid()}.partial"
-    text = render(result, comparison)
-    try:
-        place_script(folder)
-        partial.write_text(text, encoding="utf-8")
-        partial.rename(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise WorkloadFailedError(f"{target}: cannot be written: {error.strerror}") from error
-    return target
+    return publish(folder / PAGE, render(result, comparison))
 
 
 def render(result: HealthResult, comparison: Comparison) -> str:
     """Return the page's text."""
-    environment = Environment(
-        loader=PackageLoader("steelyard.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-    def verbatim(name: str) -> Markup:
-        # Our own files, not material from outside.
-        source, _, _ = environment.loader.get_source(environment, name)  # type: ignore[union-attr]
-        return Markup(source)  # noqa: S704
-
     charts = _charts(result)
-    return environment.get_template("health.html.j2").render(
-        **_content(result, comparison, charts),
-        version=__version__,
-        nonce=secrets.token_urlsafe(16),
-        style=verbatim("report.css") + verbatim("health.css"),
-        script=verbatim("health.js"),
-        script_name=SCRIPT,
-        data=embed({"charts": charts}),
-    )
+    content = _content(result, comparison, charts) | {"data": embed({"charts": charts})}
+    return template("health.html.j2", content, styles=("health.css",), script="health.js")
 
 
 def _charts(result: HealthResult) -> list[dict[str, Any]]:

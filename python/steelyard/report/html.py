@@ -7,6 +7,7 @@ and, inside the data, as JSON whose ``<`` cannot end a script.
 Not here: what the page says (``page``) and draws (``chart``, ``workload_charts``, ``machine_charts``).
 """
 
+import contextlib
 import json
 import os
 import re
@@ -57,29 +58,27 @@ def write_data(data: ReportData, folder: Path | None = None) -> Path:
         # The other repeats' pages lie beside the run, not beside this page.
         for row in content["repeats"]["rows"]:
             row["link"] = None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        place_script(folder)
-    except OSError as error:
-        raise WorkloadFailedError(f"{folder / PAGE}: cannot be written: {error.strerror}") from error
-    return write_text(folder, render(content))
+    return publish(folder / PAGE, render(content))
 
 
-def write_text(folder: Path, text: str) -> Path:
-    """Write a page into ``folder`` so that the name never shows a part of it.
+def publish(path: Path, text: str, *, is_drawn: bool = True) -> Path:
+    """Write a page to ``path`` so that the name never shows a part of it; return the path.
 
-    Raises WorkloadFailedError when it cannot be written.
+    Plotly's script is put beside a page that ``is_drawn`` with it. Raises WorkloadFailedError when it cannot
+    be written.
     """
-    target = folder / PAGE
-    partial = folder / f"{PAGE}.{os.getpid()}.partial"
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if is_drawn:
+            place_script(path.parent)
         partial.write_text(text, encoding="utf-8")
-        partial.rename(target)
+        partial.rename(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise WorkloadFailedError(f"{target}: cannot be written: {error.strerror}") from error
-    return target
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise WorkloadFailedError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
 
 
 def render(content: dict[str, Any]) -> str:
@@ -87,8 +86,15 @@ def render(content: dict[str, Any]) -> str:
     return template("report.html.j2", {**content, "data": embed(content["drawn"])})
 
 
-def template(name: str, content: dict[str, Any], *, nonce: str | None = None) -> str:
-    """Return the text of a page from its template, with our style and script in it.
+def template(
+    name: str,
+    content: dict[str, Any],
+    *,
+    nonce: str | None = None,
+    styles: Sequence[str] = ("tax.css", "counters.css"),
+    script: str = "report.js",
+) -> str:
+    """Return the text of a page from its template, with our styles and script in it.
 
     ``nonce`` is what the page's scripts are known by; a part that brings its own script must have the same.
     """
@@ -110,8 +116,8 @@ def template(name: str, content: dict[str, Any], *, nonce: str | None = None) ->
         **content,
         version=__version__,
         nonce=nonce or secrets.token_urlsafe(16),
-        style=verbatim("report.css") + verbatim("tax.css") + verbatim("counters.css"),
-        script=verbatim("report.js"),
+        style=Markup("").join(verbatim(one) for one in ("report.css", *styles)),
+        script=verbatim("page.js") + verbatim(script),
         script_name=SCRIPT,
     )
 

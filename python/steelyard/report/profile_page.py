@@ -15,14 +15,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from steelyard._base import WorkloadFailedError
 from steelyard.analyze.profile import Profile, Weights, modules_of, weigh
 from steelyard.analyze.profile_diff import OWN, ProfileDiff, Table
 from steelyard.analyze.tax_map import TaxMap
 from steelyard.analyze.tax_rules import Rules
 from steelyard.report import format as fmt
 from steelyard.report.flame import diff_flame_html, flame_html
-from steelyard.report.html import SCRIPT, embed, place_script, template, write_text
+from steelyard.report.html import PAGE, embed, publish, template
 from steelyard.report.tax_chart import command_chart, tax_chart
 
 _FUNCTIONS = 40
@@ -159,12 +158,7 @@ def heading_of(result: ProfileDiff) -> str:
 def _write(folder: Path, content: dict[str, Any], nonce: str) -> Path:
     drawn = {"charts": [chart.spec() for chart in content["charts"]], "phases": []}
     text = template("profile.html.j2", {**content, "data": embed(drawn)}, nonce=nonce)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        place_script(folder)
-    except OSError as error:
-        raise WorkloadFailedError(f"{folder / SCRIPT}: cannot be written: {error.strerror}") from error
-    return write_text(folder, text)
+    return publish(folder / PAGE, text)
 
 
 def _heading(tax: TaxMap) -> str:

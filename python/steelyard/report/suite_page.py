@@ -19,7 +19,7 @@ from steelyard.bench.suite import level_of
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
 from steelyard.report import format as fmt
-from steelyard.report.html import PAGE, embed, template, write_text
+from steelyard.report.html import PAGE, embed, publish, template
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_unit
 from steelyard.report.model import headline_of
@@ -64,7 +64,9 @@ def write(
 
     Raises WorkloadFailedError when it cannot be written.
     """
-    return write_text(folder or directory, render(suite, runs, scores, machine_of(directory)))
+    return publish(
+        (folder or directory) / PAGE, render(suite, runs, scores, machine_of(directory)), is_drawn=False
+    )
 
 
 def render(

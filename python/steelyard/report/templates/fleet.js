@@ -1,21 +1,7 @@
-"use strict";
-// Draws the charts of a fleet query. Colours come from the style sheet, so that one set of traces serves light and
-// dark; nothing here reads anything outside this page.
+// Draws the charts of a fleet query.
 (() => {
-  const drawn = JSON.parse(document.getElementById("drawn").textContent);
-  const root = document.documentElement;
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const coarse = window.matchMedia("(pointer: coarse)").matches;
-  const stored = { get: () => { try { return localStorage.getItem("steelyard-theme"); } catch { return null; } },
-                   set: (v) => { try { localStorage.setItem("steelyard-theme", v); } catch { /* a file page may not store */ } } };
-  const palette = () => { const style = getComputedStyle(root); return (name) => style.getPropertyValue(name).trim(); };
-  // Plotly reads a few tags in names; a name from outside must stay a name.
-  const text = (name) => String(name).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const { text, faint, light, heatScale, axis: axisOf, title: titleOf, decades, drawPage } = page;
   const cut = (name, most) => { const all = String(name); return all.length > most ? `${all.slice(0, most - 1)}…` : all; };
-  const faint = (colour, share) => {
-    const parts = /^#(..)(..)(..)$/.exec(colour);
-    return parts ? `rgba(${parts.slice(1).map((part) => parseInt(part, 16)).join(",")},${share})` : colour;
-  };
   const shadeOf = (role, colour) => colour(role.startsWith("tax-") ? `--${role}` : role === "muted" ? "--muted" : `--s-${role}`) || colour("--s-blue");
 
   // Tick format, suffix, format for whoever points at it.
@@ -27,8 +13,6 @@
     return prefixed ? ["~s", suffix, ".4s"] : [",~r", suffix, ",.4~r"];
   }
   const topOf = (values) => values.reduce((most, value) => value !== null && Math.abs(value) > most ? Math.abs(value) : most, 0);
-  const axisOf = (colour) => ({ gridcolor: colour("--grid"), zeroline: false, linecolor: colour("--line"), tickfont: { color: colour("--muted"), size: 11.5 }, automargin: true, fixedrange: coarse });
-  const titleOf = (words, colour) => ({ text: text(words), font: { size: 12, color: colour("--muted") }, standoff: 8 });
 
   function trace(series, chart, colour, all) {
     const shade = shadeOf(series.role, colour);
@@ -70,13 +54,10 @@
     return { type: "data", symmetric: false, array: apart(series.high, 1), arrayminus: apart(series.low, -1), color: shade, thickness: 1.4, width: 4 };
   }
 
-  // Round values on a logarithmic axis: every decade, and 2 and 5 between them where there are few.
-  function decades(values, suffix, isShare) {
-    const known = values.filter((value) => value > 0);
-    if (!known.length) return {};
-    const first = Math.floor(Math.log10(Math.min(...known))), last = Math.ceil(Math.log10(Math.max(...known)));
-    const ticks = [];
-    for (let power = first; power <= last; power++) for (const step of last - first > 3 ? [1] : [1, 2, 5]) ticks.push(Number(`${step}e${power}`));
+  // The ticks of a logarithmic axis with their words.
+  function ticksOf(values, suffix, isShare) {
+    const ticks = decades(values);
+    if (!ticks.length) return {};
     const prefixes = ["n", "µ", "m", "", "k", "M", "G", "T", "P"];
     const word = (value) => {
       if (isShare) return `${Number((100 * value).toPrecision(3))} %`;
@@ -93,7 +74,7 @@
     const [format, suffix] = unit(chart.yUnit, all);
     const figures = { ...axisOf(colour), tickformat: format, ticksuffix: suffix, title: titleOf(chart.yTitle, colour), nticks: 7, rangemode: chart.fromZero || chart.series.some((one) => one.kind === "bar") ? "tozero" : "normal" };
     if (chart.yRange) figures.range = chart.yLog ? chart.yRange.map(Math.log10) : chart.yRange;
-    if (chart.yLog) Object.assign(figures, { type: "log", tickformat: "", ticksuffix: "", ...decades(values, suffix, chart.yUnit === "ratio") });
+    if (chart.yLog) Object.assign(figures, { type: "log", tickformat: "", ticksuffix: "", ...ticksOf(values, suffix, chart.yUnit === "ratio") });
     const along = { ...axisOf(colour), title: titleOf(chart.xTitle, colour), showgrid: chart.xKind === "number", ticks: "outside", ticklen: 4, tickcolor: colour("--line") };
     if (chart.xKind === "name") {
       const names = [...new Set(chart.series.flatMap((one) => one.x))];
@@ -105,7 +86,7 @@
       const across = chart.series.flatMap((one) => one.x);
       const [xFormat, xSuffix] = unit(chart.xUnit, topOf(across));
       Object.assign(along, { tickformat: xFormat, ticksuffix: xSuffix });
-      if (chart.xLog) Object.assign(along, { type: "log", tickformat: "", ticksuffix: "", ...decades(across, xSuffix, chart.xUnit === "ratio") });
+      if (chart.xLog) Object.assign(along, { type: "log", tickformat: "", ticksuffix: "", ...ticksOf(across, xSuffix, chart.xUnit === "ratio") });
     }
     if (chart.xRange) along.range = chart.xLog ? chart.xRange.map(Math.log10) : chart.xRange;
     return [traces, {
@@ -139,7 +120,7 @@
     const [format, suffix, point] = unit(chart.unit, topOf(chart.z.flat()));
     const known = chart.z.flat().filter((value) => value !== null);
     let low = chart.low ?? Math.min(...known), high = chart.high ?? Math.max(...known);
-    let scale = [0, 1, 2, 3].map((step) => [step / 3, colour(`--heat-${step}`)]);
+    let scale = heatScale(colour);
     if (chart.middle !== null) {
       // Both sides have the same reach, so that the middle has the paper's colour.
       const reach = Math.max(high - chart.middle, chart.middle - low, 1e-12);
@@ -156,9 +137,7 @@
       const at = (value - low) / (high - low || 1);
       if (chart.middle !== null) return colour("--ink");
       const nearest = colour(`--heat-${Math.round(3 * Math.max(0, Math.min(1, at)))}`);
-      const parts = /^#(..)(..)(..)$/.exec(nearest);
-      const light = parts ? parts.slice(1).reduce((sum, part, i) => sum + parseInt(part, 16) * [0.299, 0.587, 0.114][i], 0) : 128;
-      return light > 140 ? "#14181f" : "#ffffff";
+      return light(nearest) > 140 ? "#14181f" : "#ffffff";
     }
     const labels = chart.labels ? chart.labels.map((row) => row.map(text)) : chart.z.map((row, r) => row.map((_, c) => `${text(chart.rows[r])}, ${text(chart.columns[c])}`));
     return [[{ type: "heatmap", x: numbers(chart.columns), y: numbers(chart.rows), z: chart.z, zmin: low, zmax: high, colorscale: scale, hoverongaps: false, xgap: 1, ygap: 1, customdata: labels,
@@ -166,51 +145,5 @@
             { annotations, xaxis: { ...side(chart.columns, 16), title: titleOf(chart.xTitle, colour), side: "bottom" }, yaxis: { ...side(chart.rows, most), title: titleOf(chart.yTitle, colour), autorange: "reversed" }, margin: { l: 8, r: 8, t: 8, b: 8 } }];
   }
 
-  const KINDS = { xy, heat };
-  function draw(chart) {
-    const place = document.getElementById("chart-" + chart.id);
-    if (!place) return;
-    const colour = palette();
-    const [traces, layout] = KINDS[chart.kind](chart, colour, place.clientWidth);
-    window.Plotly.react(place, traces, {
-      ...layout, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: coarse ? false : "zoom",
-      font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
-      hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
-    }, { responsive: true, displayModeBar: false, displaylogo: false });
-  }
-  const drawAll = () => { if (window.Plotly || !drawn.charts.length) { drawn.charts.forEach(draw); root.dataset.drawn = "yes"; } };
-
-  const button = document.getElementById("theme");
-  const WORDS = { auto: "Auto", light: "Light", dark: "Dark" };
-  const SPOKEN = { auto: "as the system", light: "light", dark: "dark" };
-  function apply(theme) {
-    if (theme === "auto") delete root.dataset.theme; else root.dataset.theme = theme;
-    button.textContent = WORDS[theme];
-    button.setAttribute("aria-label", "Colours: " + SPOKEN[theme]);
-    drawAll();
-  }
-  let theme = WORDS[stored.get()] ? stored.get() : "auto";
-  button.hidden = false;
-  button.addEventListener("click", () => { theme = { auto: "light", light: "dark", dark: "auto" }[theme]; stored.set(theme); apply(theme); });
-  dark.addEventListener("change", () => { if (theme === "auto") drawAll(); });
-
-  const copy = document.getElementById("copy");
-  if (copy) {
-    copy.hidden = false;
-    copy.addEventListener("click", async () => {
-      const command = document.getElementById("command");
-      try { await navigator.clipboard.writeText(command.textContent); } catch {
-        const range = document.createRange(); range.selectNodeContents(command);
-        const selection = getSelection(); selection.removeAllRanges(); selection.addRange(range);
-        document.execCommand("copy");
-      }
-      copy.textContent = "Copied";
-      setTimeout(() => { copy.textContent = "Copy"; }, 1600);
-    });
-  }
-  // Paper is white whatever the screen is.
-  window.addEventListener("beforeprint", () => { root.dataset.theme = "light"; drawn.charts.forEach(draw); });
-  window.addEventListener("afterprint", () => apply(theme));
-  if (drawn.charts.length && !window.Plotly) document.getElementById("script-missing").hidden = false;
-  apply(theme);
+  drawPage({ xy, heat });
 })();

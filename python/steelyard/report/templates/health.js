@@ -1,27 +1,12 @@
-"use strict";
-// Draws the charts of a health check. Colours come from the style sheet, so that one set of traces serves light
-// and dark; nothing here reads anything outside this page.
+// Draws the charts of a health check.
 (() => {
-  const drawn = JSON.parse(document.getElementById("drawn").textContent);
-  const root = document.documentElement;
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const coarse = window.matchMedia("(pointer: coarse)").matches;
-  const stored = { get: () => { try { return localStorage.getItem("steelyard-theme"); } catch { return null; } },
-                   set: (v) => { try { localStorage.setItem("steelyard-theme", v); } catch { /* a file page may not store */ } } };
-  const palette = () => { const style = getComputedStyle(root); return (name) => style.getPropertyValue(name).trim(); };
-  const faint = (colour, share) => {
-    const parts = /^#(..)(..)(..)$/.exec(colour);
-    return parts ? `rgba(${parts.slice(1).map((part) => parseInt(part, 16)).join(",")},${share})` : colour;
-  };
+  const { faint, light, heatScale, axis, title, drawPage } = page;
   const ROLES = { base: "--s-red", huge: "--s-blue" };
-  const scale = (colour) => [0, 1, 2, 3].map((step) => [step / 3, colour(`--heat-${step}`)]);
 
   function bytes(count) {
     for (const [shift, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) if (count >= shift) return `${count / shift}\u202f${unit}`;
     return `${count}\u202fB`;
   }
-  const axis = (colour) => ({ gridcolor: colour("--grid"), zeroline: false, linecolor: colour("--line"), tickfont: { color: colour("--muted"), size: 11.5 }, automargin: true, fixedrange: coarse });
-  const title = (text, colour) => ({ text, font: { size: 12, color: colour("--muted") }, standoff: 8 });
 
   function latency(chart, colour, width) {
     const traces = [];
@@ -56,8 +41,7 @@
 
   // The text of a cell must stand out from its colour, whichever end of the scale is the dark one.
   function inks(chart, colour) {
-    const light = (name) => { const parts = /^#(..)(..)(..)$/.exec(colour(name)); return parts ? parts.slice(1).reduce((sum, part, at) => sum + parseInt(part, 16) * [0.299, 0.587, 0.114][at], 0) : 128; };
-    const steps = [0, 1, 2, 3].map((step) => light(`--heat-${step}`));
+    const steps = heatScale(colour).map(([, shade]) => light(shade));
     return (value) => {
       const place = Math.max(0, Math.min(3, 3 * (value - chart.low) / (chart.high - chart.low || 1))), at = Math.min(2, Math.floor(place));
       return steps[at] + (steps[at + 1] - steps[at]) * (place - at) > 140 ? "#101418" : "#ffffff";
@@ -77,7 +61,7 @@
 
   function bandwidth(chart, colour) {
     const three = (value) => Number(value.toPrecision(3)).toString();
-    return [[{ type: "heatmap", x: chart.x, y: chart.y, z: chart.z, zmin: chart.low, zmax: chart.high, colorscale: scale(colour), hoverongaps: false, xgap: 1, ygap: 1,
+    return [[{ type: "heatmap", x: chart.x, y: chart.y, z: chart.z, zmin: chart.low, zmax: chart.high, colorscale: heatScale(colour), hoverongaps: false, xgap: 1, ygap: 1,
                colorbar: bar(colour, ""), hovertemplate: "CPUs of %{y}, memory of %{x}: %{z:.3g} GB/s<extra></extra>" }],
             { annotations: cells(chart, colour, chart.x, chart.y, three), xaxis: { ...axis(colour), type: "category", showgrid: false, title: title("memory, GB/s", colour), side: "bottom" },
               yaxis: { ...axis(colour), type: "category", autorange: "reversed", showgrid: false, title: title("CPUs", colour) }, margin: { l: 8, r: 8, t: 8, b: 8 } }];
@@ -93,40 +77,12 @@
       type: "line", xref: "x", yref: "y", x0: across === "x" ? at - 0.5 : -0.5, x1: across === "x" ? at - 0.5 : places.length - 0.5,
       y0: across === "x" ? -0.5 : at - 0.5, y1: across === "x" ? places.length - 0.5 : at - 0.5, line: { width: 2, color: colour("--surface") } })));
     const lines = { ...axis(colour), tickvals: ticks, ticktext: ticks.map((at) => names[at]), showgrid: false, tickangle: 0, ticks: "outside", ticklen: 3, tickcolor: colour("--line") };
-    return [[{ type: "heatmap", x: places, y: places, z: chart.z, zmin: chart.low, zmax: chart.high, colorscale: scale(colour), hoverongaps: false,
+    return [[{ type: "heatmap", x: places, y: places, z: chart.z, zmin: chart.low, zmax: chart.high, colorscale: heatScale(colour), hoverongaps: false,
                xgap: places.length <= 64 ? 0.5 : 0, ygap: places.length <= 64 ? 0.5 : 0, colorbar: bar(colour, " ns"),
                customdata: places.map((row) => places.map((column) => `CPU ${names[row]} and CPU ${names[column]}`)), hovertemplate: "%{customdata}: %{z:.3g} ns<extra></extra>" }],
             { shapes, annotations: cells(chart, colour, places, places, (value) => String(Math.round(value))), xaxis: { ...lines, title: title("CPU, near ones together", colour), range: [-0.5, places.length - 0.5] },
               yaxis: { ...lines, range: [places.length - 0.5, -0.5], scaleanchor: "x", constrain: "domain" }, margin: { l: 8, r: 8, t: 8, b: 8 } }];
   }
 
-  const KINDS = { latency, bandwidth, matrix };
-  function draw(chart) {
-    const place = document.getElementById("chart-" + chart.id);
-    if (!place) return;
-    const colour = palette();
-    const [traces, layout] = KINDS[chart.kind](chart, colour, place.clientWidth);
-    window.Plotly.react(place, traces, {
-      ...layout, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: coarse ? false : "zoom",
-      font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
-      hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
-    }, { responsive: true, displayModeBar: false, displaylogo: false });
-  }
-  const drawAll = () => { if (window.Plotly) { drawn.charts.forEach(draw); root.dataset.drawn = "yes"; } };
-
-  const button = document.getElementById("theme");
-  const WORDS = { auto: "Auto", light: "Light", dark: "Dark" };
-  const SPOKEN = { auto: "as the system", light: "light", dark: "dark" };
-  function apply(theme) {
-    if (theme === "auto") delete root.dataset.theme; else root.dataset.theme = theme;
-    button.textContent = WORDS[theme];
-    button.setAttribute("aria-label", "Colours: " + SPOKEN[theme]);
-    drawAll();
-  }
-  let theme = WORDS[stored.get()] ? stored.get() : "auto";
-  button.hidden = false;
-  button.addEventListener("click", () => { theme = { auto: "light", light: "dark", dark: "auto" }[theme]; stored.set(theme); apply(theme); });
-  dark.addEventListener("change", () => { if (theme === "auto") drawAll(); });
-  if (!window.Plotly) document.getElementById("script-missing").hidden = false;
-  apply(theme);
+  drawPage({ latency, bandwidth, matrix });
 })();

@@ -1,13 +1,6 @@
-"use strict";
-// Draws the charts that the page's data describes. Colours come from the style sheet, so that one set of
-// traces serves light, dark and paper; nothing here reads anything outside this page.
+// Draws the charts of a run.
 (() => {
-  const drawn = JSON.parse(document.getElementById("drawn").textContent);
-  const root = document.documentElement;
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const coarse = window.matchMedia("(pointer: coarse)").matches;
-  const stored = { get: () => { try { return localStorage.getItem("steelyard-theme"); } catch { return null; } },
-                   set: (v) => { try { localStorage.setItem("steelyard-theme", v); } catch { /* a file page may not store */ } } };
+  const { drawn, root, palette, text, faint, heatScale, axis: axisOf, shown: asShown, frame } = page;
   const ROLES = {
     total: "--s-blue", fast: "--s-green", slow: "--s-red", bound: "--s-ink", p50: "--s-blue", p99: "--s-red", p999: "--s-purple",
     service: "--s-ink", user: "--s-blue", nice: "--s-sky", system: "--s-red", irq: "--s-purple", softirq: "--s-orange",
@@ -17,17 +10,6 @@
   // Categories of the tax map have a colour each, beside the roles of lines.
   const roleColour = (role, colour) => role.startsWith("tax-") ? colour(`--${role}`) || colour("--tax-user") : colour(ROLES[role] || "--s-blue");
   const UNITS = { "1/s": ["~s", "/s", 1], "bytes/s": ["~s", "B/s", 1], ns: ["~s", "s", 1e-9], ratio: [".0%", "", 1], hz: ["~s", "Hz", 1], w: ["~s", "W", 1], celsius: ["~f", " °C", 1], 1: ["~s", "", 1] };
-
-  function palette() {
-    const style = getComputedStyle(root);
-    return (name) => style.getPropertyValue(name).trim();
-  }
-  // Plotly reads a few tags in names; a name from outside must stay a name.
-  const text = (name) => String(name).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const faint = (colour, share) => {
-    const parts = /^#(..)(..)(..)$/.exec(colour);
-    return parts ? `rgba(${parts.slice(1).map((part) => parseInt(part, 16)).join(",")},${share})` : colour;
-  };
 
   const most = (chart) => chart.traces.reduce((all, trace) => trace.y.reduce((top, y) => y > top ? y : top, all), 0);
   function unit(chart) {
@@ -82,21 +64,16 @@
     return `${Number((value / 10 ** (3 * step)).toPrecision(3))}\u202f${prefixes[step + 3]}`;
   }
 
-  // Labels on a logarithmic axis: every decade, and 2 and 5 between them where there are few decades.
+  // Labels on a logarithmic axis.
   function decades(chart) {
-    const values = chart.traces.flatMap((trace) => trace.y.filter((y) => y > 0)).map((y) => y * unit(chart)[2]);
-    if (!values.length) return [1];
-    const first = Math.floor(Math.log10(Math.min(...values))), last = Math.ceil(Math.log10(Math.max(...values)));
-    const steps = last - first > 3 ? [1] : [1, 2, 5];
-    const ticks = [];
-    for (let power = first; power <= last; power++) for (const step of steps) ticks.push(Number(`${step}e${power}`));
-    return ticks;
+    const ticks = page.decades(chart.traces.flatMap((trace) => trace.y.map((y) => y * unit(chart)[2])));
+    return ticks.length ? ticks : [1];
   }
 
   function heat(chart, colour) {
     return [{
       type: "heatmap", x: chart.x, y: chart.rows, z: chart.traces.map((trace) => trace.y), zmin: 0, zmax: 1, hoverongaps: false,
-      colorscale: [0, 1, 2, 3].map((step) => [step / 3, colour(`--heat-${step}`)]),
+      colorscale: heatScale(colour),
       colorbar: { tickformat: ".0%", thickness: 10, outlinewidth: 0, len: 0.9, tickfont: { color: colour("--muted"), size: 11 } },
       hovertemplate: "CPU %{y}, %{x:.1f} s: %{z:.0%}<extra></extra>",
     }];
@@ -113,7 +90,7 @@
 
   function axes(chart, colour, width) {
     const [format, suffix] = unit(chart);
-    const axis = { gridcolor: colour("--grid"), zeroline: false, linecolor: colour("--line"), tickfont: { color: colour("--muted"), size: 11.5 }, automargin: true, fixedrange: coarse };
+    const axis = axisOf(colour);
     const x = { ...axis, showgrid: false, ticks: "outside", ticklen: 4, tickcolor: colour("--line"), hoverformat: ".1f", nticks: chart.size === "panel" ? 4 : 8, ticksuffix: " s", showticksuffix: "last", ticklabeloverflow: "allow" };
     const y = { ...axis, tickformat: format, ticksuffix: suffix, nticks: chart.size === "panel" ? 4 : 6, fixedrange: true };
     if (chart.kind === "percentile") {
@@ -181,13 +158,11 @@
     const box = { ...axes(chart, colour, width), ...phases(chart, colour) };
     if (!apart(chart) && drawn.phases.length) box.xaxis.range = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
     return {
-      ...box,
-      margin: { l: 8, r: 16, t: small ? 6 : 20, b: 8 }, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
+      ...frame(colour), ...box,
+      margin: { l: 8, r: 16, t: small ? 6 : 20, b: 8 },
       // The page writes out the legend of shares: thirty names make no legend of a chart.
       showlegend: !small && shown > 1 && chart.kind !== "shares", legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
-      hovermode: chart.kind === "heat" || apart(chart) ? "closest" : "x unified", dragmode: coarse ? false : "zoom",
-      hoverdistance: chart.kind === "percentile" ? -1 : 20, hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink"), size: 12 } },
+      hovermode: chart.kind === "heat" || apart(chart) ? "closest" : "x unified", hoverdistance: chart.kind === "percentile" ? -1 : 20,
     };
   }
 
@@ -197,7 +172,7 @@
     if (!place) return;
     const colour = palette();
     const traces = chart.kind === "heat" ? heat(chart, colour) : chart.kind === "shares" ? shares(chart, colour, place.clientWidth) : lines(chart, colour);
-    window.Plotly.react(place, traces, layout(chart, colour, place.clientWidth), { responsive: true, displayModeBar: false, displaylogo: false });
+    window.Plotly.react(place, traces, layout(chart, colour, place.clientWidth), asShown);
     if (!plots.has(chart.id)) {
       plots.set(chart.id, place);
       if (!apart(chart)) place.on("plotly_relayout", (change) => follow(place, change));
@@ -225,35 +200,9 @@
     some();
   }
 
-  const button = document.getElementById("theme");
-  const WORDS = { auto: "Auto", light: "Light", dark: "Dark" };
-  const SPOKEN = { auto: "as the system", light: "light", dark: "dark" };
-  function apply(theme) {
-    if (theme === "auto") delete root.dataset.theme; else root.dataset.theme = theme;
-    button.textContent = WORDS[theme];
-    button.setAttribute("aria-label", "Colours: " + SPOKEN[theme]);
-    if (plots.size) drawAll();
-  }
-  let theme = WORDS[stored.get()] ? stored.get() : "auto";
-  button.hidden = false;
-  button.addEventListener("click", () => { theme = { auto: "light", light: "dark", dark: "auto" }[theme]; stored.set(theme); apply(theme); });
-  dark.addEventListener("change", () => { if (theme === "auto") drawAll(); });
-  apply(theme);
-
-  const copy = document.getElementById("copy");
-  copy.hidden = false;
-  copy.addEventListener("click", async () => {
-    const command = document.getElementById("command");
-    try { await navigator.clipboard.writeText(command.textContent); } catch {
-      const range = document.createRange(); range.selectNodeContents(command);
-      const selection = getSelection(); selection.removeAllRanges(); selection.addRange(range);
-      document.execCommand("copy");
-    }
-    copy.textContent = "Copied";
-    setTimeout(() => { copy.textContent = "Copy"; }, 1600);
-  });
-
-  if (drawn.charts.length && !window.Plotly) { document.getElementById("script-missing").hidden = false; return; }
+  page.themes(() => { if (plots.size) drawAll(); });
+  page.copying();
+  if (page.lacksScript()) return;
   // Paper is white whatever the screen is, narrower, and shows every part that is closed on the screen.
   let before = null;
   const fit = () => plots.forEach((place) => window.Plotly.Plots.resize(place));
