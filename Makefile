@@ -25,8 +25,8 @@ test-rust:
 # What starts no server runs on all CPUs; what measures has the machine to itself.
 MEASURING := bench cli executables
 test-python:
-	$(BIN)/python -m pytest -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
-	$(BIN)/python -m pytest $(MEASURING:%=python/tests/%)
+	$(BIN)/python -m pytest --durations 15 --durations-min 5 -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
+	$(BIN)/python -m pytest --durations 15 --durations-min 5 $(MEASURING:%=python/tests/%)
 
 lint: build
 	cargo fmt --all --check
