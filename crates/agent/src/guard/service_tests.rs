@@ -163,7 +163,7 @@ fn the_specifications_state_is_told_when_it_changes() {
     assert!(said(&known(Vec::new(), Some(1.0), None), 1e9).contains("none for this platform"));
     let fresh = said(&known(spec(), Some(1.0), None), 1e9);
     assert!(
-        fresh.starts_with("1 specifications") && !fresh.contains("stale"),
+        fresh.starts_with("1 specification,") && !fresh.contains("stale"),
         "{fresh}"
     );
     assert!(
