@@ -46,10 +46,14 @@ fn every_golden_record_comes_through_whole() {
     comes_through_whole::<SweepResult>();
     comes_through_whole::<TaxResult>();
     comes_through_whole::<Telemetry>();
-    // Vectors are inputs and expected outputs of formulas, not records: their own tests read them.
+    // Vectors are inputs and expected outputs of formulas, not records: their own tests read them. What `top` prints
+    // nobody in this workspace reads: its crate holds the golden record.
     let files = std::fs::read_dir(golden("run").parent().expect("a folder")).expect("a folder");
     let names = files.map(|file| file.expect("a file").file_name());
-    let records = names.filter(|name| !name.to_string_lossy().ends_with("_vectors.json"));
+    let records = names.filter(|name| {
+        let name = name.to_string_lossy();
+        !name.ends_with("_vectors.json") && name != "top.json"
+    });
     assert_eq!(records.count(), 13, "a golden record without a test");
 }
 

@@ -162,3 +162,27 @@ fn json_has_a_reason_beside_every_null() {
     );
     assert_eq!(format::MISSING, "-");
 }
+
+/// The names of an object's fields.
+fn keys(value: &serde_json::Value) -> Vec<&String> {
+    let mut keys: Vec<&String> = value.as_object().expect("an object").keys().collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn json_has_the_fields_of_the_golden_record() {
+    let golden = include_str!("../../../../schemas/golden/top.json");
+    let golden: serde_json::Value = serde_json::from_str(golden).unwrap();
+    let machine = Machine::new();
+    let mut session = machine.session(By::Thread, FakeCounters::default());
+    session.look();
+    machine.pass(10);
+    let snapshot = session.look();
+    let rows: Vec<&Row> = snapshot.rows.iter().collect();
+    let document = crate::json::document(&snapshot, &rows, "cpu");
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(keys(&document), keys(&golden));
+    assert_eq!(keys(&document["machine"]), keys(&golden["machine"]));
+    assert_eq!(keys(&document["rows"][0]), keys(&golden["rows"][0]));
+}
