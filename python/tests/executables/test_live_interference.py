@@ -257,5 +257,7 @@ def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
     # Most of what the hog added is gone under the cap, under which the hog still works a little.
     halfway = (normal_cpi + first["victim_cpi"]) / 2
     assert first["recorded"]["victim_cpi_after"] < halfway, "it recovered under the cap"
-    assert first["recorded"]["cap_end_unix_s"] - first["recorded"]["cap_start_unix_s"] == CAP_S
+    # The agent looks each second, and stamps are whole seconds.
+    held_s = first["recorded"]["cap_end_unix_s"] - first["recorded"]["cap_start_unix_s"]
+    assert CAP_S <= held_s <= CAP_S + 1
     assert all(word in page.read_text() for word in ("web-0", "hog-0", "capped", "threshold"))
