@@ -106,14 +106,17 @@ def _prometheus(
 def _print(done: Imported) -> None:
     from rich.console import Console
 
+    from steelyard.report.format import several
+
     console = Console(highlight=False)
     for table, rows in done.rows.items():
         console.print(f"{table:16} {rows:15,} rows", markup=False)
     if not done.rows:
         console.print("No rows.", markup=False)
     if done.left_out:
-        console.print(f"left out: {done.left_out:,} rows without what the table requires", markup=False)
+        lacking = several(done.left_out, "row")
+        console.print(f"left out: {lacking} without what the table requires", markup=False)
     for note in done.notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
     if done.files > 1:
-        console.print(f"{done.files:,} files; `fleet compact` joins them", markup=False)
+        console.print(f"{several(done.files, 'file')}; `fleet compact` joins them", markup=False)

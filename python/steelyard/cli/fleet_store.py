@@ -48,6 +48,7 @@ def _print_check(found: Check) -> None:
     from rich.console import Console
 
     from steelyard.fleet.check import NAMED
+    from steelyard.report.format import several
 
     console = Console(highlight=False)
 
@@ -64,15 +65,16 @@ def _print_check(found: Check) -> None:
     for one in found.tables:
         for bad in one.bad_rows[:NAMED]:
             whose = f" of {bad.machine}" if bad.machine else ""
-            say(f"left out: {bad.rows} rows{whose} in {bad.table}: {bad.reason}")
+            say(f"left out: {several(bad.rows, 'row')}{whose} in {bad.table}: {bad.reason}")
         if len(one.bad_rows) > NAMED:
             rest = sum(bad.rows for bad in one.bad_rows[NAMED:])
             say(f"... and {rest} rows more in {one.table}")
         for doubtful in one.doubtful_rows[:NAMED]:
-            say(f"doubtful: {doubtful.rows} rows of {doubtful.machine} in {one.table}: {doubtful.reason}")
+            rows = several(doubtful.rows, "row")
+            say(f"doubtful: {rows} of {doubtful.machine} in {one.table}: {doubtful.reason}")
         if one.repeated is not None:
             by = f", most by {', '.join(one.repeated.machines[:3])}" if one.repeated.machines else ""
-            say(f"counted once: {one.repeated.rows} rows that came again in {one.table}{by}")
+            say(f"counted once: {several(one.repeated.rows, 'row')} that came again in {one.table}{by}")
     for renamed in found.renamed:
         say(f"renamed: {renamed.task} on {renamed.machine} ran as {' and '.join(renamed.jobs)}")
     if found.renamed_count > len(found.renamed):
@@ -107,6 +109,8 @@ def compact(
 def _print_compaction(done: Compaction, *, dry_run: bool) -> None:
     from rich.console import Console
 
+    from steelyard.report.format import several
+
     console = Console(highlight=False)
     would = "would become" if dry_run else "became"
     for one in done.tables:
@@ -121,7 +125,9 @@ def _print_compaction(done: Compaction, *, dry_run: bool) -> None:
     if not any(one.files_before for one in done.tables):
         console.print("Nothing to join.", markup=False)
     if done.removed_leftovers:
-        console.print(f"{done.removed_leftovers:,} files of an earlier compaction removed", markup=False)
+        console.print(
+            f"{several(done.removed_leftovers, 'file')} of an earlier compaction removed", markup=False
+        )
 
 
 def expire(

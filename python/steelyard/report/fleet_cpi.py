@@ -49,7 +49,7 @@ def tell_specs(
     """Return the specs, those without a threshold apart with the reason."""
     usable = [one for one in specs if one.is_usable]
     lacking = [one for one in specs if not one.is_usable]
-    heading = f"{len(usable)} of {len(specs)} jobs on a platform have a spec"
+    heading = f"{len(usable)} of {fmt.several(len(specs), 'job')} on a platform have a spec"
     subline = (
         f"threshold mean + {settings.sigmas:g} sd; a day weighs {settings.day_weight:g} of the next;"
         f" {settings.fewest_tasks} tasks of {settings.fewest_samples} samples"
@@ -136,7 +136,7 @@ def tell_distributions(
     quantile: float,
 ) -> Answer:
     """Return the distributions with their fits, and whether CPI follows throughput."""
-    heading = f"CPI of {len(distributions)} jobs on a platform"
+    heading = f"CPI of {fmt.several(len(distributions), 'job')} on a platform"
     sections = [_distribution_section(distributions, "Distributions"), _fit_section(distributions, quantile)]
     sections.append(_following_section(following))
     if len(distributions) == 1:
@@ -315,7 +315,8 @@ def _interval(at: Any) -> Interval | Missing:
 
 def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Answer:
     """Return outliers by job, and the tasks that were anomalous."""
-    heading = f"{found.anomalous_tasks:,} tasks were anomalous"
+    count = found.anomalous_tasks
+    heading = f"{fmt.several(count, 'task')} {'was' if count == 1 else 'were'} anomalous"
     subline = (
         f"{rule.outliers} outliers in {rule.anomaly_s} s, above {source};"
         f" samples below {rule.minimum_usage:g} CPU-s/s do not count"

@@ -26,6 +26,7 @@ from steelyard.report.fleet_content import (
     table,
     utc,
 )
+from steelyard.report.format import several
 
 MOST_ROWS = 100
 _ROLES = ("orange", "green", "purple")
@@ -43,7 +44,8 @@ def tell_incidents(
     named = [one for one in found if one.antagonist is not None]
     cappable = [one for one in found if one.cap is not None]
     heading = (
-        f"{len(found):,} incidents, an antagonist named in {len(named):,}, {len(cappable):,} may be capped"
+        f"{several(len(found), 'incident')}, an antagonist named in {len(named):,},"
+        f" {len(cappable):,} may be capped"
     )
     subline = (
         f"correlation from {rule.correlation_floor:g} over {rule.correlation_s} s;"

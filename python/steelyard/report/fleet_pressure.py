@@ -37,9 +37,9 @@ def pressure_heading(jobs: Sequence[JobPressure]) -> str:
     counts = {name: sum(name in job.points for job in jobs) for name in RESOURCES}
     told = [f"{RESOURCES[name]} {count}" for name, count in counts.items() if count]
     return (
-        f"{len(jobs)} jobs; where they press: {', '.join(told)}"
+        f"{fmt.several(len(jobs), 'job')}; where they press: {', '.join(told)}"
         if told
-        else f"{len(jobs)} jobs, no limit known"
+        else f"{fmt.several(len(jobs), 'job')}, no limit known"
     )
 
 

@@ -97,6 +97,15 @@ def count(value: float) -> str:
     return _scaled(value, _SI, "")
 
 
+def several(number: int, noun: str) -> str:
+    """Return a number of things, whose plural ends in s.
+
+    >>> several(1, "incident"), several(1200, "row")
+    ('1 incident', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _percent(ratio: float) -> str:
     """Three digits of a share, but no more than two decimals: 99.97 %, not 100 %.
 

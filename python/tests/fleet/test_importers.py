@@ -80,7 +80,7 @@ def test_google_2011(google_2011, tmp_path, capsys):
     assert (rows[2]["date"], rows[2]["window_start_unix_s"]) == ("2011-05-02", START_2011 + 86_400)
     # Again, and scaled: the same windows, once.
     assert invoke(command) == 0
-    assert "left out: 1 rows" in capsys.readouterr().out
+    assert "left out: 1 row" in capsys.readouterr().out
     assert table(store) == rows
 
 
@@ -216,7 +216,7 @@ def test_any_csv_by_a_mapping(tmp_path, ending, capsys):
     assert invoke([*command, "--mapping", str(tmp_path / "m.toml")]) == 0
     said = capsys.readouterr().out
     assert "2 rows" in said
-    assert "left out: 1 rows" in said
+    assert "left out: 1 row" in said
     rows = table(tmp_path / "s")
     assert [(row["machine"], row["window_start_unix_s"], row["cpu_s"]) for row in rows] == [
         ("h,1", 1_767_268_800, 1.5),

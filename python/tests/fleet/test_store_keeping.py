@@ -80,7 +80,7 @@ def test_check_on_the_command_line(store, capsys):
     said = capsys.readouterr().out
     for words in (
         "m9 floods the store: 9000 rows a minute",
-        "left out: 1 rows of m3 in task_samples: cpu_s is negative",
+        "left out: 1 row of m3 in task_samples: cpu_s is negative",
         "counted once: 4 rows that came again in task_samples, most by m1",
     ):
         assert words in said
