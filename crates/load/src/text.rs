@@ -232,7 +232,8 @@ fn placeholder(name: &str, place: u64) -> Result<Piece, String> {
     let unknown = || {
         let known: Vec<&str> = PLACEHOLDERS.iter().map(|(text, _)| *text).collect();
         format!(
-            "{{{name}}} is not a placeholder: known are {}",
+            "{{{}}} is not a placeholder: known are {}",
+            name.escape_debug(),
             known.join(", ")
         )
     };
@@ -328,6 +329,14 @@ mod tests {
         text.write(&workload, &request, &mut out);
         assert_eq!(out.len(), text.len(&workload, &request), "{template}");
         out
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_one_line() {
+        for wrong in ["{\n =}", "{no\r\n:1}", "{", "}\n", "\n{"] {
+            let why = Text::parse(wrong).unwrap_err();
+            assert!(!why.contains('\n') && !why.contains('\r'), "{why}");
+        }
     }
 
     #[test]
