@@ -64,10 +64,6 @@ class PressurePoint:
     finding: str | None = None
 
 
-_ASKED_WHOLE = ("cpu", "schedstat", "throttle", "network", "disk", "process")
-"""Sources with many entities of which `observe` asks everything, in its order."""
-
-
 def observe_folder(
     folder: Path,
     run: Run,
@@ -83,8 +79,6 @@ def observe_folder(
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     begin_ns = measure.begin_ns if measure else run.clock.monotonic_ns
     end_ns = measure.end_ns if measure and measure.end_ns else begin_ns + 1
-    if recording is not None and whole:
-        recording.prepare(_ASKED_WHOLE)
     limits: list[Shaper] = []
     if (folder / SHAPING).is_file():
         limits, _ = read_shapers(folder / SHAPING)

@@ -4,8 +4,7 @@ Ibis's own way to Arrow and Arrow's own way to numpy load pandas, which nothing 
 third of a second.
 """
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator
 from typing import Any
 
 import ibis
@@ -68,26 +67,6 @@ def keep(expression: Any) -> Any:
     name = ibis.util.gen_name("kept")
     backend.con.execute(f'CREATE TEMPORARY TABLE "{name}" AS {backend.compile(expression)}')
     return backend.table(name)
-
-
-def keep_beside(expression: Any, pool: Executor) -> Future[Any]:
-    """Return the same as a promise: another thread computes it, on a connection of its own.
-
-    Whoever takes the result must be the one that uses the expression's own connection.
-    """
-    backend = expression.get_backend()
-    name = ibis.util.gen_name("kept")
-    command = f'CREATE TABLE "{name}" AS {backend.compile(expression)}'
-    cursor = backend.con.cursor()
-
-    def compute() -> Callable[[], Any]:
-        try:
-            cursor.execute(command)
-        finally:
-            cursor.close()
-        return lambda: backend.table(name)
-
-    return pool.submit(compute)
 
 
 def floats(column: pa.ChunkedArray) -> NDArray[np.float64]:

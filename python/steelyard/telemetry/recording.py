@@ -4,8 +4,7 @@ In: a run directory or its ``telemetry`` folder. Out: `Recording`, whose tables 
 DuckDB. A recording whose recorder was killed opens too, with every batch that was flushed.
 """
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +17,7 @@ from steelyard.telemetry import rates as rates_module
 from steelyard.telemetry import series as series_module
 from steelyard.telemetry.rates import Rates
 from steelyard.telemetry.series import Series
-from steelyard.telemetry.tables import SourceTable, columns_of, describe, parquet_schema, prepare, read_stream
+from steelyard.telemetry.tables import SourceTable, columns_of, describe, parquet_schema, read_stream
 
 MANIFEST = "telemetry.json"
 
@@ -47,8 +46,6 @@ class Recording:
         self._sources: dict[str, Source] = {source.name: source for source in self.metadata.sources}
         self._tables: dict[str, SourceTable | str] = {}
         self._engine: Any = None
-        self._beside: ThreadPoolExecutor | None = None
-        self._in_files: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -60,26 +57,10 @@ class Recording:
 
     def close(self) -> None:
         """Free the engine; queries after this raise an error of the engine."""
-        if self._beside is not None:
-            self._beside.shutdown(cancel_futures=True)
-            self._beside = None
         if self._engine is not None:
             self._engine.disconnect()
             self._engine = None
         self._tables.clear()
-
-    def prepare(self, sources: Iterable[str]) -> None:
-        """Begin to work out what every counter of ``sources`` gained, beside whatever the caller does next.
-
-        For speed only, where all of it will be asked for: a question waits for what it needs.
-        """
-        if self._beside is None:
-            self._beside = ThreadPoolExecutor(1, "gains")
-            for name in sources:
-                table = self._open(name)
-                # What was read from a stream is known to this thread's connection alone.
-                if isinstance(table, SourceTable) and name in self._in_files:
-                    prepare(table, self._beside)
 
     @property
     def interval_ns(self) -> int:
@@ -142,11 +123,7 @@ class Recording:
             self._engine = ibis.duckdb.connect()
         schema = parquet_schema(parquet)
         if schema is not None:
-            # Not by Ibis, whose views no other connection sees (`prepare`).
-            file = str(parquet).replace("'", "''")
-            self._engine.con.execute(f"CREATE VIEW \"{name}\" AS FROM read_parquet('{file}')")
-            self._in_files.add(name)
-            rows = self._engine.table(name)
+            rows = self._engine.read_parquet(str(parquet), table_name=name)
             return describe(rows, columns_of(schema, source.columns, str(parquet)))
         table = read_stream(stream) if stream.is_file() else None
         if table is None:

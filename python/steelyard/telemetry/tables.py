@@ -7,7 +7,6 @@ Not here: which interval of time matters (``rates``, ``series``).
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from steelyard._base import RecordError
 from steelyard.records import Column, ColumnKind
-from steelyard.telemetry.engine import keep, keep_beside
+from steelyard.telemetry.engine import keep
 
 # Counters are unsigned 64-bit numbers and their differences must be exact.
 _EXACT = "uint64"
@@ -29,8 +28,7 @@ class SourceTable:
     """The rows of one source.
 
     ``rows`` is an Ibis table; the other fields name its columns by what they are. ``ranges`` maps a counter
-    to the gauge that says where it wraps. ``kept`` holds the gains of all counters, or a
-    promise of them, once they were asked for.
+    to the gauge that says where it wraps. ``kept`` holds the gains of all counters once they were asked for.
     """
 
     rows: Any
@@ -134,18 +132,10 @@ def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_n
         # Who asks for all of them is seldom the only one to ask: the sorting is done once, in the engine.
         table.kept["gains"] = keep(_gains(table, table.rows, table.counters))
     gains = table.kept.get("gains")
-    if isinstance(gains, Future):
-        gains = table.kept["gains"] = gains.result()()
     if gains is not None:
         return gains.filter((gains.begin_ns >= begin_ns) & (gains.end_ns <= end_ns))
     rows = table.rows
     return _gains(table, rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns)), counters)
-
-
-def prepare(table: SourceTable, pool: Executor) -> None:
-    """Let another thread begin with the gains of all counters; `increments` waits for them."""
-    if table.counters and "gains" not in table.kept:
-        table.kept["gains"] = keep_beside(_gains(table, table.rows, table.counters), pool)
 
 
 def _gains(table: SourceTable, rows: Any, counters: Sequence[str]) -> Any:

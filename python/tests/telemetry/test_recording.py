@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from steelyard import telemetry
@@ -88,24 +87,3 @@ def test_a_column_that_nothing_explains_is_refused(tmp_path: Path) -> None:
     pq.write_table(bare, tmp_path / "scheduler.parquet")
     with telemetry.open(tmp_path) as recording, pytest.raises(RecordError, match="mystery"):
         recording.rates("scheduler", 0, 1)
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_what_is_prepared_beside_the_reader_is_the_same(tmp_path: Path, killed: bool) -> None:
-    folder = tmp_path / "it's a folder"
-    write_recording(
-        folder, {"scheduler": table_of("scheduler", ticks(50))}, killed=killed, absent={"power": "none"}
-    )
-    span = (1003 * SECOND, 1040 * SECOND)
-    with telemetry.open(folder) as recording:
-        plain = recording.rates("scheduler", *span), recording.series("scheduler", *span)
-    with telemetry.open(folder) as recording:
-        recording.prepare(("scheduler", "power", "nonsense"))
-        recording.prepare(("scheduler",))
-        prepared = recording.rates("scheduler", *span), recording.series("scheduler", *span)
-    assert prepared[0] == plain[0]
-    for one, other in zip(prepared[1].grid("forks"), plain[1].grid("forks"), strict=True):
-        np.testing.assert_array_equal(one, other)
-    with telemetry.open(folder) as recording:
-        # Nobody takes the promise.
-        recording.prepare(("scheduler",))
