@@ -150,6 +150,15 @@ def percent(ratio: float) -> str:
     return f"{ratio * 100:.1f} %" if ratio < 0.1 else f"{ratio * 100:.0f} %"
 
 
+def without(share: float, digits: int = 2) -> str:
+    """Write how many times faster work is done without a share of its time (Amdahl).
+
+    >>> without(0.5), without(0.2, 1), without(1.0)
+    ('2.00 x', '1.2 x', '∞ x')
+    """
+    return f"{1 / (1 - share):.{digits}f} x" if share < 1 else "∞ x"
+
+
 def time_text(ns: float) -> str:
     """Write a time span.
 

@@ -7,7 +7,7 @@ Not here: a server under a load generator (``rules_load``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.findings import Evidence, Finding, percent, rule, without
 
 CPU_BOUND_RATIO = 0.90
 ONE_THREAD_RATIO = 0.90
@@ -175,7 +175,7 @@ def _interrupts(conditions: Conditions) -> Finding | None:
         ),
         "Look at /proc/interrupts and the queues of the card (`ethtool -l`); spread them, or turn on RPS.",
         0.7 * shares[cpu],
-        gain=f"at most {1 / (1 - shares[cpu]):.1f} x for the work on that CPU",
+        gain=f"at most {without(shares[cpu], 1)} for the work on that CPU",
     )
 
 
@@ -195,7 +195,7 @@ def _hard_interrupts(conditions: Conditions) -> Finding | None:
         (Evidence("time in interrupts", share, "ratio", IRQ_RATIO),),
         "See which line rises in /proc/interrupts, and coalesce it (`ethtool -C`).",
         0.6 * share,
-        gain=f"at most {1 / (1 - share):.2f} x",
+        gain=f"at most {without(share)}",
     )
 
 

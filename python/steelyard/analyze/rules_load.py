@@ -4,7 +4,7 @@ Not here: rules that need to know the program or its profile (``rules_cpu`` and 
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, above, percent, rule, time_text
+from steelyard.analyze.findings import Evidence, Finding, above, percent, rule, time_text, without
 
 # The bounds below are where a resource is commonly said to shape the result. They sort attention, they do
 # not decide validity, and every finding shows its value beside its bound.
@@ -123,7 +123,7 @@ def _kernel(conditions: Conditions) -> Finding | None:
         if conditions.has_load
         else "See which system calls: the kernel part of the profile, or `strace -c -f`.",
         kernel * use.busy_ratio * 0.9,
-        gain=f"at most {1 / (1 - kernel):.1f} x, if all kernel time went away (Amdahl)",
+        gain=f"at most {without(kernel, 1)}, if all kernel time went away (Amdahl)",
     )
 
 
@@ -346,7 +346,7 @@ def _steal(conditions: Conditions) -> Finding | None:
         (Evidence("stolen CPU time", steal, "ratio", STEAL_RATIO),),
         "Repeat on dedicated CPUs; compare only runs with the same share.",
         min(1.0, 0.5 + steal),
-        gain=f"about {steal / (1 - steal):.1%} on CPUs of its own",
+        gain=f"about {without(steal)} on CPUs of its own",
     )
 
 

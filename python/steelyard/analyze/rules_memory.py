@@ -4,7 +4,7 @@ Not here: NUMA (``rules_numa``), and bandwidth, which only a profile or counters
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.findings import Evidence, Finding, percent, rule, without
 from steelyard.analyze.intensities import MEMORY_STALL_RATIO
 from steelyard.analyze.rules_cpu import busy_cpus
 
@@ -112,7 +112,7 @@ def _minor(conditions: Conditions) -> Finding | None:
         "See who maps and unmaps (`perf trace -s -e mmap,munmap,madvise`); keep memory, or use huge"
         " pages for it.",
         0.35 + 0.5 * cost,
-        gain=f"about {1 / (1 - cost):.2f} x",
+        gain=f"about {without(cost)}",
         sure=False,
     )
 

@@ -7,7 +7,7 @@ Not here: finding the stretches (``stalls``) and the relations (``correlates``).
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.correlates import Moving
-from steelyard.analyze.findings import Evidence, Finding, percent, rule, time_text
+from steelyard.analyze.findings import Evidence, Finding, percent, rule, time_text, without
 from steelyard.analyze.stalls import Stalls
 
 LEAST_RATIO = 0.03
@@ -52,7 +52,7 @@ def _lost(stalls: Stalls) -> float:
 
 def _gain(stalls: Stalls) -> str:
     lost = _lost(stalls)
-    return f"{lost / (1 - lost):.0%} more operations without the stretches, and their latencies"
+    return f"{without(lost)} the operations without the stretches, and their latencies"
 
 
 def _evidence(stalls: Stalls, *more: Evidence) -> tuple[Evidence, ...]:

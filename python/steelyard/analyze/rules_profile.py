@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.findings import Evidence, Finding, percent, rule, without
 from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.rules_cpu import busy_cpus
 
@@ -126,7 +126,7 @@ def _spinning(conditions: Conditions) -> Finding | None:
         (Evidence("samples in the spin lock's slow path", share, "ratio", SPIN_RATIO),),
         "See its callers in the flame graph: they name the lock.",
         0.5 + 0.5 * share,
-        gain=f"at most {1 / (1 - share):.2f} x, and more on more CPUs",
+        gain=f"at most {without(share)}, and more on more CPUs",
         part="locks",
     )
 
@@ -150,7 +150,7 @@ def _futex(conditions: Conditions) -> Finding | None:
         "See the callers in the flame graph; batch hand-offs, shorten what a lock protects, or split"
         " the lock.",
         0.45 + 0.5 * share,
-        gain=f"at most {1 / (1 - share):.2f} x of CPU time; the waits themselves may hold back more",
+        gain=f"at most {without(share)} of CPU time; the waits themselves may hold back more",
         part="locks",
         sure=False,
     )

@@ -4,7 +4,7 @@ Not here: waits for disk and network (``rules_disk``, ``rules_network``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, beside_cpu, percent, rule
+from steelyard.analyze.findings import Evidence, Finding, beside_cpu, percent, rule, without
 from steelyard.analyze.rules_cpu import busy_cpus, wanted_cpus
 
 OVERSUBSCRIBED_FACTOR = 1.5
@@ -165,7 +165,7 @@ def _switches(conditions: Conditions) -> Finding | None:
         (Evidence("switches a busy CPU-second", per_s / busy, "1/s", SWITCHES_PER_CPU_S),),
         "See who switches (`pidstat -w 1`); larger batches and fewer hand-offs between threads need fewer.",
         0.3 + 0.5 * cost,
-        gain=f"about {1 / (1 - cost):.2f} x, at 2 µs a switch",
+        gain=f"about {without(cost)}, at 2 µs a switch",
         sure=False,
     )
 
