@@ -43,7 +43,12 @@ def prometheus(folder: Path, past: Iterable[str], prefix: str = "") -> Iterator[
         yield address
     finally:
         process.terminate()
-        process.wait(PATIENCE_S)
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
 
 
 def _wait(process: "subprocess.Popen[bytes]", address: str) -> None:

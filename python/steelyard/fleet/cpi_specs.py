@@ -208,6 +208,6 @@ def _reason(row: dict[str, Any], settings: SpecSettings) -> str:
     if not row["samples"]:
         return "no sample counts"
     return (
-        f"{row['full_tasks']} tasks have {settings.fewest_samples} samples or more,"
+        f"tasks of {settings.fewest_samples} samples or more: {row['full_tasks']},"
         f" a spec needs {settings.fewest_tasks}"
     )

@@ -208,9 +208,9 @@ def _lost(rows: Sequence[Lost], first: str) -> Table:
         columns.append("platform")
     columns += [
         Column("effective", "hz"),
-        Column("bought", "hz"),
+        Column("bought", "hz", rank=1),
         Column("below", "ratio"),
-        Column("capped", "ratio"),
+        Column("capped", "ratio", rank=1),
         Column("cycles lost", "ratio"),
         Column("by capping", "ratio"),
     ]

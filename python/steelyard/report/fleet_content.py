@@ -30,6 +30,8 @@ class Column:
     unit: str | None = None
     is_text: bool = False
     """Whether it stands at the left and may be broken over lines."""
+    rank: int = 0
+    """The higher, the sooner it is left out where a terminal has no room for all."""
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,9 @@ def tell_specs(
         columns = (
             "job",
             "platform",
-            Column("source", is_text=True),
+            Column("source", is_text=True, rank=2),
             Column("why", is_text=True),
-            Column("samples"),
+            Column("samples", rank=1),
         )
         sections.append(Section("without", "Without a spec", (table(columns, rows),)))
     if any(one.excluded for one in specs):
@@ -92,13 +92,13 @@ def _spec_table(specs: Sequence[Spec], quantile: float) -> Any:
     columns = (
         Column("job", is_text=True),
         Column("platform", is_text=True),
-        Column("samples"),
-        Column("tasks"),
-        Column("usage, CPU-s/s"),
+        Column("samples", rank=1),
+        Column("tasks", rank=2),
+        Column("usage, CPU-s/s", rank=3),
         Column("CPI mean"),
         Column("sd"),
         Column("threshold"),
-        Column(f"GEV {quantile:g}"),
+        Column(f"GEV {quantile:g}", rank=1),
     )
     rows = [
         (
@@ -227,12 +227,12 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
     columns = (
         Column("job", is_text=True),
         Column("platform", is_text=True),
-        Column("mean"),
-        Column("sd"),
+        Column("mean", rank=2),
+        Column("sd", rank=3),
         Column("GEV"),
-        Column(f"GEV {quantile:g}"),
-        Column("above threshold", "ratio"),
-        Column("GEV above it", "ratio"),
+        Column(f"GEV {quantile:g}", rank=2),
+        Column("above threshold", "ratio", rank=1),
+        Column("GEV above it", "ratio", rank=1),
         Column("distance"),
         Column("next best"),
     )
@@ -278,10 +278,10 @@ def _following_section(following: Sequence[Following]) -> Section:
     columns = (
         Column("job", is_text=True),
         Column("platform", is_text=True),
-        Column("spans"),
-        Column("rates correlate"),
-        Column("elasticity"),
-        Column("through CPI", "ratio"),
+        Column("spans", rank=3),
+        Column("rates correlate", rank=2),
+        Column("elasticity", rank=1),
+        Column("through CPI", "ratio", rank=1),
         Column("verdict", is_text=True),
     )
     rows = [
@@ -324,11 +324,11 @@ def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Answer:
     columns = (
         Column("job", is_text=True),
         Column("platform", is_text=True),
-        Column("threshold"),
-        Column("samples"),
-        Column("outliers"),
+        Column("threshold", rank=1),
+        Column("samples", rank=2),
+        Column("outliers", rank=1),
         Column("share", "ratio"),
-        Column("tasks with outliers"),
+        Column("tasks with outliers", rank=1),
         Column("anomalous tasks"),
     )
     rows = [
@@ -379,13 +379,13 @@ def _task_section(found: Anomalies) -> Section:
     columns = (
         Column("task", is_text=True),
         Column("machine", is_text=True),
-        Column("platform", is_text=True),
-        Column("outliers"),
+        Column("platform", is_text=True, rank=2),
+        Column("outliers", rank=1),
         Column("anomalous"),
         Column("highest CPI"),
         Column("threshold"),
-        Column("first", is_text=True),
-        Column("last", is_text=True),
+        Column("first", is_text=True, rank=1),
+        Column("last", is_text=True, rank=1),
     )
     rows = [
         (

@@ -88,15 +88,15 @@ def tell_incidents(
 def _incident_table(found: Sequence[Incident]) -> Any:
     columns = (
         Column("victim", is_text=True),
-        Column("machine", is_text=True),
-        Column("from", is_text=True),
-        Column("CPI"),
-        Column("threshold"),
+        Column("machine", is_text=True, rank=2),
+        Column("from", is_text=True, rank=1),
+        Column("CPI", rank=1),
+        Column("threshold", rank=2),
         Column("first suspect", is_text=True),
-        Column("class", is_text=True),
+        Column("class", is_text=True, rank=2),
         Column("correlation"),
         Column("to cap", is_text=True),
-        Column("agent", is_text=True),
+        Column("agent", is_text=True, rank=1),
     )
     rows = []
     for one in found[:MOST_ROWS]:
@@ -176,9 +176,9 @@ def _cap_sections(found: Sequence[Incident]) -> list[Section]:
         Column("during"),
         Column("after"),
         Column("CPI kept", "ratio"),
-        Column("usage before"),
-        Column("during"),
-        Column("after"),
+        Column("usage before", rank=1),
+        Column("during", rank=1),
+        Column("after", rank=1),
         Column("undone", is_text=True),
     )
     rows = []

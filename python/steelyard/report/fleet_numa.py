@@ -136,9 +136,9 @@ def _effects(answer: NumaAnswer) -> Table:
         Column("figure", is_text=True),
         Column(f"at {SHOWN_SCORE} over 1"),
         Column("raw ratio"),
-        Column("raw r"),
-        Column("samples"),
-        Column("machines"),
+        Column("raw r", rank=1),
+        Column("samples", rank=2),
+        Column("machines", rank=1),
         Column("", is_text=True),
     )
     return table(columns, rows)
@@ -258,7 +258,11 @@ def _range(at: int, bins: int) -> str:
 
 def _day_table(answer: NumaAnswer) -> Table:
     used = [at for at in range(answer.bins) if any(row[at] for row in answer.spread)]
-    columns = (Column("day"), Column("samples"), *(Column(_range(at, answer.bins), "ratio") for at in used))
+    columns = (
+        Column("day"),
+        Column("samples", rank=1),
+        *(Column(_range(at, answer.bins), "ratio") for at in used),
+    )
     rows = []
     for date, row in zip(answer.dates, answer.spread, strict=True):
         total = sum(row)

@@ -97,8 +97,8 @@ def _platforms(result: PlaceResult) -> Table:
     each = unit(result)
     columns: list[Column | str] = [
         "platform",
-        Column("machines"),
-        Column("capacity", each),
+        Column("machines", rank=1),
+        Column("capacity", each, rank=1),
         Column("now", "ratio"),
         Column("after", "ratio"),
         Column("price"),
@@ -169,7 +169,7 @@ def _moves(result: PlaceResult) -> Table:
             "job",
             "from, to",
             Column("tasks"),
-            Column("CPI"),
+            Column("CPI", rank=1),
             Column("saved"),
             Column("CPUs"),
             Column("machines"),

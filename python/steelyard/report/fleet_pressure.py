@@ -93,8 +93,8 @@ def _matrix(jobs: Sequence[JobPressure]) -> Heat:
 
 def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
     columns: list[Column | str] = [Column("job"), Column("presses on", is_text=True)]
-    columns += [Column(noun, "ratio") for noun in RESOURCES.values()]
-    columns += [Column("fits"), Column("past CPU threshold", "ratio"), Column("machines")]
+    columns += [Column(noun, "ratio", rank=1) for noun in RESOURCES.values()]
+    columns += [Column("fits"), Column("past CPU threshold", "ratio"), Column("machines", rank=2)]
     rows = []
     for job in jobs:
         cells: list[object] = [job.job, ", ".join(RESOURCES[name] for name in job.points) or None]
@@ -168,7 +168,7 @@ def _verdicts(answer: PairAnswer) -> Table:
     columns = (
         Column("jobs"),
         Column("", is_text=True),
-        Column("why", is_text=True),
+        Column("why", is_text=True, rank=1),
         Column("CPI of the first"),
         Column("CPI of the second"),
     )

@@ -64,12 +64,7 @@ class Fitted:
         """Yield the table, and what was left out."""
         table, shown = self.table, self.table.rows[: self.rows]
         widths = [_width(table, at, shown) for at in range(len(table.columns))]
-        kept, used = [0], min(widths[0], _NAME) + _GAP
-        for at, width in enumerate(widths[1:], start=1):
-            least = min(width, _NAME) if table.columns[at].is_text else width
-            if used + least <= options.max_width:
-                kept.append(at)
-                used += least + _GAP
+        kept = _kept(table, shown, widths, options.max_width)
         made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for at in kept:
             is_text = table.columns[at].is_text or at == 0
@@ -86,9 +81,29 @@ class Fitted:
         if len(table.rows) > self.rows:
             more = len(table.rows) - self.rows
             yield _styled(f"{more:,} more rows: --report or --json shows all", "dim")
-        lost = [column.name for at, column in enumerate(table.columns) if at not in kept and column.name]
+        lost = [
+            column.name
+            for at, column in enumerate(table.columns)
+            if at not in kept and column.name and any(row[at].text for row in shown)
+        ]
         if lost:
             yield _styled(f"no room here for: {', '.join(lost)}", "dim")
+
+
+def _kept(table: Table, rows: Sequence[tuple[Cell, ...]], widths: Sequence[int], room: int) -> list[int]:
+    """Return which columns there is room for, in their order: the first always, then those of the least rank;
+    columns without any figure last, those without any text never.
+    """
+    filled = [any(row[at].text for row in rows) for at in range(len(widths))]
+    known = [any(row[at].text not in ("", fmt.MISSING) for row in rows) for at in range(len(widths))]
+    others = [at for at in range(1, len(widths)) if filled[at]]
+    kept, used = [0], min(widths[0], _NAME) + _GAP
+    for at in sorted(others, key=lambda at: (not known[at], table.columns[at].rank, at)):
+        least = min(widths[at], _NAME) if table.columns[at].is_text else widths[at]
+        if used + least <= room:
+            kept.append(at)
+            used += least + _GAP
+    return sorted(kept)
 
 
 def _width(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:

@@ -126,8 +126,8 @@ def _intro(top: Top) -> str:
     own = "Own is where the time was spent, total with what it calls. " if top.by == "function" else ""
     return (
         f"{own}Shares are of all {top.unit} of the selected part of the fleet. Intervals ({CONFIDENCE:.0%})"
-        f" take a machine-minute as one draw, because the samples of one are not independent. The last column"
-        f" is how many more machine-minutes would bring the interval to ±{PRECISION:.0%} of the share."
+        f" take a machine-minute as one draw, because the samples of one are not independent. More"
+        f" needed: how many more machine-minutes would bring the interval to ±{PRECISION:.0%} of the share."
     )
 
 
@@ -139,15 +139,15 @@ def _table(top: Top) -> Table:
     is_function = top.by == "function"
     columns: list[Column | str] = [Column(top.by)]
     if is_function:
-        columns.append(Column("module", is_text=True))
+        columns.append(Column("module", is_text=True, rank=1))
     columns.append(Column("own" if is_function else "share", "ratio"))
     if is_function:
         columns.append(Column("total", "ratio"))
     columns += [
-        Column(f"fleet {top.unit}"),
-        Column("samples"),
-        Column("machine-minutes"),
-        Column("more needed"),
+        Column(f"fleet {top.unit}", rank=1),
+        Column("samples", rank=2),
+        Column("machine-minutes", rank=2),
+        Column("more needed", rank=1),
     ]
     rows = []
     for row in top.rows:
@@ -401,7 +401,7 @@ def _diff_table(diff: FleetDiff) -> Table:
         Column("difference, points"),
         Column("interval"),
         Column("p, corrected"),
-        Column("machine-minutes"),
+        Column("machine-minutes", rank=1),
         Column("", is_text=True),
     )
     rows = [

@@ -106,7 +106,7 @@ def test_few_tasks_or_samples_make_no_spec(tasks: int, each: int, usable: bool) 
     (spec,) = find_specs(table([*rows, sample(0, task="web/other")]))
     assert spec.is_usable is usable
     if not usable:
-        assert spec.missing == f"{tasks if each >= 100 else 0} tasks have 100 samples or more, a spec needs 5"
+        assert spec.missing == f"tasks of 100 samples or more: {tasks if each >= 100 else 0}, a spec needs 5"
         assert spec.cpi_mean is not None
 
 

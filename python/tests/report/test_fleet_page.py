@@ -183,6 +183,33 @@ def test_long_tables_are_cut_in_the_terminal_only() -> None:
     assert "job-99" in render("T", [section])
 
 
+def test_a_narrow_terminal_keeps_what_matters_and_names_the_rest() -> None:
+    columns = (
+        "job",
+        Column("samples", rank=2),
+        Column("unknown"),
+        Column("nothing", is_text=True),
+        Column("usage", rank=1),
+        Column("threshold"),
+    )
+    rows = [("j" * 28, 1_234_567, None, "", 0.123456, 1.5)]
+    section = Section("s", "S", (table(columns, rows),))
+
+    def shown(width: int) -> str:
+        out = io.StringIO()
+        Console(file=out, width=width).print(terminal([section]))
+        return out.getvalue()
+
+    narrow = shown(40)
+    assert "1.50" in narrow
+    assert "no room here for: samples, unknown, usage" in "".join(narrow.split("\n"))
+    middle = shown(58)
+    assert middle.index("usage") < middle.index("threshold"), "columns keep their order"
+    assert "no room here for: unknown" in middle
+    assert "no room" not in shown(80)
+    assert "nothing" not in shown(200)
+
+
 def test_fragments_get_the_nonce_and_ids_are_unique() -> None:
     seen: list[str] = []
 

@@ -134,16 +134,21 @@ fn no_name_brings_an_escape_sequence_to_the_output() {
     }
 }
 
-#[test]
-fn json_has_a_reason_beside_every_null() {
+/// The document of a machine's second look.
+fn document(by: By) -> serde_json::Value {
     let machine = Machine::new();
-    let mut session = machine.session(By::Process, FakeCounters::default());
+    let mut session = machine.session(by, FakeCounters::default());
     session.look();
     machine.pass(10);
     let snapshot = session.look();
     let rows: Vec<&Row> = snapshot.rows.iter().collect();
     let document = crate::json::document(&snapshot, &rows, "cpu");
-    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    serde_json::from_str(&document).unwrap()
+}
+
+#[test]
+fn json_has_a_reason_beside_every_null() {
+    let document = document(By::Process);
     assert_eq!(document["schema_version"], "1.0");
     for row in document["rows"].as_array().unwrap() {
         for about in &crate::column::COLUMNS {
@@ -174,14 +179,7 @@ fn keys(value: &serde_json::Value) -> Vec<&String> {
 fn json_has_the_fields_of_the_golden_record() {
     let golden = include_str!("../../../../schemas/golden/top.json");
     let golden: serde_json::Value = serde_json::from_str(golden).unwrap();
-    let machine = Machine::new();
-    let mut session = machine.session(By::Thread, FakeCounters::default());
-    session.look();
-    machine.pass(10);
-    let snapshot = session.look();
-    let rows: Vec<&Row> = snapshot.rows.iter().collect();
-    let document = crate::json::document(&snapshot, &rows, "cpu");
-    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let document = document(By::Thread);
     assert_eq!(keys(&document), keys(&golden));
     assert_eq!(keys(&document["machine"]), keys(&golden["machine"]));
     assert_eq!(keys(&document["rows"][0]), keys(&golden["rows"][0]));
