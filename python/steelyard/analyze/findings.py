@@ -159,6 +159,15 @@ def without(share: float, digits: int = 2) -> str:
     return f"{1 / (1 - share):.{digits}f} x" if share < 1 else "∞ x"
 
 
+def rate_text(per_s: float) -> str:
+    """Return how often something happens: whole from 10 on, two digits below.
+
+    >>> rate_text(1496.4), rate_text(9.96), rate_text(2.345), rate_text(0.0507)
+    ('1,496', '10', '2.3', '0.051')
+    """
+    return f"{per_s:,.0f}" if per_s >= 9.95 else f"{per_s:.2g}"
+
+
 def time_text(ns: float) -> str:
     """Write a time span.
 

@@ -4,7 +4,7 @@ Not here: NUMA (``rules_numa``), and bandwidth, which only a profile or counters
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, percent, rule, without
+from steelyard.analyze.findings import Evidence, Finding, percent, rate_text, rule, without
 from steelyard.analyze.intensities import MEMORY_STALL_RATIO
 from steelyard.analyze.rules_cpu import busy_cpus
 
@@ -55,7 +55,7 @@ def _reclaim(conditions: Conditions) -> Finding | None:
     if stalls < STALLS_PER_S:
         return None
     return Finding(
-        f"{stalls:,.1f} allocations a second had to free memory before they got any.",
+        f"{rate_text(stalls)} allocations a second had to free memory before they got any.",
         (
             Evidence("allocation stalls", stalls, "1/s", STALLS_PER_S),
             Evidence("pages scanned by them", activity.event("pgscan_direct"), "1/s"),
@@ -81,7 +81,7 @@ def _major(conditions: Conditions) -> Finding | None:
     if per_s is None or per_s < MAJOR_FAULTS_PER_S:
         return None
     return Finding(
-        f"{per_s:,.0f} page faults a second had to read a disk: mapped files or swapped memory are"
+        f"{rate_text(per_s)} page faults a second had to read a disk: mapped files or swapped memory are"
         f" read page by page.",
         (Evidence("major page faults", per_s, "1/s", MAJOR_FAULTS_PER_S),),
         "See which mapping (`perf trace -F maj`); read ahead (madvise, larger read_ahead_kb), or lock"

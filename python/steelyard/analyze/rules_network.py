@@ -4,7 +4,7 @@ Not here: a full link and lost packets, of which any run is asked (``rules_load`
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.findings import Evidence, Finding, percent, rate_text, rule
 
 LIMIT_RATIO = 0.80
 WAIT_RATIO = 0.30
@@ -69,7 +69,8 @@ def _limit_drops(conditions: Conditions) -> Finding | None:
     if shaper is None or shaper.drops_per_s < 1:
         return None
     return Finding(
-        f"The limit on {shaper.interface} ({shaper.kind}) drops {shaper.drops_per_s:,.1f} packets a second.",
+        f"The limit on {shaper.interface} ({shaper.kind}) drops {rate_text(shaper.drops_per_s)} packets"
+        " a second.",
         (Evidence(f"drops on {shaper.interface}", shaper.drops_per_s, "1/s", 1.0),),
         "Raise its queue (limit or latency) or the rate; look at retransmissions below.",
         0.5,
@@ -154,7 +155,8 @@ def _accept(conditions: Conditions) -> Finding | None:
     if per_s <= 0:
         return None
     return Finding(
-        f"{per_s:,.2f} connections a second found a full accept queue: clients wait a second and try again.",
+        f"{rate_text(per_s)} connections a second found a full accept queue: clients wait a second and try"
+        " again.",
         (Evidence("accept queue overflows", per_s, "1/s", 0.0),),
         "See which listener (`ss -lnt`, Recv-Q at Send-Q); raise its backlog and net.core.somaxconn,"
         " or accept faster.",
@@ -174,7 +176,7 @@ def _timeouts(conditions: Conditions) -> Finding | None:
     if per_s < 1:
         return None
     return Finding(
-        f"{per_s:,.1f} retransmission timeouts a second: each is 200 ms and more in which a connection"
+        f"{rate_text(per_s)} retransmission timeouts a second: each is 200 ms and more in which a connection"
         f" is silent.",
         (Evidence("retransmission timeouts", per_s, "1/s", 1.0),),
         "Look for lost last packets of answers and for incast; drops on cards and limits are in the report.",
@@ -196,7 +198,7 @@ def _buffers(conditions: Conditions) -> Finding | None:
     if tcp.get(worst, 0.0) < 1:
         return None
     return Finding(
-        f"{tcp[worst]:,.0f} times a second a socket had no room ({worst.replace('_', ' ')}).",
+        f"{rate_text(tcp[worst])} times a second a socket had no room ({worst.replace('_', ' ')}).",
         (Evidence(worst.replace("_", " "), tcp[worst], "1/s", 1.0),),
         "Read faster (more threads, batches), or raise net.core.rmem_max and the socket's buffer.",
         0.5,

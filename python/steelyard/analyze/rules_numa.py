@@ -4,7 +4,7 @@ Not here: whether placing a program differently pays, which an experiment tells.
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.findings import Evidence, Finding, percent, rate_text, rule
 
 REMOTE_RATIO = 0.20
 ALLOCATED_PER_S = 1000.0
@@ -108,7 +108,7 @@ def _migrations(conditions: Conditions) -> Finding | None:
     if per_s < MIGRATED_PER_S:
         return None
     return Finding(
-        f"The kernel moves {per_s:,.0f} pages a second between nodes.",
+        f"The kernel moves {rate_text(per_s)} pages a second between nodes.",
         (Evidence("pages moved", per_s, "1/s", MIGRATED_PER_S),),
         "Compare with kernel.numa_balancing=0 and the program bound to nodes: moving that never ends"
         " pays nothing.",

@@ -19,6 +19,8 @@ from steelyard.bench import runs
 from steelyard.records import Run
 
 MARK = "STEELYARD_TEST_MARK"
+LONG_WARMUP = ("warmup_min=20", "warmup_max=20")
+"""For who ends a run in its warm-up: longer than any host stalls."""
 SHORT = ("memory=8MiB", "warmup_min=0.5", "warmup_max=1", "window=0.1", "measure=1", "connections=4")
 
 
@@ -125,8 +127,12 @@ class Runner:
         settings: tuple[str, ...] = (),
         prefix: tuple[str, ...] = (),
         python_path: Path | None = None,
+        bin_dir: Path | None = None,
     ) -> Live:
-        """Start `steelyard run tao` with the shortest settings, then ``settings``, then ``arguments``."""
+        """Start `steelyard run tao` with the shortest settings, then ``settings``, then ``arguments``.
+
+        ``bin_dir`` holds the data plane's executables, by default those beside this Python.
+        """
         chosen = dict(text.split("=", 1) for text in (*SHORT, *settings))
         command = [
             *prefix,
@@ -147,6 +153,8 @@ class Runner:
         package = str(Path(runs.__file__).parents[2])
         search = os.pathsep.join([package, *([str(python_path)] if python_path else [])])
         environment = {**os.environ, MARK: mark, "PYTHONPATH": search, "XDG_STATE_HOME": str(self.state)}
+        if bin_dir is not None:
+            environment["STEELYARD_BIN_DIR"] = str(bin_dir)
         process = subprocess.Popen(
             [*command, *arguments],
             stdout=subprocess.PIPE,

@@ -15,13 +15,43 @@ from steelyard._base import UsageError, WorkloadFailedError, executable
 from steelyard.bench.executor import Ending
 from steelyard.bench.memory_limit import MemoryLimit
 from steelyard.records import Level, RunStatus
+from tests.bench.conftest import LONG_WARMUP
 
 HERE = Path(__file__).parent
 PHASES = ("start", "warmup", "measure", "drain")
-# Long enough to be hit: the hooks hold the phases that are over in no time.
-HELD = ("--hook", "command:after_start=sleep 0.7,after_measure=sleep 0.7")
+# The phase that is to be hit lasts longer than any host stalls: who is hit in it ends at once.
+HELD_ARGUMENTS = {
+    "start": ("--hook", "command:after_start=sleep 20"),
+    "drain": ("--hook", "command:after_measure=sleep 20"),
+}
+HELD_SETTINGS = {"warmup": LONG_WARMUP, "measure": ("measure=20",)}
 # Answers to misses take so long that the load is still draining when it is killed.
 SLOW = ("backend_delay=constant:1500ms", "target_hit_ratio=0.5")
+
+
+def start_held(runner, victim, phase):
+    """Start a run that stays in ``phase``, with the victim in it."""
+    if (victim, phase) == ("load", "drain"):
+        return runner.start(settings=SLOW)
+    if phase == "start" and victim in ("orchestrator", "probe"):
+        # The probe comes last: the phase is over when it has begun to record.
+        return runner.start(bin_dir=with_a_late_probe(runner.out.parent / "bin"))
+    return runner.start(*HELD_ARGUMENTS.get(phase, ()), settings=HELD_SETTINGS.get(phase, ()))
+
+
+def with_a_late_probe(folder):
+    """Make a folder of our executables in which the probe begins after 4 s."""
+    folder.mkdir()
+    for name in ("steelyard-exec", "steelyard-cache", "steelyard-load"):
+        (folder / name).symlink_to(executable(name))
+    real = str(executable("steelyard-probe"))
+    late = folder / "steelyard-probe"
+    late.write_text(
+        f"#!{sys.executable}\nimport os, sys, time\ntime.sleep(4)\n"
+        f"os.execv({real!r}, [{real!r}, *sys.argv[1:]])\n"
+    )
+    late.chmod(0o755)
+    return folder
 
 
 def kill(live, victim, phase):
@@ -40,8 +70,7 @@ def kill(live, victim, phase):
 def test_kill_9(runner, victim, phase):
     if (victim, phase) == ("load", "start"):
         pytest.skip("the load does not exist before the warm-up")
-    settings = SLOW if (victim, phase) == ("load", "drain") else ()
-    live = runner.start(*HELD, settings=settings)
+    live = start_held(runner, victim, phase)
     kill(live, victim, phase)
     code, stdout, _ = live.finish()
     live.until(lambda: not live.left())
@@ -61,7 +90,7 @@ def test_kill_9(runner, victim, phase):
 
 
 def test_a_killed_supervisor_takes_its_server_with_it(runner):
-    live = runner.start()
+    live = start_held(runner, None, "warmup")
     live.until(lambda: live.in_phase("warmup") and live.pid_of("server"))
     supervisor = next(one["pid"] for one in live.raw()["processes"] if one["name"] == "server")
     os.kill(supervisor, signal.SIGKILL)
@@ -75,7 +104,7 @@ def test_a_killed_supervisor_takes_its_server_with_it(runner):
     [("SIGINT", phase) for phase in PHASES] + [("SIGTERM", "measure"), ("SIGHUP", "warmup")],
 )
 def test_a_signal_stops_the_run_in_order(runner, name, phase):
-    live = runner.start(*HELD)
+    live = start_held(runner, None, phase)
     live.until(lambda: live.in_phase(phase))
     live.process.send_signal(signal.Signals[name])
     code, stdout, _ = live.finish()
@@ -129,7 +158,7 @@ def small_disk(folder, size):
 def test_a_full_disk(runner, tmp_path):
     with small_disk(tmp_path / "disk", "600k"):
         runner.out = tmp_path / "disk" / "runs"
-        live = runner.start(settings=("measure=5", "window=0.1"))
+        live = runner.start(settings=LONG_WARMUP)
         # The rest of the disk is eaten once the run is under way.
         live.until(lambda: live.in_phase("warmup"))
         with contextlib.suppress(OSError), (tmp_path / "disk" / "eater").open("wb", buffering=0) as eater:

@@ -14,6 +14,7 @@ from steelyard._base import UsageError
 from steelyard.bench import hook, undo
 from steelyard.bench.hooks import cpu_limit
 from steelyard.records import Level, RunStatus
+from tests.bench.conftest import LONG_WARMUP
 
 PLUGIN = '''
 from steelyard.bench.hook import Hook, HookContext
@@ -192,7 +193,7 @@ def test_a_cpu_limit_holds_and_is_undone(runner, cpu_cgroup):
 
 
 def test_a_cpu_limit_of_a_killed_run_is_undone_by_the_next(runner, cpu_cgroup):
-    live = runner.start("--hook", "cpu-limit:cpus=0.5")
+    live = runner.start("--hook", "cpu-limit:cpus=0.5", settings=LONG_WARMUP)
     live.until(lambda: live.in_phase("warmup"))
     left = Path(live.raw()["hooks"]["cpu-limit"]["cgroup"])
     assert (left / "cgroup.procs").read_text().split()
