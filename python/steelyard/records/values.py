@@ -14,7 +14,7 @@ Count = Annotated[int, Field(ge=0)]
 class Value(BaseModel):
     """A part of a record. Fields that a newer minor version added are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class Clock(Value):
