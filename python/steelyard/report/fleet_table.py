@@ -87,7 +87,7 @@ class Fitted:
             if at not in kept and column.name and any(row[at].text for row in shown)
         ]
         if lost:
-            yield _styled(f"no room here for: {', '.join(lost)}", "dim")
+            yield _styled(f"no room here for: {'; '.join(lost)}", "dim")
 
 
 def _kept(table: Table, rows: Sequence[tuple[Cell, ...]], widths: Sequence[int], room: int) -> list[int]:

@@ -202,7 +202,7 @@ def test_a_narrow_terminal_keeps_what_matters_and_names_the_rest() -> None:
 
     narrow = shown(40)
     assert "1.50" in narrow
-    assert "no room here for: samples, unknown, usage" in "".join(narrow.split("\n"))
+    assert "no room here for: samples; unknown; usage" in "".join(narrow.split("\n"))
     middle = shown(58)
     assert middle.index("usage") < middle.index("threshold"), "columns keep their order"
     assert "no room here for: unknown" in middle
