@@ -1,0 +1,71 @@
+"""Two commands that write into one folder at the same time: neither loses, mixes nor shows half of anything."""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+from steelyard.bench import runs
+from steelyard.records import RunStatus
+from tests.bench.conftest import MARK, SHORT, marked, until
+
+PACKAGE = Path(runs.__file__).parents[2]
+
+
+def start(mark: str, state: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Start one `steelyard` command whose processes can be found by ``mark``."""
+    environment = {**os.environ, MARK: mark, "PYTHONPATH": str(PACKAGE), "XDG_STATE_HOME": str(state)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "steelyard.cli.main", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def run_command(out: Path) -> list[str]:
+    """A short run of tao into ``out``."""
+    chosen = [word for text in SHORT for word in ("--set", text)]
+    return ["run", "tao", "--tier", "smoke", "--json", *chosen, "--out", str(out)]
+
+
+def test_two_runs_in_one_folder_are_two_whole_runs(tmp_path: Path) -> None:
+    out, mark = tmp_path / "runs", uuid.uuid4().hex
+    both = [start(mark, tmp_path / "state", *run_command(out)) for _ in range(2)]
+    try:
+        until(lambda: len(list(out.glob("*/run.json"))) == 2)
+        # Whoever looks meanwhile sees both, and no result before there is one.
+        for _, run in runs.listing(out):
+            assert not isinstance(run, Exception)
+            assert run.status in (RunStatus.RUNNING, RunStatus.COMPLETE)
+            assert run.status is RunStatus.COMPLETE or run.metrics == {}
+        said = [one.communicate(timeout=90) for one in both]
+    finally:
+        for one in both:
+            if one.poll() is None:
+                one.kill()
+                one.communicate()
+    until(lambda: not marked(mark))
+    shown = []
+    for one, (stdout, stderr) in zip(both, said, strict=True):
+        assert one.returncode in (0, 1), stderr
+        assert "Traceback" not in stderr
+        shown += json.loads(stdout)["runs"]
+    found = {directory.name: run for directory, run in runs.listing(out)}
+    assert {one["run_id"] for one in shown} == set(found)
+    assert len(found) == 2
+    ports = set()
+    for name, run in found.items():
+        assert not isinstance(run, Exception)
+        assert run.run_id == name
+        assert run.status is RunStatus.COMPLETE
+        assert run.verdict is not None
+        assert all((out / name / file).exists() for file in run.artifacts.values())
+        (server,) = (one for one in run.processes if one.name == "server")
+        ports.add(next(word for word in server.command if word.isdigit() and int(word) > 1023))
+    assert len(ports) == 2
+    assert sorted(path.name for path in out.iterdir()) == sorted(found)
