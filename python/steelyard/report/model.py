@@ -23,6 +23,7 @@ from steelyard.analyze.characterization import (
 from steelyard.analyze.histograms import Histogram, vmstat_histograms
 from steelyard.analyze.profile_use import ReadProfile, read_profile
 from steelyard.bench import runs, tiers
+from steelyard.decide.baseline import NOT_COMPARED
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import (
     CacheStats,
@@ -57,7 +58,7 @@ class Lack:
 
 @dataclass(frozen=True)
 class Sibling:
-    """Another run of the same series."""
+    """A repeat of the same measurement: this run or another of its series."""
 
     run: Run
     folder: Path
@@ -220,7 +221,7 @@ def _first_better(metrics: dict[str, Metric]) -> tuple[str, ...]:
 
 
 def siblings_of(folder: Path, run: Run) -> tuple[Sibling, ...]:
-    """Return the runs of the same series beside ``folder``, this one included, in order of their number."""
+    """Return the repeats of ``run`` beside ``folder``, itself included, in order of their number."""
     found = [Sibling(run, folder)]
     try:
         others = sorted(path for path in folder.resolve().parent.iterdir() if (path / _MANIFEST).is_file())
@@ -234,9 +235,28 @@ def siblings_of(folder: Path, run: Run) -> tuple[Sibling, ...]:
             other = read_run(path)
         except SteelyardError:
             continue
-        if other.series.id == run.series.id and other.run_id != run.run_id:
+        if other.run_id != run.run_id and is_repeat(other, run):
             found.append(Sibling(other, path))
     return tuple(sorted(found, key=lambda sibling: (sibling.run.series.index, sibling.run.run_id)))
+
+
+def is_repeat(one: Run, other: Run) -> bool:
+    """Return whether two runs repeat one measurement, so that a median over both means something.
+
+    One command makes one series, also of a suite, whose members share its id. Seeds and ports may differ.
+    """
+    return one.series.id == other.series.id and _measurement(one) == _measurement(other)
+
+
+def _measurement(run: Run) -> tuple[object, ...]:
+    """Return everything that is the same in all repeats of a measurement."""
+    driver = run.orchestrator
+    settings = {name: one.value for name, one in run.parameters.items() if name not in NOT_COMPARED}
+    return (
+        (run.benchmark, run.suite, run.tier, run.steelyard_version),
+        (settings, run.cpus),
+        (driver.hostname, driver.boot_id),
+    )
 
 
 def _inside(path: str) -> bool:
