@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ERROR_RATIO = (1e-5, 1e-3)
 """One error in 100,000 requests cannot move a percentile that is shown; one in 1000 hides in p99.9."""
 ACHIEVED_RATIO = 0.99
-"""Below it an open loop did not offer what it says it did (DESIGN.md section 5)."""
+"""Below it an open loop did not offer what it says it did."""
 GENERATOR_BUSY_RATIO = 0.90
 """Above it the generator, not the server, may be what was measured. What that amounts to, the generator says:
 it knows whether its loop was open. The bound is that of crates/load/src/verdict.rs; a test compares."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from steelyard.records import Machine
 
 CPUS_PER_INSTANCE = 100
-"""One instance per 100 logical CPUs, as in DCPerf (FACTS.md section 10)."""
+"""One instance per 100 logical CPUs, as in DCPerf's FeedSim of 2025."""
 CONNECTIONS_PER_CPU = 32
 READY_TIMEOUT_S = 60.0
 DRAIN_TIMEOUT_S = 60.0

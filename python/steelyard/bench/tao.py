@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 PORT_MAX = 65_535
 CPUS_PER_SERVER = 72
-"""One server per 72 logical CPUs, and the thread counts below, as in DCPerf (FACTS.md section 10)."""
+"""One server per 72 logical CPUs, and the thread counts below, as in DCPerf's TaoBench of 2025."""
 FAST_THREADS_PER_CPU = 0.75
 SLOW_THREADS_PER_FAST = 3
 CONNECTIONS_PER_THREAD = 380

@@ -3,7 +3,7 @@
 from steelyard.bench.parameters import Parameter
 
 MOST_CONNECTIONS = 32_768
-"""In all, as in DCPerf (FACTS.md section 10)."""
+"""In all, as in DCPerf's TaoBench of 2025."""
 _DAY_S = 86_400.0
 
 PARAMETERS = (

@@ -25,7 +25,8 @@ def named(counts: dict[str, float], scope: str = "system", duration_s: float | N
 @pytest.mark.parametrize(
     ("instructions", "cycles", "printed"),
     [
-        # FACTS.md section 1: db_bench readrandom before and after, at 1 and at 160 threads.
+        # Chow et al., "Software Performance Analysis: Industry Perspectives": db_bench readrandom before
+        # and after, at 1 and at 160 threads.
         (3129398329928, 1136230674488, "0.363083"),
         (22625805888251, 171717420118090, "7.589450"),
         (3259113189316, 1124524900793, "0.345040"),
@@ -49,15 +50,15 @@ def test_cpi_of_published_counts_comes_to_the_printed_digits(
 
 
 def test_published_counts_of_both_smt_modes() -> None:
-    # FACTS.md section 1, SPECjbb2005: CPI is 1.06 with one thread a core and 2.01 with both.
+    # Chow et al., "Industry Perspectives", SPECjbb2005: CPI is 1.06 with one thread a core, 2.01 with both.
     for cycles, instructions, printed in ((80.256e9, 75.8e9, "1.06"), (157.744e9, 78.4e9, "2.01")):
         counts = {"cycles": cycles, "instructions": instructions}
         assert f"{metrics_of(definitions()['generic'], named(counts))['cpi'].value:.2f}" == printed
 
 
 def test_per_core_and_per_thread() -> None:
-    # FACTS.md section 1, the 16-core machine with SMT on: 110e9 instructions/s, 96e9 clocks of threads,
-    # 48e9 of cores.
+    # Chow et al., "Industry Perspectives", the 16-core machine with SMT on: 110e9 instructions/s,
+    # 96e9 clocks of threads, 48e9 of cores.
     counts = {
         "INST_RETIRED.ANY": 110e9,
         "CPU_CLK_UNHALTED.THREAD": 96e9,

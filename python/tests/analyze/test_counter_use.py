@@ -86,7 +86,7 @@ def test_the_published_counts_of_rocksdb_through_a_file_of_perf(
     cycles: int,
     cpi: str,
 ) -> None:
-    """FACTS.md, section 1: path length and CPI to the printed digits."""
+    """Chow et al., "Industry Perspectives": path length and CPI to the printed digits."""
     text = {
         "csv": f"{instructions},,instructions,1,100.00,,\n{cycles},,cycles,1,100.00,,\n",
         "json": f'{{"counter-value" : "{instructions}.000000", "event" : "instructions"}}\n'

@@ -22,7 +22,8 @@ ONE_THREAD = {
     "rocksdb::MemTable::Get": 115,
     "rocksdb::MemTableListVersion::GetFromList": 101,
 }
-"""Self time in hundredths of a percent: FACTS.md, section 1, and the report that it names."""
+"""Self time in hundredths of a percent, from the reports of perf in Chow et al., "Software Performance
+Analysis: Industry Perspectives"."""
 MANY_THREADS = {
     "rocksdb::Stats::FinishedOps": 8667,
     "rocksdb::Version::Get": 209,

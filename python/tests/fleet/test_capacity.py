@@ -43,8 +43,8 @@ def used(rows, **options):
 
 
 def test_half_utilisation_was_nearly_all_of_the_capacity():
-    # FACTS.md, section 1, SPECjbb2005: one thread on each of 32 cores is 50.16 % utilisation, and does 1.199
-    # of the 1.235 Mops that both threads do: 97 % of the capacity.
+    # Chow et al., "Industry Perspectives", SPECjbb2005: one thread on each of 32 cores is 50.16 %
+    # utilisation, and does 1.199 of the 1.235 Mops that both threads do: 97 % of the capacity.
     busy = sample(cpu_s=0.5016 * 64 * 60, core_busy_s=32 * 60.0)
     (one,) = used([busy], uplifts={"*": 1.235 / 1.199 - 1}).platforms
     assert one.utilisation_ratio == pytest.approx(0.5016)

@@ -18,7 +18,8 @@ from steelyard.fleet.schema import TABLES
 from steelyard.fleet.store import write_rows
 from tests.fleet.rue_samples import row, table_of
 
-# FACTS.md, section 2: share of config 1 and its RUE, share of config 2 and its RUE, by group.
+# Chow et al., "Software Performance Analysis: Industry Perspectives": share of config 1 and its RUE, share of
+# config 2 and its RUE, by group.
 PUBLISHED = {
     "group 1": ((50.10, 1289.0), (0.30, 1484.0)),
     "group 2": ((31.50, 428.0), (0.40, 434.0)),
