@@ -127,7 +127,7 @@ def _profile(data: ReportData) -> Section:
     use = read.use
     if read.found is None or use is None:
         reason = read.missing or "no profile was recorded"
-        return Section("profile", "Profile", f"There is no profile: {reason}.", tables=(_nothing(reason),))
+        return Section("profile", "Profile", missing=(("profile", reason),))
     profile, tax = read.found
     facts = profile.facts
     about = [
@@ -156,7 +156,3 @@ def _profile(data: ReportData) -> Section:
         tables=(functions,),
         fragment=lambda nonce: flame_html(profile, "Flame graph", nonce=nonce),
     )
-
-
-def _nothing(reason: str) -> Table:
-    return Table(("profile", "why not"), ((Cell(fmt.MISSING), Cell(reason, words=True)),))

@@ -60,7 +60,9 @@ def _law(data: ReportData, use: CounterUse) -> Section:
         tables.insert(0, _lines(("term", "value", "what it is, or why it is missing"), lines, "Its terms"))
     points = series_of_ipc(use)
     charts = (_ipc(points),) if len(points) > 1 else ()
-    has_any = use.source is not None
+    law = use.law
+    terms = (law.ops_per_s, law.cycles_per_s, law.ipc, law.path_length)
+    has_any = use.source is not None and any(term.value is not None for term in terms)
     return Section(
         "law",
         "Iron law",
@@ -189,10 +191,7 @@ def _tree(use: CounterUse) -> list[Section]:
         return []
     if tree is None or is_empty(tree):
         reason = use.top_down_missing or (tree.next_step if tree is not None else "nothing was counted")
-        row = (Cell(fmt.MISSING), Cell(reason, words=True))
-        return [
-            Section("topdown", "Top-down", "", tables=(Table(("where the slots go", "why not"), (row,)),))
-        ]
+        return [Section("topdown", "Top-down", missing=(("where issue slots go", reason),))]
     step = tree.next_step
     objections = [check.claim for check in tree.checks if check.level is not Level.VALID]
     intro = f"Where the issue slots go, by the formulas of {tree.model}. Next: {step}."
@@ -328,9 +327,11 @@ def _events(use: CounterUse) -> list[Section]:
             for metric in told[:_EVENTS]
         )
         tables.append(Table(("metric", "value", "beside"), cells, "As perf worked them out itself"))
-    tables += _withheld(use)
+    withheld = tuple(
+        (metric.name, metric.missing or "withheld") for metric in use.metrics.values() if metric.value is None
+    )
     intro = f"Metrics by the definition of {use.definition}." if use.definition else ""
-    return [Section("counters", "Counters", intro, tables=tuple(tables))]
+    return [Section("counters", "Counters", intro, tables=tuple(tables), missing=withheld)]
 
 
 def _metrics(use: CounterUse) -> list[Table]:
@@ -348,13 +349,3 @@ def _metrics(use: CounterUse) -> list[Table]:
     ]
     columns = ("metric", "value", "counted in", "what it is", "formula")
     return [Table(columns, tuple(rows), "Metrics")] if rows else []
-
-
-def _withheld(use: CounterUse) -> list[Table]:
-    """Return the metrics that have none, with their reasons."""
-    rows = [
-        (Cell(metric.name), Cell(metric.missing or "withheld", words=True))
-        for metric in use.metrics.values()
-        if metric.value is None
-    ]
-    return [Table(("metric", "why"), tuple(rows), "Metrics that are withheld")] if rows else []

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +32,8 @@ class Column:
     """Whether it stands at the left and may be broken over lines."""
     rank: int = 0
     """The higher, the sooner it is left out where a terminal has no room for all."""
+    is_answer: bool = False
+    """Whether it answers the question of its table: it stands beside the row's name on a page."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,20 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     title: str = ""
     caption: str = ""
+
+    def answer_first(self) -> Table:
+        """Return the table with the column that answers beside the name: the one that says so, else the one
+        of badges.
+        """
+        said = [at for at, column in enumerate(self.columns) if column.is_answer]
+        badges = [at for at in range(1, len(self.columns)) if any(row[at].level for row in self.rows)]
+        answer = next(iter(said + badges), None)
+        if answer is None:
+            return self
+        order = [0, answer, *(at for at in range(1, len(self.columns)) if at != answer)]
+        columns = [replace(self.columns[at], is_answer=at == answer) for at in order]
+        rows = tuple(tuple(row[at] for at in order) for row in self.rows)
+        return replace(self, columns=tuple(columns), rows=rows)
 
 
 @dataclass(frozen=True)

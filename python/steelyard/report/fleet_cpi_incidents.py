@@ -95,7 +95,7 @@ def _incident_table(found: Sequence[Incident]) -> Any:
         Column("first suspect", is_text=True),
         Column("class", is_text=True, rank=2),
         Column("correlation"),
-        Column("to cap", is_text=True),
+        Column("to cap", is_text=True, is_answer=True),
         Column("agent", is_text=True, rank=1),
     )
     rows = []

@@ -1,4 +1,4 @@
-"""The page of a fleet query: one HTML file, with Plotly's script beside it.
+"""The page of a fleet query: one HTML file.
 
 In: `Section`s of tables, charts, paragraphs and notes (``fleet_content``). Out: the page's path. The page
 needs no network; names from outside (jobs, machines, functions, labels) are escaped by the template and,
@@ -38,7 +38,7 @@ from steelyard.report.fleet_content import (
     store_notes,
     table,
 )
-from steelyard.report.html import embed, publish, template
+from steelyard.report.html import publish, template
 
 __all__ = [
     "Band",
@@ -78,7 +78,7 @@ def write_page(
     tiles: Sequence[Tile] = (),
     command: str = "",
 ) -> Path:
-    """Write the page to ``path`` and Plotly's script beside it; a reader never sees half a page.
+    """Write the page to ``path``; a reader never sees half a page.
 
     ``heading`` is the answer in one line (``title`` by default), ``level`` and ``verdict`` a badge under it
     (``valid``, ``suspect``, ``invalid`` or ``incomplete``), ``cautions`` what a reader must know before
@@ -97,6 +97,7 @@ def write_page(
         cautions=cautions,
         tiles=tiles,
         command=command,
+        folder=path.parent,
     )
     return publish(path, text)
 
@@ -113,8 +114,9 @@ def render(
     cautions: Sequence[str] = (),
     tiles: Sequence[Tile] = (),
     command: str = "",
+    folder: Path | None = None,
 ) -> str:
-    """Return the page's text."""
+    """Return the page's text, to be written into ``folder``."""
     nonce = secrets.token_urlsafe(16)
     # A heading without anything under it says nothing.
     sections = [one for one in sections if any(not _is_empty(block) for block in one.blocks)]
@@ -138,9 +140,16 @@ def render(
         "tiles": list(tiles),
         "command": command,
         "sections": [_section(section, nonce) for section in sections],
-        "data": embed({"charts": [chart.spec() for chart in charts]}),
     }
-    return template("fleet.html.j2", content, nonce=nonce, styles=("tax.css", "fleet.css"), script="fleet.js")
+    return template(
+        "fleet.html.j2",
+        content,
+        {"charts": [chart.spec() for chart in charts]},
+        folder=folder,
+        nonce=nonce,
+        styles=("tax.css", "fleet.css"),
+        script="fleet.js",
+    )
 
 
 def _is_empty(block: Block) -> bool:
@@ -165,7 +174,7 @@ def _section(section: Section, nonce: str) -> dict[str, Any]:
 
 def _block(block: Block, nonce: str) -> dict[str, Any]:
     if isinstance(block, Table):
-        return {"kind": "table", "table": block}
+        return {"kind": "table", "table": block.answer_first()}
     if isinstance(block, Paragraph):
         return {"kind": "paragraph", "text": block.text, "level": block.level}
     if isinstance(block, Notes):

@@ -1,4 +1,4 @@
-"""The page of a health check: ``report.html`` in its folder, with Plotly's script beside it.
+"""The page of a health check: ``report.html`` in its folder.
 
 In: a check and its comparison. Out: the page's path. The page needs no network; names from outside are
 escaped by the template and, inside the data, as JSON whose ``<`` cannot end a script.
@@ -19,7 +19,7 @@ from steelyard.records import HealthResult
 from steelyard.report import format as fmt
 from steelyard.report import health_charts
 from steelyard.report.health_table import spread, verdict
-from steelyard.report.html import PAGE, embed, publish, template
+from steelyard.report.html import PAGE, publish, template
 
 _SECTIONS = (
     ("latency", "Memory latency"),
@@ -44,14 +44,20 @@ _ROWS_OPEN = 8
 
 def write(folder: Path, result: HealthResult, comparison: Comparison) -> Path:
     """Write the page into ``folder``. Raises WorkloadFailedError when it cannot be written."""
-    return publish(folder / PAGE, render(result, comparison))
+    return publish(folder / PAGE, render(result, comparison, folder))
 
 
-def render(result: HealthResult, comparison: Comparison) -> str:
-    """Return the page's text."""
+def render(result: HealthResult, comparison: Comparison, folder: Path | None = None) -> str:
+    """Return the page's text, to be written into ``folder``."""
     charts = _charts(result)
-    content = _content(result, comparison, charts) | {"data": embed({"charts": charts})}
-    return template("health.html.j2", content, styles=("health.css",), script="health.js")
+    return template(
+        "health.html.j2",
+        _content(result, comparison, charts),
+        {"charts": charts},
+        folder=folder,
+        styles=("health.css",),
+        script="health.js",
+    )
 
 
 def _charts(result: HealthResult) -> list[dict[str, Any]]:

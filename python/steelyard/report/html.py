@@ -1,10 +1,11 @@
-"""The report page of a run: ``report.html`` and, beside it, Plotly's script.
+"""The report page of a run, ``report.html``, and how every page is rendered and written.
 
-In: a run directory. Out: the page's path. The page needs nothing but these two files: no network, no fonts,
-and a content security policy that refuses every connection. Names from outside are escaped by the template
-and, inside the data, as JSON whose ``<`` cannot end a script.
+In: a run directory. Out: the page's path. The page is one file that needs no network and no fonts, with a
+content security policy that refuses every connection. Names from outside are escaped by the template and,
+inside the data, as JSON whose ``<`` cannot end a script.
 
-Not here: what the page says (``page``) and draws (``chart``, ``workload_charts``, ``machine_charts``).
+Not here: what the page says (``page``) and draws (``chart``, ``workload_charts``, ``machine_charts``), and
+the script that draws (``chart_library``).
 """
 
 import contextlib
@@ -12,23 +13,20 @@ import json
 import os
 import re
 import secrets
-import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import plotly
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from steelyard import __version__
 from steelyard._base import WorkloadFailedError
 from steelyard.decide.score import Refusal, Score
-from steelyard.report import page
+from steelyard.report import chart_library, page
 from steelyard.report.model import ReportData, gather
 
 PAGE = "report.html"
-SCRIPT = "plotly.min.js"
 
 
 def write(
@@ -58,20 +56,17 @@ def write_data(data: ReportData, folder: Path | None = None) -> Path:
         # The other repeats' pages lie beside the run, not beside this page.
         for row in content["repeats"]["rows"]:
             row["link"] = None
-    return publish(folder / PAGE, render(content))
+    return publish(folder / PAGE, render(content, folder))
 
 
-def publish(path: Path, text: str, *, is_drawn: bool = True) -> Path:
+def publish(path: Path, text: str) -> Path:
     """Write a page to ``path`` so that the name never shows a part of it; return the path.
 
-    Plotly's script is put beside a page that ``is_drawn`` with it. Raises WorkloadFailedError when it cannot
-    be written.
+    Raises WorkloadFailedError when it cannot be written.
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if is_drawn:
-            place_script(path.parent)
         partial.write_text(text, encoding="utf-8")
         partial.rename(path)
     except OSError as error:
@@ -81,22 +76,26 @@ def publish(path: Path, text: str, *, is_drawn: bool = True) -> Path:
     return path
 
 
-def render(content: dict[str, Any]) -> str:
-    """Return the text of a run's page."""
-    return template("report.html.j2", {**content, "data": embed(content["drawn"])})
+def render(content: dict[str, Any], folder: Path | None = None) -> str:
+    """Return the text of a run's page, to be written into ``folder``."""
+    return template("report.html.j2", content, content["drawn"], folder=folder)
 
 
 def template(
     name: str,
-    content: dict[str, Any],
+    content: Mapping[str, Any],
+    drawn: Mapping[str, Any],
     *,
+    folder: Path | None = None,
     nonce: str | None = None,
     styles: Sequence[str] = ("tax.css", "counters.css"),
     script: str = "report.js",
 ) -> str:
-    """Return the text of a page from its template, with our styles and script in it.
+    """Return the text of a page from its template, with our styles and scripts in it.
 
-    ``nonce`` is what the page's scripts are known by; a part that brings its own script must have the same.
+    ``drawn`` is what the page's script reads, with ``charts`` in it; ``folder`` is where the page will be,
+    for pages that share the script of their charts. ``nonce`` is what the page's scripts are known by; a part
+    that brings its own script must have the same.
     """
     environment = Environment(
         loader=PackageLoader("steelyard.report"),
@@ -112,13 +111,17 @@ def template(
         return Markup(source)  # noqa: S704
 
     environment.filters["flags"] = _flags
+    nonce = nonce or secrets.token_urlsafe(16)
+    charts = chart_library.library(nonce, folder) if drawn["charts"] else None
     return environment.get_template(name).render(
         **content,
         version=__version__,
-        nonce=nonce or secrets.token_urlsafe(16),
+        nonce=nonce,
+        data=embed(drawn),
+        chart_library=charts.element if charts else "",
+        charts_missing=charts.missing if charts else "",
         style=Markup("").join(verbatim(one) for one in ("report.css", *styles)),
-        script=verbatim("page.js") + verbatim(script),
-        script_name=SCRIPT,
+        script=Markup("").join(verbatim(one) for one in ("page.js", "tables.js", script)),
     )
 
 
@@ -145,21 +148,3 @@ def embed(value: Any) -> Markup:
     for character, entity in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(character, entity)
     return Markup(text)  # noqa: S704 - nothing that HTML reads is left in it
-
-
-def place_script(folder: Path) -> None:
-    """Put Plotly's script into ``folder`` unless it is there: linked where possible, for it has 5 MB."""
-    target = folder / SCRIPT
-    source = Path(plotly.__file__).parent / "package_data" / SCRIPT
-    try:
-        if target.stat().st_size == source.stat().st_size:
-            return
-    except FileNotFoundError:
-        pass
-    partial = folder / f"{SCRIPT}.{os.getpid()}.partial"
-    partial.unlink(missing_ok=True)
-    try:
-        partial.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, partial)
-    partial.replace(target)

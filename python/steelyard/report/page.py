@@ -15,12 +15,12 @@ from pydantic import JsonValue
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
-from steelyard.report.chart import absent
 from steelyard.report.machine_charts import cpu_charts, machine_charts
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_text, metric_unit
 from steelyard.report.model import ReportData
 from steelyard.report.sections import Section, workload_sections
+from steelyard.report.unmeasured import unmeasured, without_missing
 from steelyard.stats.intervals import median_interval
 
 _TILES_AT_MOST = 8
@@ -99,18 +99,15 @@ def build(data: ReportData) -> dict[str, Any]:
 
 
 def _section(section: Section) -> dict[str, Any]:
-    charts = [
-        chart if chart.drawable else absent(chart.id, chart.title, chart.missing) for chart in section.charts
-    ]
-    drawn = [chart for chart in charts if chart.missing is None]
-    ids = [chart.id for chart in drawn]
+    section, missing = without_missing(section)
+    ids = [chart.id for chart in section.charts]
     return {
         "anchor": section.anchor,
         "title": section.title,
         "intro": section.intro,
-        "charts": drawn,
+        "charts": section.charts,
         "wide": _wide(section.anchor, ids) if section.wide is None else section.wide,
-        "absent": [chart for chart in charts if chart.missing is not None],
+        "unmeasured": unmeasured(missing),
         "tables": section.tables,
         "fragment": section.fragment,
         "lead": section.lead,

@@ -1,4 +1,4 @@
-"""The page of a profile, or of two: tax map, flame graph, tables of functions; Plotly's script beside it.
+"""The page of a profile, or of two: tax map, flame graph, tables of functions.
 
 In: profiles and what was counted in them. Out: the page's path. Names from outside are escaped by the
 template, and by the flame graph's own script.
@@ -21,7 +21,7 @@ from steelyard.analyze.tax_map import TaxMap
 from steelyard.analyze.tax_rules import Rules
 from steelyard.report import format as fmt
 from steelyard.report.flame import diff_flame_html, flame_html
-from steelyard.report.html import PAGE, embed, publish, template
+from steelyard.report.html import PAGE, publish, template
 from steelyard.report.tax_chart import command_chart, tax_chart
 
 _FUNCTIONS = 40
@@ -157,8 +157,7 @@ def heading_of(result: ProfileDiff) -> str:
 
 def _write(folder: Path, content: dict[str, Any], nonce: str) -> Path:
     drawn = {"charts": [chart.spec() for chart in content["charts"]], "phases": []}
-    text = template("profile.html.j2", {**content, "data": embed(drawn)}, nonce=nonce)
-    return publish(folder / PAGE, text)
+    return publish(folder / PAGE, template("profile.html.j2", content, drawn, folder=folder, nonce=nonce))
 
 
 def _heading(tax: TaxMap) -> str:

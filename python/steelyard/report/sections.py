@@ -46,6 +46,10 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
 
+    def judges(self, column: int) -> bool:
+        """Whether a column holds verdicts."""
+        return any(row[column].level for row in self.rows)
+
 
 @dataclass(frozen=True)
 class Section:
@@ -63,6 +67,8 @@ class Section:
     """Makes a piece of HTML of ours, escaped by whoever makes it, from the nonce of the page."""
     lead: Callable[[str], str] | None = None
     """Makes such a piece that stands before the charts."""
+    missing: tuple[tuple[str, str], ...] = ()
+    """What could not be measured, each with its reason, beside rows and charts that say so themselves."""
 
 
 def workload_sections(data: "ReportData") -> list[Section]:

@@ -19,7 +19,7 @@ from steelyard.bench.suite import level_of
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
 from steelyard.report import format as fmt
-from steelyard.report.html import PAGE, embed, publish, template
+from steelyard.report.html import PAGE, publish, template
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_unit
 from steelyard.report.model import headline_of
@@ -64,9 +64,7 @@ def write(
 
     Raises WorkloadFailedError when it cannot be written.
     """
-    return publish(
-        (folder or directory) / PAGE, render(suite, runs, scores, machine_of(directory)), is_drawn=False
-    )
+    return publish((folder or directory) / PAGE, render(suite, runs, scores, machine_of(directory)))
 
 
 def render(
@@ -76,7 +74,8 @@ def render(
     machine: Machine | None,
 ) -> str:
     """Return the page's text."""
-    return template("suite.html.j2", build(suite, runs, scores, machine))
+    # Nothing for the page's script to draw: it brings the colours, the copy button and the tables' order.
+    return template("suite.html.j2", build(suite, runs, scores, machine), {"phases": [], "charts": []})
 
 
 def build(
@@ -111,8 +110,6 @@ def build(
         "machine_line": machine_line(machine),
         "machine": machine_groups(machine),
         "command": shlex.join(suite.command),
-        # Nothing for the page's script to draw: it brings the colours and the copy button.
-        "data": embed({"zero": "", "phases": [], "charts": []}),
     }
 
 

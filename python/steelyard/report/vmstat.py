@@ -40,7 +40,13 @@ def vmstat_sections(data: ReportData) -> list[Section]:
         "What vmstat prints line by line, by value: one reading or one interval of the recorder counts once."
         " A mean of 4 may be 4 all the time, or 40 a tenth of it."
     )
-    return [Section("vmstat", "Activity by value", intro, fragment=lambda _: _table(data.histograms))]
+    counted = [each for each in data.histograms if each.counts]
+    missing = tuple(
+        (_WORDS.get(each.name, each.name), each.missing or "") for each in data.histograms if not each.counts
+    )
+    return [
+        Section("vmstat", "Activity by value", intro, fragment=lambda _: _table(counted), missing=missing)
+    ]
 
 
 def vmstat_document(data: ReportData) -> list[dict[str, Any]]:
@@ -62,10 +68,6 @@ def _table(histograms: Sequence[Histogram]) -> str:
 
 def _row(one: Histogram) -> Markup:
     name = _WORDS.get(one.name, one.name)
-    if not one.counts:
-        return Markup(
-            '<tr><th scope="row">{}</th><td>{}</td><td colspan="5" class="text">{}</td></tr>'
-        ).format(name, fmt.MISSING, one.missing or "")
     figures = Markup("").join(
         Markup('<td title="{}">{}</td>').format(fmt.raw(value, one.unit), fmt.quantity(value, one.unit))
         for value in (one.mean, one.p50, one.p95, one.p99, one.high)

@@ -31,7 +31,6 @@ def test_the_page_is_whole_and_rebuilt_at_will(tmp_path: Path) -> None:
     path = html.write(folder, score=SCORE)
     first = re.sub(r"nonce[-=]\"?[\w-]+", "", path.read_text())
     assert path == folder / "report.html"
-    assert (folder / "plotly.min.js").stat().st_size > 3_000_000
     assert not list(folder.glob("*.partial"))
     again = re.sub(r"nonce[-=]\"?[\w-]+", "", html.write(folder, score=SCORE).read_text())
     assert again == first
@@ -49,18 +48,6 @@ def test_the_page_is_whole_and_rebuilt_at_will(tmp_path: Path) -> None:
         assert word in first, word
 
 
-def test_the_script_is_placed_once(tmp_path: Path) -> None:
-    html.place_script(tmp_path)
-    placed = tmp_path / html.SCRIPT
-    before = placed.stat().st_mtime_ns, placed.stat().st_ino
-    html.place_script(tmp_path)
-    assert (placed.stat().st_mtime_ns, placed.stat().st_ino) == before
-    placed.unlink()
-    placed.write_text("half")
-    html.place_script(tmp_path)
-    assert placed.stat().st_size > 3_000_000
-
-
 def test_a_refused_score_says_why(tmp_path: Path) -> None:
     text = html.write(write_run(tmp_path / "tao-1"), score=Refusal("no baseline is shipped")).read_text()
     assert "No score: no baseline is shipped" in text
@@ -71,7 +58,6 @@ def test_the_page_may_go_to_another_folder(tmp_path: Path) -> None:
     path = html.write_data(data, tmp_path / "elsewhere" / "deep")
     data.close()
     assert path.is_file()
-    assert (path.parent / html.SCRIPT).is_file()
     assert not (tmp_path / "tao-1" / "report.html").exists()
 
 

@@ -1,9 +1,12 @@
 """The table of vmstat's columns: figures, bars and reasons."""
 
 import re
+from types import SimpleNamespace
+from typing import cast
 
 from steelyard.analyze.histograms import Histogram, histogram
-from steelyard.report.vmstat import _table
+from steelyard.report.model import ReportData
+from steelyard.report.vmstat import _table, vmstat_sections
 
 
 def test_each_bin_has_a_bar_as_high_as_its_share() -> None:
@@ -19,7 +22,10 @@ def test_a_value_that_was_seen_once_in_an_hour_is_seen() -> None:
     assert len(re.findall(r'height="1.5"', page)) == 1
 
 
-def test_what_is_missing_has_its_reason_and_no_bar() -> None:
-    page = _table([Histogram.absent("interrupts", "1/s", "no <interrupts> here")])
-    assert "no &lt;interrupts&gt; here" in page
-    assert "<svg" not in page
+def test_what_is_missing_has_its_reason_and_no_row() -> None:
+    missing = Histogram.absent("interrupts", "1/s", "no <interrupts> here")
+    data = cast(ReportData, SimpleNamespace(histograms=[missing, histogram([1, 2], "runnable", "1")]))
+    (section,) = vmstat_sections(data)
+    assert section.missing == (("interrupts", "no <interrupts> here"),)
+    assert section.fragment is not None
+    assert section.fragment("nonce").count("<tr>") == 2

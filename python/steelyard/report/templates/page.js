@@ -3,6 +3,7 @@
 // from the style sheet, so that one set of traces serves light, dark and paper; nothing here reads anything outside
 // this page.
 const page = (() => {
+  const nonce = document.currentScript.nonce;
   const drawn = JSON.parse(document.getElementById("drawn").textContent);
   const root = document.documentElement;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -74,11 +75,27 @@ const page = (() => {
     });
   }
 
-  // Whether charts cannot be drawn; the page then says what is missing.
-  function lacksScript() {
-    const lacks = drawn.charts.length > 0 && !window.Plotly;
-    if (lacks) document.getElementById("script-missing").hidden = false;
-    return lacks;
+  // Plotly's bundle: run already from a file beside the page, or packed in the page. Returns whether it is there.
+  async function library() {
+    if (window.Plotly) return true;
+    const packed = document.getElementById("chart-library");
+    if (!packed || !window.DecompressionStream) return false;
+    try {
+      const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+      const script = document.createElement("script");
+      script.nonce = nonce;
+      script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+      document.head.append(script);
+      // A page that is saved from the browser need not hold it twice.
+      script.remove();
+    } catch { return false; }
+    return Boolean(window.Plotly);
+  }
+
+  // Calls `draw` once charts can be drawn; where they cannot, the page says why.
+  async function withCharts(draw) {
+    if (!drawn.charts.length || await library()) draw();
+    else document.getElementById("charts-missing").hidden = false;
   }
 
   // A page whose charts are of a few `kinds`: each makes traces and a layout of a chart, its colours and its width.
@@ -90,14 +107,15 @@ const page = (() => {
       const [traces, layout] = kinds[chart.kind](chart, colour, place.clientWidth);
       window.Plotly.react(place, traces, { ...layout, ...frame(colour) }, shown);
     }
-    const lacks = lacksScript();
-    const drawAll = () => { if (!lacks) { drawn.charts.forEach(draw); root.dataset.drawn = "yes"; } };
+    let able = false;
+    const drawAll = () => { if (able) { drawn.charts.forEach(draw); root.dataset.drawn = "yes"; } };
     const apply = themes(drawAll);
     copying();
+    withCharts(() => { able = true; drawAll(); });
     // Paper is white whatever the screen is.
     window.addEventListener("beforeprint", () => { root.dataset.theme = "light"; drawAll(); });
     window.addEventListener("afterprint", apply);
   }
 
-  return { drawn, root, coarse, palette, text, faint, light, heatScale, axis, title, shown, frame, decades, themes, copying, lacksScript, drawPage };
+  return { drawn, root, coarse, palette, text, faint, light, heatScale, axis, title, shown, frame, decades, themes, copying, withCharts, drawPage };
 })();

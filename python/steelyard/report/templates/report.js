@@ -202,7 +202,6 @@
 
   page.themes(() => { if (plots.size) drawAll(); });
   page.copying();
-  if (page.lacksScript()) return;
   // Paper is white whatever the screen is, narrower, and shows every part that is closed on the screen.
   let before = null;
   const fit = () => plots.forEach((place) => window.Plotly.Plots.resize(place));
@@ -211,7 +210,7 @@
     before.closed.forEach((part) => { part.open = true; });
     root.dataset.theme = "light";
     root.classList.add("paper");
-    drawn.charts.forEach(draw);
+    if (window.Plotly) drawn.charts.forEach(draw);
     fit();
   });
   window.addEventListener("afterprint", () => {
@@ -220,7 +219,7 @@
     if (before.theme) root.dataset.theme = before.theme; else delete root.dataset.theme;
     root.classList.remove("paper");
     before = null;
-    drawAll(fit);
+    if (window.Plotly) drawAll(fit);
   });
-  drawAll(() => { root.dataset.drawn = "yes"; });
+  page.withCharts(() => drawAll(() => { root.dataset.drawn = "yes"; }));
 })();

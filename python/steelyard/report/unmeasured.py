@@ -1,0 +1,109 @@
+"""What a section could not measure, as one line with its reasons instead of rows of dashes.
+
+In: a `Section`. Out: the section without rows that have no figure, and what is missing by reason.
+A row stays if any of its figures is known; a figure that is zero is known.
+
+Not here: why something is missing (whoever measured it says so), drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from steelyard.report.format import MISSING
+from steelyard.report.sections import Cell, Section, Table
+
+_NAMED = 4
+"""Names that the line itself has; the rest stands under it."""
+_NOTHING = "nothing was recorded"
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """One line, and, where the line does not hold them all, every reason with its names."""
+
+    summary: str
+    reasons: tuple[tuple[str, str], ...]
+
+
+def without_missing(section: Section) -> tuple[Section, list[tuple[str, str]]]:
+    """Return the section with what it has, and what it has not: names with their reasons.
+
+    Charts that cannot be drawn, rows of figures that are all missing, and what the section itself says.
+    """
+    missing = list(section.missing)
+    tables = []
+    for table in section.tables:
+        rows = tuple(row for row in table.rows if not _is_missing(row))
+        missing += [(row[0].text.strip(), _reason(row)) for row in table.rows if _is_missing(row)]
+        if rows or not table.rows:
+            tables.append(replace(table, rows=rows))
+    missing += [(chart.title, chart.missing or _NOTHING) for chart in section.charts if not chart.drawable]
+    charts = tuple(chart for chart in section.charts if chart.drawable)
+    return replace(section, charts=charts, tables=tuple(_filled(tables)), missing=()), missing
+
+
+def unmeasured(missing: Sequence[tuple[str, str]]) -> Unmeasured | None:
+    """Return what to say of names that are missing with their reasons; None where none is.
+
+    >>> unmeasured([("IPC", "no counters"), ("CPI", "no counters")]).summary
+    'Not measured here: IPC and CPI, because no counters.'
+    """
+    if not missing:
+        return None
+    reasons: dict[str, list[str]] = {}
+    for name, reason in missing:
+        names = reasons.setdefault(reason.strip().rstrip(".") or _NOTHING, [])
+        if name not in names:
+            names.append(name)
+    ranked = sorted(reasons.items(), key=lambda each: -len(each[1]))
+    reason, names = ranked[0]
+    others = sum(len(each) for _, each in ranked[1:])
+    line = f"Not measured here: {_listed(names)}, because {reason}"
+    if others:
+        line += f"; and {others} more for {'another reason' if len(ranked) == 2 else 'other reasons'}"
+    whole = not others and len(names) <= _NAMED
+    told = () if whole else tuple((reason, ", ".join(names)) for reason, names in ranked)
+    return Unmeasured(f"{line}.", told)
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _NAMED:
+        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _figures(row: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in row[1:] if not cell.words and cell.bar is None]
+
+
+def _is_missing(row: Sequence[Cell]) -> bool:
+    figures = _figures(row)
+    unknown = all(cell.text in ("", MISSING) and cell.level is None for cell in figures)
+    return unknown and any(cell.text == MISSING for cell in figures)
+
+
+def _reason(row: Sequence[Cell]) -> str:
+    said = [cell.text for cell in row[1:] if cell.words and cell.text not in ("", MISSING)]
+    raw = [cell.raw for cell in _figures(row) if cell.raw not in ("", "not measured")]
+    return next(iter([*reversed(said), *raw]), _NOTHING)
+
+
+def _filled(tables: Sequence[Table]) -> list[Table]:
+    """Leave out columns of words without a word."""
+    found = []
+    for table in tables:
+        kept = [
+            at
+            for at in range(len(table.columns))
+            if at == 0 or not table.rows or any(_says(row[at]) for row in table.rows)
+        ]
+        columns = tuple(table.columns[at] for at in kept)
+        rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
+        found.append(replace(table, columns=columns, rows=rows))
+    return found
+
+
+def _says(cell: Cell) -> bool:
+    return bool(cell.text) or cell.bar is not None
