@@ -54,7 +54,7 @@ pub use rank_stats::{RankStage, RankStats, RankThread};
 pub use run::{
     Cpus, Metric, Orchestrator, Parameter, Phase, Process, Run, RunStatus, Series as RunSeries,
 };
-pub use suite::{Suite, SuiteMember, SuiteOverall, SuiteRun};
+pub use suite::{Suite, SuiteBaseline, SuiteMember, SuiteOverall, SuitePart, SuiteRun};
 pub use sweep::{SweepPoint, SweepResult};
 pub use tax::{TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings};
 pub use telemetry::{Column, ColumnKind, SelfCost, Source, Telemetry};

@@ -61,6 +61,45 @@ pub struct SuiteMember {
     pub score_high: Option<f64>,
     /// Why there is no score, null otherwise.
     pub no_score: Option<String>,
+    /// Why the score has no interval, null where it has one or there is no score.
+    #[serde(default)]
+    pub no_interval: Option<String>,
+    /// Largest minus smallest run over their median, null below two runs.
+    #[serde(default)]
+    pub spread_ratio: Option<f64>,
+    /// The part with the smallest score, null where the result has no parts.
+    #[serde(default)]
+    pub worst_part: Option<SuitePart>,
+    /// The part with the largest score.
+    #[serde(default)]
+    pub best_part: Option<SuitePart>,
+    /// What the baseline's figure rests on, null where there is no score.
+    #[serde(default)]
+    pub baseline: Option<SuiteBaseline>,
+}
+
+/// A part of a score: a category of a benchmark, or a member of the suite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuitePart {
+    /// Its metric, or the benchmark.
+    pub name: String,
+    /// Its score against the baseline.
+    pub score: f64,
+}
+
+/// What the baseline's figure for one benchmark rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuiteBaseline {
+    /// When it was measured, such as 2026-11-21.
+    pub date: String,
+    /// Runs of which it is the median.
+    pub runs: u32,
+    /// How many of them are suspect.
+    pub suspect_runs: u32,
+    /// Score of the worst of them by itself.
+    pub lowest: f64,
+    /// Score of the best of them by itself.
+    pub highest: f64,
 }
 
 /// One run of a member, in short; the whole is in the run's own directory.
@@ -85,6 +124,21 @@ pub struct SuiteRun {
 pub struct SuiteOverall {
     /// The mean, null when it is withheld.
     pub score: Option<f64>,
+    /// Lower end of the interval for the score, null with too few runs.
+    #[serde(default)]
+    pub score_low: Option<f64>,
+    /// Upper end of it.
+    #[serde(default)]
+    pub score_high: Option<f64>,
+    /// Why the score has no interval, null where it has one or is withheld.
+    #[serde(default)]
+    pub no_interval: Option<String>,
+    /// The member with the smallest score.
+    #[serde(default)]
+    pub worst: Option<SuitePart>,
+    /// The member with the largest score.
+    #[serde(default)]
+    pub best: Option<SuitePart>,
     /// Why it is withheld, null otherwise.
     pub withheld: Option<String>,
     /// Members whose result is suspect: the score rests on them too.
@@ -97,4 +151,5 @@ pub struct SuiteOverall {
 
 impl Record for Suite {
     const KIND: &'static str = "suite";
+    const VERSION: &'static str = "1.1";
 }

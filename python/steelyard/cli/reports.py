@@ -139,6 +139,16 @@ def show_report(name: str, output: Path | None, out: Path, *, baseline: str | No
     return int(exit_code(one.run))
 
 
+def print_score(name: str, found: "Score") -> None:
+    """Print a score with everything that bears on it."""
+    from steelyard.report.format import plain
+    from steelyard.report.score_text import score_text
+
+    print(f"{name}: {found.ratio:.3g} x {found.baseline} ({found.metric})")
+    for note in (*score_text(found).notes, *found.reservations):
+        print(f"  {plain(note)}")
+
+
 def show_score(name: str, out: Path, *, baseline: str | None, as_json: bool) -> int:
     """Show the score of one run or suite, or why it has none."""
     from steelyard.decide import Refusal, find_baseline, score
@@ -156,7 +166,5 @@ def show_score(name: str, out: Path, *, baseline: str | None, as_json: bool) -> 
     elif isinstance(found, Refusal):
         print(f"{run.run_id}: no score: {found.reason}")
     else:
-        print(f"{run.run_id}: {found.ratio:.3g} x {found.baseline} ({found.metric})")
-        for reservation in found.reservations:
-            print(f"  {reservation}")
+        print_score(run.run_id, found)
     return int(ExitCode.NO if isinstance(found, Refusal) else ExitCode.OK)

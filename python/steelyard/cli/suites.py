@@ -124,6 +124,7 @@ def show_report(directory: Path, output: Path | None, *, baseline: "Baseline | N
 def show_score(directory: Path, *, baseline: "Baseline | None", as_json: bool) -> int:
     """Show the scores of a suite, or why it has none."""
     from steelyard.decide import Score
+    from steelyard.report.format import plain
 
     suite, scores, _ = weighed(directory, baseline)
     overall = suite.overall
@@ -138,13 +139,16 @@ def show_score(directory: Path, *, baseline: "Baseline | None", as_json: bool) -
     else:
         for name, found in scores.items():
             if isinstance(found, Score):
-                print(f"{name}: {found.ratio:.3g} x {found.baseline} ({found.metric})")
-                for reservation in found.reservations:
-                    print(f"  {reservation}")
+                reports.print_score(name, found)
             else:
                 print(f"{name}: no score: {found.reason}")
         if overall is not None and overall.score is not None:
+            from steelyard.report.score_text import overall_text
+
             print(f"{suite.suite_id}: overall {overall.score:.3g} x {overall.baseline_title}")
+            words = overall_text(overall)
+            for note in words.notes if words is not None else []:
+                print(f"  {plain(note)}")
         elif overall is not None:
             print(f"{suite.suite_id}: overall {overall.withheld}")
     return int(ExitCode.OK if overall is not None and overall.score is not None else ExitCode.NO)

@@ -13,7 +13,15 @@ from typing import Any
 
 from steelyard.decide.baseline import Baseline, BaselineResult, difference, medians
 from steelyard.records import Level, Run, RunStatus
-from steelyard.stats.intervals import geometric_mean, median_interval
+from steelyard.stats.intervals import (
+    RatioInterval,
+    geometric_mean,
+    median_interval,
+    median_ratio_interval,
+)
+
+CONFIDENCE = 0.95
+"""Of every interval for a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,8 @@ class Score:
     ratio: float
     """Result over baseline; where less is better, baseline over result."""
     ratio_low: float | None
-    """Lower end of the 95 % interval for the runs' median, over the baseline; ``None`` with too few runs."""
+    """Lower end of the 95 % interval for ``ratio``, which has the noise of the runs and of the baseline's;
+    ``None`` with too few of either."""
     ratio_high: float | None
     """Upper end of it."""
     runs: int
@@ -46,10 +55,52 @@ class Score:
     """Whether one of the runs is suspect."""
     parts: dict[str, float] = field(default_factory=dict)
     """Ratio of each metric that is a part of the result, such as a category's rate; above 1 is better."""
+    no_interval: str | None = None
+    """Why there is no interval, ``None`` where there is one."""
+    spread_ratio: float | None = None
+    """Largest minus smallest of the runs, over their median; ``None`` with one run."""
+    run_ratios: tuple[float, ...] = ()
+    """The score of each run by itself."""
+    baseline_ratios: tuple[float, ...] = ()
+    """The score of each of the baseline's own runs: how far from 1 chance alone may bring one."""
+    baseline_suspect_runs: int = 0
+    """How many of the baseline's runs are suspect."""
+    baseline_date: str | None = None
+    """When the baseline was measured, as in 2026-11-21."""
+
+    @property
+    def baseline_runs(self) -> int:
+        """How many runs the baseline's figure is the median of."""
+        return len(self.baseline_ratios)
+
+    @property
+    def baseline_spread_ratio(self) -> float | None:
+        """Largest minus smallest of the baseline's runs, over their median; ``None`` with one run."""
+        return spread(self.baseline_ratios)
+
+    @property
+    def worst_part(self) -> tuple[str, float] | None:
+        """The part with the smallest ratio, ``None`` where the result has no parts."""
+        return min(self.parts.items(), key=lambda part: part[1], default=None)
+
+    @property
+    def best_part(self) -> tuple[str, float] | None:
+        """The part with the largest ratio, ``None`` where the result has no parts."""
+        return max(self.parts.items(), key=lambda part: part[1], default=None)
+
+    def interval(self, confidence: float = CONFIDENCE) -> RatioInterval:
+        """Return the interval for ``ratio``, with the noise of the runs and of the baseline's."""
+        return median_ratio_interval(self.run_ratios, self.baseline_ratios, confidence)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for ``--json``."""
-        return asdict(self)
+        return {
+            **asdict(self),
+            "baseline_runs": self.baseline_runs,
+            "baseline_spread_ratio": self.baseline_spread_ratio,
+            "worst_part": _named(self.worst_part),
+            "best_part": _named(self.best_part),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +122,16 @@ class Overall:
     reason: str | None
     suspect: tuple[str, ...] = ()
     """Members whose score rests on a suspect result, and so does the mean."""
+    low: float | None = None
+    """Lower end of the 95 % interval, which needs one of every member; ``None`` with too few runs."""
+    high: float | None = None
+    """Upper end of it."""
+    no_interval: str | None = None
+    """Why there is no interval, ``None`` where there is one or no mean."""
+    worst: tuple[str, float] | None = None
+    """The member with the smallest score, and that score."""
+    best: tuple[str, float] | None = None
+    """The member with the largest score, and that score."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for ``--json``."""
@@ -110,7 +171,47 @@ def overall(scores: Mapping[str, Score | Refusal]) -> Overall:
         return Overall(None, "withheld: there are no scores")
     if lacking:
         return Overall(None, f"withheld: no score for {'; '.join(lacking)}", suspect)
-    return Overall(geometric_mean(ratios), None, suspect)
+    known = {name: one for name, one in scores.items() if isinstance(one, Score)}
+    ordered = sorted(((name, one.ratio) for name, one in known.items()), key=lambda member: member[1])
+    low, high, reason = _overall_interval(list(known.values()))
+    return Overall(geometric_mean(ratios), None, suspect, low, high, reason, ordered[0], ordered[-1])
+
+
+def _overall_interval(scores: Sequence[Score]) -> tuple[float | None, float | None, str | None]:
+    """Return the interval for the mean of ``scores``: the means of the ends of theirs, or why there is none.
+
+    Where every member's interval holds, so does that of the mean: each gets its share of the error
+    (Bonferroni).
+    """
+    found = [one.interval(1 - (1 - CONFIDENCE) / len(scores)) for one in scores]
+    low = geometric_mean(one.low for one in found)
+    high = geometric_mean(one.high for one in found)
+    if low is None or high is None:
+        fewest = min(found, key=lambda one: sorted(one.counts))
+        return None, None, _no_interval(fewest)
+    return low, high, None
+
+
+def _no_interval(found: RatioInterval) -> str:
+    """Return why there is no interval and how many runs give one."""
+    runs, reference = found.counts
+    count = f"{runs} run{'' if runs == 1 else 's'}: no interval"
+    needed, needed_reference = found.needed
+    if runs < needed and 1 - 2.0 ** (1 - reference) > found.confidence:
+        return f"{count} ({needed} give one)"
+    both = f"{max(needed, runs)} give one beside {needed_reference} of the baseline, which has {reference}"
+    return f"{count} ({both})"
+
+
+def _named(part: tuple[str, float] | None) -> dict[str, Any] | None:
+    return None if part is None else {"name": part[0], "ratio": part[1]}
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """Return the largest minus the smallest of ``values`` over their median, ``None`` below two."""
+    if len(values) < 2:
+        return None
+    return (max(values) - min(values)) / median_interval(values).median
 
 
 def _unfit(run: Run) -> str | None:
@@ -150,31 +251,37 @@ def _series(version: str) -> tuple[str, ...]:
 def _score(
     runs: Sequence[Run], values: Sequence[float], baseline: Baseline, reference: BaselineResult
 ) -> Score:
-    interval = median_interval(values)
     higher = reference.better == "higher"
 
     def ratio(value: float) -> float:
         return value / reference.value if higher else reference.value / value
 
-    ends = None
-    if interval.low is not None and interval.high is not None:
-        ends = sorted((ratio(interval.low), ratio(interval.high)))
+    middle = median_interval(values).median
+    ratios = tuple(ratio(value) for value in values)
+    references = tuple(ratio(value) for value in reference.values)
+    found = median_ratio_interval(ratios, references, CONFIDENCE)
     return Score(
         benchmark=reference.benchmark,
         tier=reference.tier,
         metric=reference.metric,
         unit=reference.unit,
-        value=interval.median,
+        value=middle,
         baseline_value=reference.value,
-        ratio=ratio(interval.median),
-        ratio_low=ends[0] if ends else None,
-        ratio_high=ends[1] if ends else None,
+        ratio=ratio(middle),
+        ratio_low=found.low,
+        ratio_high=found.high,
         runs=len(runs),
         baseline=baseline.title,
         provenance=_provenance(baseline, reference),
         reservations=tuple(_reservations(runs, reference)),
         suspect=any(run.verdict is not None and run.verdict.level is Level.SUSPECT for run in runs),
         parts=_parts(runs, reference),
+        no_interval=None if found.low is not None else _no_interval(found),
+        spread_ratio=spread(values),
+        run_ratios=ratios,
+        baseline_ratios=references,
+        baseline_suspect_runs=sum(level is Level.SUSPECT for level in reference.verdicts),
+        baseline_date=baseline.date.isoformat(),
     )
 
 
@@ -188,9 +295,9 @@ def _parts(runs: Sequence[Run], reference: BaselineResult) -> dict[str, float]:
 
 def _provenance(baseline: Baseline, reference: BaselineResult) -> str:
     repeats = len(reference.values)
-    spread = f", spread {reference.spread_ratio * 100:.1f} %" if repeats > 1 else ""
+    scatter = f", spread {reference.spread_ratio * 100:.1f} %" if repeats > 1 else ""
     return (
-        f"{baseline.provenance}; median of {repeats} run{'' if repeats == 1 else 's'}{spread}, "
+        f"{baseline.provenance}; median of {repeats} run{'' if repeats == 1 else 's'}{scatter}, "
         f"{baseline.date.isoformat()}, Steelyard {baseline.steelyard_version}"
     )
 

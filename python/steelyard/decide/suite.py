@@ -12,8 +12,21 @@ from collections.abc import Mapping, Sequence
 
 from steelyard.decide.baseline import Baseline
 from steelyard.decide.score import Refusal, Score, overall, score
-from steelyard.records import Level, Run, Suite, SuiteMember, SuiteOverall
+from steelyard.records import Level, Run, Suite, SuiteBaseline, SuiteMember, SuiteOverall, SuitePart
 from steelyard.stats.intervals import median_interval
+
+_OF_A_SCORE = (
+    "score",
+    "score_low",
+    "score_high",
+    "no_score",
+    "no_interval",
+    "spread_ratio",
+    "worst_part",
+    "best_part",
+    "baseline",
+)
+"""Fields of a member that its score decides; a score that is gone leaves none of them behind."""
 
 
 def weigh(
@@ -30,6 +43,11 @@ def weigh(
     ]
     summary = SuiteOverall(
         score=mean.value,
+        score_low=mean.low,
+        score_high=mean.high,
+        no_interval=mean.no_interval,
+        worst=_part(mean.worst),
+        best=_part(mean.best),
         withheld=mean.reason,
         suspect=_suspect(members),
         baseline=baseline.name if baseline else None,
@@ -76,16 +94,36 @@ def _without_names(reason: str, runs: Sequence[Run]) -> str:
 def _with_score(member: SuiteMember, counted: Sequence[Run], found: Score | Refusal) -> SuiteMember:
     metrics = [run.metrics[member.metric] for run in counted if member.metric in run.metrics]
     values = [metric.value for metric in metrics if metric.value is not None]
-    changes = {
+    changes: dict[str, object] = {
         "value": median_interval(values).median if values else None,
         "unit": metrics[0].unit if values else None,
-        "score": None,
-        "score_low": None,
-        "score_high": None,
-        "no_score": None,
+        **dict.fromkeys(_OF_A_SCORE),
     }
     if isinstance(found, Score):
-        changes |= {"score": found.ratio, "score_low": found.ratio_low, "score_high": found.ratio_high}
+        changes |= _score_fields(found)
     else:
         changes |= {"no_score": found.reason}
     return member.model_copy(update=changes)
+
+
+def _score_fields(found: Score) -> dict[str, object]:
+    return {
+        "score": found.ratio,
+        "score_low": found.ratio_low,
+        "score_high": found.ratio_high,
+        "no_interval": found.no_interval,
+        "spread_ratio": found.spread_ratio,
+        "worst_part": _part(found.worst_part),
+        "best_part": _part(found.best_part),
+        "baseline": SuiteBaseline(
+            date=found.baseline_date or "",
+            runs=found.baseline_runs,
+            suspect_runs=found.baseline_suspect_runs,
+            lowest=min(found.baseline_ratios),
+            highest=max(found.baseline_ratios),
+        ),
+    }
+
+
+def _part(part: tuple[str, float] | None) -> SuitePart | None:
+    return None if part is None else SuitePart(name=part[0], score=part[1])

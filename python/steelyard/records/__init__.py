@@ -89,7 +89,14 @@ from steelyard.records.run import (
     RunStatus,
     Series,
 )
-from steelyard.records.suite import Suite, SuiteMember, SuiteOverall, SuiteRun
+from steelyard.records.suite import (
+    Suite,
+    SuiteBaseline,
+    SuiteMember,
+    SuiteOverall,
+    SuitePart,
+    SuiteRun,
+)
 from steelyard.records.tax import (
     TaxBenchmark,
     TaxCategory,
@@ -185,8 +192,10 @@ __all__ = [
     "SideCache",
     "Source",
     "Suite",
+    "SuiteBaseline",
     "SuiteMember",
     "SuiteOverall",
+    "SuitePart",
     "SuiteRun",
     "SweepPoint",
     "SweepResult",

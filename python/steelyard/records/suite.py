@@ -8,6 +8,26 @@ from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
 from steelyard.records.values import Check, Clock, Count, Level, Value
 
+SCHEMA_VERSION = "1.1"
+"""1.1 added what stands beside a score: why it has no interval, spreads, the baseline's runs, parts."""
+
+
+class SuitePart(Value):
+    """A part of a score: a category of a benchmark, or a member of the suite."""
+
+    name: str = Field(description="Its metric, or the benchmark")
+    score: float = Field(description="Its score against the baseline")
+
+
+class SuiteBaseline(Value):
+    """What the baseline's figure for one benchmark rests on."""
+
+    date: str = Field(description="When it was measured, such as 2026-11-21")
+    runs: Count = Field(description="Runs of which it is the median")
+    suspect_runs: Count = Field(description="How many of them are suspect")
+    lowest: float = Field(description="Score of the worst of them by itself")
+    highest: float = Field(description="Score of the best of them by itself")
+
 
 class SuiteRun(Value):
     """One run of a member, in short; the whole is in the run's own directory."""
@@ -41,12 +61,34 @@ class SuiteMember(Value):
     )
     score_high: float | None = Field(default=None, description="Upper end of it")
     no_score: str | None = Field(default=None, description="Why there is no score, null otherwise")
+    no_interval: str | None = Field(
+        default=None, description="Why the score has no interval, null where it has one or there is no score"
+    )
+    spread_ratio: float | None = Field(
+        default=None, description="Largest minus smallest run over their median, null below two runs"
+    )
+    worst_part: SuitePart | None = Field(
+        default=None, description="The part with the smallest score, null where the result has no parts"
+    )
+    best_part: SuitePart | None = Field(default=None, description="The part with the largest score")
+    baseline: SuiteBaseline | None = Field(
+        default=None, description="What the baseline's figure rests on, null where there is no score"
+    )
 
 
 class SuiteOverall(Value):
     """The geometric mean of the members' scores."""
 
     score: float | None = Field(default=None, description="The mean, null when it is withheld")
+    score_low: float | None = Field(
+        default=None, description="Lower end of the interval for the score, null with too few runs"
+    )
+    score_high: float | None = Field(default=None, description="Upper end of it")
+    no_interval: str | None = Field(
+        default=None, description="Why the score has no interval, null where it has one or is withheld"
+    )
+    worst: SuitePart | None = Field(default=None, description="The member with the smallest score")
+    best: SuitePart | None = Field(default=None, description="The member with the largest score")
     withheld: str | None = Field(default=None, description="Why it is withheld, null otherwise")
     suspect: list[str] = Field(description="Members whose result is suspect: the score rests on them too")
     baseline: str | None = Field(
@@ -62,6 +104,7 @@ class Suite(Record):
 
     KIND: ClassVar[str] = "suite"
 
+    schema_version: str = Field(default=SCHEMA_VERSION, pattern=r"^\d+\.\d+$")
     suite_id: str = Field(description="Unique name, also of the directory")
     suite: str = Field(description="Which suite")
     tier: str = Field(description="`smoke`, `quick`, `standard` or `full`")

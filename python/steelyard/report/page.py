@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
+from steelyard.analyze.advice import advice
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
@@ -19,6 +20,7 @@ from steelyard.report.machine_charts import cpu_charts, machine_charts
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_text, metric_unit
 from steelyard.report.model import ReportData
+from steelyard.report.score_text import ratio_text, score_text
 from steelyard.report.sections import Section, workload_sections
 from steelyard.report.unmeasured import unmeasured, without_missing
 from steelyard.stats.intervals import median_interval
@@ -142,7 +144,7 @@ def _verdict(run: Run) -> dict[str, Any]:
     return {
         "level": run.verdict.level.value,
         "word": _LEVEL_WORDS[run.verdict.level],
-        "reasons": run.verdict.reasons,
+        "reasons": [(check, advice(check)) for check in run.verdict.reasons],
         "checks": [_check(check) for check in run.verdict.checks],
     }
 
@@ -191,8 +193,9 @@ def _score(score: Score | Refusal | None) -> dict[str, Any] | None:
     if score is None or isinstance(score, Refusal):
         return None
     return {
-        "text": f"{fmt.significant(score.ratio)}×",
+        "text": ratio_text(score.ratio),
         "raw": repr(score.ratio),
+        "notes": score_text(score).notes,
         "baseline": score.baseline,
         "metric": metric_name(score.metric),
         "provenance": score.provenance,

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from steelyard._base import SteelyardError
+from steelyard.analyze.advice import advice
 from steelyard.bench import tiers
 from steelyard.bench.suite import level_of
 from steelyard.decide.score import Refusal, Score
@@ -23,6 +24,7 @@ from steelyard.report.html import PAGE, publish, template
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_unit
 from steelyard.report.model import headline_of
+from steelyard.report.score_text import member_text, overall_text, short_interval
 
 TILES_AT_MOST = 4
 WORDS = {Level.VALID: "Valid", Level.SUSPECT: "Suspect", Level.INVALID: "Invalid"}
@@ -88,13 +90,15 @@ def build(
     known = [member.score for member in suite.members if member.score is not None]
     longest = _ROOM * max([1.0, *known])
     overall = suite.overall
-    score = overall.score if overall is not None else None
+    score = overall_text(overall) if overall is not None else None
     return {
         "title": f"suite {suite.suite} · {suite.suite_id}",
         "suite": suite,
         "when": fmt.moment(suite.clock.realtime_ns),
         "lasted": lasted(suite),
-        "overall": None if score is None else {"text": f"{fmt.significant(score)}×", "raw": repr(score)},
+        "overall": None
+        if score is None or overall is None
+        else {"text": score.ratio, "raw": repr(overall.score), "notes": score.notes},
         "withheld": overall.withheld if overall is not None else None,
         "baseline": overall.baseline_title if overall is not None else None,
         "suspect": overall.suspect if overall is not None else [],
@@ -187,6 +191,7 @@ def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longes
     level, word, missing = state_of(member)
     value = value_of(member, [one.run for one in runs])
     text, noun, raw = value or (None, "", "")
+    score = member_text(member)
     results = [one for one in runs if one.run.status is RunStatus.COMPLETE]
     reasons = {check.id: check for run in reversed(member.runs) for check in run.reasons}
     return {
@@ -200,8 +205,14 @@ def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longes
         "usable": member.value is not None,
         "noun": noun,
         "raw": raw,
-        "reasons": sorted(reasons.values(), key=lambda check: -check.level.severity),
-        "score": None if member.score is None else f"{fmt.significant(member.score)}×",
+        "reasons": [
+            (check, advice(check))
+            for check in sorted(reasons.values(), key=lambda check: -check.level.severity)
+        ],
+        "score": None if score is None else score.ratio,
+        "score_notes": [] if score is None else score.notes,
+        "interval": short_interval(member),
+        "no_interval": member.no_interval or "",
         "score_raw": repr(member.score),
         "no_score": member.no_score,
         "width": 0.0 if member.score is None else 100 * member.score / longest,

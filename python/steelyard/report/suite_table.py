@@ -14,8 +14,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.analyze.advice import advice
 from steelyard.records import Run, RunStatus, Suite, SuiteMember
 from steelyard.report import format as fmt
+from steelyard.report.score_text import member_text, overall_text, short_interval
 from steelyard.report.suite_page import lasted, state_of, tiles_of, value_of, verdict
 from steelyard.report.table import safe
 
@@ -55,18 +57,20 @@ def _mark(level: str, word: str) -> Text:
     return Text(f"{_MARKS[level]} {word.lower()}", style=_STYLES[level])
 
 
-def _overall(suite: Suite) -> Text:
+def _overall(suite: Suite) -> Group:
     found = verdict(suite)
-    line = Text()
-    if suite.overall is not None and suite.overall.score is not None:
-        line.append(f"{fmt.significant(suite.overall.score)}×", style="bold")
-        line.append(safe(f" overall, against {suite.overall.baseline_title}").plain).append("   ")
-    else:
-        line.append("no overall score", style="bold").append("   ")
-    line.append_text(_mark(found["level"], found["word"]))
-    if suite.overall is not None and suite.overall.score is not None and suite.overall.suspect:
-        line.append(f"   rests on suspect results of {', '.join(suite.overall.suspect)}", style="dim")
-    return line
+    score = overall_text(suite.overall) if suite.overall is not None else None
+    line = Text(f"{score.ratio} overall" if score is not None else "no overall score", style="bold")
+    line.append("   ").append_text(_mark(found["level"], found["word"]))
+    parts: list[RenderableType] = [line]
+    if suite.overall is not None and score is not None:
+        parts.append(_line("against", suite.overall.baseline_title or "", "dim"))
+        parts += [_line("score", note, "dim") for note in score.notes]
+        if suite.overall.suspect:
+            parts.append(
+                _line("score", f"rests on suspect results of {', '.join(suite.overall.suspect)}", "dim")
+            )
+    return Group(*parts)
 
 
 def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
@@ -74,6 +78,7 @@ def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
     table.add_column("member", no_wrap=True)
     table.add_column("result", justify="right", overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("95 % interval", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for member in suite.members:
         value = value_of(member, runs.get(member.benchmark, ()))
@@ -81,24 +86,36 @@ def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
         result = Text(fmt.MISSING) if value is None else safe(fmt.plain(f"{value[0]} {value[1]}"))
         if member.value is None:
             result.stylize("dim")
-        score = fmt.MISSING if member.score is None else f"{fmt.significant(member.score)}×"
-        table.add_row(safe(member.benchmark), result, score, _mark(level, word))
+        score = member_text(member)
+        table.add_row(
+            safe(member.benchmark),
+            result,
+            fmt.MISSING if score is None else score.ratio,
+            short_interval(member),
+            _mark(level, word),
+        )
     return table
 
 
 def _details(member: SuiteMember, runs: Sequence[Run]) -> list[RenderableType]:
-    """Return what lies behind a row: further figures, why it is not valid, why it has no score."""
+    """Return what lies behind a row: further figures, what bears on the score, why it is not valid."""
     parts: list[RenderableType] = []
     results = [run for run in runs if run.status is RunStatus.COMPLETE]
     if results:
         figures = [f"{name} {fmt.plain(value)}" for name, value, _ in tiles_of(results[0])[:_FIGURES_AT_MOST]]
         parts += [_line("", ", ".join(figures), "dim")] if figures else []
+    score = member_text(member)
+    parts += [_line("score", fmt.plain(note), "dim") for note in (score.notes if score else [])]
     missing = state_of(member)[2]
     if missing:
         parts.append(_line("", missing, ""))
-    told = {check.id: check for run in reversed(member.runs) for check in run.reasons}
-    for check in sorted(told.values(), key=lambda check: -check.level.severity):
-        parts.append(_line(check.id, check.claim, _STYLES[check.level.value]))
+    objecting = {check.id: check for run in reversed(member.runs) for check in run.reasons}
+    for check in sorted(objecting.values(), key=lambda check: -check.level.severity):
+        row = _line(check.id, check.claim, _STYLES[check.level.value])
+        todo = advice(check)
+        if todo is not None:
+            row.add_row("", Text(f"→ {todo}", style="dim"))
+        parts.append(row)
     if member.no_score and not missing and member.value is not None:
         parts.append(_line("no score", member.no_score, "dim"))
     head = safe(member.benchmark)

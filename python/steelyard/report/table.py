@@ -15,11 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.analyze import Finding
+from steelyard.analyze.advice import advice
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Run, RunStatus
 from steelyard.report import format as fmt
 from steelyard.report.metrics import headline_text, metric_name, metric_text, metric_unit
 from steelyard.report.model import headline_of
+from steelyard.report.score_text import ratio_text, score_text
 from steelyard.stats.intervals import median_interval
 
 _METRICS_AT_MOST = 8
@@ -42,6 +44,8 @@ def run_summary(
     names = tuple(name for name in headline if name in run.metrics) or headline_of(run)
     parts: list[RenderableType] = [_title(run)]
     parts += _state(run) if run.status is not RunStatus.COMPLETE else [_result(run, names, score)]
+    if isinstance(score, Score) and run.status is RunStatus.COMPLETE:
+        parts += _score_notes(score)
     if run.verdict is not None:
         parts += [_reason(check) for check in run.verdict.reasons]
     if run.metrics:
@@ -84,6 +88,7 @@ def repeats_summary(
     parts: list[RenderableType] = [title, Text(), table, _median(values, unit, name)]
     if score is not None:
         parts.append(_score(score))
+        parts += _score_notes(score) if isinstance(score, Score) else []
     return Group(*parts)
 
 
@@ -128,17 +133,30 @@ def _result(run: Run, names: Sequence[str], score: Score | Refusal | None) -> Te
 def _score(score: Score | Refusal) -> Text:
     if isinstance(score, Refusal):
         return Text("no score: ", style="dim").append(safe(score.reason).plain)
-    text = Text(f"{fmt.significant(score.ratio)}×", style="bold")
+    text = Text(ratio_text(score.ratio), style="bold")
     return text.append(safe(f" the {metric_name(score.metric)} of {score.baseline}").plain, style="not bold")
 
 
+def _score_notes(score: Score) -> list[RenderableType]:
+    """Return what a score must not be read without."""
+    return [_line("score", fmt.plain(note), "dim") for note in score_text(score).notes]
+
+
 def _reason(check: Check) -> Table:
+    row = _line(check.id, check.claim, _STYLES[check.level])
+    todo = advice(check)
+    if todo is not None:
+        row.add_row("", Text(f"→ {todo}", style="dim"))
+    return row
+
+
+def _line(name: str, text: str, style: str) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
-    name = safe(check.id)
-    name.stylize(_STYLES[check.level])
-    row.add_row(name, safe(check.claim))
+    head = safe(name)
+    head.stylize(style)
+    row.add_row(head, safe(text))
     return row
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard import records
 from steelyard._base import RecordError, SteelyardError, UsageError, data_dir, schemas_dir
-from steelyard.decide import Baseline, Overall, Refusal, Score, find_baseline, load_baselines, overall, score
+from steelyard.decide import Baseline, Refusal, Score, find_baseline, load_baselines, overall, score
 from steelyard.decide.baseline import build
 from steelyard.records import Check, Level, Machine, Metric, Parameter, Run, RunStatus, Verdict
 from steelyard.records.schemas import schema_text
@@ -76,18 +76,83 @@ def test_a_score_is_the_result_over_the_baseline() -> None:
     assert json.loads(json.dumps(answer.as_json()))["baseline"] == "test machine"
 
 
-def test_repeats_give_an_interval() -> None:
-    answer = score([run(value) for value in (1900.0, 2000.0, 2100.0, 1950.0, 2050.0, 2010.0)], baseline())
+SEVEN = (1900.0, 2000.0, 2100.0, 1950.0, 2050.0, 2010.0, 1990.0)
+
+
+def test_repeats_give_an_interval_with_the_noise_of_both_sides() -> None:
+    ours = [run(value) for value in SEVEN]
+    answer = score(ours, baseline(*(run(value / 2) for value in SEVEN)))
     assert isinstance(answer, Score)
-    assert (answer.ratio_low, answer.ratio_high) == (1.9, 2.1)
-    assert answer.ratio == pytest.approx(2.005)
+    assert (answer.ratio, answer.no_interval) == (1.0 * 2, None)
+    # Smallest over largest and largest over smallest: 7 and 7 runs give 97 % and no narrower ends.
+    assert (answer.ratio_low, answer.ratio_high) == (
+        pytest.approx(2 * 1900 / 2100),
+        pytest.approx(4200 / 1900),
+    )
+    steady = score(ours, baseline(*(run(1000.0) for _ in SEVEN)))
+    assert isinstance(steady, Score)
+    assert (steady.ratio_low, steady.ratio_high) == (pytest.approx(1.9), pytest.approx(2.1))
+    assert steady.spread_ratio == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("runs", "references", "why"),
+    [
+        (1, 7, "1 run: no interval (6 give one)"),
+        (1, 6, "1 run: no interval (7 give one)"),
+        (6, 6, "6 runs: no interval (7 give one)"),
+        (9, 2, "9 runs: no interval (9 give one beside 6 of the baseline, which has 2)"),
+        (1, 1, "1 run: no interval (7 give one beside 7 of the baseline, which has 1)"),
+    ],
+)
+def test_too_few_runs_on_either_side_give_no_interval_and_say_how_many_do(
+    runs: int, references: int, why: str
+) -> None:
+    reference = baseline(*(run(1000.0 + index) for index in range(references)))
+    answer = score([run(2000.0 + index) for index in range(runs)], reference)
+    assert isinstance(answer, Score)
+    assert (answer.ratio_low, answer.ratio_high, answer.no_interval) == (None, None, why)
+
+
+def test_a_score_says_how_noisy_and_how_sound_the_baseline_is() -> None:
+    reference = baseline(run(900.0), run(1000.0, Level.SUSPECT), run(1200.0), allow_suspect=True)
+    answer = score([run(1000.0)], reference)
+    assert isinstance(answer, Score)
+    assert (answer.baseline_runs, answer.baseline_suspect_runs) == (3, 1)
+    assert answer.baseline_spread_ratio == pytest.approx(0.3)
+    assert answer.baseline_ratios == pytest.approx((0.9, 1.0, 1.2))
+    assert (answer.spread_ratio, answer.baseline_date) == (None, reference.date.isoformat())
+    shown = answer.as_json()
+    assert (shown["baseline_runs"], shown["baseline_spread_ratio"]) == (3, pytest.approx(0.3))
+
+
+def test_the_worst_and_the_best_part_stand_beside_a_score() -> None:
+    def with_parts(memory: float, rpc: float) -> Run:
+        parts = {"memory_per_s": memory, "rpc_per_s": rpc, "hashing_per_s": 1.0}
+        own = {name: Metric(value=value, unit="1/s", better="higher") for name, value in parts.items()}
+        return run(metrics={**run().metrics, **own})
+
+    reference = build(
+        [(with_parts(2.0, 2.0), MACHINE)],
+        name="parts",
+        title="test machine",
+        provenance="made in a test",
+        metrics={"tao": "requests_per_s"},
+        parts={"tao": ["memory_per_s", "rpc_per_s", "hashing_per_s"]},
+    )
+    answer = score([with_parts(1.5, 4.2)], reference)
+    assert isinstance(answer, Score)
+    assert answer.ratio == 1.0
+    assert answer.as_json()["worst_part"] == {"name": "memory_per_s", "ratio": 0.75}
+    assert answer.as_json()["best_part"] == {"name": "rpc_per_s", "ratio": 2.1}
 
 
 def test_where_less_is_better_the_ratio_is_turned_round() -> None:
     def with_latency(value: float) -> Run:
         return run(metrics={"requests_per_s": Metric(value=value, unit="ns", better="lower")})
 
-    answer = score([with_latency(value) for value in (50, 40, 60, 45, 55, 52)], baseline(with_latency(100)))
+    same = baseline(*(with_latency(100) for _ in range(7)))
+    answer = score([with_latency(value) for value in (50, 40, 60, 45, 55, 52, 51)], same)
     assert isinstance(answer, Score)
     assert answer.ratio == pytest.approx(100 / 51)
     assert (answer.ratio_low, answer.ratio_high) == (pytest.approx(100 / 60), pytest.approx(100 / 40))
@@ -160,9 +225,22 @@ def test_without_a_baseline_there_is_a_reason() -> None:
     assert refusal(run(), None).startswith("no baseline")
 
 
+def test_a_mean_has_an_interval_where_every_member_has_runs_enough() -> None:
+    eight = [1000.0 + 10 * index for index in range(8)]
+    reference = baseline(*(run(value) for value in eight))
+    two, four = (score([run(factor * value) for value in eight], reference) for factor in (2, 4))
+    found = overall({"a": two, "b": four})
+    assert (found.no_interval, found.value) == (None, pytest.approx(8**0.5))
+    assert found.low == pytest.approx(8**0.5 * 1000 / 1070)
+    assert found.high == pytest.approx(8**0.5 * 1070 / 1000)
+
+
 def test_the_mean_is_withheld_when_a_member_is_missing() -> None:
     two, eight = score([run(2000.0)], baseline()), score([run(8000.0)], baseline())
-    assert overall({"a": two, "b": eight}) == Overall(pytest.approx(4.0), None)
+    found = overall({"a": two, "b": eight})
+    assert (found.value, found.reason, found.low, found.high) == (pytest.approx(4.0), None, None, None)
+    assert (found.worst, found.best) == (("a", 2.0), ("b", 8.0))
+    assert found.no_interval == "1 run: no interval (8 give one beside 8 of the baseline, which has 1)"
     withheld = overall({"a": two, "b": Refusal("the result is invalid"), "c": Refusal("not run")})
     assert withheld.value is None
     assert withheld.reason == "withheld: no score for b (the result is invalid); c (not run)"

@@ -35,6 +35,12 @@ SCORE = Score(
     baseline="Desk machine",
     provenance="Measured on two CPUs.",
     reservations=("one run only",),
+    parts={"fast_requests_per_s": 0.742, "slow_requests_per_s": 2.08},
+    no_interval="1 run: no interval (7 give one)",
+    run_ratios=(1.284,),
+    baseline_ratios=(0.953, 1.0, 1.076),
+    baseline_suspect_runs=2,
+    baseline_date="2026-11-21",
 )
 
 

@@ -81,7 +81,11 @@ def test_the_page_says_the_result(browser: Browser, series: Path) -> None:
         assert re.fullmatch(r"12\d\s?k requests/s", page.inner_text("h1").replace("\u202f", " "))
         assert page.inner_text(".judgement .badge").split() == ["!", "Suspect"]
         assert "sibling threads" in page.inner_text(".reasons")
-        assert "1.28× the requests of Desk machine" in page.inner_text(".score")
+        score = page.inner_text(".score").replace("\u202f", " ")
+        assert "1.28× the requests of Desk machine" in score
+        assert "1 run: no interval (7 give one)" in score
+        assert "worst part fast requests 0.742×, best slow requests 2.08×" in score
+        assert "3 runs of 2026-11-21, 2 suspect, from 0.953× to 1.08× (spread 12.3 %)" in score
         assert page.inner_text("#command") == "steelyard run tao --tier quick --set depth=1 --out runs"
         assert page.locator("#repeats tbody tr").count() == 3
         assert "Median 12" in page.inner_text("#repeats .intro")
