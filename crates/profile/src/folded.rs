@@ -3,20 +3,36 @@
 //! A frame is the function, and ` [module]` where the module is known. The format is what flame graph tools
 //! read; the comment lines are Steelyard's, and readers ignore keys that they do not know.
 //!
-//! In: a profile. Out: text. Invariants: no name holds `;` or a line feed; counts are samples.
+//! In: a profile, and what to count. Out: text. Invariants: no name holds `;` or a control character; the head
+//! says what counts are.
 
 use std::io::{self, Write};
 
 use crate::Profile;
+use crate::names::printable;
 use crate::stacks::Frame;
 
-/// Writes `profile` to `out`.
+/// Writes `profile` to `out`, counted in samples.
 pub fn write(profile: &Profile, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-    write_head(profile, out)?;
+    write_weighted(profile, false, out)
+}
+
+/// Writes `profile` to `out`, counted in samples or, `by_period`, in occurrences of the event.
+pub fn write_weighted(
+    profile: &Profile,
+    by_period: bool,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    write_head(profile, by_period, out)?;
     // Each frame is put together once, not once for each stack that it is in.
     let texts: Vec<String> = profile.frames.frames().iter().map(text).collect();
     let mut line = Vec::with_capacity(4096);
     for stack in profile.stacks() {
+        let count = if by_period { stack.weight } else { stack.count };
+        // A stack whose samples have no period weighs nothing.
+        if count == 0 {
+            continue;
+        }
         line.clear();
         let (&command, frames) = stack.numbers.split_first().unwrap_or((&0, &[]));
         line.extend_from_slice(texts[command as usize].as_bytes());
@@ -24,7 +40,7 @@ pub fn write(profile: &Profile, out: &mut (impl Write + ?Sized)) -> io::Result<(
             line.push(b';');
             line.extend_from_slice(texts[frame as usize].as_bytes());
         }
-        writeln!(line, " {}", stack.count)?;
+        writeln!(line, " {count}")?;
         out.write_all(&line)?;
     }
     out.flush()
@@ -38,16 +54,20 @@ fn text(frame: &Frame) -> String {
     }
 }
 
-fn write_head(profile: &Profile, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+fn write_head(
+    profile: &Profile,
+    by_period: bool,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
     let head = &profile.head;
-    let mut line = |key: &str, value: String| {
-        let value = value.replace(['\n', '\r'], " ");
-        writeln!(out, "# {key}: {value}")
-    };
-    line(
-        "unit",
-        head.unit.clone().unwrap_or_else(|| "samples".to_owned()),
-    )?;
+    let mut line = |key: &str, value: String| writeln!(out, "# {key}: {}", printable(&value));
+    let samples = || head.unit.clone().unwrap_or_else(|| "samples".to_owned());
+    if by_period {
+        line("unit", profile.period_unit().to_owned())?;
+        line("samples", profile.stacks.samples().to_string())?;
+    } else {
+        line("unit", samples())?;
+    }
     if let Some(event) = &head.event {
         line("event", event.clone())?;
     }
@@ -101,8 +121,32 @@ mod tests {
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "# unit: samples\n# event: cpu-clock\n# lost: 3\n\
-             # reason: no kernel symbols: kptr_restrict\n\
+             # reason: no kernel symbols:\\x0akptr_restrict\n\
              my prog;main [prog];[unknown] [libfoo.so] 2\nmy prog 1\n"
+        );
+    }
+
+    #[test]
+    fn counts_are_samples_or_occurrences_as_asked() {
+        let mut profile = Profile::default();
+        profile.set_event("cycles");
+        let command = profile.frames.intern("prog", "");
+        let leaf = profile.frames.intern("main", "prog");
+        profile.add(&[command, leaf], 1);
+        profile.add(&[command, leaf], 1_000_000);
+        profile.add(&[command], 4);
+        let text = |by_period| {
+            let mut out = Vec::new();
+            write_weighted(&profile, by_period, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            text(true),
+            "# unit: cycles\n# samples: 3\n# event: cycles\nprog;main [prog] 1000001\nprog 4\n"
+        );
+        assert_eq!(
+            text(false),
+            "# unit: samples\n# event: cycles\nprog;main [prog] 2\nprog 1\n"
         );
     }
 }

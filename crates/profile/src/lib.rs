@@ -28,5 +28,5 @@ pub mod unwind;
 
 pub use error::ProfileError;
 pub use input::Format;
-pub use profile::{Head, Profile, WeightUnit};
+pub use profile::{Head, Profile, Weight, WeightUnit};
 pub use symbols::{Function, Listed, list_functions};

@@ -1,7 +1,8 @@
 //! What a function and a module are called in a profile, wherever they come from.
 //!
-//! In: symbols as compilers mangle them, modules as the kernel or `perf` write them. Out: names without the
-//! characters that separate frames (`;`, line feeds), demangled, and modules as base names.
+//! In: symbols as compilers mangle them, modules as the kernel or `perf` write them. Out: names that neither
+//! separate frames (`;`) nor steer a terminal (control characters, written as `\x1b`), demangled, and modules
+//! as base names.
 //!
 //! Not here: finding the symbol of an address (`symbols`).
 
@@ -71,22 +72,53 @@ fn bounded(arguments: std::fmt::Arguments<'_>) -> String {
     out.0
 }
 
-/// `text` without separators and control characters, cut to the longest name kept.
+/// Whether a terminal may obey a character, or a reader not see it: control characters of both sets, those
+/// without width, and those that change the direction of writing.
+pub fn is_harmful(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Whether every byte is a character that stands for itself, so that a text needs no second look.
+fn is_plain(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| matches!(byte, b' '..=b'~') && byte != b'\\')
+}
+
+/// `text` as it may be shown: harmful characters as `\xHH` or `\u{HHHH}`, and a backslash before `x` or `u{` as
+/// `\x5c`, so that the text can be had back.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if is_plain(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for (at, letter) in text.char_indices() {
+        let rest = &text[at + letter.len_utf8()..];
+        let looks_escaped = letter == '\\' && (rest.starts_with('x') || rest.starts_with("u{"));
+        match u32::from(letter) {
+            code if (is_harmful(letter) || looks_escaped) && code < 0x100 => {
+                shown.push_str(&format!("\\x{code:02x}"));
+            }
+            code if is_harmful(letter) => shown.push_str(&format!("\\u{{{code:x}}}")),
+            _ => shown.push(letter),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// `text` without separators, cut to the longest name kept, as it may be shown.
 pub fn clean(text: Cow<'_, str>) -> Cow<'_, str> {
-    let plain = |byte: u8| byte != b';' && byte >= b' ' && byte != 0x7f;
-    if text.len() <= LONGEST_NAME && text.bytes().all(plain) {
+    if text.len() <= LONGEST_NAME && is_plain(&text) && !text.contains(';') {
         return text;
     }
     let mut end = text.len().min(LONGEST_NAME);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let cleaned = text[..end].chars().map(|c| match c {
-        ';' => ':',
-        c if c.is_control() => ' ',
-        c => c,
-    });
-    Cow::Owned(cleaned.collect())
+    Cow::Owned(printable(&text[..end].replace(';', ":")).into_owned())
 }
 
 /// The module's base name: `libc.so.6` of `/usr/lib/libc.so.6`, `kernel` of the kernel's many names, empty
@@ -141,9 +173,49 @@ mod tests {
             function_name("Ljava/lang/String;::hashCode"),
             "Ljava/lang/String:::hashCode"
         );
-        assert_eq!(function_name("a\nb\tc"), "a b c");
+        assert_eq!(function_name("a\nb\tc"), "a\\x0ab\\x09c");
         assert_eq!(function_name("_Zbroken"), "_Zbroken");
         assert_eq!(function_name(""), UNKNOWN);
+    }
+
+    /// What [`printable`] was given.
+    fn original(shown: &str) -> String {
+        let mut text = String::new();
+        let mut rest = shown;
+        while let Some(letter) = rest.chars().next() {
+            rest = &rest[letter.len_utf8()..];
+            let (digits, after) = match (letter, rest.as_bytes()) {
+                ('\\', [b'x', ..]) => (&rest[1..3], &rest[3..]),
+                ('\\', [b'u', b'{', ..]) => rest[2..].split_once('}').expect("a brace"),
+                _ => {
+                    text.push(letter);
+                    continue;
+                }
+            };
+            let code = u32::from_str_radix(digits, 16).expect("a number");
+            text.push(char::from_u32(code).expect("a character"));
+            rest = after;
+        }
+        text
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn shown_names_steer_no_terminal_and_can_be_had_back(
+            text in r"(\PC|[\x00-\x20\x7f-\u{9f}\\xu{}0-9a-f;\u{202e}\u{feff}\u{e0041}]){0,40}"
+        ) {
+            let shown = printable(&text);
+            proptest::prop_assert!(!shown.chars().any(is_harmful));
+            proptest::prop_assert_eq!(original(&shown), text);
+        }
+    }
+
+    #[test]
+    fn escape_sequences_of_either_set_are_written_out() {
+        assert_eq!(function_name("\x1b[31mred"), "\\x1b[31mred");
+        assert_eq!(function_name("a\u{9b}31m\u{202e}"), "a\\x9b31m\\u{202e}");
+        assert_eq!(function_name(r"App\Kernel::run"), r"App\Kernel::run");
+        assert_eq!(function_name(r"C:\x1b"), r"C:\x5cx1b");
     }
 
     #[test]

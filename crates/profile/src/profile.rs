@@ -1,6 +1,6 @@
 //! A profile in memory: distinct stacks of named frames with their counts, and what is known about them.
 
-use crate::stacks::{FrameTable, Stack, StackTable};
+use crate::stacks::{FrameTable, Periods, Stack, StackTable};
 
 /// What a profile says about itself: the comment lines of a folded file.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,6 +43,18 @@ pub enum WeightUnit {
     Events,
 }
 
+/// What a stack's count is in folded stacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Weight {
+    /// Occurrences of the event, where samples stand for different numbers of them; samples otherwise.
+    #[default]
+    Auto,
+    /// Samples.
+    Samples,
+    /// Occurrences of the event: the samples' periods.
+    Period,
+}
+
 /// Stacks of named frames.
 #[derive(Debug, Default)]
 pub struct Profile {
@@ -54,11 +66,37 @@ pub struct Profile {
     pub stacks: StackTable,
     /// What the stacks' weight counts.
     pub weight_unit: WeightUnit,
+    /// Whether samples stand for different numbers of occurrences.
+    pub periods: Periods,
 }
 
 impl Profile {
+    /// What counts stand for where `weight` is asked for: whether they are sums of periods.
+    ///
+    /// # Errors
+    /// One sentence when periods are asked for and not known.
+    pub fn is_by_period(&self, weight: Weight) -> Result<bool, String> {
+        let known = self.weight_unit != WeightUnit::None;
+        match weight {
+            Weight::Samples => Ok(false),
+            Weight::Auto => Ok(known && self.periods == Periods::Differ),
+            Weight::Period if known => Ok(true),
+            Weight::Period => Err("its samples do not tell their periods".to_owned()),
+        }
+    }
+
+    /// The unit of periods: `nanoseconds`, or the event.
+    pub fn period_unit(&self) -> &str {
+        match (self.weight_unit, self.head.event.as_deref()) {
+            (WeightUnit::Nanoseconds, _) => "nanoseconds",
+            (_, Some(event)) => event,
+            _ => "events",
+        }
+    }
+
     /// Counts a stack whose first number is the command's.
     pub fn add(&mut self, numbers: &[u32], weight: u64) {
+        self.periods.meet(weight);
         self.stacks.add(numbers, 1, weight);
     }
 

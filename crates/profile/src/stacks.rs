@@ -70,6 +70,30 @@ struct Entry {
     weight: u64,
 }
 
+/// Whether the periods that samples stand for are one and the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Periods {
+    /// No sample told one.
+    #[default]
+    Unknown,
+    /// Every sample stands for as many occurrences of the event.
+    Same(u64),
+    /// Samples stand for different numbers of occurrences, as where a frequency was asked for.
+    Differ,
+}
+
+impl Periods {
+    /// Takes the period of one more sample, 0 where it is not known.
+    pub fn meet(&mut self, period: u64) {
+        *self = match *self {
+            _ if period == 0 => return,
+            Self::Unknown => Self::Same(period),
+            Self::Same(one) if one != period => Self::Differ,
+            same => same,
+        };
+    }
+}
+
 /// Distinct stacks with their counts. A stack is a list of numbers whose meaning is its owner's.
 #[derive(Debug, Default)]
 pub struct StackTable {

@@ -7,6 +7,8 @@ pub mod args;
 
 use std::process::ExitCode;
 
+use steelyard_profile::names::printable;
+
 /// How a program ended, as documented for every `steelyard-*` executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -140,7 +142,9 @@ pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode
                 .hint
                 .map(|hint| format!(": {hint}"))
                 .unwrap_or_default();
-            eprintln!("{name}: {}{hint}", one_line(&failure.error));
+            // Names from outside stand in errors too.
+            let line = format!("{}{hint}", one_line(&failure.error));
+            eprintln!("{name}: {}", printable(&line));
             failure.exit.into()
         }
     }

@@ -241,7 +241,15 @@ fn shared(folder: &str) -> Option<Vec<PathBuf>> {
 }
 
 fn fold(file: &Path) -> String {
-    let output = profile().arg("fold").arg(file).output().expect("it runs");
+    fold_by("samples", file)
+}
+
+fn fold_by(weight: &str, file: &Path) -> String {
+    let output = profile()
+        .args(["fold", "--weight", weight])
+        .arg(file)
+        .output()
+        .expect("it runs");
     assert_eq!(
         output.status.code(),
         Some(0),
@@ -355,6 +363,77 @@ fn recorded_files_hold_the_samples_that_perf_finds_in_them() {
                 .sum::<u64>()
         };
         assert_eq!(depths(&folded), depths(&expected), "{}", file.display());
+    }
+}
+
+/// Sums of periods of the first event by command, as `perf report` tells them; None where there is no perf.
+fn perf_report(file: &Path) -> Option<BTreeMap<String, u64>> {
+    let output = Command::new("perf")
+        .args(["report", "--stdio", "-g", "none", "--no-children"])
+        .args(["-F", "period,comm", "-t", ";", "-i"])
+        .arg(file)
+        .output();
+    let Some(output) = output.ok().filter(|output| output.status.success()) else {
+        eprintln!("skipped: perf report does not run here");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rows = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let (periods, command) = line.split_once(';')?;
+            let period: u64 = periods.split_whitespace().next()?.parse().ok()?;
+            Some((command.split_whitespace().next()?.to_owned(), period))
+        });
+    let mut found = BTreeMap::new();
+    for (command, period) in rows {
+        *found.entry(command).or_default() += period;
+    }
+    Some(found)
+}
+
+#[test]
+fn files_sampled_by_frequency_are_weighed_as_perf_report_weighs_them() {
+    let Some(files) = shared("perfdata") else {
+        return;
+    };
+    for file in files {
+        let name = file.display();
+        let Some(expected) = perf_report(&file) else {
+            return;
+        };
+        let folded = fold_by("auto", &file);
+        assert_eq!(folded_by_command(&folded), expected, "{name}");
+        assert_eq!(folded, fold_by("period", &file), "{name}");
+        // The samples that stand behind the sums are told.
+        let samples: u64 = counts(&fold(&file)).values().sum();
+        assert_eq!(key(&folded, "samples"), Some(samples.to_string()), "{name}");
+        assert_eq!(key(&folded, "unit"), key(&folded, "event"), "{name}");
+        assert_eq!(key(&fold(&file), "unit").as_deref(), Some("samples"));
+    }
+}
+
+#[test]
+fn names_from_outside_do_not_steer_the_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("script.txt");
+    let text = "a\u{9b}31m 7/7 [000] 1.5: 10 cy\x1bcles: \n\t 12 f\x1b[2J (/opt/\x1b]0;x\x07y)\n\n\
+                a 7/7 [000] 1.6: 10 other\x1bevent: \n\t 12 f (/opt/y)\n\n";
+    std::fs::write(&path, text).expect("a file");
+    let folded = fold(&path);
+    assert!(
+        folded.contains("\\x1b[2J") && folded.contains("other\\x1bevent"),
+        "{folded}"
+    );
+    let missing = profile()
+        .args(["fold", "--event", "no\x1bne"])
+        .arg(&path)
+        .output()
+        .expect("it runs");
+    for text in [folded.as_str(), &said(&missing)] {
+        let odd = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!text.contains(odd), "{text:?}");
     }
 }
 

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from steelyard.telemetry.perf_stat_commas import AmbiguousRowError, has_decimal_commas, rejoin
 from steelyard.telemetry.perf_stat_rows import (
     LINE_AT_MOST,
     NOT_COUNTED,
@@ -24,9 +25,11 @@ from steelyard.telemetry.perf_stat_rows import (
     PerfMetric,
     Row,
     aggregate,
+    event_and_cgroup,
     metric_of,
     percent_ratio,
     plain_number,
+    prefix_of,
 )
 
 _TAIL = re.compile(
@@ -50,22 +53,42 @@ def read(lines: Sequence[str]) -> Output:
         return found
     section, any_row = 0, False
     event = ""
+    with_commas = separator == "," and has_decimal_commas(lines)
+    # perf cuts the numbers of its metrics where they stop being digits and points.
+    has_metrics = not (with_commas or _cuts_metrics(lines))
+    ambiguous = 0
     for line in lines:
         if line.startswith(_STARTED):
             section += any_row
             any_row = False
             continue
         fields = line[:LINE_AT_MOST].rstrip("\r\n").split(separator)
+        if with_commas:
+            try:
+                fields = rejoin(fields) or fields
+            except AmbiguousRowError:
+                ambiguous += 1
+                continue
         row = _row(fields, separator, section)
         if row is not None:
             found.rows.append(row)
             event, any_row = row.event, True
-            metric = _metric(fields, row)
+            metric = _metric(fields, row) if has_metrics else None
         else:
-            metric = _metric_alone(fields, event, section)
+            metric = _metric_alone(fields, event, section) if has_metrics else None
             found.unread += metric is None and _looks_like_a_row(fields)
         if metric is not None:
             found.metrics.append(metric)
+    if not has_metrics:
+        found.remarks.append(
+            "metrics are left out: perf cut their numbers at the decimal comma of its locale"
+        )
+    if ambiguous:
+        found.unread += ambiguous
+        found.remarks.append(
+            f"{ambiguous} rows can be read in two ways, because commas separate fields and decimals:"
+            " run perf with LC_ALL=C, or with -x';'"
+        )
     return found
 
 
@@ -77,6 +100,12 @@ def _separator(lines: Sequence[str]) -> str | None:
         if match:
             seen[match["sep"]] += 1
     return seen.most_common(1)[0][0] if seen else None
+
+
+def _cuts_metrics(lines: Sequence[str]) -> bool:
+    """Return whether decimals follow a comma, with another separator."""
+    tails = (_TAIL.search(line[:LINE_AT_MOST]) for line in lines[:2000])
+    return any(tail["sep"] != "," and "," in tail[0] for tail in tails if tail)
 
 
 def _looks_like_a_row(fields: Sequence[str]) -> bool:
@@ -102,8 +131,8 @@ def _row(fields: Sequence[str], separator: str, section: int) -> Row | None:
         return None
     named = list(fields[at + 2 : end])
     variation = percent_ratio(named.pop()) if len(named) > 1 and _VARIATION.fullmatch(named[-1]) else None
-    event, cgroup = _event(named, separator)
-    where = _where(fields[:at], separator)
+    event, cgroup = event_and_cgroup(named, separator)
+    where = prefix_of(fields[:at], separator)
     if where is None or not event:
         return None
     time_s, summary, scope, entity = where
@@ -135,33 +164,6 @@ def _count_at(fields: Sequence[str]) -> int | None:
     return None
 
 
-def _where(prefix: Sequence[str], separator: str) -> tuple[float | None, bool, str, str] | None:
-    """Return the end of the interval, whether it is a summary, and scope and entity of what stands before the
-    count; None where that is no such prefix."""
-    left = [field.strip() for field in prefix]
-    time_s, summary = None, False
-    if left and left[0] == "summary":
-        summary = True
-        left.pop(0)
-    elif left and re.fullmatch(r"\d+[.,]\d+", left[0]):
-        time_s = plain_number(left.pop(0))
-    if not left:
-        return time_s, summary, "", ""
-    if len(left) > 1 and left[-1].isdigit() and aggregate(left[0], threads=False):
-        left.pop()
-    known = aggregate(separator.join(left))
-    return None if known is None else (time_s, summary, *known)
-
-
-def _event(pieces: Sequence[str], separator: str) -> tuple[str, str]:
-    """Return the event's name and the cgroup."""
-    for count in range(1, len(pieces) + 1):
-        name = separator.join(pieces[:count])
-        if name.count("/") % 2 == 0 and name.count("{") == name.count("}"):
-            return name.strip(), separator.join(pieces[count:]).strip()
-    return separator.join(pieces).strip(), ""
-
-
 def _metric(fields: Sequence[str], row: Row) -> PerfMetric | None:
     """Return the metric at the end of a row."""
     value = plain_number(fields[-2].strip()) if len(fields) > 2 else None
@@ -184,7 +186,7 @@ def _metric_alone(fields: Sequence[str], event: str, section: int) -> PerfMetric
     if len(fields) < 4 or not fields[-1].strip() or fields[-3].strip():
         return None
     value = plain_number(fields[-2].strip())
-    where = _where([field for field in fields[:-2] if field.strip()], ",")
+    where = prefix_of([field for field in fields[:-2] if field.strip()], ",")
     if value is None or where is None:
         return None
     time_s, summary, scope, entity = where
@@ -228,7 +230,7 @@ def _values(names: Sequence[str], fields: Sequence[str], found: Output) -> None:
     if not known:
         return
     heads = [field for name, field in zip(names, fields, strict=True) if name in _HEADS]
-    where = _where(heads, ",") or (None, False, "", "")
+    where = prefix_of(heads, ",") or (None, False, "", "")
     for name, value in known:
         found.metrics.append(
             PerfMetric(name, value, time_s=where[0], scope=where[2], entity=where[3], section=0)

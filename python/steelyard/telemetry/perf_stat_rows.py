@@ -121,6 +121,33 @@ def aggregate(text: str, *, threads: bool = True) -> tuple[str, str] | None:
     return None
 
 
+def prefix_of(prefix: Sequence[str], separator: str) -> tuple[float | None, bool, str, str] | None:
+    """Return the end of the interval, whether it is a summary, and scope and entity of what stands before the
+    count; None where that is no such prefix."""
+    left = [field.strip() for field in prefix]
+    time_s, summary = None, False
+    if left and left[0] == "summary":
+        summary = True
+        left.pop(0)
+    elif left and re.fullmatch(r"\d+[.,]\d+", left[0]):
+        time_s = plain_number(left.pop(0))
+    if not left:
+        return time_s, summary, "", ""
+    if len(left) > 1 and left[-1].isdigit() and aggregate(left[0], threads=False):
+        left.pop()
+    known = aggregate(separator.join(left))
+    return None if known is None else (time_s, summary, *known)
+
+
+def event_and_cgroup(pieces: Sequence[str], separator: str) -> tuple[str, str]:
+    """Return the event's name and the cgroup."""
+    for count in range(1, len(pieces) + 1):
+        name = separator.join(pieces[:count])
+        if name.count("/") % 2 == 0 and name.count("{") == name.count("}"):
+            return name.strip(), separator.join(pieces[count:]).strip()
+    return separator.join(pieces).strip(), ""
+
+
 def localized(text: str) -> float | None:
     """Return a number as perf prints it for people, in whatever locale; None for anything else.
 

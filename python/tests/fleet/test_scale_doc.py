@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,26 @@ def test_the_document_holds_the_figures_of_the_measurements() -> None:
     text = (ROOT / "docs" / "scale.md").read_text()
     measured = json.loads((ROOT / "docs" / "scale.json").read_text())
     assert _scale().rendered(text, measured) == text
+
+
+def _default(key: str) -> float:
+    """The agent's default, from the reference that its own tests compare with its code."""
+    row = re.search(
+        rf"^\| `{re.escape(key)}` \| `([^`]+)` \|", (ROOT / "docs/reference/agent.md").read_text(), re.M
+    )
+    assert row is not None
+    return float(row[1])
+
+
+def test_the_document_states_the_rates_of_the_agent_and_of_the_simulation() -> None:
+    from steelyard.fleet.simulate.profiles import HZ
+
+    text = " ".join((ROOT / "docs" / "scale.md").read_text().split())
+    assert (
+        f"{_default('profiles.minutes_ratio'):.0%} of machine-minutes are profiled".replace("%", " %") in text
+    )
+    assert f"The agent's default is {_default('profiles.hz'):g} Hz" in text
+    assert f"the simulated fleet was profiled at {HZ:g} Hz" in text
 
 
 def test_a_day_of_a_million_machines_is_what_multiplication_says() -> None:

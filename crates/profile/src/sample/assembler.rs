@@ -9,7 +9,7 @@ use super::abi::{Attribute, Attributes, Record, Sample, kind};
 use super::spaces::{Module, ModuleIdentity, Place, Spaces};
 use super::user::UserState;
 use crate::events::EventFilter;
-use crate::stacks::StackTable;
+use crate::stacks::{Periods, StackTable};
 use crate::unwind::{Ground, Processor, Spot, Tally, Unwinding};
 
 /// Markers between the contexts of a call chain are the highest addresses. Source: PERF_CONTEXT_MAX.
@@ -71,6 +71,7 @@ pub struct Assembler {
     scratch: Vec<u32>,
     lost: u64,
     periods_missing: bool,
+    periods: Periods,
     kernel_anchor: Option<(String, u64)>,
     not_unwound: u64,
     /// What stands before the command of a process's samples, when it is to be told apart from others of the name.
@@ -105,6 +106,8 @@ pub struct Assembled {
     pub lost: u64,
     /// Whether some sample did not tell its period.
     pub periods_missing: bool,
+    /// Whether samples stand for different numbers of occurrences.
+    pub periods: Periods,
     /// A kernel symbol and its address in the recording, when it tells one.
     pub kernel_anchor: Option<(String, u64)>,
     /// How unwinding went; None when the samples hold call chains.
@@ -136,6 +139,7 @@ impl Assembler {
             scratch: Vec::new(),
             lost: 0,
             periods_missing: false,
+            periods: Periods::default(),
             kernel_anchor: None,
             label: None,
             keeps_offsets: false,
@@ -247,6 +251,7 @@ impl Assembler {
         stack.push(self.command_number(command));
         self.walk(sample, &mut stack, witness);
         self.periods_missing |= sample.period.is_none();
+        self.periods.meet(sample.period.unwrap_or(0));
         self.stacks.add(&stack, 1, sample.period.unwrap_or(0));
         self.scratch = stack;
     }
@@ -406,6 +411,7 @@ impl Assembler {
             modules: self.spaces.into_modules(),
             lost: self.lost,
             periods_missing: self.periods_missing,
+            periods: self.periods,
             kernel_anchor: self.kernel_anchor,
             unwound: self.unwinding.map(|unwinding| unwinding.tally),
             not_unwound: self.not_unwound,

@@ -11,6 +11,8 @@ pub struct SampleLine<'a> {
     pub command: &'a [u8],
     /// Process id as text, for commands without a name.
     pub pid: Option<&'a [u8]>,
+    /// The line tells the time.
+    pub has_time: bool,
     /// The event, without its last colon.
     pub event: Option<&'a [u8]>,
     /// The sample's period.
@@ -98,6 +100,7 @@ pub fn parse(line: &[u8]) -> Option<SampleLine<'_>> {
     Some(SampleLine {
         command,
         pid: pid.map(word),
+        has_time: time.is_some(),
         event: event.map(|at| &word(at)[..word(at).len() - 1]),
         period,
         rest: line[rest_at..].trim_ascii(),

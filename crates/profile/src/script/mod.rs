@@ -189,7 +189,8 @@ impl ScriptReader {
             return self.end_sample();
         }
         let indented = line[0].is_ascii_whitespace();
-        if indented && self.in_chain {
+        let in_sample = !self.stack.is_empty() || self.skipping;
+        if (indented && self.in_chain) || (!indented && in_sample && self.is_bare_frame(line)) {
             return self.frame(line);
         }
         self.end_sample();
@@ -197,6 +198,18 @@ impl ScriptReader {
             return;
         }
         self.sample_line(line);
+    }
+
+    /// Whether a line without indentation, which editors and shells take away, is a frame: within a chain
+    /// whatever is not the next sample's first line, elsewhere only what has a frame's address and module.
+    fn is_bare_frame(&self, line: &[u8]) -> bool {
+        if line[0] == b'#' || begins_sample(line) {
+            return false;
+        }
+        let text = String::from_utf8_lossy(line);
+        let whole = frame::parse(&text)
+            .is_some_and(|frame| frame.address.is_some() && !frame.module.is_empty());
+        whole || self.in_chain
     }
 
     fn sample_line(&mut self, line: &[u8]) {
@@ -297,14 +310,20 @@ impl ScriptReader {
     }
 }
 
-/// `  file.c:12`, which begins with two spaces and no tab.
+/// Whether a line is certainly a sample's first: it has an event, and the process or the time before it.
+fn begins_sample(line: &[u8]) -> bool {
+    header::parse(line)
+        .is_some_and(|sample| sample.event.is_some() && (sample.pid.is_some() || sample.has_time))
+}
+
+/// `  file.c:12`, which begins with two spaces and no tab, or without indentation.
 fn is_place(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let Some(colon) = memchr::memrchr(b':', text) else {
         return false;
     };
     let digits = &text[colon + 1..];
-    line.starts_with(b"  ")
+    (line.starts_with(b"  ") || !line[0].is_ascii_whitespace())
         && !digits.is_empty()
         && digits.iter().all(u8::is_ascii_digit)
         && memchr::memchr(b'.', &text[..colon]).is_some()

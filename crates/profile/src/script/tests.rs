@@ -56,6 +56,36 @@ fn call_chains_are_counted_from_the_root() {
 }
 
 #[test]
+fn frames_without_indentation_are_read_as_those_with_it() {
+    let whole = read(CHAINS.as_bytes(), None);
+    let bare: String = CHAINS
+        .lines()
+        .map(|line| format!("{}\n", line.trim_start()))
+        .collect();
+    let without_blanks: String = bare
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for text in [bare, without_blanks] {
+        let profile = read(text.as_bytes(), None);
+        assert_eq!(folded(&profile), folded(&whole), "{text}");
+        assert_eq!(profile.head.reasons, [""; 0]);
+    }
+    let fields = "java 12 cpu-clock:\n7f01 Ljava/lang/String;::a b+0x1 (/tmp/perf-12.map)\nString.java:99\n\
+                  7f02 call (inlined)\n\nx 1 [000] 2.5: sched:sched_switch: prev_comm=a\n";
+    assert_eq!(
+        folded(&read(fields.as_bytes(), Some("cpu-clock"))),
+        "java;call;Ljava/lang/String:::a b [perf-12.map] 1\n"
+    );
+    let symbols = "java 12 cpu-clock:\nmain\nstart\n\njava 12 cpu-clock:\nmain\n\n";
+    assert_eq!(
+        folded(&read(symbols.as_bytes(), None)),
+        "java;start;main 1\njava;main 1\n"
+    );
+}
+
+#[test]
 fn samples_of_one_line_are_counted() {
     let text = "            perf  6447 16450.092164:          1 cycles:  ffffffffb4343bad f+0x1 ([kernel.kallsyms])\n\
                 \u{20}           bad  6447 16450.092166:          1 cycles:      7f0012345678 g<a, b>(int) (/usr/lib/x y.so)\n\

@@ -9,9 +9,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use steelyard::{Exit, Failure, args, run};
+use steelyard_profile::names::printable;
 use steelyard_profile::record::{CallGraph, Recorded, Scope, Settings, record};
 use steelyard_profile::unwind::Processor;
-use steelyard_profile::{Format, Profile, ProfileError, folded, input, list_functions, pprof};
+use steelyard_profile::{
+    Format, Profile, ProfileError, Weight, folded, input, list_functions, pprof,
+};
 
 /// Samples stacks; folded stacks and pprof of perf.data, perf script's text and pprof.
 #[derive(Parser)]
@@ -26,7 +29,7 @@ enum Verb {
     /// Sample a command, processes, a control group or the whole machine.
     Record(Record),
     /// Write folded stacks of a profile: `command;root;...;leaf COUNT`.
-    Fold(Convert),
+    Fold(Fold),
     /// Write pprof of a profile.
     Pprof(Convert),
     /// Print a program's functions by offset in its file, as one line of JSON: what `steelyard fleet symbols add`
@@ -104,6 +107,36 @@ struct Convert {
     output: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct Fold {
+    #[command(flatten)]
+    convert: Convert,
+    /// What COUNT is. pprof holds both.
+    #[arg(long, value_enum, default_value = "auto")]
+    weight: Weights,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Weights {
+    /// The sum of periods where samples have different ones, as where a frequency was asked for; samples
+    /// otherwise.
+    Auto,
+    /// Samples.
+    Samples,
+    /// The sum of the samples' periods: occurrences of the event, ns for clocks.
+    Period,
+}
+
+impl std::convert::From<Weights> for Weight {
+    fn from(weights: Weights) -> Self {
+        match weights {
+            Weights::Auto => Self::Auto,
+            Weights::Samples => Self::Samples,
+            Weights::Period => Self::Period,
+        }
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum From {
     /// Whichever it is.
@@ -153,11 +186,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     run("steelyard-profile", || match cli.command {
         Verb::Record(arguments) => run_record(arguments),
-        Verb::Fold(arguments) => {
-            let profile = read(&arguments)?;
-            write_folded(&profile, arguments.output.as_deref()).map_err(failure)?;
-            note_nothing(&profile)
-        }
+        Verb::Fold(arguments) => fold(&arguments),
         Verb::Pprof(arguments) => {
             let profile = read(&arguments)?;
             write_pprof(&profile, 0, arguments.output.as_deref()).map_err(failure)?;
@@ -193,6 +222,23 @@ fn print_symbols(binary: &Path) -> Result<Exit, Failure> {
     })
     .map_err(failure)?;
     Ok(Exit::Ok)
+}
+
+fn fold(arguments: &Fold) -> Result<Exit, Failure> {
+    let convert = &arguments.convert;
+    let profile = read(convert)?;
+    let by_period = profile
+        .is_by_period(arguments.weight.into())
+        .map_err(|reason| {
+            let name = convert.input.display();
+            let error = anyhow::anyhow!("{name}: {reason}");
+            Failure::new(Exit::No, error).hint("--weight samples")
+        })?;
+    write(convert.output.as_deref(), |out| {
+        folded::write_weighted(&profile, by_period, out)
+    })
+    .map_err(failure)?;
+    note_nothing(&profile)
 }
 
 fn read(arguments: &Convert) -> Result<Profile, Failure> {
@@ -332,7 +378,8 @@ fn summary(profile: &Profile) -> String {
         .iter()
         .map(|reason| format!("; {reason}"))
         .collect();
-    format!("{samples} samples of {event} in {seconds:.1} s{lost}{reasons}")
+    let line = format!("{samples} samples of {event} in {seconds:.1} s{lost}{reasons}");
+    printable(&line).into_owned()
 }
 
 fn write_folded(profile: &Profile, path: Option<&Path>) -> Result<(), ProfileError> {

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use steelyard_probe::scan::{self, key_value, lines, number, words};
+use steelyard_profile::names::is_harmful;
 
 /// Longest command line that is kept, bytes.
 const LONGEST: usize = 1024;
@@ -145,15 +146,6 @@ pub fn harmless(name: &[u8]) -> String {
     text.chars()
         .map(|letter| if is_harmful(letter) { '?' } else { letter })
         .collect()
-}
-
-/// Control characters of both sets, characters without width, and those that change the direction of writing.
-fn is_harmful(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
-            '\u{ad}' | '\u{61c}' | '\u{180e}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
