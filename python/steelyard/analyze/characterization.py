@@ -25,10 +25,21 @@ from steelyard.analyze.operations import FOLDER as OPERATIONS
 from steelyard.analyze.operations import operations_of_run
 from steelyard.analyze.profile_use import ReadProfile
 from steelyard.analyze.shaping import Shaper, read_shapers
+from steelyard.analyze.stages import Stages, observe_stages
 from steelyard.analyze.stalls import Stalls, stalls_of
+from steelyard.analyze.target import RUSAGE, TargetUse
 from steelyard.analyze.target_looks import FOLDER, Looks, read_looks
 from steelyard.analyze.values import Quantity
-from steelyard.records import CacheStats, HealthResult, LoadResult, Machine, Run, read
+from steelyard.records import (
+    CacheStats,
+    HealthResult,
+    LoadResult,
+    Machine,
+    RankStats,
+    Run,
+    read,
+    read_lines,
+)
 
 if TYPE_CHECKING:
     from steelyard.telemetry import Recording
@@ -95,11 +106,37 @@ def observe_folder(
         profile=profile.use if profile is not None else None,
         whole=whole,
     )
-    found = replace(found, health=read_health(folder))
+    found = replace(found, health=read_health(folder), stages=_stages(folder, begin_ns, end_ns))
+    found = replace(found, target=_with_exact_cpu_time(found.target, run))
     found = _with_operations(found, folder, run, recording, whole=whole)
     done = found.operations or operations_of_run(folder, run)
     counters = counter_use(folder, run, found, recording=recording, machine=machine, operations=done.count)
     return replace(found, counters=counters)
+
+
+def _with_exact_cpu_time(target: TargetUse | None, run: Run) -> TargetUse | None:
+    """Take the CPUs that a command used from what the kernel counted of all its processes (getrusage).
+
+    Looks miss what a process did before the first and after the last look at it, and processes that were not
+    there at any look; with the command's own end, none is missed.
+    """
+    spent, elapsed = (run.metrics.get(name) for name in ("cpu_time_s", "elapsed_s"))
+    if target is None or spent is None or elapsed is None or spent.value is None or not elapsed.value:
+        return target
+    return replace(target, cpus=Quantity(spent.value / elapsed.value, "1"), cpus_source=RUSAGE)
+
+
+def _stages(folder: Path, begin_ns: int, end_ns: int) -> Stages | None:
+    """Return where requests spent their time, of a server that times its stages."""
+
+    def lines(role: str) -> list[list[RankStats]]:
+        found = []
+        for path in sorted(folder.glob(f"{role}-stats*.jsonl")):
+            with contextlib.suppress(SteelyardError):
+                found.append(list(read_lines(RankStats, path)))
+        return found
+
+    return observe_stages(lines("root"), lines("leaf"), begin_ns, end_ns)
 
 
 def read_health(folder: Path) -> HealthResult | None:
@@ -171,24 +208,33 @@ def observe_run(folder: Path, run: Run, machine: Machine | None) -> Conditions:
 
 
 def figures(conditions: Conditions) -> dict[str, Quantity]:
-    """Return the main figures of a characterization by the names that metrics of a run have."""
+    """Return the main figures of a characterization by the names that metrics of a run have.
+
+    Where a program was watched, figures are the program's, and those of the machine have ``machine_`` before
+    their names.
+    """
     use, target = conditions.all_cpus.use, conditions.target
     missing = conditions.all_cpus.missing
+    machine = "machine_" if target is not None else ""
 
     def cpu(value: float | None, unit: str = "ratio") -> Quantity:
         return Quantity.of(value, unit, missing or "the CPUs were idle")
 
-    used = None if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
+    used = None if use is None else use.own_ratio * len(conditions.all_cpus.cpus)
     found = {
-        "cpus_used": target.cpus if target is not None else cpu(used, "1"),
-        "cpu_busy_ratio": cpu(use.busy_ratio if use else None),
-        "cpu_kernel_ratio": cpu(use.kernel_ratio if use else None),
-        "cpu_iowait_ratio": cpu(use.modes.get("iowait") if use else None),
-        "context_switches_per_s": conditions.context_switches_per_s,
-        "tasks_waiting_per_cpu": conditions.waiting_per_cpu,
+        f"{machine}cpus_used": cpu(used, "1"),
+        f"{machine}cpu_busy_ratio": cpu(use.busy_ratio if use else None),
+        f"{machine}cpu_kernel_ratio": cpu(use.kernel_ratio if use else None),
+        f"{machine}cpu_iowait_ratio": cpu(use.modes.get("iowait") if use else None),
+        f"{machine}cpu_stolen_ratio": cpu(use.modes.get("steal") if use else None),
+        f"{machine}context_switches_per_s": conditions.context_switches_per_s,
+        f"{machine}tasks_waiting_per_cpu": conditions.waiting_per_cpu,
     }
     if target is not None:
         found |= {
+            "cpus_used": target.cpus,
+            "kernel_ratio": target.kernel_ratio,
+            "times_on_cpu_per_s": target.switches_per_s,
             "threads": Quantity(target.threads, "1"),
             "resident_bytes": target.rss_high_bytes,
             "tasks_waiting": target.cpu_wait,
@@ -216,11 +262,11 @@ def _operations(conditions: Conditions) -> dict[str, Quantity]:
 
 
 def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list[PressurePoint]:
-    """Return what holds the workload back: parts that findings name first, the weightiest first."""
+    """Return what holds the workload back by its own doing: first the parts that findings name."""
     found: dict[str, PressurePoint] = {}
     measured = measured_intensities(conditions)
     for finding in findings:
-        if finding.part is None or finding.part in found:
+        if finding.part is None or finding.part in found or finding.blame != "own":
             continue
         known = measured.get(finding.part)
         ratio = known.ratio if known else None

@@ -18,6 +18,7 @@ from steelyard.analyze.operations import Operations
 from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.services import CacheUse, GeneratorUse, observe_cache, observe_generator
 from steelyard.analyze.shaping import Shaper
+from steelyard.analyze.stages import Stages
 from steelyard.analyze.stalls import Stalls
 from steelyard.analyze.target import TargetUse, observe_target
 from steelyard.analyze.target_looks import Looks
@@ -53,6 +54,24 @@ class CpuUse:
         """Kernel's part of the busy time, None on idle CPUs."""
         busy = self.busy_ratio
         return sum(self.modes.get(mode, 0.0) for mode in KERNEL_MODES) / busy if busy > 0 else None
+
+    @property
+    def own_ratio(self) -> float:
+        """Share of time in which something of this machine ran: busy time without what was stolen."""
+        return self.busy_ratio - self.modes.get("steal", 0.0)
+
+
+@dataclass(frozen=True)
+class CpuBlame:
+    """Whose doing it was that CPUs were not idle: CPUs' worth of time, None where that is not known.
+
+    ``own`` is the workload's: the program's where one was watched, else all that ran. ``neighbours`` is that
+    of other processes of this machine, ``hypervisor`` what was stolen for other guests.
+    """
+
+    own: float | None
+    neighbours: float | None
+    hypervisor: float | None
 
 
 @dataclass(frozen=True)
@@ -159,6 +178,21 @@ class Conditions:
     """Stretches with much fewer operations than usual."""
     stall_cpus: tuple[float, float] | None = None
     """CPUs that the machine used in these stretches, and outside of them."""
+    stages: Stages | None = None
+    """Where a server's requests spent their time, by its own clock."""
+
+    @property
+    def blame(self) -> CpuBlame:
+        """Split the CPUs' time that was not idle by whose doing it was."""
+        use, count = self.all_cpus.use, len(self.all_cpus.cpus)
+        program = self.target.cpus.value if self.target is not None else None
+        if use is None:
+            return CpuBlame(program, None, None)
+        stolen, ran = use.modes.get("steal", 0.0) * count, use.own_ratio * count
+        if self.target is None:
+            return CpuBlame(ran, None, stolen)
+        # Read over slightly other spans, the program may come out above the machine by that little.
+        return CpuBlame(program, None if program is None else max(0.0, ran - program), stolen)
 
     @property
     def shared_cpus(self) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """Sentences that say why a number came out as it did, each with its evidence.
 
-In: `Conditions`. Out: `Finding`s, the weightiest first. A rule is a function registered under a stable id; it
-answers with a finding or None, and None too when what it needs was not measured: silence is not "all well",
-which is why `Conditions.missing` is reported beside the findings.
+In: `Conditions`. Out: `Finding`s, what explains most of the headline first. A rule is a function registered
+under a stable id; it answers with a finding or None, and None too when what it needs was not measured:
+silence is not "all well", which is why `Conditions.missing` is reported beside the findings.
 
 Rules of others are found by the entry point group ``steelyard.rules``, whose entries name modules that
 register rules when they are imported:
@@ -20,6 +20,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.rank_findings import ranked
 from steelyard.analyze.values import Quantity
 
 GROUP = "steelyard.rules"
@@ -33,9 +34,14 @@ PARTS = (
     *("locks", "scheduler"),
 )
 """What may hold a workload back: the resources of ``intensities``, and what is no resource of the machine."""
+EXPLAINS = ("", "time", "cpu")
+"""What a rule's first evidence may be a share of: nothing, the headline's time, its CPU time."""
+BLAMES = ("own", "neighbours", "hypervisor")
+"""Whose doing a finding may be: the workload's, other processes' of this machine, other guests'."""
 _MODULES = (
     *("rules_load", "rules_cpu", "rules_scheduler", "rules_memory", "rules_disk", "rules_network"),
     *("rules_numa", "rules_machine", "rules_profile", "rules_operations", "rules_counters"),
+    "rules_stages",
 )
 
 
@@ -53,9 +59,11 @@ class Evidence:
 class Finding:
     """What a rule concluded.
 
-    ``weight`` (0..1) orders findings: how much of the result it may explain. ``next_step`` is what to
+    ``weight`` (0..1) orders findings that explain as much, and notes. ``next_step`` is what to
     measure or to do next, ``gain`` what to expect of it. ``part`` is what holds the workload back, if the
     finding says so, one of `PARTS`; ``sure`` is False where that is concluded from signs and not measured.
+    ``blame`` says whose doing it is, one of `BLAMES`. ``explained_ratio`` is the share of the headline's time
+    that it explains, None for a note; ``also`` are claims of the same cause, by the rules ``merged``.
     ``id``, ``area`` and ``threshold``, the source of the bounds, are the rule's: `explain` fills them in.
     """
 
@@ -69,17 +77,27 @@ class Finding:
     id: str = ""
     area: str = ""
     threshold: str = ""
+    blame: str = "own"
+    explained_ratio: float | None = None
+    also: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A question that is asked of every run. ``threshold`` says where its bounds come from."""
+    """A question that is asked of every run. ``threshold`` says where its bounds come from.
+
+    ``explains`` says what its first evidence is a share of: ``time``, the headline's, ``cpu``, the part of it
+    in which its CPUs worked, or nothing, so that it makes notes. Findings of one ``cause`` are one finding.
+    """
 
     id: str
     question: str
     answer: Callable[[Conditions], Finding | None]
     area: str = "machine"
     threshold: str = ""
+    explains: str = ""
+    cause: str = ""
 
 
 RULES: dict[str, Rule] = {}
@@ -88,8 +106,10 @@ RULES: dict[str, Rule] = {}
 Answer = Callable[[Conditions], Finding | None]
 
 
-def rule(rule_id: str, question: str, *, area: str, threshold: str) -> Callable[[Answer], Answer]:
-    """Register a rule about ``area``, whose bounds come from ``threshold``.
+def rule(
+    rule_id: str, question: str, *, area: str, threshold: str, explains: str = "", cause: str = ""
+) -> Callable[[Answer], Answer]:
+    """Register a rule about ``area``, whose bounds come from ``threshold``; the rest: see `Rule`.
 
     Raises ValueError when the id is taken or there is no such area.
     """
@@ -99,7 +119,11 @@ def rule(rule_id: str, question: str, *, area: str, threshold: str) -> Callable[
             raise ValueError(f"the rule {rule_id} is registered already")
         if area not in AREAS:
             raise ValueError(f"the rule {rule_id} is about {area!r}, which is none of {', '.join(AREAS)}")
-        RULES[rule_id] = Rule(rule_id, question, answer, area, threshold)
+        if explains not in EXPLAINS:
+            raise ValueError(
+                f"the rule {rule_id} explains {explains!r}, which is none of {', '.join(EXPLAINS)}"
+            )
+        RULES[rule_id] = Rule(rule_id, question, answer, area, threshold, explains, cause)
         return answer
 
     return register
@@ -120,7 +144,7 @@ def load_rules() -> tuple[str, ...]:
 
 
 def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list[Finding]:
-    """Return what the rules (all registered ones by default) conclude, the weightiest first."""
+    """Return what the rules (all registered ones by default) conclude, ranked by `rank_findings.ranked`."""
     if rules is None:
         load_rules()
         rules = RULES.values()
@@ -137,8 +161,8 @@ def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list
             )
             finding = Finding(failed, (), "Repair or remove the rule.", 0.0)
         if finding is not None:
-            found.append(replace(finding, id=each.id, area=each.area, threshold=each.threshold))
-    return sorted(found, key=lambda finding: (-finding.weight, finding.id))
+            found.append((replace(finding, id=each.id, area=each.area, threshold=each.threshold), each))
+    return ranked(found, conditions)
 
 
 def percent(ratio: float) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from steelyard.analyze import limits as limits_of
-from steelyard.analyze.conditions import Conditions, DiskUse, NetworkUse
+from steelyard.analyze.conditions import Conditions, CpuSetUse, DiskUse, NetworkUse
 from steelyard.analyze.limits import Limit, Limits
 from steelyard.analyze.smt import split_utilisation, used_capacity
 from steelyard.analyze.values import Quantity
@@ -169,14 +169,12 @@ def _cpu(conditions: Conditions, machine: Machine | None, uplift: float | None) 
     cpus = conditions.server_cpus if conditions.server_cpus.use is not None else conditions.all_cpus
     if cpus.use is None:
         return _missing("cpu", cpus.missing or "CPU time was not recorded")
-    busy = cpus.use.busy_ratio
+    busy, told = _own_cpu(conditions, cpus)
     split = split_utilisation(cpus.use)
-    shares = {"user": split.user_ratio, "system": split.system_ratio, "stolen": split.steal_ratio}
-    told = [f"{_percent(share)} {name}" for name, share in shares.items() if share >= 0.005]
     told.append(f"{_percent(split.wait_ratio)} waiting for disks")
     if conditions.runnable.value is not None:
         told.append(f"{conditions.runnable.value:.1f} runnable tasks on {len(cpus.cpus)} CPUs")
-    evidence = f"{_percent(busy)} busy: {', '.join(told)}"
+    evidence = ", ".join(told)
     limit = limits_of.cpus(machine, max(1, len(cpus.cpus)))
     if limit.value is not None and limit.value < len(cpus.cpus):
         # Others outside the quota may have used the CPUs too: more than all of it is all of it.
@@ -191,6 +189,35 @@ def _cpu(conditions: Conditions, machine: Machine | None, uplift: float | None) 
                 source = f"capacity of cores whose second thread adds {_percent(uplift)}"
                 return _held("cpu", capacity.high, source, evidence)
     return _held("cpu", busy, limit.source or "", evidence)
+
+
+def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]:
+    """Return the share of the CPUs' time that the workload itself used, and whose the rest was, in words.
+
+    What others took from it is no pressure of its own: it disturbs, and is told as such.
+    """
+    use, count = cpus.use, max(1, len(cpus.cpus))
+    if use is None:
+        raise AssertionError("asked for CPUs that were not recorded")
+    blame = conditions.blame
+    stolen = (
+        [f"{_percent(use.modes['steal'])} stolen by the hypervisor"]
+        if use.modes.get("steal", 0.0) >= 0.005
+        else []
+    )
+    if conditions.target is not None and blame.own is not None:
+        own = min(1.0, blame.own / count)
+        told = [f"the program used {_percent(own)} of {count} CPUs"]
+        if blame.neighbours is not None and blame.neighbours / count >= 0.005:
+            told.append(f"{_percent(blame.neighbours / count)} by other processes")
+        return own, told + stolen
+    split = split_utilisation(use)
+    shares = {"user": split.user_ratio, "system": split.system_ratio}
+    parts = [f"{_percent(share)} {name}" for name, share in shares.items() if share >= 0.005]
+    return use.own_ratio, [
+        f"{_percent(use.own_ratio)} busy{': ' if parts else ''}{', '.join(parts)}",
+        *stolen,
+    ]
 
 
 def _dram_capacity(conditions: Conditions, machine: Machine | None) -> Pressure:

@@ -215,6 +215,7 @@ def _low_ipc(conditions: Conditions) -> Finding | None:
     "remote-memory-loads",
     "Do loads go to the memory of another node?",
     area="numa",
+    cause="remote memory",
     threshold="convention: a fifth of the loads from memory, and one in 2000 instructions; remote memory is"
     " 1.3 to 2 times as far",
 )

@@ -38,6 +38,8 @@ def busy_cpus(conditions: Conditions) -> float:
     "cpu-bound",
     "Do the CPUs bound the workload?",
     area="cpu",
+    explains="time",
+    cause="CPUs",
     threshold="convention: above 90 % next to nothing is left to use",
 )
 def _cpu_bound(conditions: Conditions) -> Finding | None:
@@ -45,7 +47,8 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     if conditions.has_load or use is None or not count:
         return None
     wanted = wanted_cpus(conditions)
-    ratio = use.busy_ratio if wanted is None else wanted / count
+    # What the hypervisor takes is no work of this machine.
+    ratio = use.own_ratio if wanted is None else wanted / count
     if ratio < CPU_BOUND_RATIO or use.busy_ratio < CPU_BOUND_RATIO:
         return None
     claim = (
@@ -73,6 +76,8 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     "one-thread",
     "Does a single thread bound the program?",
     area="cpu",
+    explains="time",
+    cause="CPUs",
     threshold="G. Amdahl, 1967: a thread that always runs is a serial part",
 )
 def _one_thread(conditions: Conditions) -> Finding | None:
@@ -103,6 +108,7 @@ def _one_thread(conditions: Conditions) -> Finding | None:
     "mostly-asleep",
     "Does the program wait by its own choice?",
     area="cpu",
+    explains="time",
     threshold="convention: four fifths of the time asleep for timers and events",
 )
 def _asleep(conditions: Conditions) -> Finding | None:
@@ -154,6 +160,7 @@ def _smt(conditions: Conditions) -> Finding | None:
     "interrupts-on-one-cpu",
     "Do interrupts fall on one CPU?",
     area="cpu",
+    cause="interrupts",
     threshold="convention: a CPU that spends 30 % in interrupts, four times the mean of the others",
 )
 def _interrupts(conditions: Conditions) -> Finding | None:
@@ -183,6 +190,8 @@ def _interrupts(conditions: Conditions) -> Finding | None:
     "hard-interrupts",
     "Do hardware interrupts take much CPU time?",
     area="cpu",
+    explains="time",
+    cause="interrupts",
     threshold="convention: a tenth of all CPU time; a coalescing device needs a hundredth",
 )
 def _hard_interrupts(conditions: Conditions) -> Finding | None:
@@ -227,6 +236,7 @@ def _low_clock(conditions: Conditions) -> Finding | None:
     "uneven-cpus",
     "Is one CPU busy while another has nothing to do?",
     area="cpu",
+    cause="CPUs",
     threshold="convention: one above 90 %, one below 30 %",
 )
 def _uneven(conditions: Conditions) -> Finding | None:

@@ -38,6 +38,8 @@ def _part(disk: DiskActivity | None) -> str:
     "waits-for-disk",
     "Does the program wait for a disk?",
     area="disk",
+    explains="time",
+    cause="waits for a disk",
     threshold="convention: 30 % of the threads' time asleep in the block layer or a file system",
 )
 def _waits(conditions: Conditions) -> Finding | None:
@@ -74,6 +76,8 @@ def _waits(conditions: Conditions) -> Finding | None:
     "cpus-wait-for-disk",
     "Are CPUs idle because tasks wait for a disk?",
     area="disk",
+    explains="time",
+    cause="waits for a disk",
     threshold="convention: a fifth of the CPU time; idle CPUs count as waiting only where a task"
     " began its wait",
 )

@@ -5,6 +5,7 @@ Not here: rules that need to know the program or its profile (``rules_cpu`` and 
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.findings import Evidence, Finding, above, percent, rule, time_text, without
+from steelyard.analyze.rank_findings import cpu_ratio
 
 # The bounds below are where a resource is commonly said to shape the result. They sort attention, they do
 # not decide validity, and every finding shows its value beside its bound.
@@ -26,6 +27,8 @@ LITTLE_TOLERANCE_RATIO = 0.25
     "server-cpus-saturated",
     "Do the server's CPUs bound the throughput?",
     area="cpu",
+    explains="time",
+    cause="CPUs",
     threshold="utilisation above which queues grow fast: at 0.9 a random arrival waits nine services"
     " (M/M/1, L. Kleinrock, 1975)",
 )
@@ -124,6 +127,7 @@ def _kernel(conditions: Conditions) -> Finding | None:
         else "See which system calls: the kernel part of the profile, or `strace -c -f`.",
         kernel * use.busy_ratio * 0.9,
         gain=f"at most {without(kernel, 1)}, if all kernel time went away (Amdahl)",
+        explained_ratio=kernel * (cpu_ratio(conditions) or 0.0),
     )
 
 
@@ -131,6 +135,7 @@ def _kernel(conditions: Conditions) -> Finding | None:
     "generator-busy",
     "Does the load generator bound the throughput?",
     area="load",
+    explains="time",
     threshold="the generator's own bound, crates/load/src/verdict.rs",
 )
 def _generator(conditions: Conditions) -> Finding | None:
@@ -177,10 +182,18 @@ def _closed_loop(conditions: Conditions) -> Finding | None:
     )
 
 
+def _slow_share(conditions: Conditions, miss_ns: float) -> float | None:
+    """Return the slow path's share of the mean response time."""
+    hits = conditions.cache.hit_ratio.value if conditions.cache is not None else None
+    mean = conditions.generator.response_mean_ns.value if conditions.generator is not None else None
+    return (1 - hits) * miss_ns / mean if hits is not None and mean else None
+
+
 @rule(
     "slow-queue",
     "Do misses wait for slow threads?",
     area="load",
+    cause="slow path of the cache",
     threshold="a wait longer than the work it waits for",
 )
 def _slow_queue(conditions: Conditions) -> Finding | None:
@@ -203,6 +216,7 @@ def _slow_queue(conditions: Conditions) -> Finding | None:
         "More slow threads, if CPUs are idle: --set slow_threads=...; a larger cache has fewer misses.",
         min(0.95, share),
         gain="the tail of the latency falls by up to the wait",
+        explained_ratio=_slow_share(conditions, wait + service),
     )
 
 
@@ -210,6 +224,8 @@ def _slow_queue(conditions: Conditions) -> Finding | None:
     "network-near-line-rate",
     "Is a network link full?",
     area="network",
+    explains="time",
+    cause="link",
     threshold="convention: bursts fill a link that is 70 % busy on average",
 )
 def _network(conditions: Conditions) -> Finding | None:
@@ -237,6 +253,7 @@ def _network(conditions: Conditions) -> Finding | None:
     "network-loss",
     "Does the network drop packets?",
     area="network",
+    cause="packets are lost",
     threshold="one lost packet costs a retransmission timeout or a round trip (RFC 6298)",
 )
 def _loss(conditions: Conditions) -> Finding | None:
@@ -256,6 +273,7 @@ def _loss(conditions: Conditions) -> Finding | None:
     "disk-busy",
     "Is a disk busy?",
     area="disk",
+    cause="waits for a disk",
     threshold="convention: a disk with one queue makes others wait at 70 %",
 )
 def _disk(conditions: Conditions) -> Finding | None:
@@ -281,6 +299,7 @@ def _disk(conditions: Conditions) -> Finding | None:
     "memory-low",
     "Is memory scarce?",
     area="memory",
+    cause="memory is short",
     threshold="Linux reclaims below its watermarks, a few percent of memory (vm.min_free_kbytes,"
     " vm.watermark_scale_factor)",
 )
@@ -304,6 +323,7 @@ def _memory(conditions: Conditions) -> Finding | None:
     "pressure",
     "Do tasks wait for a resource?",
     area="memory",
+    explains="time",
     threshold="Linux, Documentation/accounting/psi.rst: some is the share of time in which a task"
     " waited; a tenth is convention",
 )
@@ -334,6 +354,7 @@ def _pressure(conditions: Conditions) -> Finding | None:
     "steal",
     "Does the hypervisor take CPU time?",
     area="machine",
+    explains="time",
     threshold="convention: 2 % is more than a quiet host takes",
 )
 def _steal(conditions: Conditions) -> Finding | None:
@@ -347,6 +368,7 @@ def _steal(conditions: Conditions) -> Finding | None:
         "Repeat on dedicated CPUs; compare only runs with the same share.",
         min(1.0, 0.5 + steal),
         gain=f"about {without(steal)} on CPUs of its own",
+        blame="hypervisor",
     )
 
 

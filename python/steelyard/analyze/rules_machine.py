@@ -113,6 +113,8 @@ def _fewer(conditions: Conditions) -> Finding | None:
     "quota-reached",
     "Does the program use all that its CPU quota allows?",
     area="machine",
+    explains="time",
+    cause="quota",
     threshold="nine tenths of the quota (cpu.max, cpu.cfs_quota_us)",
 )
 def _quota(conditions: Conditions) -> Finding | None:

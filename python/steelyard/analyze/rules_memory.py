@@ -26,6 +26,7 @@ FULL_WITHIN_S = 3600.0
     "swapping",
     "Is memory swapped?",
     area="memory",
+    cause="memory is short",
     threshold="convention: ten pages a second, in or out; each page in is a wait for the disk",
 )
 def _swapping(conditions: Conditions) -> Finding | None:
@@ -46,6 +47,7 @@ def _swapping(conditions: Conditions) -> Finding | None:
     "direct-reclaim",
     "Do allocations wait until memory is freed?",
     area="memory",
+    cause="memory is short",
     threshold="Linux, mm/vmscan.c: a stall is an allocation that had to free memory itself; one a"
     " second is convention",
 )
@@ -197,6 +199,7 @@ def _page_tables(conditions: Conditions) -> Finding | None:
     "killed-for-memory",
     "Did the kernel kill a process for want of memory?",
     area="memory",
+    cause="memory is short",
     threshold="any event (oom_kill of /proc/vmstat)",
 )
 def _killed(conditions: Conditions) -> Finding | None:

@@ -29,6 +29,8 @@ def _limited(conditions: Conditions) -> str | None:
     "link-limited",
     "Is a limit that somebody set on an interface reached?",
     area="network",
+    explains="time",
+    cause="link",
     threshold="the limit itself (tc); 80 % of it is convention, because bursts are cut before the"
     " mean reaches it",
 )
@@ -61,6 +63,7 @@ def _link_limited(conditions: Conditions) -> Finding | None:
     "limit-drops",
     "Does a limit on an interface drop packets?",
     area="network",
+    cause="link",
     threshold="one lost packet costs a retransmission timeout or a round trip (RFC 6298); one a"
     " second is convention",
 )
@@ -82,6 +85,7 @@ def _limit_drops(conditions: Conditions) -> Finding | None:
     "waits-for-network",
     "Does the program wait for the network?",
     area="network",
+    explains="time",
     threshold="convention: 30 % of the threads' time asleep in sockets, while bytes move",
 )
 def _waits(conditions: Conditions) -> Finding | None:
@@ -124,6 +128,7 @@ def _waits(conditions: Conditions) -> Finding | None:
     "retransmissions",
     "Are segments sent again?",
     area="network",
+    cause="packets are lost",
     threshold="convention: 1 %; throughput falls with the root of the loss (M. Mathis et al., 1997)",
 )
 def _retransmissions(conditions: Conditions) -> Finding | None:
@@ -169,6 +174,7 @@ def _accept(conditions: Conditions) -> Finding | None:
     "tcp-timeouts",
     "Do connections wait for retransmission timeouts?",
     area="network",
+    cause="packets are lost",
     threshold="convention: one a second; each is 200 ms and more of silence (RFC 6298, Linux TCP_RTO_MIN)",
 )
 def _timeouts(conditions: Conditions) -> Finding | None:

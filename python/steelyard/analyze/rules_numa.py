@@ -18,6 +18,7 @@ REMOTE_HINT_RATIO = 0.40
     "numa-remote",
     "Is memory allocated on nodes far from the task?",
     area="numa",
+    cause="remote memory",
     threshold="convention: a fifth of the pages of a node that gives 1,000 a second; remote memory is"
     " 1.3 to 2 times as"
     " far",
@@ -48,6 +49,7 @@ def _remote(conditions: Conditions) -> Finding | None:
     "numa-miss",
     "Could a node not give the memory that was asked of it?",
     area="numa",
+    cause="remote memory",
     threshold="Linux, Documentation/admin-guide/numastat.rst; a twentieth is convention",
 )
 def _miss(conditions: Conditions) -> Finding | None:
@@ -121,6 +123,7 @@ def _migrations(conditions: Conditions) -> Finding | None:
     "numa-faults-remote",
     "Do tasks find their memory on other nodes?",
     area="numa",
+    cause="remote memory",
     threshold="convention: 40 % of the faults by which the kernel samples accesses",
 )
 def _hints(conditions: Conditions) -> Finding | None:

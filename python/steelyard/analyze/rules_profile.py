@@ -41,6 +41,7 @@ def _profile(conditions: Conditions) -> ProfileUse | None:
     "hot-function",
     "Does one function take much of the CPU time?",
     area="profile",
+    explains="cpu",
     threshold="G. Amdahl, 1967: what makes a third of the time bounds the gain of everything else; a"
     " third is convention",
 )
@@ -70,6 +71,7 @@ def _hot(conditions: Conditions) -> Finding | None:
     "memory-copies",
     "Is memory bandwidth the likely limit?",
     area="profile",
+    explains="cpu",
     threshold="convention: 40 % of samples in copying, filling and comparing memory, of a program"
     " twice as large as the"
     " last-level cache",
@@ -114,6 +116,7 @@ def _copies(conditions: Conditions) -> Finding | None:
     "kernel-spinning",
     "Do CPUs spin for locks in the kernel?",
     area="profile",
+    explains="cpu",
     threshold="convention: 5 %; a lock that nobody contends is never spun for",
 )
 def _spinning(conditions: Conditions) -> Finding | None:
@@ -135,6 +138,8 @@ def _spinning(conditions: Conditions) -> Finding | None:
     "futex-calls",
     "Is much CPU time spent in putting threads to sleep and waking them?",
     area="profile",
+    explains="cpu",
+    cause="locks",
     threshold="convention: 5 % of samples below futex; a free lock never calls it",
 )
 def _futex(conditions: Conditions) -> Finding | None:
@@ -317,6 +322,10 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
 
 
 for _tax in _TAXES:
-    rule(_tax.id, f"Is much CPU time such that it {_tax.what}?", area="profile", threshold=CONVENTION)(
-        _answer(_tax)
-    )
+    rule(
+        _tax.id,
+        f"Is much CPU time such that it {_tax.what}?",
+        area="profile",
+        threshold=CONVENTION,
+        explains="cpu",
+    )(_answer(_tax))

@@ -55,6 +55,7 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
         min(0.95, 0.6 + 0.4 * share),
         gain="little in throughput (fewer switches, warmer caches), much in latency: the waits go away",
         part="scheduler",
+        explained_ratio=share,
     )
 
 
@@ -62,6 +63,7 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     "cpus-taken",
     "Do others take the CPUs that the program wants?",
     area="scheduler",
+    explains="time",
     threshold="convention: 15 % of the time in which it could run",
 )
 def _taken(conditions: Conditions) -> Finding | None:
@@ -70,7 +72,7 @@ def _taken(conditions: Conditions) -> Finding | None:
     if target is None or not wanted or not count or wanted > count:
         return None
     lost = (target.cpu_wait.value or 0.0) / wanted
-    others = busy_cpus(conditions) - (target.cpus.value or 0.0)
+    others = conditions.blame.neighbours or 0.0
     if lost < TAKEN_RATIO or wanted < 0.2 or others < 0.2:
         return None
     return Finding(
@@ -83,7 +85,7 @@ def _taken(conditions: Conditions) -> Finding | None:
         "See the busiest processes in the report; give the program CPUs of its own, or a larger weight.",
         min(0.9, 0.3 + lost),
         gain=f"at most {1 / max(1 - lost, 0.05):.1f} x, with CPUs of its own",
-        part="scheduler",
+        blame="neighbours",
     )
 
 
@@ -91,6 +93,8 @@ def _taken(conditions: Conditions) -> Finding | None:
     "lock-contention",
     "Do threads wait for each other's locks?",
     area="scheduler",
+    explains="time",
+    cause="locks",
     threshold="convention: 30 % of the threads' time asleep in futex, woken 20 times a second and"
     " more each; seldom"
     " woken threads are idle ones of a pool",
@@ -126,6 +130,7 @@ def _locks(conditions: Conditions) -> Finding | None:
     "kernel-locks",
     "Do threads wait for locks in the kernel?",
     area="scheduler",
+    explains="time",
     threshold="convention: a tenth of the threads' time asleep in a kernel mutex or semaphore",
 )
 def _kernel_locks(conditions: Conditions) -> Finding | None:
@@ -194,6 +199,8 @@ def _forks(conditions: Conditions) -> Finding | None:
     "cpu-quota",
     "Does a quota hold a control group back?",
     area="scheduler",
+    explains="time",
+    cause="quota",
     threshold="Linux, Documentation/scheduler/sched-bwc.rst; a twentieth of the time is convention",
 )
 def _quota(conditions: Conditions) -> Finding | None:

@@ -31,6 +31,7 @@ _CPU_NEEDED_NS = 200_000_000
 _LOCK_RATIO = 0.25
 """Share of its time asleep on locks from which a thread counts as one that waits for them."""
 _PLACES_NAMED = 12
+RUSAGE = "CPU time of all its processes (getrusage) over the time elapsed"
 
 WAITS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("lock", ("futex_", "do_futex")),
@@ -106,6 +107,8 @@ class TargetUse:
     read_bytes_per_s: Quantity = field(default_factory=lambda: Quantity(None, "bytes/s", "not read"))
     written_bytes_per_s: Quantity = field(default_factory=lambda: Quantity(None, "bytes/s", "not read"))
     kernel_ratio: Quantity = field(default_factory=lambda: Quantity(None, "ratio", "not read"))
+    cpus_source: str = ""
+    """Where ``cpus`` comes from, where that is not the looks (schedstat)."""
     unread: bool = False
     """Whether it had more threads than were looked at."""
 

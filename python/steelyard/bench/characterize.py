@@ -236,8 +236,9 @@ class Characterization(Benchmark):
     doc = "describes any command, process, cgroup or machine"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     headline: ClassVar[tuple[str, ...]] = (
-        *("operations_per_s", "operations_per_cpu_s", "cpus_used", "cpu_busy_ratio", "cpu_kernel_ratio"),
-        *("context_switches_per_s", "cpu_time_s", "elapsed_s", "resident_bytes", "threads"),
+        *("operations_per_s", "operations_per_cpu_s", "cpus_used", "cpu_time_s", "elapsed_s", "kernel_ratio"),
+        *("threads", "resident_bytes", "cpu_busy_ratio", "cpu_kernel_ratio", "context_switches_per_s"),
+        *("machine_cpu_busy_ratio", "machine_cpu_stolen_ratio"),
     )
     load_ratio = 0.0
 

@@ -45,11 +45,15 @@ def checks_of(elapsed_s: float, ending: Ending | None, program: Process | None) 
 def metrics_of(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | None) -> dict[str, Metric]:
     """Return the run's metrics, each with its value or why it is missing."""
     from steelyard.analyze.characterization import BETTER, figures
+    from steelyard.analyze.values import Quantity
 
     found = {"elapsed_s": Metric(value=elapsed_s, unit="s")}
     if cpu_s is not None:
         found["cpu_time_s"] = Metric(value=cpu_s, unit="s", better="lower")
     for name, quantity in figures(conditions).items():
+        if name == "cpus_used" and cpu_s is not None and elapsed_s > 0:
+            # One figure, one source: what the kernel counted of all the command's processes.
+            quantity = Quantity(cpu_s / elapsed_s, "1")
         unit = "1" if quantity.unit in ("ratio", "1/joule") else quantity.unit
         found[name] = Metric(
             value=quantity.value, unit=unit, better=BETTER.get(name), missing=quantity.missing

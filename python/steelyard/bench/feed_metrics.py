@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import data_dir
+from steelyard.analyze.stages import stage_gains
 from steelyard.analyze.verdict import ACHIEVED_RATIO
 from steelyard.bench import counters
 from steelyard.bench.benchmark import Outcome
@@ -191,27 +192,6 @@ def _stages(servers: Sequence[Sequence[RankStats]], span: tuple[int, int], role:
                 ns / whole if whole else None, "1", None, "no request was answered"
             )
     return metrics
-
-
-def stage_gains(
-    servers: Sequence[Sequence[RankStats]], span: tuple[int, int], field: str
-) -> dict[str, float]:
-    """Return time by stage over all servers, ns; empty where the counters do not cover ``span``."""
-    total: dict[str, float] = {}
-    for stats in servers:
-        before, after = _around(stats, span)
-        if before is None or after is None:
-            return {}
-        first = {stage.name: getattr(stage, field) for stage in before.stages}
-        for stage in after.stages:
-            total[stage.name] = total.get(stage.name, 0.0) + getattr(stage, field) - first.get(stage.name, 0)
-    return total
-
-
-def _around(stats: Sequence[RankStats], span: tuple[int, int]) -> tuple[RankStats | None, RankStats | None]:
-    """Return the first and the last reading within ``span``: what lies between is of the measure phase."""
-    inside = [line for line in stats if span[0] <= line.monotonic_ns <= span[1]]
-    return (inside[0], inside[-1]) if len(inside) > 1 else (None, None)
 
 
 def _fairness(found: "Found") -> dict[str, Metric]:

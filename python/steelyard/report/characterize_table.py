@@ -20,7 +20,7 @@ from steelyard.report.counter_document import counters_document, power
 from steelyard.report.counter_words import is_empty, law_sentence, tree_sentence
 from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_document, operations_lines
-from steelyard.report.table import run_summary, safe
+from steelyard.report.table import run_summary, safe, told_with_share
 from steelyard.report.vmstat import vmstat_document
 
 _FINDINGS_AT_MOST = 8
@@ -110,7 +110,9 @@ def _finding(finding: Finding) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
-    row.add_row("•", safe(finding.claim))
+    row.add_row("•", safe(told_with_share(finding)))
+    for claim in finding.also:
+        row.add_row("", safe(f"same cause: {claim}"), style="dim")
     for word, text in (("next", finding.next_step), ("gain", finding.gain)):
         if text:
             row.add_row("", safe(f"{word}: {text}"), style="dim")

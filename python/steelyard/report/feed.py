@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from steelyard._base import SteelyardError
-from steelyard.bench.feed_metrics import stage_gains
+from steelyard.analyze.stages import requests_of, stage_gains
 from steelyard.records import CapacityProbe, CapacityResult, RankStats, Record, SweepResult, read, read_lines
 from steelyard.report import format as fmt
 from steelyard.report.chart import Chart, Mark, Trace, absent
@@ -183,7 +183,7 @@ def _stages(data: ReportData) -> list[Table]:
         servers = [_lines(path) for path in sorted(data.folder.glob(f"{role}-stats*.jsonl"))]
         wall = stage_gains(servers, span, "wall_ns_total")
         cpu = stage_gains(servers, span, "cpu_ns_total")
-        requests = sum(_requests(stats, span) for stats in servers)
+        requests = sum(requests_of(stats, span) for stats in servers)
         if not wall or not requests:
             continue
         tables.append(_stage_table(caption, wall, cpu, requests))
@@ -195,11 +195,6 @@ def _lines(path: Path) -> list[RankStats]:
         return list(read_lines(RankStats, path))
     except SteelyardError:
         return []
-
-
-def _requests(stats: Sequence[RankStats], span: tuple[int, int]) -> int:
-    inside = [line for line in stats if span[0] <= line.monotonic_ns <= span[1]]
-    return inside[-1].requests - inside[0].requests if len(inside) > 1 else 0
 
 
 def _stage_table(caption: str, wall: dict[str, float], cpu: dict[str, float], requests: int) -> Table:

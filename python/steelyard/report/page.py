@@ -13,6 +13,8 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from steelyard.analyze.advice import advice
+from steelyard.analyze.findings import Evidence, Finding
+from steelyard.analyze.rank_findings import headline_time
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
@@ -74,7 +76,7 @@ def build(data: ReportData) -> dict[str, Any]:
         "metrics": [_metric(name, metric) for name, metric in run.metrics.items()],
         "score": _score(data.score),
         "no_score": data.score.reason if isinstance(data.score, Refusal) else "",
-        "findings": [_finding(finding) for finding in data.findings],
+        "findings": [_finding(finding, headline_time(data.conditions)) for finding in data.findings],
         "findings_title": "What was found" if run.benchmark == "characterize" else "Why this number",
         "sections": sections,
         "panels": panels,
@@ -203,10 +205,10 @@ def _score(score: Score | Refusal | None) -> dict[str, Any] | None:
     }
 
 
-def _finding(finding: Any) -> dict[str, Any]:
+def _finding(finding: Finding, time: str) -> dict[str, Any]:
     return {
         "id": finding.id,
-        "claim": finding.claim,
+        "claim": " ".join((finding.claim, *finding.also)),
         "next": finding.next_step,
         "gain": finding.gain,
         "sure": finding.sure,
@@ -218,9 +220,16 @@ def _finding(finding: Any) -> dict[str, Any]:
                 "raw": fmt.raw(item.value, item.unit),
                 "bound": None if item.bound is None else fmt.quantity(item.bound, item.unit),
             }
-            for item in finding.evidence
+            for item in (*_explained(finding, time), *finding.evidence)
         ],
     }
+
+
+def _explained(finding: Finding, time: str) -> tuple[Evidence, ...]:
+    """Return how much of the headline's time a finding explains, as the first of its evidence."""
+    if finding.explained_ratio is None:
+        return ()
+    return (Evidence(f"explains of {time}", finding.explained_ratio, "ratio"),)
 
 
 def _latency_table(data: ReportData) -> dict[str, Any] | None:

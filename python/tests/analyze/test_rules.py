@@ -249,7 +249,7 @@ ALSO: dict[str, set[str]] = {
 
 def workload_rules() -> dict[str, Rule]:
     load_rules()
-    other = tuple(f"steelyard.analyze.rules_{area}" for area in ("load", "profile", "counters"))
+    other = tuple(f"steelyard.analyze.rules_{area}" for area in ("load", "profile", "counters", "stages"))
     return {
         name: each
         for name, each in RULES.items()

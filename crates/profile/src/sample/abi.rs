@@ -68,6 +68,8 @@ pub struct Attribute {
     pub config: u64,
     /// Samples a second, None when a period was asked for.
     pub frequency: Option<u64>,
+    /// The period that was asked for, which samples then need not tell.
+    fixed_period: Option<u64>,
     sample_type: u64,
     read_format: u64,
     sample_id_all: bool,
@@ -91,6 +93,7 @@ impl Attribute {
             type_,
             config,
             frequency: (flags & FREQUENCY != 0).then_some(period),
+            fixed_period: (flags & FREQUENCY == 0 && period > 0).then_some(period),
             sample_type,
             read_format,
             sample_id_all: flags & SAMPLE_ID_ALL != 0,
@@ -447,7 +450,7 @@ fn read_sample<'a>(
     word(ID, &mut cursor)?;
     word(STREAM_ID, &mut cursor)?;
     word(CPU, &mut cursor)?;
-    let period = word(PERIOD, &mut cursor)?;
+    let period = word(PERIOD, &mut cursor)?.or(attribute.fixed_period);
     if types & READ != 0 {
         skip_read(attribute.read_format, &mut cursor)?;
     }
