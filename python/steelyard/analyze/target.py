@@ -15,7 +15,7 @@ Not here: looking (``steelyard-probe``), the queries (``target_looks``), and wha
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -297,7 +297,7 @@ def _lock_switches(threads: "Iterable[ThreadLooks]") -> Quantity:
     return Quantity(switches * 1e9 / lasted_ns, "1/s")
 
 
-def _process_figures(processes: "Sequence[ProcessLooks]", span_ns: int) -> dict[str, Quantity]:
+def _process_figures(processes: "Sequence[ProcessLooks]", span_ns: int) -> dict[str, Any]:
     def gain(column: str) -> float | None:
         pairs = [(process.first[column], process.last[column]) for process in processes]
         known = [after - before for before, after in pairs if before is not None and after is not None]
