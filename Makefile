@@ -5,17 +5,21 @@ PYTHON_VENV := .venv
 BIN := $(PYTHON_VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/.tools/bin:$(PATH)
 
-.PHONY: run build test test-rust test-python lint bench schemas lock fuzz clean
+.PHONY: run build build-dev test test-rust test-python lint bench schemas docs lock fuzz dist clean
 
 # Weighs this machine: a table here, a report in runs/.
 run: build
 	$(BIN)/steelyard run quick --out runs
 
-# A working .venv/bin/steelyard with the executables of the data plane beside it.
+# A working .venv/bin/steelyard with the executables of the data plane beside it, and nothing that only tests need.
 build:
 	scripts/build
 
-test: build
+# The same, and what tests and linters need.
+build-dev:
+	scripts/build --dev
+
+test: build-dev
 	scripts/install-test-packages
 	$(MAKE) --no-print-directory test-rust test-python
 
@@ -28,7 +32,7 @@ test-python:
 	$(BIN)/python -m pytest --durations 15 --durations-min 5 -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
 	$(BIN)/python -m pytest --durations 15 --durations-min 5 $(MEASURING:%=python/tests/%)
 
-lint: build
+lint: build-dev
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check .
@@ -37,7 +41,7 @@ lint: build
 	$(BIN)/lint-imports
 
 # Steelyard beside its peers, each pair measured alternately in one run.
-bench: build
+bench: build-dev
 	scripts/install-bench-packages
 	$(BIN)/python benches/run.py
 
@@ -47,6 +51,10 @@ schemas: build
 	$(BIN)/python -m steelyard.decide.schema
 	$(BIN)/python -m steelyard.fleet.schema
 
+# Writes the reference of the commands again from their declarations.
+docs: build
+	$(BIN)/python -m steelyard.cli.documents --reference docs/reference/commands.md
+
 # Resolves the Python dependencies anew: hashes, no hosts.
 lock:
 	scripts/lock
@@ -55,5 +63,9 @@ lock:
 fuzz:
 	scripts/fuzz 60
 
+# Packages in dist/: a wheel that needs no Rust, and the agent as a Debian package and an image.
+dist:
+	scripts/dist
+
 clean:
-	rm -rf target .venv .tools
+	rm -rf target .venv .tools dist

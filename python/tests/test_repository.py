@@ -47,19 +47,8 @@ def test_architecture_says_what_each_crate_sees() -> None:
 
 def test_one_version_everywhere() -> None:
     root = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    member = tomllib.loads((ROOT / "crates/steelyard/pyproject.toml").read_text())["project"]["version"]
     rust = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
-    assert {root, member, rust} == {steelyard.__version__}
-
-
-def test_requirements_are_exact_hashed_and_name_no_host() -> None:
-    text = (ROOT / "requirements.lock").read_text()
-    assert "://" not in text
-    entries = re.split(r"\n(?=\S)", text.strip())
-    assert len(entries) > 20
-    for entry in entries:
-        assert re.match(r"[\w.\-]+==\S+", entry), entry.splitlines()[0]
-        assert "--hash=sha256:" in entry, entry.splitlines()[0]
+    assert {root, rust} == {steelyard.__version__}
 
 
 def test_scripts_are_executable_and_parse() -> None:

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Removes from an environment what Steelyard never loads of its dependencies.
+
+    .venv/bin/python scripts/trim.py
+
+In: the environment of the Python that runs it. Out: the same packages without their own tests, headers,
+sources for compilers and Arrow's Flight (a network protocol), and pyarrow's libraries stripped where `strip`
+is there.
+`scripts/build` runs it after each installation; packages that were trimmed before stay as they are.
+
+Files are replaced, never written to: uv's cache holds the same files by hard links.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = ("duckdb", "ibis", "numpy", "pandas", "pyarrow", "scipy")
+TESTS = ("**/tests",)
+SOURCES = ("**/*.a", "**/*.pxd", "**/*.pxi", "**/*.pyx", "**/include")
+UNUSED = {
+    "pyarrow": ("_flight*", "libarrow_flight*", "libarrow_python_flight*", "src"),
+}
+# The same library under three names, since a wheel cannot hold links.
+SAME = {"pyarrow": ("libarrow_python*.so", "libarrow_python*.so.*")}
+STRIPPED = {"pyarrow": ("libarrow*.so.*", "libparquet.so.*")}
+
+
+def folder_of(package: str) -> Path | None:
+    """Return where ``package`` is installed, without importing it; None where it is not."""
+    found = importlib.util.find_spec(package)
+    places = list(found.submodule_search_locations or []) if found else []
+    return Path(places[0]) if places else None
+
+
+def matches(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
+    """Yield what any of ``patterns`` matches below ``folder``."""
+    for pattern in patterns:
+        yield from sorted(folder.glob(pattern))
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder that may be gone already."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def link_copies(folder: Path, patterns: tuple[str, ...]) -> None:
+    """Replace copies of a library by links to the one with the longest name."""
+    kept: dict[str, Path] = {}
+    for path in sorted(matches(folder, patterns), key=lambda path: len(path.name), reverse=True):
+        if path.is_symlink():
+            continue
+        first = kept.setdefault(path.name.partition(".")[0], path)
+        if first != path and first.read_bytes() == path.read_bytes():
+            path.unlink()
+            path.symlink_to(first.name)
+
+
+def strip(path: Path, tool: str) -> None:
+    """Replace a library by itself without symbols for debuggers; leave it where ``tool`` cannot."""
+    if path.is_symlink():
+        return
+    stripped = path.with_name(f".{path.name}.stripped")
+    done = subprocess.run([tool, "--strip-unneeded", "-o", str(stripped), str(path)], capture_output=True)
+    if done.returncode == 0:
+        shutil.copymode(path, stripped)
+        os.replace(stripped, path)
+    else:
+        stripped.unlink(missing_ok=True)
+
+
+def main() -> int:
+    """Trim each package that is installed; return the exit code."""
+    tool = shutil.which("strip")
+    for package in PACKAGES:
+        folder = folder_of(package)
+        if folder is None:
+            continue
+        for path in matches(folder, TESTS + SOURCES + UNUSED.get(package, ())):
+            remove(path)
+        link_copies(folder, SAME.get(package, ()))
+        for path in matches(folder, STRIPPED.get(package, ())) if tool else ():
+            strip(path, tool or "")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
