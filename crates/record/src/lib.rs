@@ -40,7 +40,7 @@ pub use health::{
     HealthCpu, HealthMachine, HealthNode, HealthResult, HealthSettings, LatencyPoint,
     LoopbackHealth, MemoryBandwidth, MemoryLatency,
 };
-pub use io::{read, write_atomically, write_whole};
+pub use io::{read, read_regular, write_atomically, write_whole};
 pub use load::{
     IntervalRow, LatencySummary, LoadCpu, LoadHost, LoadLatency, LoadOperations, LoadRequests,
     LoadResult, LoadSettings, LoadThread, QuantileValue, Tool,

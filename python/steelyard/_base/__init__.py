@@ -1,4 +1,4 @@
-"""What every package stands on: errors with exit codes, and where shipped files are.
+"""What every package stands on: errors with exit codes, safe reading of files, and where shipped files are.
 
 Not here: anything that knows of runs, machines or measurements.
 """
@@ -12,9 +12,13 @@ from steelyard._base.errors import (
     UsageError,
     WorkloadFailedError,
 )
+from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_most, read_regular, read_tail
 from steelyard._base.paths import data_dir, executable, schemas_dir
+from steelyard._base.version import SCHEMA_VERSION
 
 __all__ = [
+    "RECORD_BYTES_AT_MOST",
+    "SCHEMA_VERSION",
     "EnvironmentLacksError",
     "ExitCode",
     "RecordError",
@@ -24,5 +28,9 @@ __all__ = [
     "WorkloadFailedError",
     "data_dir",
     "executable",
+    "open_regular",
+    "read_at_most",
+    "read_regular",
+    "read_tail",
     "schemas_dir",
 ]

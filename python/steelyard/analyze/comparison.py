@@ -6,6 +6,9 @@ Ranking. A result's place is by the logarithm of the ratio of its two values, so
 alike. Two runs have no spread: whether a difference is more than noise, only repeats tell, and the comparison
 says so instead of judging. Profiles do have a spread of their own, that of their samples.
 
+Invariant: runs of different benchmarks are refused, because no figure of one is a figure of the other; runs
+of one benchmark in other tiers or with other parameters are compared, and their conditions are listed.
+
 Not here: statistics of repeated runs, and drawing.
 """
 
@@ -14,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from steelyard._base import UsageError
 from steelyard.analyze.counter_comparison import CounterComparison, compare_counters
 from steelyard.analyze.counter_use import CounterUse
 from steelyard.analyze.findings import Finding
@@ -60,6 +64,8 @@ class RunComparison:
     same: tuple[str, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+    conditions: dict[str, tuple[Any, Any]]
+    """What differs in how the runs were made, beside their parameters: tier, CPUs, version, hooks."""
     parameters: dict[str, tuple[Any, Any]]
     machine: tuple[dict[str, Any], ...]
     findings_gone: tuple[str, ...]
@@ -71,7 +77,13 @@ class RunComparison:
 
 
 def compare_runs(a: Side, b: Side) -> RunComparison:
-    """Return what differs from ``a`` to ``b``."""
+    """Return what differs from ``a`` to ``b``. Raises UsageError for runs of different benchmarks."""
+    if a.run.benchmark != b.run.benchmark:
+        raise UsageError(
+            f"{a.run.run_id} is a run of {a.run.benchmark} and {b.run.run_id} of {b.run.benchmark}:"
+            " they measure different things",
+            hint="compare two runs of one benchmark, or two suites",
+        )
     differences, same = _results(a.run.metrics, b.run.metrics)
     known_a, known_b = _known(a.run.metrics), _known(b.run.metrics)
     found_a, found_b = {one.id for one in a.findings}, {one.id for one in b.findings}
@@ -83,6 +95,7 @@ def compare_runs(a: Side, b: Side) -> RunComparison:
         same=tuple(same),
         only_a=tuple(sorted(known_a - known_b)),
         only_b=tuple(sorted(known_b - known_a)),
+        conditions=_conditions(a.run, b.run),
         parameters=parameters,
         machine=tuple(machine),
         findings_gone=tuple(sorted(found_a - found_b)),
@@ -118,6 +131,17 @@ def _results(a: Mapping[str, Metric], b: Mapping[str, Metric]) -> tuple[list[Res
 def _place(one: ResultDifference) -> tuple[float, str]:
     """Sort what comes from or goes to zero first: no factor describes it."""
     return (-math.inf if one.ratio is None else -abs(math.log(one.ratio)), one.name)
+
+
+def _conditions(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
+    pairs = {
+        "tier": (a.tier, b.tier),
+        "server CPUs": (a.cpus.server, b.cpus.server),
+        "load CPUs": (a.cpus.load, b.cpus.load),
+        "hooks": (", ".join(sorted(a.hooks)) or None, ", ".join(sorted(b.hooks)) or None),
+        "Steelyard": (a.steelyard_version, b.steelyard_version),
+    }
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _parameters(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
@@ -169,10 +193,8 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]
 
 def _cautions(a: Side, b: Side) -> list[str]:
     found = ["one run each: whether a difference is more than noise, only repeats tell"]
-    if a.run.benchmark != b.run.benchmark:
-        found.append(
-            f"A is a run of {a.run.benchmark} and B of {b.run.benchmark}: only what both name is compared"
-        )
+    if a.run.tier != b.run.tier:
+        found.append(f"the tiers differ ({a.run.tier} and {b.run.tier}): so may the results, for that reason")
     for name, side in (("A", a), ("B", b)):
         if side.run.verdict is None:
             found.append(f"{name} is incomplete: {side.run.status_reason or 'the record does not say why'}")

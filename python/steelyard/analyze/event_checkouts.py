@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import RecordError, UsageError
+from steelyard._base import RecordError, UsageError, read_regular
 from steelyard.analyze.event_definitions import Definition, Event, Formula, Match, Metric, definitions
 from steelyard.telemetry.counters import key_of
 
@@ -126,11 +126,7 @@ def _match(pattern: str) -> Match:
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            raise RecordError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB")
-        return path.read_text(encoding="utf-8-sig", errors="strict")
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}") from error
+        return read_regular(path, at_most_bytes=_MAX_FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RecordError(f"{path}: not UTF-8") from error
 

@@ -18,7 +18,6 @@ projects' files (``event_checkouts``).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +27,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from steelyard._base import RecordError, UsageError, data_dir
+from steelyard._base import RecordError, UsageError, data_dir, read_regular
 from steelyard.analyze.metric_formulas import Node, names_in, parse_formula
+from steelyard.records.text import load_object
 from steelyard.telemetry.counters import key_of
 
 KERNEL_TYPES = ("hardware", "hw-cache", "software", "tracepoint")
@@ -341,9 +341,7 @@ def read_definitions(folder: Path) -> dict[str, Definition]:
 
 def _read(path: Path) -> _DefinitionText:
     try:
-        return _DefinitionText.model_validate(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}") from error
+        return _DefinitionText.model_validate(load_object(read_regular(path), where=str(path)))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

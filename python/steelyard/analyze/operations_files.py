@@ -20,7 +20,6 @@ Invariants: a damaged line costs itself; a file that is none of these costs its 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,9 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from steelyard._base import SteelyardError
+from steelyard._base import RecordError, SteelyardError, open_regular
 from steelyard.analyze.operations import Floats, OperationSeries, OperationSource, Times, load_series
 from steelyard.records import LoadResult, Run, read
+from steelyard.records.text import load_object
 
 KIND = "operations"
 MAJOR = "1"
@@ -61,6 +61,8 @@ def read_sources(folder: Path, run: Run) -> tuple[OperationSource, ...]:
 def _source(path: Path, run: Run) -> OperationSource:
     try:
         read_file = _read(path)
+    except RecordError as error:
+        return OperationSource(path.name, "unknown", path.name, "count", missing=error.message)
     except (OSError, ValueError) as error:
         return OperationSource(path.name, "unknown", path.name, "count", missing=f"{path.name}: {error}")
     head = read_file.head
@@ -82,11 +84,11 @@ def _source(path: Path, run: Run) -> OperationSource:
 def _read(path: Path) -> _File:
     """Return a file's lines. Raises ValueError for one that is of another kind, OSError when unreadable."""
     found: _File | None = None
-    with path.open("rb") as lines:
+    with open_regular(path) as lines:
         for line in lines:
             try:
-                told = json.loads(line)
-            except ValueError:
+                told = load_object(line, where=path.name)
+            except RecordError:
                 # The last line of a reader that was killed.
                 told = None
             if found is None:

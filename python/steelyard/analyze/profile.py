@@ -25,7 +25,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard._base import RecordError
+from steelyard._base import RecordError, open_regular
 
 Ids = NDArray[np.int64]
 
@@ -480,7 +480,7 @@ def read_folded(path: Path, *, entries: int = _ENTRIES, name_bytes: int = _NAME_
     """
     reader = _Reader(entries, name_bytes)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             reader.read(file)
     except OSError as error:
         raise RecordError(f"{path}: {error.strerror}") from error

@@ -6,11 +6,13 @@ Formulas. Rates are differences of the discipline's counters over the time betwe
 a rate in bytes a second (tc(8), -j). Where an interface has several limits, each has a row.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from steelyard._base import RecordError, read_regular
+from steelyard.records.text import load_object
 
 _RATE_KEYS = ("rate", "bandwidth", "maxrate")
 
@@ -38,10 +40,12 @@ class Shaper:
 def read_shapers(path: Path) -> tuple[list[Shaper], str | None]:
     """Return the limits in a file, and why there are none to tell."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = load_object(read_regular(path), where=path.name)
         before, after = told["before"], told["after"]
         return shapers(before, after), after.get("missing")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except RecordError as error:
+        return [], error.message
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         return [], f"{path.name} cannot be read: {type(error).__name__}"
 
 

@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import RecordError, data_dir
+from steelyard._base import RecordError, data_dir, read_regular
 from steelyard.analyze.profile import Frame, plain_name
 
 APPLICATION = "application"
@@ -37,6 +37,7 @@ GROUPS = ("application", "tax", "kernel", "runtime", "rest")
 _KEYS = {"id", "category", "ask", "functions", "modules", "callers", "fallback", "only", "note"}
 _OWN_PREFIX = "user:"
 _NAME_LENGTH = 1000
+_BYTES_AT_MOST = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +185,7 @@ def _expression(pattern: str) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}") from error
+        document = tomllib.loads(read_regular(path, at_most_bytes=_BYTES_AT_MOST).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"{path}: no TOML: {error}") from error
     unknown = set(document) - {"category", "rule"}

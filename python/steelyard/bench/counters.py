@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from steelyard._base import RecordError, open_regular
 from steelyard.records import CacheStats, parse
 
 
@@ -33,10 +34,10 @@ class StatsTail:
     def read(self) -> list[CacheStats]:
         """Return the records that were completed since the last call."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 file.seek(self._offset)
                 data = file.read()
-        except FileNotFoundError:
+        except RecordError:
             return []
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")

@@ -24,7 +24,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import EnvironmentLacksError, RecordError, UsageError, WorkloadFailedError, executable
+from steelyard._base import (
+    EnvironmentLacksError,
+    RecordError,
+    UsageError,
+    WorkloadFailedError,
+    executable,
+    read_regular,
+)
 from steelyard.analyze.health import Comparison
 from steelyard.bench.executor import Executor, LocalExecutor, Process
 from steelyard.bench.parameters import nearest
@@ -32,6 +39,7 @@ from steelyard.bench.progress import Progress
 from steelyard.machine import snapshot
 from steelyard.records import HealthResult, Machine, read
 from steelyard.records import write as write_record
+from steelyard.records.text import load_object
 
 FOLDER = "health"
 PARTS = ("memory_latency", "memory_bandwidth", "core_to_core", "disk", "loopback")
@@ -192,10 +200,9 @@ def load(folder: Path) -> Check:
 
 def _conclusion(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / COMPARISON).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return load_object(read_regular(folder / COMPARISON), where=COMPARISON)
+    except RecordError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def history(out: Path, identity: str, *, mode: str) -> list[Check]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
-from steelyard._base import WorkloadFailedError
+from steelyard._base import RecordError, WorkloadFailedError, read_regular
 from steelyard.bench.identity import boot_id, start_ticks
 
 Undo = Callable[[Mapping[str, str]], None]
@@ -89,10 +89,10 @@ def replay() -> list[str]:
     told: list[str] = []
     for path in sorted(journal_dir().glob("*.json")):
         try:
-            entry = json.loads(path.read_text())
+            entry = json.loads(read_regular(path, at_most_bytes=1 << 20))
             kind, details = str(entry["kind"]), dict(entry["details"])
             alive = entry["boot_id"] == boot_id() and start_ticks(int(entry["pid"])) == entry["start_ticks"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (RecordError, RecursionError, ValueError, KeyError, TypeError) as error:
             told.append(f"{path}: not a journal entry ({error}); remove it by hand")
             continue
         if alive:

@@ -1,12 +1,11 @@
 """``steelyard characterize``: makes the run, then says what held the workload back."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench.characterize import Request, characterize
-from steelyard.cli.output import complain, print_json
+from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.cli.reports import RunView, exit_code
 from steelyard.records import Level, Run
@@ -31,25 +30,21 @@ def characterize_and_show(request: Request, *, as_json: bool) -> int:
     if as_json:
         print_json(document)
     else:
-        from rich.console import Console
-
-        Console(file=sys.stdout).print(summary, markup=False)
+        output_console().print(summary, markup=False)
     if error is not None:
         return int(error.exit_code)
     return int(ExitCode.FAILED if _program_failed(attempt.run) else exit_code(attempt.run))
 
 
-def show_again(directory: Path, run: Run, output: Path | None, *, as_json: bool) -> int:
+def show_again(directory: Path, run: Run, page: Path | None, *, as_json: bool) -> int:
     """Show a characterization again and write its report; return the exit code."""
-    document, summary, error = show(directory, run, output)
+    document, summary, error = show(directory, run, page)
     if error is not None:
         raise error
     if as_json:
         print_json(document)
     else:
-        from rich.console import Console
-
-        Console(file=sys.stdout).print(summary, markup=False)
+        output_console().print(summary, markup=False)
     return int(exit_code(run))
 
 
@@ -59,7 +54,7 @@ def _program_failed(run: Run) -> bool:
 
 
 def show(
-    directory: Path, run: Run, output: Path | None = None
+    directory: Path, run: Run, page: Path | None = None
 ) -> tuple[dict[str, Any], Any, SteelyardError | None]:
     """Write the report of a run; return its document, its summary, and why there is no report."""
     from steelyard.report import characterize_table, html
@@ -69,7 +64,7 @@ def show(
     path, failed = None, None
     try:
         try:
-            path = html.write_data(data, output)
+            path = html.write_data(data, page)
         except SteelyardError as error:
             failed = error
         base = RunView(directory, run, None, None, path, failed).document()

@@ -1,39 +1,100 @@
-"""``steelyard compare``: what differs between two runs, most telling first."""
+"""``steelyard compare``: what differs between two runs, or two suites, most telling first.
 
-import sys
+In: names of runs. Out: a table or one JSON document, and a page where one is asked for. Not here: what
+differs (``analyze``), drawing (``report.compare_table``, ``report.compare_page``).
+"""
+
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from steelyard._base import ExitCode, UsageError
 from steelyard.analyze.comparison import RunComparison, Side, compare_runs
 from steelyard.bench import runs
 from steelyard.bench import suite as suite_files
-from steelyard.cli.output import print_json
+from steelyard.cli.output import command_line, output_console, print_json
+from steelyard.records import Run
 
-_ROWS_AT_MOST = 20
+_Compared = tuple[tuple[Run, Run], RunComparison]
 
 
-def show_comparison(a: str, b: str, out: Path, *, as_json: bool) -> int:
-    """Compare two runs and show it; return the exit code."""
-    sides = [_side(runs.find(name, out)) for name in (a, b)]
-    found = compare_runs(*sides)
-    if as_json:
-        from steelyard.report.compare_counters import comparison_document
-
-        document = asdict(replace(found, counters=None)) | {"counters": comparison_document(found.counters)}
-        print_json({"a": sides[0].run.run_id, "b": sides[1].run.run_id, **document})
-        return int(ExitCode.OK)
-    from rich.console import Console
-
-    Console(file=sys.stdout).print(_table(sides, found), markup=False)
+def show_comparison(a: str, b: str, folder: Path, *, report: Path | None, as_json: bool) -> int:
+    """Compare two runs, or two suites, and show it; return the exit code."""
+    directories = (runs.find(a, folder), runs.find(b, folder))
+    are_suites = [suite_files.is_suite(directory) for directory in directories]
+    if are_suites[0] != are_suites[1]:
+        suite, run = directories if are_suites[0] else directories[::-1]
+        raise UsageError(
+            f"{suite.name} is a suite and {run.name} a run: they measure different things",
+            hint="compare two suites, or two runs; a suite's runs lie in its folder",
+        )
+    show = _show_suites if are_suites[0] else _show_runs
+    show(directories, report, as_json=as_json)
     return int(ExitCode.OK)
 
 
+def _show_runs(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:
+    pair, found = _compared(*directories)
+    page = None
+    if report is not None:
+        from steelyard.report.compare_page import write_runs
+
+        page = write_runs(report, pair, found, command=command_line())
+    if as_json:
+        names = {"a": pair[0].run_id, "b": pair[1].run_id}
+        print_json({**names, **_document(found), "report": _text(page)}, kind="comparison")
+        return
+    from steelyard.report.compare_table import runs_summary
+
+    _print(runs_summary(pair, found), page)
+
+
+def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:
+    from steelyard.analyze.suite_comparison import compare_suites
+
+    (a, a_runs), (b, b_runs) = (suite_files.load(directory) for directory in directories)
+    found = compare_suites(a, [run for _, run in a_runs], b, [run for _, run in b_runs])
+    page = None
+    details: dict[str, _Compared] = {}
+    if report is not None or as_json:
+        for one in found.members:
+            if one.a.run_id is not None and one.b.run_id is not None:
+                details[one.benchmark] = _compared(
+                    directories[0] / one.a.run_id, directories[1] / one.b.run_id
+                )
+    names = (a.suite_id, b.suite_id)
+    if report is not None:
+        from steelyard.report.compare_page import write_suites
+
+        page = write_suites(report, names, found, details, command=command_line())
+    if as_json:
+        members = [
+            {
+                **asdict(one),
+                "comparison": _document(details[one.benchmark][1]) if one.benchmark in details else None,
+            }
+            for one in found.members
+        ]
+        document = asdict(found) | {"members": members, "report": _text(page)}
+        print_json({"a": names[0], "b": names[1], **document}, kind="suite_comparison")
+        return
+    from steelyard.report.compare_table import suites_summary
+
+    _print(suites_summary(names, found), page)
+
+
+def _compared(a: Path, b: Path) -> _Compared:
+    sides = (_side(a), _side(b))
+    return (sides[0].run, sides[1].run), compare_runs(*sides)
+
+
+def _document(found: RunComparison) -> dict[str, Any]:
+    from steelyard.report.compare_counters import comparison_document
+
+    return asdict(replace(found, counters=None)) | {"counters": comparison_document(found.counters)}
+
+
 def _side(directory: Path) -> Side:
-    if suite_files.is_suite(directory):
-        raise UsageError(
-            f"{directory} is a suite", hint="compare its runs one by one: they lie in its folder"
-        )
     from steelyard.report.counter_document import power
     from steelyard.report.model import gather
 
@@ -51,46 +112,12 @@ def _side(directory: Path) -> Side:
     )
 
 
-def _table(sides: list[Side], found: RunComparison) -> object:
-    from rich import box
-    from rich.console import Group, RenderableType
-    from rich.table import Table
-    from rich.text import Text
+def _print(summary: Any, page: Path | None) -> None:
+    target = output_console()
+    target.print(summary, markup=False)
+    if page is not None:
+        target.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
-    from steelyard.report import format as fmt
-    from steelyard.report.compare_counters import counter_lines
-    from steelyard.report.metrics import metric_name, metric_text
-    from steelyard.report.table import safe
 
-    parts: list[RenderableType] = [
-        safe(f"{letter}  {side.run.run_id}") for letter, side in zip("AB", sides, strict=True)
-    ]
-    parts += [safe(f"!  {caution}") for caution in found.cautions]
-    table = Table("result", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for one in found.differences[:_ROWS_AT_MOST]:
-        texts = [fmt.plain(metric_text(one.name, side.run.metrics[one.name])) for side in sides]
-        ratio = fmt.MISSING if one.ratio is None else f"{one.ratio:.3g}"
-        word = "" if one.better is None else "better" if one.better else "worse"
-        table.add_row(safe(metric_name(one.name)), *texts, ratio, word)
-    parts += [Text(), table]
-    if found.same:
-        parts.append(Text(f"{len(found.same)} results within 1 %", style="dim"))
-    if found.counters is not None:
-        parts += counter_lines(found.counters)
-    parts += [
-        safe(f"parameter {name}: {left} -> {right}") for name, (left, right) in found.parameters.items()
-    ]
-    parts += [
-        safe(f"machine ({one['effect']}): {one['what']}: {one['a']} -> {one['b']}")
-        for one in found.machine[:_ROWS_AT_MOST]
-    ]
-    if found.pressure[0] != found.pressure[1]:
-        words = [", ".join(points) or "none" for points in found.pressure]
-        parts.append(safe(f"pressure points: {words[0]} -> {words[1]}"))
-    parts += [safe(f"only in A: {name}") for name in found.findings_gone]
-    parts += [safe(f"only in B: {name}") for name in found.findings_new]
-    parts += [
-        safe(f"profile: {row['name']} {row['a_ratio']:.1%} -> {row['b_ratio']:.1%}")
-        for row in found.profile[:_ROWS_AT_MOST]
-    ]
-    return Group(*parts)
+def _text(page: Path | None) -> str | None:
+    return None if page is None else str(page)

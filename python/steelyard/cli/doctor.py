@@ -9,10 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from steelyard._base import EnvironmentLacksError, ExitCode, WorkloadFailedError, executable
-from steelyard.cli.output import print_json
+from steelyard.cli.output import output_console, print_json
 
 EXECUTABLES = (
     "steelyard-cache",
@@ -63,12 +61,13 @@ def show_doctor(*, as_json: bool, runs: Path = Path("runs")) -> int:
                 "executables": executables,
                 "capabilities": [one.as_json() for one in capabilities],
                 "sources": sources,
-            }
+            },
+            kind="doctor",
         )
     else:
         from steelyard.report.doctor import render
 
-        console = Console()
+        console = output_console()
         console.print(render(capabilities))
         for one in executables:
             if one["path"] is None:

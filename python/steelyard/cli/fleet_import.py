@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.fleet_options import From, Json, StoreUrl, To
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.output import EXIT_CODES, output_console
 
 if TYPE_CHECKING:
     from steelyard.fleet.importers import Imported
@@ -104,11 +104,10 @@ def _prometheus(
 
 
 def _print(done: Imported) -> None:
-    from rich.console import Console
 
     from steelyard.report.format import several
 
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
     for table, rows in done.rows.items():
         console.print(f"{table:16} {rows:15,} rows", markup=False)
     if not done.rows:

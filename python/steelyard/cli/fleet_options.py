@@ -61,11 +61,11 @@ def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None) ->
         asked = {"store": store.url, "engine": store.engine.name}
         print_json({**asked, **answer.document, "problems": aside, **where})
         return
-    from rich.console import Console
 
+    from steelyard.cli.output import output_console
     from steelyard.report.fleet_table import terminal
 
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
     said = {"heading": answer.heading, "subline": answer.subline}
     console.print(terminal(answer.sections, **said, cautions=answer.cautions, rows=ROWS))
     if report is not None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.fleet_options import Json
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.output import EXIT_CODES, output_console
 
 _START = "2026-03-02"
 
@@ -22,8 +22,11 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    out: Annotated[
-        str, typer.Option(metavar="STORE", help="A new folder or s3://bucket/prefix.", show_default=False)
+    store: Annotated[
+        str,
+        typer.Option(
+            "--store", metavar="STORE", help="A new folder or s3://bucket/prefix.", show_default=False
+        ),
     ],
     machines: Annotated[int, typer.Option(help="Machines.")] = 50,
     jobs: Annotated[int, typer.Option(help="Jobs; the first twelve have parts in the stories.")] = 12,
@@ -69,7 +72,7 @@ def simulate(
         faults=faults,
     )
     began_s = time.monotonic()
-    truth = run(settings, out)
+    truth = run(settings, store)
     took_s = time.monotonic() - began_s
     tables = {
         name: {"rows": rows, "files": truth["files"][name], "bytes": truth["bytes"][name]}
@@ -77,16 +80,15 @@ def simulate(
     }
     if as_json:
         print_json(
-            {"store": out, "took_s": took_s, "tables": tables, "truth": f"{out.rstrip('/')}/truth.json"}
+            {"store": store, "took_s": took_s, "tables": tables, "truth": f"{store.rstrip('/')}/truth.json"}
         )
         return 0
-    from rich.console import Console
 
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
     for name, one in tables.items():
         console.print(
             f"{name:16} {one['files']:7,} files {one['rows']:14,} rows {one['bytes'] / 1e6:10,.1f} MB"
         )
     rate = tables["task_samples"]["rows"] / took_s / 1e6
-    console.print(f"{took_s:.1f} s, {rate:.2f} million task samples a second; {out.rstrip('/')}/truth.json")
+    console.print(f"{took_s:.1f} s, {rate:.2f} million task samples a second; {store.rstrip('/')}/truth.json")
     return 0

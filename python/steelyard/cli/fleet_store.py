@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.fleet_options import From, Json, StoreUrl, To, opened
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.output import EXIT_CODES, output_console
 
 if TYPE_CHECKING:
     from steelyard.fleet.check import Check
@@ -45,12 +45,11 @@ def check(store: StoreUrl, first: From = None, last: To = None, as_json: Json = 
 
 
 def _print_check(found: Check) -> None:
-    from rich.console import Console
 
     from steelyard.fleet.check import NAMED
     from steelyard.report.format import several
 
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
 
     def say(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
@@ -107,11 +106,10 @@ def compact(
 
 
 def _print_compaction(done: Compaction, *, dry_run: bool) -> None:
-    from rich.console import Console
 
     from steelyard.report.format import several
 
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
     would = "would become" if dry_run else "became"
     for one in done.tables:
         if one.files_before:
@@ -141,7 +139,6 @@ def expire(
     as_json: Json = False,
 ) -> int:
     """Remove what is older than so many days: samples, profiles, incidents, or the tables named."""
-    from rich.console import Console
 
     from steelyard.cli.output import print_json
     from steelyard.fleet.files import Place
@@ -154,7 +151,7 @@ def expire(
     if as_json:
         print_json(done.document())
         return 0
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
     would = "would be removed" if dry_run else "removed"
     for name, (files, size) in done.removed.items():
         console.print(f"{name:16} {files:,} files {would}, {size / 1e6:,.1f} MB", markup=False)

@@ -10,13 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from steelyard._base import ExitCode, UsageError
 from steelyard.analyze.health import Alert, Comparison, compare
 from steelyard.analyze.health_machine import changes
 from steelyard.bench import health as checks
-from steelyard.cli.output import print_json
+from steelyard.cli.output import output_console, print_json
 from steelyard.cli.progress import shown
 
 
@@ -101,11 +99,11 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
     checks.save_comparison(folder, comparison, accepted=request.accept)
     page = write_page(folder, check.result, comparison)
     if as_json:
-        print_json(_document(check, comparison, page))
+        print_json(_document(check, comparison, page), kind="health_check")
     else:
         from steelyard.report.health_table import render
 
-        console = Console()
+        console = output_console()
         console.print(render(check.result, comparison))
         console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
     return int(ExitCode.OK if comparison.is_ok else ExitCode.NO)

@@ -4,8 +4,7 @@ Everything shown is read from the declarations that also parse the command line.
 where that is enough, so that the list comes at once.
 """
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,14 @@ from steelyard._base import UsageError
 from steelyard.bench import hook as hooks
 from steelyard.bench import tiers
 from steelyard.bench.parameters import Parameter, format_value, nearest
-from steelyard.cli.output import print_json
+from steelyard.cli.output import output_console, print_json, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_LATEST = 5
+"""Runs that the short list shows."""
+_PARAMETER_COLUMNS = ("name", "range", "unit", "default", "what it is")
 
 PARTS = ("all", "benchmarks", "suites", "tiers", "parameters", "hooks", "runs")
 
@@ -136,48 +139,63 @@ def _suite_runs(out: Path) -> list[dict[str, Any]]:
     return listed
 
 
-def show(what: str, out: Path, *, as_json: bool) -> int:
-    """Print what there is."""
-    if what not in PARTS:
+def show(what: str | None, runs: Path, *, everything: bool, as_json: bool) -> int:
+    """Print what there is: in short, all of it, or one of its parts."""
+    if what is not None and what not in PARTS:
         raise UsageError(
             f"there is no list of {what!r}{nearest(what, PARTS)}", hint=f"lists: {', '.join(PARTS)}"
         )
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is not a folder", hint="give the folder of runs with --out")
-    parts = document(what, out)
+    if runs.exists() and not runs.is_dir():
+        raise UsageError(f"{runs} is not a folder", hint="give the folder of runs with --runs")
+    is_short = what is None and not everything
+    # A document is for programs, which pick what they need: it is never shortened.
+    parts = document(what or "all", runs)
     if as_json:
-        print_json(parts)
+        print_json(parts, kind="list")
         return 0
-    from rich.console import Console
-
-    console = Console(file=sys.stdout)
-    if what != "parameters" and "benchmarks" in parts:
-        _table(
-            console,
-            "Benchmarks",
-            ("name", "what it is"),
-            [(b["name"], b["doc"]) for b in parts["benchmarks"]],
-        )
-    if "suites" in parts:
-        rows = [(s["name"], s["tier"], ", ".join(s["benchmarks"])) for s in parts["suites"]]
-        _table(console, "Suites", ("name", "tier", "benchmarks"), rows)
-    if "tiers" in parts:
-        _table(console, "Tiers", ("name", "how long"), [(t["name"], t["doc"]) for t in parts["tiers"]])
-    if what in ("all", "parameters"):
-        for name in tiers.benchmark_names():
-            _parameters(console, f"Parameters of {name} (--set NAME=VALUE)", tiers.benchmark(name).parameters)
-    if "hooks" in parts:
-        _table(
-            console,
-            "Hooks (--hook NAME:OPTION=VALUE)",
-            ("name", "what it does"),
-            [(h["name"], h["doc"]) for h in parts["hooks"]],
-        )
-        for name in hooks.names() if what == "hooks" else ():
-            _parameters(console, f"Options of hook {name}", hooks.find(name).parameters)
+    console = output_console()
+    if is_short:
+        _show_short(console, parts, runs)
+        return 0
+    for title, columns, rows in _tables(parts, what):
+        _table(console, title, columns, rows)
     if "runs" in parts:
-        _show_runs(console, parts["runs"], parts["suite_runs"], out)
+        _show_runs(console, parts["runs"], parts["suite_runs"], runs)
     return 0
+
+
+def _show_short(console: "Console", parts: dict[str, Any], runs: Path) -> None:
+    _table(
+        console, "Benchmarks", ("name", "what it is"), [(b["name"], b["doc"]) for b in parts["benchmarks"]]
+    )
+    suites = [(suite["name"], ", ".join(suite["benchmarks"])) for suite in parts["suites"]]
+    _table(console, "Suites", ("name", "benchmarks"), suites)
+    _show_runs(console, parts["runs"], parts["suite_runs"], runs, most=_LATEST)
+    console.print(
+        "More: steelyard list --all, or one of: " + ", ".join(PARTS[1:]), markup=False, highlight=False
+    )
+
+
+def _tables(
+    parts: dict[str, Any], what: str | None
+) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[str]]]]:
+    if what != "parameters" and "benchmarks" in parts:
+        rows = [(b["name"], b["doc"]) for b in parts["benchmarks"]]
+        yield "Benchmarks", ("name", "what it is"), rows
+    if "suites" in parts:
+        suites = [(s["name"], s["tier"], ", ".join(s["benchmarks"])) for s in parts["suites"]]
+        yield "Suites", ("name", "tier", "benchmarks"), suites
+    if "tiers" in parts:
+        yield "Tiers", ("name", "how long"), [(t["name"], t["doc"]) for t in parts["tiers"]]
+    if what in (None, "all", "parameters"):
+        for name in tiers.benchmark_names():
+            title = f"Parameters of {name} (--set NAME=VALUE)"
+            yield title, _PARAMETER_COLUMNS, _parameters(tiers.benchmark(name).parameters)
+    if "hooks" in parts:
+        rows = [(h["name"], h["doc"]) for h in parts["hooks"]]
+        yield "Hooks (--hook NAME:OPTION=VALUE)", ("name", "what it does"), rows
+        for name in hooks.names() if what == "hooks" else ():
+            yield f"Options of hook {name}", _PARAMETER_COLUMNS, _parameters(hooks.find(name).parameters)
 
 
 def _table(console: "Console", title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -190,38 +208,49 @@ def _table(console: "Console", title: str, columns: Sequence[str], rows: Sequenc
         width = max([len(row[0]) for row in rows], default=0) if index == 0 else None
         table.add_column(column, header_style="dim", min_width=width, overflow="fold")
     for row in rows:
-        # As text: names from outside are never read as markup.
-        table.add_row(*(Text(cell) for cell in row))
+        # As text: names from outside are never read as markup, and never reach the terminal's controls.
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
     console.print()
 
 
-def _parameters(console: "Console", title: str, parameters: Sequence[Parameter]) -> None:
+def _parameters(parameters: Sequence[Parameter]) -> list[tuple[str, str, str, str, str]]:
     rows = []
     for one in parameters:
         default = format_value(one, one.default) if one.default is not None else one.derived or "required"
         rows.append((one.name, one.range_text, one.unit or "", default, one.doc))
-    _table(console, title, ("name", "range", "unit", "default", "what it is"), rows)
+    return rows
 
 
 def _show_runs(
-    console: "Console", listed: Sequence[dict[str, Any]], suites: Sequence[dict[str, Any]], out: Path
+    console: "Console",
+    listed: Sequence[dict[str, Any]],
+    suites: Sequence[dict[str, Any]],
+    runs: Path,
+    *,
+    most: int | None = None,
 ) -> None:
+    """Print runs and suites in order of their time; with ``most`` the last ones, without suites' members."""
     if not listed and not suites:
-        console.print(f"No runs under {out}.", markup=False)
+        console.print(f"No runs under {runs}.", markup=False)
         return
     rows = [(run["run_id"], *_run_row(run)) for run in listed if run.get("suite_id") is None]
     for suite in suites:
         score = f"overall {suite['overall']:.3g}" if suite.get("overall") else ""
         rows.append((suite["suite_id"], suite["status"], score or str(suite.get("status_reason") or "")))
     rows.sort()
+    title = f"Runs under {runs}"
+    if most is not None:
+        title = f"The last {most} of {len(rows)} runs under {runs}" if len(rows) > most else title
+        _table(console, title, ("run", "state", "result"), rows[-most:])
+        return
     shown: list[tuple[str, str, str]] = []
     for row in rows:
         # Members stand under their suite, whose folder they lie in.
         shown.append(row)
         members = [run for run in listed if run.get("suite_id") == row[0]]
         shown += [(f"  {run['run_id']}", *_run_row(run)) for run in members]
-    _table(console, f"Runs under {out}", ("run", "state", "result"), shown)
+    _table(console, title, ("run", "state", "result"), shown)
 
 
 def _run_row(run: dict[str, Any]) -> tuple[str, str]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from steelyard._base import ExitCode, UsageError
-from steelyard.cli.output import print_json
+from steelyard.cli.output import output_console, print_json
 from steelyard.machine.sources import LIVE, machine_of
 from steelyard.records import Machine
 
@@ -40,7 +38,7 @@ def show_machine(root: Path | None, *, as_json: bool) -> int:
     else:
         from steelyard.report.machine_views import render_machine
 
-        Console().print(render_machine(machine))
+        output_console().print(render_machine(machine))
     return int(ExitCode.OK)
 
 
@@ -51,13 +49,13 @@ def show_diff(a: str, b: str, out: Path, *, as_json: bool) -> int:
     machines = [find(name, out) for name in (a, b)]
     comparison = compare_machines(*machines)
     if as_json:
-        print_json({"a": a, "b": b, **comparison.as_json()})
+        print_json({"a": a, "b": b, **comparison.as_json()}, kind="machine_diff")
     else:
         from steelyard.report.machine_table import machine_line
         from steelyard.report.machine_views import render_diff
 
         lines = (f"{name}: {machine_line(machine)}" for name, machine in zip((a, b), machines, strict=True))
-        Console().print(render_diff(comparison, *lines))
+        output_console().print(render_diff(comparison, *lines))
     return int(ExitCode.OK if comparison.is_same else ExitCode.NO)
 
 
@@ -72,9 +70,10 @@ def show_check(
     if as_json:
         print_json(
             {"machine": name, "is_ok": not says_no, "answers": [one.as_json() for one in answers]},
+            kind="machine_check",
         )
     else:
         from steelyard.report.machine_views import render_answers
 
-        Console().print(render_answers(answers, everything=everything, strict=strict))
+        output_console().print(render_answers(answers, everything=everything, strict=strict))
     return int(ExitCode.NO if says_no else ExitCode.OK)

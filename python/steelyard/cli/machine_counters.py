@@ -6,15 +6,14 @@ In: the name of a machine, a scope, metrics. Out: a table, one JSON document, an
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-from rich.console import Console
 
 from steelyard._base import EnvironmentLacksError, ExitCode
 from steelyard.analyze.event_choice import choose
 from steelyard.cli.machine import find
-from steelyard.cli.output import print_json
+from steelyard.cli.output import output_console, print_json
 from steelyard.records import write
 
 
@@ -74,7 +73,7 @@ def show_counters(
     else:
         from steelyard.report.event_table import render_choice
 
-        Console().print(render_choice(choice))
+        output_console().print(render_choice(choice))
         if plan is not None:
-            Console(stderr=True).print(f"plan written to {plan}", markup=False, highlight=False)
+            print(f"plan written to {plan}", file=sys.stderr)
     return int(ExitCode.OK)

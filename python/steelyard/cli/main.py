@@ -3,7 +3,8 @@
 Each subcommand imports what it needs when it runs, so that ``--help`` and ``list`` answer at once.
 """
 
-import os
+import contextlib
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +13,17 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.cli import fleet, numa, profile
-from steelyard.cli.output import EXIT_CODES, complain, unexpected
+from steelyard.cli import fleet, inventory, numa, profile
+from steelyard.cli.options import RUNS, Baseline, Json, Out, Report, RunName, Runs
+from steelyard.cli.output import (
+    EXIT_CODES,
+    complain,
+    examples,
+    finish_output,
+    leave_pipe,
+    unexpected,
+)
+from steelyard.cli.spellings import respelled
 
 app = typer.Typer(
     help="Weighs servers: runs datacenter workloads, explains where the time goes, says what to choose.",
@@ -25,10 +35,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Out = Annotated[Path, typer.Option("--out", help="Folder of runs; each run gets a folder of its own in it.")]
-RUNS = Path("runs")
 
 
 def _version(wanted: bool) -> None:
@@ -46,7 +52,11 @@ def _global(
     """Weighs servers."""
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(
+    epilog=examples(
+        "steelyard run", "steelyard run tao --tier smoke", "steelyard run tao --set memory=1GiB --repeat 5"
+    )
+)
 def run(
     name: Annotated[str, typer.Argument(help="Suite or benchmark; `steelyard list` shows them.")] = "quick",
     tier: Annotated[str | None, typer.Option(help="smoke, quick, standard or full.")] = None,
@@ -63,7 +73,7 @@ def run(
         list[str] | None,
         typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; `steelyard list` shows them."),
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="Machine to score against.")] = None,
+    baseline: Baseline = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
@@ -85,50 +95,60 @@ def run(
     return run_and_show(request, baseline=baseline, as_json=as_json)
 
 
-@app.command("list", epilog=EXIT_CODES)
+@app.command(
+    "list", epilog=examples("steelyard list", "steelyard list runs --runs /srv/runs", "steelyard list --all")
+)
 def list_(
     what: Annotated[
-        str, typer.Argument(help="all, benchmarks, suites, tiers, parameters, hooks or runs.")
-    ] = "all",
-    out: Out = RUNS,
+        str | None,
+        typer.Argument(metavar="[WHAT]", help="benchmarks, suites, tiers, parameters, hooks or runs."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show everything: tiers, parameters, hooks and every run, too.")
+    ] = False,
+    runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """List benchmarks, suites, tiers, parameters, hooks and earlier runs."""
+    """List benchmarks, suites and the latest runs; with --all everything there is."""
     from steelyard.cli.listing import show
 
-    return show(what, out, as_json=as_json)
+    return show(what, runs, everything=everything, as_json=as_json)
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(
+    epilog=examples("steelyard report latest", "steelyard report latest --report page.html --baseline NAME")
+)
 def report(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or folder, or `latest`.")],
-    output: Annotated[
-        Path | None, typer.Option(help="Folder to put the report in; by default the run's own.")
-    ] = None,
-    baseline: Annotated[str | None, typer.Option(help="Machine to score against.")] = None,
-    out: Out = RUNS,
+    name: RunName,
+    page: Report = None,
+    baseline: Baseline = None,
+    runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Show a run again, and write its HTML report from the raw data."""
+    """Show a run or a suite again, and write its page from the raw data (into its folder by default)."""
     from steelyard.cli.reports import show_report
 
-    return show_report(name, output, out, baseline=baseline, as_json=as_json)
+    return show_report(name, page, runs, baseline=baseline, as_json=as_json)
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=examples("steelyard score latest", "steelyard score latest --baseline NAME --json"))
 def score(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or folder, or `latest`.")],
-    baseline: Annotated[str | None, typer.Option(help="Machine to score against.")] = None,
-    out: Out = RUNS,
+    name: RunName,
+    baseline: Baseline = None,
+    runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Put a run in proportion to a baseline machine."""
+    """Score a run or a suite against a baseline machine."""
     from steelyard.cli.reports import show_score
 
-    return show_score(name, out, baseline=baseline, as_json=as_json)
+    return show_score(name, runs, baseline=baseline, as_json=as_json)
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(
+    epilog=examples(
+        "steelyard health", "steelyard health --quick --part disk", "steelyard health --against health.json"
+    )
+)
 def health(
     quick: Annotated[
         bool, typer.Option("--quick", help="About 20 s instead of a couple of minutes.")
@@ -164,16 +184,21 @@ def health(
     return show_health(request, as_json=as_json)
 
 
-@app.command(epilog=EXIT_CODES, context_settings={"allow_interspersed_args": False})
+@app.command(
+    epilog=examples(
+        "steelyard characterize -- ./program --flag",
+        "steelyard characterize --pid 4711 --duration 30s",
+        "steelyard characterize --all",
+    ),
+    context_settings={"allow_interspersed_args": False},
+)
 def characterize(
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- CMD...]", help="A command to start and describe.")
     ] = None,
     pid: Annotated[list[int] | None, typer.Option(help="A process to describe; repeatable.")] = None,
     cgroup: Annotated[str | None, typer.Option(metavar="PATH", help="A control group to describe.")] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Describe the whole machine; so without anything else.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Describe the whole machine (default).")] = False,
     duration: Annotated[
         str | None,
         typer.Option(help="Time to measure, 10s by default; 0 until the command ends. It is then ended."),
@@ -206,7 +231,7 @@ def characterize(
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Say what holds a workload back: a command, processes, a cgroup, or the whole machine."""
+    """Find what holds a workload back: a command, processes, a cgroup, or the whole machine."""
     from steelyard._base import UsageError
     from steelyard.bench.characterize import Request
     from steelyard.cli.characterize import characterize_and_show
@@ -227,17 +252,22 @@ def characterize(
     return characterize_and_show(request, as_json=as_json)
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(
+    epilog=examples(
+        "steelyard compare RUN_A latest", "steelyard compare SUITE_A SUITE_B --report differences.html"
+    )
+)
 def compare(
-    a: Annotated[str, typer.Argument(metavar="RUN_A", help="A run's id or folder.")],
-    b: Annotated[str, typer.Argument(metavar="RUN_B", help="The run to hold against it, or `latest`.")],
-    out: Out = RUNS,
+    a: Annotated[str, typer.Argument(metavar="A", help="A run's or suite's id or folder.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another of the same kind, or `latest`.")],
+    page: Report = None,
+    runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Say what differs between two runs: results, settings, machines, findings, profiles."""
+    """Compare two runs of a benchmark, or two suites: results, conditions, machines, findings, profiles."""
     from steelyard.cli.compare import show_comparison
 
-    return show_comparison(a, b, out, as_json=as_json)
+    return show_comparison(a, b, runs, report=page, as_json=as_json)
 
 
 @app.command(
@@ -259,113 +289,15 @@ def top(
     become_top(arguments or [])
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=examples("steelyard doctor", "steelyard doctor --json"))
 def doctor(as_json: Json = False) -> int:
-    """Say what this machine can and cannot measure, why, and how to enable it."""
+    """Show what this machine can and cannot measure, why, and how to enable it."""
     from steelyard.cli.doctor import show_doctor
 
     return show_doctor(as_json=as_json)
 
 
-machine = typer.Typer(
-    help="Show what a machine is, what differs between two, and which settings cost performance.",
-    epilog=EXIT_CODES,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(machine, name="machine")
-
-_MACHINE = "live, a machine.json, a run, or a recorded tree (a folder, or a .tar.bz2 of one)."
-
-
-@machine.command("show", epilog=EXIT_CODES)
-def machine_show(
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="A recorded tree, a run or a machine.json; by default this machine."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> int:
-    """Show what a machine is: processors, memory, NUMA, disks, network, kernel, firmware."""
-    from steelyard.cli.machine import show_machine
-
-    return show_machine(root, as_json=as_json)
-
-
-@machine.command("diff", epilog=EXIT_CODES)
-def machine_diff(
-    a: Annotated[str, typer.Argument(metavar="A", help=f"A machine: {_MACHINE}")],
-    b: Annotated[
-        str, typer.Argument(metavar="B", help="The other one; by default this machine now.")
-    ] = "live",
-    out: Out = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Say what differs between two machines or moments, most telling first; 1 when something does."""
-    from steelyard.cli.machine import show_diff
-
-    return show_diff(a, b, out, as_json=as_json)
-
-
-@machine.command("check", epilog=EXIT_CODES)
-def machine_check(
-    name: Annotated[str, typer.Argument(metavar="MACHINE", help=f"A machine: {_MACHINE}")] = "live",
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Leave a check out; repeatable.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show what passed, too.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Say no for what is worth knowing, too (low severity).")
-    ] = False,
-    out: Out = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Hold a machine against rules: what costs performance or spoils a measurement, why, and what to do."""
-    from steelyard.cli.machine import show_check
-
-    return show_check(name, out, ignore=ignore or [], everything=everything, strict=strict, as_json=as_json)
-
-
-@machine.command("counters", epilog=EXIT_CODES)
-def machine_counters(
-    name: Annotated[str, typer.Argument(metavar="MACHINE", help=f"A machine: {_MACHINE}")] = "live",
-    scope: Annotated[
-        str, typer.Option(help="What is counted: system, cpu, process or cgroup.", metavar="SCOPE")
-    ] = "system",
-    metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this metric; repeatable.")
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write what to count, for steelyard-probe record --counters."),
-    ] = None,
-    definitions: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Take events and metrics from a checkout of Intel's perfmon, Arm's telemetry-solution, or"
-            " the kernel's tools/perf/pmu-events.",
-        ),
-    ] = None,
-    out: Out = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Show which metrics a machine's counters give, by which formulas, and why others cannot be had."""
-    from steelyard.cli.machine_counters import show_counters
-
-    return show_counters(
-        name,
-        out,
-        scope=scope,
-        metrics=metric or [],
-        plan=plan,
-        checkout=definitions,
-        as_json=as_json,
-    )
-
-
+app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")
 app.add_typer(fleet.app, name="fleet")
@@ -393,7 +325,7 @@ def _complain_of_usage(error: Any) -> ExitCode:
 def invoke(arguments: list[str]) -> int:
     """Run one command; return its exit code."""
     try:
-        code: Any = app(arguments, prog_name="steelyard", standalone_mode=False)
+        code: Any = app(respelled(arguments), prog_name="steelyard", standalone_mode=False)
     except SteelyardError as error:
         complain(error)
         return int(error.exit_code)
@@ -402,8 +334,8 @@ def invoke(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except BrokenPipeError:
-        # Whoever read the output has left; a second complaint at exit is avoided by closing it here.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has left, which is no failure of ours.
+        leave_pipe(sys.stdout.fileno())
         return int(ExitCode.OK)
     except Exception as error:
         return int(unexpected(error))
@@ -412,13 +344,27 @@ def invoke(arguments: list[str]) -> int:
 
 
 def _interrupted() -> int:
-    print("steelyard: interrupted", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print("steelyard: interrupted", file=sys.stderr)
     return int(ExitCode.FAILED)
+
+
+def _end_in_order(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def main() -> None:
     """Run the command line and exit."""
-    sys.exit(invoke(sys.argv[1:]))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # As an interrupt, so that children are ended and partial files removed; nohup stays in force.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end_in_order)
+    code = invoke(sys.argv[1:])
+    # What is left is the interpreter's end: a second interrupt ends it at once and without a word.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    finish_output()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

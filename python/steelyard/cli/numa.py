@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard._base import ExitCode, UsageError
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.options import Json, Rows
+from steelyard.cli.output import EXIT_CODES, examples, output_console
 
 if TYPE_CHECKING:
     from steelyard.numa.score import Floats
@@ -24,7 +25,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Health = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="A health.json or its folder: what `steelyard health` measured here."),
@@ -54,7 +54,12 @@ Largest = Annotated[
 ]
 
 
-@app.command("map", epilog=EXIT_CODES)
+@app.command(
+    "map",
+    epilog=examples(
+        "steelyard numa map", "steelyard numa map --health runs/health/ID/TIME", "steelyard numa map --json"
+    ),
+)
 def map_(
     machine: Annotated[
         str,
@@ -72,17 +77,19 @@ def map_(
 
     found = map_of(machine_of(machine), _health(health))
     if as_json:
-        print_json({"machine": machine, **found.document()})
+        print_json({"machine": machine, **found.document()}, kind="numa_map")
     else:
-        from rich.console import Console
-
         from steelyard.report.numa_table import render_map
 
-        Console().print(render_map(found))
+        output_console().print(render_map(found))
     return int(ExitCode.OK)
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(
+    epilog=examples(
+        "steelyard numa score", "steelyard numa score --pid 4711 --duration 5s", "steelyard numa score --json"
+    )
+)
 def score(
     pid: Pids = None,
     cgroup: Cgroups = None,
@@ -96,7 +103,7 @@ def score(
     ] = False,
     largest: Largest = None,
     root: Annotated[Path | None, typer.Option(metavar="DIR", help="Root of the /proc and /sys.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 30,
+    rows: Rows = 30,
     as_json: Json = False,
 ) -> int:
     """Score processes or control groups: 1 when all memory is where they run, less the farther it is."""
@@ -122,11 +129,9 @@ def score(
 
         print_json(record.model_dump(mode="json"))
     else:
-        from rich.console import Console
-
         from steelyard.report.numa_table import render_score
 
-        Console().print(render_score(record, limit=limit))
+        output_console().print(render_score(record, limit=rows))
     return int(ExitCode.OK)
 
 

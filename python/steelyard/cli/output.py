@@ -4,36 +4,118 @@ Invariants: with ``--json`` nothing but one JSON document reaches standard outpu
 line with its hint; no traceback is ever shown unless ``STEELYARD_DEBUG`` is set.
 """
 
+import contextlib
 import json
 import os
+import shlex
 import sys
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from steelyard._base import ExitCode, SteelyardError
+from steelyard._base import SCHEMA_VERSION, ExitCode, SteelyardError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 done, and the answer is no (an invalid result); 2 wrong arguments;"
-    " 3 this machine lacks something; 4 the work failed."
+    " 3 this machine lacks something; 4 the work failed or was interrupted."
 )
 
+_WIDE_COLUMNS = 4000
+"""Width of output that goes to a file or a pipe: wider than any table, so that nothing is cut or broken."""
 
-def print_json(document: Any) -> None:
-    """Write one JSON document to standard output."""
-    json.dump(document, sys.stdout, indent=2, allow_nan=False)
+
+def examples(*lines: str) -> str:
+    """Return what stands below a command's options: examples, one a line, and the exit codes."""
+    shown = "\n".join(f"  {line}" for line in lines)
+    return f"\b\nExamples:\n{shown}\n\n{EXIT_CODES}"
+
+
+def print_json(document: Any, *, kind: str | None = None) -> None:
+    """Write one JSON document to standard output; ``kind`` names its schema in ``schemas/``."""
+    head = {} if kind is None else {"schema_version": SCHEMA_VERSION, "kind": kind}
+    json.dump({**head, **document} if head else document, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def output_console(*, highlight: bool = True) -> "Console":
+    """Return what tables are printed with: as wide as the terminal, and as they need elsewhere.
+
+    ``COLUMNS`` in the environment sets the width in either case.
+    """
+    make = _console_class()
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return make(file=sys.stdout, highlight=highlight)
+    return make(file=sys.stdout, highlight=highlight, width=_WIDE_COLUMNS)
+
+
+@cache
+def _console_class() -> "type[Console]":
+    from rich.console import Console
+
+    class OutputConsole(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            if self.width != _WIDE_COLUMNS:
+                super().print(*objects, **options)
+                return
+            # What fills a terminal's width with blanks must not fill this one with them.
+            with self.capture() as captured:
+                super().print(*objects, **options)
+            lines = captured.get().split("\n")
+            self.file.write("\n".join(line.rstrip() for line in lines))
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return OutputConsole
+
+
+def command_line() -> str:
+    """Return the command that is running, as a shell would read it."""
+    return shlex.join(["steelyard", *sys.argv[1:]])
+
+
+def finish_output() -> None:
+    """Write what is still buffered; a reader that has left is no error.
+
+    Left to the interpreter's end, it would complain of a closed pipe and exit with 120.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            leave_pipe(stream.fileno())
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                leave_pipe(stream.fileno())
+
+
+def leave_pipe(descriptor: int) -> None:
+    """Let further output to ``descriptor`` go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def complain(error: SteelyardError) -> None:
     """Tell an expected error in one line."""
     hint = f" ({error.hint})" if error.hint else ""
-    line = " ".join(f"{error.message}{hint}".split())
+    line = " ".join(printable(error.message + hint).split())
     print(f"steelyard: {line}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Return ``text``, which may be from anywhere, without what would control a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else " " if one.isspace() else "?" for one in text)
 
 
 def unexpected(error: BaseException) -> ExitCode:
     """Tell a bug in one line."""
     if os.environ.get("STEELYARD_DEBUG"):
         raise error
-    line = " ".join(f"{type(error).__name__}: {error}".split())
+    line = " ".join(printable(f"{type(error).__name__}: {error}").split())
     print(f"steelyard: internal error: {line} (STEELYARD_DEBUG=1 shows where)", file=sys.stderr)
     return ExitCode.FAILED

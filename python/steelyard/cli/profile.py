@@ -7,29 +7,27 @@ sampling (the executable), counting (``analyze``), drawing (``report``).
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.options import Json, Report, Rows
+from steelyard.cli.output import EXIT_CODES, command_line, examples
 
 app = typer.Typer(
-    help="Take profiles, say where their time goes, and hold two against each other.",
+    help="Take profiles, show where the time goes, and compare two.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 RuleFiles = Annotated[
     list[Path] | None,
     typer.Option(
         "--rules", metavar="FILE", help="Rules of yours, asked before the shipped ones; repeatable."
     ),
 ]
-Page = Annotated[bool, typer.Option("--html/--no-html", help="Write the page with charts and flame graph.")]
 Input = Annotated[
     Path,
     typer.Argument(
@@ -38,7 +36,14 @@ Input = Annotated[
 ]
 
 
-@app.command(epilog=EXIT_CODES, context_settings={"allow_interspersed_args": False})
+@app.command(
+    epilog=examples(
+        "steelyard profile record -- ./program --flag",
+        "steelyard profile record --pid 4711 --duration 30s --out before",
+        "steelyard profile record --all --hz 49 --out profile --force",
+    ),
+    context_settings={"allow_interspersed_args": False},
+)
 def record(
     command: Annotated[
         list[str] | None,
@@ -58,76 +63,80 @@ def record(
         int | None,
         typer.Option(min=1024, max=65_000, help="Bytes of each stack that dwarf copies; 16384 by default."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for profile.folded, profile.pb.gz and the page.")] = Path(
-        "profile"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="Folder of profile.folded, profile.pb.gz, report.html."),
+    ] = Path("profile"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the profile in --out.")] = False,
     rules: RuleFiles = None,
-    top: Annotated[int, typer.Option(min=1, help="Functions to show.")] = 15,
-    html: Page = True,
+    rows: Rows = 15,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     as_json: Json = False,
 ) -> int:
     """Sample stacks, and show where the time went."""
     from steelyard.cli.profile_run import Recording, record_and_show
 
-    wanted = Recording(command or [], pid or [], cgroup, all_, hz, duration, call_graph, out, stack_bytes)
-    return record_and_show(wanted, rules or [], top=top, html=html, as_json=as_json, shown_by=_shown_by())
-
-
-@app.command(epilog=EXIT_CODES)
-def show(
-    profile: Input,
-    rules: RuleFiles = None,
-    top: Annotated[int, typer.Option(min=1, help="Functions to show.")] = 15,
-    output: Annotated[
-        Path | None, typer.Option(help="Folder of the page; by default NAME-report beside the profile.")
-    ] = None,
-    html: Page = True,
-    as_json: Json = False,
-) -> int:
-    """Show a profile: tax map, top functions, and the page with its flame graph."""
-    from steelyard.cli.profile_run import show_profile
-
-    return show_profile(
-        profile, rules or [], top=top, output=output, html=html, as_json=as_json, shown_by=_shown_by()
+    wanted = Recording(
+        command or [], pid or [], cgroup, all_, hz, duration, call_graph, out, stack_bytes, force=force
+    )
+    return record_and_show(
+        wanted, rules or [], rows=rows, page=not no_report, as_json=as_json, shown_by=command_line()
     )
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(
+    epilog=examples(
+        "steelyard profile show profile", "steelyard profile show perf.data --report page.html --rows 30"
+    )
+)
+def show(
+    profile: Input,
+    rules: RuleFiles = None,
+    rows: Rows = 15,
+    page: Report = None,
+    as_json: Json = False,
+) -> int:
+    """Show a profile: tax map, top functions, and with --report a page with its flame graph."""
+    from steelyard.cli.profile_run import show_profile
+
+    return show_profile(
+        profile, rules or [], rows=rows, report=page, as_json=as_json, shown_by=command_line()
+    )
+
+
+@app.command(
+    epilog=examples(
+        "steelyard profile diff before.folded after.folded",
+        "steelyard profile diff before after --exit-code --report differences.html",
+    )
+)
 def diff(
     a: Input,
     b: Input,
     rules: RuleFiles = None,
-    top: Annotated[int, typer.Option(min=1, help="Rows of each table.")] = 12,
+    rows: Rows = 12,
     alpha: Annotated[
         float,
         typer.Option(
             min=1e-9, max=0.5, help="Share of pairs of equal profiles in which a table shows a change."
         ),
     ] = 0.05,
-    output: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("profile-diff"),
-    html: Page = True,
+    page: Report = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 1 when anything changed by more than noise.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Hold two profiles against each other: shares, with intervals, so that noise is not a change."""
+    """Compare two profiles by shares of time, with intervals, so that noise is not a change."""
     from steelyard.cli.profile_run import show_diff
 
     return show_diff(
         (a, b),
         rules or [],
-        top=top,
+        rows=rows,
         alpha=alpha,
-        output=output,
-        html=html,
+        report=page,
         exit_code=exit_code,
         as_json=as_json,
-        shown_by=_shown_by(),
+        shown_by=command_line(),
     )
-
-
-def _shown_by() -> str:
-    import shlex
-
-    return shlex.join(["steelyard", *sys.argv[1:]])

@@ -7,16 +7,17 @@ flags (``profile``), counting (``analyze``), drawing (``report``).
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from steelyard._base import (
     ExitCode,
@@ -25,16 +26,21 @@ from steelyard._base import (
     UsageError,
     WorkloadFailedError,
     executable,
+    open_regular,
 )
 from steelyard.analyze.profile import Profile, read_folded
 from steelyard.analyze.profile_diff import ProfileDiff, diff
 from steelyard.analyze.tax_map import TaxMap, classify
 from steelyard.analyze.tax_rules import Rules, rules_with
-from steelyard.cli.output import print_json
+from steelyard.cli.output import output_console, print_json
 
 FOLDED = "profile.folded"
 PPROF = "profile.pb.gz"
 _PROGRAM = "steelyard-profile"
+_KEY_S = 1.0
+"""How long the sampler gets to end by itself: a key at the terminal has interrupted it, too."""
+_WRITING_S = 30.0
+"""How long it gets to resolve symbols and write."""
 _FOREIGN = (b"\x1f\x8b", b"PERFILE2", b"2ELIFREP")
 """How gzip (pprof) and perf.data of either byte order begin."""
 
@@ -52,9 +58,14 @@ class Recording:
     call_graph: str
     out: Path
     stack_bytes: int | None = None
+    force: bool = False
+    """Whether a profile that is in ``out`` already is replaced."""
 
-    def arguments(self) -> list[str]:
-        """Return the executable's command line. Raises UsageError when it is not clear what to sample."""
+    def arguments(self, folder: Path) -> list[str]:
+        """Return the executable's command line, which writes into ``folder``.
+
+        Raises UsageError when it is not clear what to sample.
+        """
         scopes = [bool(self.pids), self.cgroup is not None, self.everything]
         if sum(scopes) > 1 or not (self.command or any(scopes)):
             raise UsageError(
@@ -64,7 +75,7 @@ class Recording:
         line = [str(executable(_PROGRAM)), "record", "--hz", str(self.hz), "--call-graph", self.call_graph]
         if self.stack_bytes is not None:
             line += ["--stack-bytes", str(self.stack_bytes)]
-        line += ["-o", str(self.out / PPROF), "--folded", str(self.out / FOLDED)]
+        line += ["-o", str(folder / PPROF), "--folded", str(folder / FOLDED)]
         for pid in self.pids:
             line += ["--pid", str(pid)]
         if self.cgroup is not None:
@@ -78,48 +89,113 @@ class Recording:
 
 
 def record_and_show(
-    recording: Recording, rules: Sequence[Path], *, top: int, html: bool, as_json: bool, shown_by: str
+    recording: Recording, rules: Sequence[Path], *, rows: int, page: bool, as_json: bool, shown_by: str
 ) -> int:
     """Sample, and show what was sampled; the executable's exit code where it failed."""
     chosen = rules_with(rules)
-    line = recording.arguments()
-    folded = recording.out / FOLDED
-    try:
-        recording.out.mkdir(parents=True, exist_ok=True)
-        folded.unlink(missing_ok=True)
-    except OSError as error:
-        raise WorkloadFailedError(f"{recording.out}: {error.strerror}") from error
-    # The command's own output is not ours: it must not get into a JSON document.
-    code = _run(line, stdout=sys.stderr.fileno() if as_json else None)
-    if code not in (ExitCode.OK, ExitCode.FAILED) or not folded.exists():
-        if code < 0 or code == ExitCode.OK:
-            raise WorkloadFailedError(f"{_PROGRAM} ended with {code} and left no {folded}")
-        return code
-    try:
-        shown = _show(folded, folded, chosen, top, recording.out if html else None, as_json, shown_by)
-    except RecordError as error:
-        # The sampler has told that the command failed; that it left nothing to show is no news then.
-        if code:
+    with new_folder(recording.out, force=recording.force) as (folder, publish):
+        line = recording.arguments(folder)
+        # The command's own output is not ours: it must not get into a JSON document.
+        code = _run(line, stdout=sys.stderr.fileno() if as_json else None)
+        folded = folder / FOLDED
+        if code not in (ExitCode.OK, ExitCode.FAILED) or not folded.exists():
+            if code < 0 or code == ExitCode.OK:
+                raise WorkloadFailedError(f"{_PROGRAM} ended with {code} and left no {FOLDED}")
             return code
-        raise ResultSaysNoError(
-            "no sample was taken", hint="nothing of it ran on a CPU, or not for long: see --hz and --duration"
-        ) from error
+        try:
+            profile = read_profile(folded)
+        except RecordError as error:
+            # The sampler has told that the command failed; that it left nothing to show is no news then.
+            if code:
+                return code
+            raise ResultSaysNoError(
+                "no sample was taken",
+                hint="nothing of it ran on a CPU, or not for long: see --hz and --duration",
+            ) from error
+        publish()
+    folded = recording.out / FOLDED
+    report = recording.out / "report.html" if page else None
+    shown = _show(profile, folded, folded, chosen, rows, report, as_json, shown_by)
     return code or shown
 
 
+@contextlib.contextmanager
+def new_folder(out: Path, *, force: bool) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """Yield a folder to write into, and what puts it in the place of ``out`` when it is complete.
+
+    Whoever looks at ``out`` sees all or nothing, and of two that write to one place at once the second is
+    refused. Raises UsageError where ``out`` has something in it and ``force`` was not given,
+    WorkloadFailedError where no folder can be made.
+    """
+    _check_free(out, force=force)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
+        folder.chmod(0o777 & ~_umask())
+    except OSError as error:
+        raise WorkloadFailedError(f"{out}: {error.strerror}") from error
+
+    def publish() -> None:
+        old = folder.with_suffix(".old")
+        try:
+            if force and out.exists():
+                out.rename(old)
+            # Onto an empty folder this succeeds, onto any other it does not.
+            folder.rename(out)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                _check_free(out, force=False)
+            raise WorkloadFailedError(f"{out}: {error.strerror}") from error
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+
+    try:
+        yield folder, publish
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_free(out: Path, *, force: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is not a folder", hint="give another with --out")
+    if force or not out.is_dir() or not any(out.iterdir()):
+        return
+    raise UsageError(
+        f"{out} has files in it, which would be replaced", hint="give another folder with --out, or --force"
+    )
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def _run(line: list[str], stdout: int | None) -> int:
+    """Run the sampler; an interrupt asks it to write what it has, a second one ends it at once."""
     try:
         with subprocess.Popen(line, stdout=stdout, stdin=None) as process:
-            while True:
-                try:
-                    return process.wait()
-                except KeyboardInterrupt:
-                    # It was interrupted too, by the same key, and is writing what it has.
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        return process.wait(timeout=10)
-                    process.terminate()
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                # The same key has interrupted it, or somebody has interrupted us alone: it takes one, and
+                # writes what it has.
+                return _ended(process)
     except OSError as error:
         raise WorkloadFailedError(f"{line[0]}: {error.strerror}") from error
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    try:
+        try:
+            return process.wait(timeout=_KEY_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            return process.wait(timeout=_WRITING_S)
+    except (KeyboardInterrupt, subprocess.TimeoutExpired):
+        process.kill()
+        process.wait()
+        raise KeyboardInterrupt from None
 
 
 def read_profile(path: Path) -> Profile:
@@ -131,7 +207,7 @@ def read_profile(path: Path) -> Profile:
     if path.is_dir():
         path /= FOLDED
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(8)
     except OSError as error:
         raise RecordError(f"{path}: {error.strerror}") from error
@@ -169,37 +245,36 @@ def _fold(path: Path) -> Profile:
 
 
 def show_profile(
-    path: Path,
-    rules: Sequence[Path],
-    *,
-    top: int,
-    output: Path | None,
-    html: bool,
-    as_json: bool,
-    shown_by: str,
+    path: Path, rules: Sequence[Path], *, rows: int, report: Path | None, as_json: bool, shown_by: str
 ) -> int:
-    """Show one profile; 0."""
-    beside = path / "profile-report" if path.is_dir() else path.with_name(f"{path.stem}-report")
-    return _show(path, path, rules_with(rules), top, (output or beside) if html else None, as_json, shown_by)
+    """Show one profile, and write its page to ``report``; 0."""
+    chosen = rules_with(rules)
+    return _show(read_profile(path), path, path, chosen, rows, report, as_json, shown_by)
 
 
 def _show(
-    path: Path, name: Path, rules: Rules, top: int, folder: Path | None, as_json: bool, shown_by: str
+    profile: Profile,
+    path: Path,
+    name: Path,
+    rules: Rules,
+    rows: int,
+    report: Path | None,
+    as_json: bool,
+    shown_by: str,
 ) -> int:
     from steelyard.report.profile_page import top_functions, write
 
-    profile = read_profile(path)
     tax = classify(profile, rules)
-    functions = top_functions(profile.busy(), top)
+    functions = top_functions(profile.busy(), rows)
     page = None
-    if folder is not None:
-        page = write(folder, profile, tax, title=name.name, command=shown_by, rules=rules)
+    if report is not None:
+        page = write(report, profile, tax, title=name.name, command=shown_by, rules=rules)
     if as_json:
         print_json(_document(path, profile, tax, [asdict(row) for row in functions], page))
         return int(ExitCode.OK)
     from steelyard.report.profile_table import profile_summary
 
-    Console().print(profile_summary(profile, tax, functions, report_path=page))
+    output_console().print(profile_summary(profile, tax, functions, report_path=page))
     return int(ExitCode.OK)
 
 
@@ -227,10 +302,9 @@ def show_diff(
     paths: tuple[Path, Path],
     rules: Sequence[Path],
     *,
-    top: int,
+    rows: int,
     alpha: float,
-    output: Path,
-    html: bool,
+    report: Path | None,
     exit_code: bool,
     as_json: bool,
     shown_by: str,
@@ -241,17 +315,17 @@ def show_diff(
     result = diff(a, b, chosen, alpha=alpha)
     names = _names(paths)
     page = None
-    if html:
+    if report is not None:
         from steelyard.report.profile_page import write_diff
 
         maps = (classify(a, chosen), classify(b, chosen))
-        page = write_diff(output, (a, b), names, maps, result, command=shown_by, rules=chosen)
+        page = write_diff(report, (a, b), names, maps, result, command=shown_by, rules=chosen)
     if as_json:
-        print_json(_diff_document(paths, result, top, page))
+        print_json(_diff_document(paths, result, rows, page))
     else:
         from steelyard.report.profile_table import diff_summary
 
-        Console().print(diff_summary(result, names, count=top, report_path=page))
+        output_console().print(diff_summary(result, names, count=rows, report_path=page))
     return int(ExitCode.NO if exit_code and result.changed else ExitCode.OK)
 
 
@@ -264,7 +338,7 @@ def _names(paths: tuple[Path, Path]) -> tuple[str, str]:
 
 
 def _diff_document(
-    paths: tuple[Path, Path], result: ProfileDiff, top: int, page: Path | None
+    paths: tuple[Path, Path], result: ProfileDiff, rows: int, page: Path | None
 ) -> dict[str, Any]:
     return {
         "a": str(paths[0]),
@@ -283,7 +357,7 @@ def _diff_document(
                 "measure": table.measure,
                 "rows_in_all": len(table.rows),
                 "changes": len(table.changes),
-                "rows": [asdict(row) for row in table.rows[: max(top, len(table.changes))]],
+                "rows": [asdict(row) for row in table.rows[: max(rows, len(table.changes))]],
             }
             for table in result.tables
         ],

@@ -3,6 +3,7 @@
 Not here: results, which go to standard output.
 """
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterator
@@ -24,7 +25,9 @@ class PlainProgress:
         self._told_s = 0.0
 
     def _say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        # Whoever read along has left: that ends no measurement.
+        with contextlib.suppress(OSError):
+            print(text, file=self._stream, flush=True)
 
     def phase(self, name: str) -> None:
         """A phase has begun."""

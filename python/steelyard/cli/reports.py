@@ -3,16 +3,15 @@
 In: run directories. Out: `RunView`, drawn by ``report`` and scored by ``decide``.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import runs, tiers
 from steelyard.bench import suite as suite_files
-from steelyard.cli.output import print_json
+from steelyard.cli.output import output_console, print_json
 from steelyard.records import Level, Run, RunStatus
 
 if TYPE_CHECKING:
@@ -62,8 +61,8 @@ def headline(run: Run) -> tuple[str, ...]:
     return tiers.benchmark(run.benchmark).headline if known else ()
 
 
-def view(directory: Path, run: Run, baseline: "Baseline | None", *, output: Path | None = None) -> RunView:
-    """Score a run and write its report, into ``output`` or its own directory."""
+def view(directory: Path, run: Run, baseline: "Baseline | None", *, page: Path | None = None) -> RunView:
+    """Score a run and write its page, to ``page`` or into its own directory."""
     from steelyard.decide import score
     from steelyard.report import html, table
     from steelyard.report.model import gather
@@ -72,7 +71,7 @@ def view(directory: Path, run: Run, baseline: "Baseline | None", *, output: Path
     try:
         data = gather(directory, score=found, headline=headline(run))
         try:
-            path = html.write_data(data, output)
+            path = html.write_data(data, page)
             summary = table.run_summary(
                 run, score=found, findings=data.findings, report_path=path, headline=headline(run)
             )
@@ -90,11 +89,9 @@ def bare_view(directory: Path, run: Run) -> RunView:
     return RunView(directory, run, None, "".join(c if c.isprintable() else "?" for c in text), None)
 
 
-def show_runs(views: Sequence[RunView], *, file: TextIO) -> None:
+def show_runs(views: Sequence[RunView]) -> None:
     """Print runs as tables, and repeats of one benchmark as one more."""
-    from rich.console import Console
-
-    console = Console(file=file)
+    console = output_console()
     for one in views:
         console.print(one.summary, markup=False)
         console.print()
@@ -115,27 +112,27 @@ def exit_code(run: Run) -> ExitCode:
     return ExitCode.NO if run.verdict and run.verdict.level is Level.INVALID else ExitCode.OK
 
 
-def show_report(name: str, output: Path | None, out: Path, *, baseline: str | None, as_json: bool) -> int:
-    """Show one run or suite again and write its report."""
+def show_report(name: str, page: Path | None, folder: Path, *, baseline: str | None, as_json: bool) -> int:
+    """Show one run or suite again and write its page, to ``page`` or into its own folder."""
     from steelyard.decide import find_baseline
 
-    directory = runs.find(name, out)
+    directory = runs.find(name, folder)
     if suite_files.is_suite(directory):
         from steelyard.cli import suites
 
-        return suites.show_report(directory, output, baseline=find_baseline(baseline), as_json=as_json)
+        return suites.show_report(directory, page, baseline=find_baseline(baseline), as_json=as_json)
     run = runs.load(directory)
     if run.benchmark == "characterize":
         from steelyard.cli.characterize import show_again
 
-        return show_again(directory, run, output, as_json=as_json)
-    one = view(directory, run, find_baseline(baseline), output=output)
+        return show_again(directory, run, page, as_json=as_json)
+    one = view(directory, run, find_baseline(baseline), page=page)
     if one.error is not None:
         raise one.error
     if as_json:
         print_json(one.document())
     else:
-        show_runs([one], file=sys.stdout)
+        show_runs([one])
     return int(exit_code(one.run))
 
 
@@ -149,11 +146,11 @@ def print_score(name: str, found: "Score") -> None:
         print(f"  {plain(note)}")
 
 
-def show_score(name: str, out: Path, *, baseline: str | None, as_json: bool) -> int:
+def show_score(name: str, folder: Path, *, baseline: str | None, as_json: bool) -> int:
     """Show the score of one run or suite, or why it has none."""
     from steelyard.decide import Refusal, find_baseline, score
 
-    directory = runs.find(name, out)
+    directory = runs.find(name, folder)
     reference = find_baseline(baseline)
     if suite_files.is_suite(directory):
         from steelyard.cli import suites
@@ -162,7 +159,7 @@ def show_score(name: str, out: Path, *, baseline: str | None, as_json: bool) -> 
     run = runs.load(directory)
     found = score([run], reference)
     if as_json:
-        print_json({"run_id": run.run_id, "score": score_document(found)})
+        print_json({"run_id": run.run_id, "score": score_document(found)}, kind="run_score")
     elif isinstance(found, Refusal):
         print(f"{run.run_id}: no score: {found.reason}")
     else:

@@ -1,6 +1,5 @@
 """``steelyard run``: makes the runs, then judges the series, and shows both."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
@@ -42,7 +41,7 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
     elif suite is not None:
         suites.show(suite)
     else:
-        reports.show_runs(views, file=sys.stdout)
+        reports.show_runs(views)
     unreported = [view.error.exit_code for view in views if view.error is not None]
     refused = [error.exit_code for error in launched.refused.values()]
     return int(max([exit_code(attempts), *unreported, *refused]))

@@ -3,7 +3,6 @@
 In: the directory of a suite. Out: `SuiteView`, drawn by ``report`` and scored by ``decide``.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import suite as suite_files
 from steelyard.bench.suite import level_of
 from steelyard.cli import reports
-from steelyard.cli.output import print_json
+from steelyard.cli.output import output_console, print_json
 from steelyard.records import Level, Run, RunStatus, Suite
 
 if TYPE_CHECKING:
@@ -70,22 +69,28 @@ def by_benchmark(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return grouped
 
 
-def view(directory: Path, baseline: "Baseline | None", *, output: Path | None = None) -> SuiteView:
-    """Score a suite, and write its page and those of its members into ``output`` or their own directories."""
-    from steelyard.report import suite_page
+def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = None) -> SuiteView:
+    """Score a suite, and write its page to ``page`` or its own directory.
 
+    The members' pages go into folders of their names beside it, where its links lead.
+    """
+    from steelyard.report import html, suite_page
+
+    page = None if page is None else html.page_path(page)
     suite, scores, found = weighed(directory, baseline)
     members = [
-        reports.view(folder, run, baseline, output=None if output is None else output / folder.name)
+        reports.view(
+            folder, run, baseline, page=None if page is None else page.parent / folder.name / html.PAGE
+        )
         for folder, run in found
     ]
     pages: dict[str, list[suite_page.MemberRun]] = {}
     for one in sorted(members, key=lambda one: (one.run.series.index, one.run.run_id)):
-        page = suite_page.page_of(one.directory) if one.report is not None else None
-        pages.setdefault(one.run.benchmark, []).append(suite_page.MemberRun(one.run, page))
+        link = suite_page.page_of(one.directory) if one.report is not None else None
+        pages.setdefault(one.run.benchmark, []).append(suite_page.MemberRun(one.run, link))
     errors = [one.error for one in members if one.error is not None]
     try:
-        path = suite_page.write(directory, suite, pages, scores, output)
+        path = suite_page.write(directory, suite, pages, scores, page)
     except SteelyardError as error:
         return SuiteView(directory, suite, scores, members, None, error)
     return SuiteView(directory, suite, scores, members, path, errors[0] if errors else None)
@@ -93,12 +98,11 @@ def view(directory: Path, baseline: "Baseline | None", *, output: Path | None = 
 
 def show(one: SuiteView) -> None:
     """Print a suite as a table."""
-    from rich.console import Console
 
     from steelyard.report.suite_table import suite_summary
 
     runs = by_benchmark([member.run for member in one.members])
-    Console(file=sys.stdout).print(suite_summary(one.suite, runs, report_path=one.report), markup=False)
+    output_console().print(suite_summary(one.suite, runs, report_path=one.report), markup=False)
 
 
 def exit_code(suite: Suite) -> ExitCode:
@@ -109,9 +113,9 @@ def exit_code(suite: Suite) -> ExitCode:
     return ExitCode.NO if invalid else ExitCode.OK
 
 
-def show_report(directory: Path, output: Path | None, *, baseline: "Baseline | None", as_json: bool) -> int:
+def show_report(directory: Path, page: Path | None, *, baseline: "Baseline | None", as_json: bool) -> int:
     """Show a suite again and write its pages."""
-    one = view(directory, baseline, output=output)
+    one = view(directory, baseline, page=page)
     if one.error is not None:
         raise one.error
     if as_json:
@@ -134,7 +138,8 @@ def show_score(directory: Path, *, baseline: "Baseline | None", as_json: bool) -
                 "suite_id": suite.suite_id,
                 "overall": overall.model_dump(mode="json") if overall else None,
                 "scores": {name: reports.score_document(found) for name, found in scores.items()},
-            }
+            },
+            kind="suite_score",
         )
     else:
         for name, found in scores.items():

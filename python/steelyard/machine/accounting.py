@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from pathlib import Path
 
+from steelyard._base import RecordError, open_regular
 from steelyard.machine.tree import Tree
+
+_BYTES_AT_MOST = 16 << 20
+"""A kernel's configuration has some 300 kB."""
 
 
 def interrupts_in_process_time(root: Path | str = "/") -> bool | None:
@@ -28,8 +33,9 @@ def interrupts_in_process_time(root: Path | str = "/") -> bool | None:
 
 def _configuration(tree: Tree) -> str | None:
     try:
-        return gzip.decompress(tree.path("proc/config.gz").read_bytes()).decode("utf-8", "replace")
-    except (OSError, EOFError):
+        with open_regular(tree.path("proc/config.gz")) as packed, gzip.GzipFile(fileobj=packed) as text:
+            return text.read(_BYTES_AT_MOST).decode("utf-8", "replace")
+    except (OSError, EOFError, zlib.error, RecordError):
         pass
     release = tree.text("proc/sys/kernel/osrelease")
     # The release is a file name here: nothing in it may lead elsewhere.

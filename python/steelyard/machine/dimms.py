@@ -7,6 +7,7 @@ Bytes that do not fit the layout end the reading; they are no error: firmware is
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,6 +74,8 @@ def errors(tree: Tree) -> tuple[int | None, int | None]:
 
 def _bytes(path: Path) -> bytes | OSError:
     try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "not a regular file")
         with path.open("rb") as file:
             return file.read(_LARGEST_TABLE_BYTES)
     except OSError as error:

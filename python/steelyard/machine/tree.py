@@ -9,6 +9,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from steelyard._base import RecordError, open_regular, read_at_most
+
+_BYTES_AT_MOST = 16 << 20
+"""The longest file that is read, /proc/interrupts of a large machine, has some 2 MB."""
+_NUMBERS_AT_MOST = 1 << 16
+"""No kernel knows more CPUs or nodes: a longer range is no list of them."""
+
 
 class Tree:
     """Files below a root."""
@@ -26,11 +33,16 @@ class Tree:
         return self.root / name.lstrip("/")
 
     def text(self, name: str) -> str | None:
-        """Return the stripped content of ``name``, ``None`` where it cannot be read."""
+        """Return the stripped content of ``name``, ``None`` where it cannot be read.
+
+        A recorded tree may have anything in a file's place: only regular files are read, and not without end.
+        """
         try:
-            return self.path(name).read_text(encoding="utf-8", errors="replace").strip(" \t\r\n\0")
-        except OSError:
+            with open_regular(self.path(name)) as file:
+                data = read_at_most(file, _BYTES_AT_MOST)
+        except (OSError, RecordError):
             return None
+        return data.decode("utf-8", errors="replace").strip(" \t\r\n\0")
 
     def first_text(self, *names: str) -> str | None:
         """Return the content of the first of ``names`` that can be read and is not empty."""
@@ -90,8 +102,10 @@ def parse_list(text: str) -> list[int]:
     []
     """
     numbers: list[int] = []
-    for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
-        numbers.extend(range(int(first), int(last or first) + 1))
+    for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text):
+        span = range(int(first), int(last or first) + 1)
+        if len(span) + len(numbers) <= _NUMBERS_AT_MOST:
+            numbers.extend(span)
     return numbers
 
 

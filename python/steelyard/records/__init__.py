@@ -10,6 +10,7 @@ measured is ``None`` with a reason beside it, never 0; an unknown major version 
 Not here: measuring, deriving, drawing.
 """
 
+from steelyard._base import SCHEMA_VERSION
 from steelyard.records.cache_stats import CacheStats, CacheThread
 from steelyard.records.capacity import (
     CapacityCriterion,
@@ -40,7 +41,7 @@ from steelyard.records.health import (
     MemoryBandwidth,
     MemoryLatency,
 )
-from steelyard.records.io import SCHEMA_VERSION, Record, parse, read, read_lines, write
+from steelyard.records.io import Record, parse, read, read_lines, write
 from steelyard.records.load import (
     IntervalRow,
     LatencySummary,

@@ -1,6 +1,5 @@
 """Records in files: read with their version checked, written under a temporary name and renamed."""
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -9,11 +8,9 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from steelyard._base import RecordError, WorkloadFailedError
+from steelyard._base import SCHEMA_VERSION, RecordError, WorkloadFailedError, read_regular
+from steelyard.records.text import load_object, shown_place
 from steelyard.records.values import Value
-
-SCHEMA_VERSION = "1.0"
-"""The version that this Steelyard writes. Readers accept any minor version of the same major one."""
 
 _MAJOR = int(SCHEMA_VERSION.split(".")[0])
 
@@ -43,19 +40,15 @@ def parse(model: type[R], text: str | bytes, *, where: str) -> R:
     Raises RecordError, in one line, for text that is not JSON, another kind, an unknown major version, or a
     field that does not fit.
     """
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise RecordError(f"{where}: not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise RecordError(f"{where}: not a {model.KIND} record")
+    data = load_object(text, where=where)
     kind, version = data.get("kind"), data.get("schema_version")
     if kind != model.KIND:
-        raise RecordError(f"{where}: this is a {kind!r} record, expected {model.KIND!r}")
+        named = f"a {kind[:40]!r} record" if isinstance(kind, str) else "not a record"
+        raise RecordError(f"{where}: this is {named}, expected {model.KIND!r}")
     match = re.fullmatch(r"(\d+)\.(\d+)", version) if isinstance(version, str) else None
     if match is None or int(match[1]) != _MAJOR:
         raise RecordError(
-            f"{where}: schema version {version} of {model.KIND} is not supported"
+            f"{where}: schema version {str(version)[:20]} of {model.KIND} is not supported"
             f" (this program reads {_MAJOR}.x)",
             hint="use the Steelyard that wrote it, or a newer one",
         )
@@ -63,28 +56,23 @@ def parse(model: type[R], text: str | bytes, *, where: str) -> R:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        place = shown_place(".".join(map(str, first["loc"])))
         raise RecordError(f"{where}: not a {model.KIND} record: {place}: {first['msg']}") from error
+    except RecursionError as error:
+        raise RecordError(f"{where}: not a {model.KIND} record: it nests too deeply") from error
 
 
 def read(model: type[R], path: Path) -> R:
     """Return the record in the file ``path``.
 
-    Raises RecordError as `parse` does, and when the file is unreadable.
+    Raises RecordError as `parse` does, and when the file is unreadable, no regular file, or too large.
     """
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}") from error
-    return parse(model, text, where=str(path))
+    return parse(model, read_regular(path), where=str(path))
 
 
 def read_lines(model: type[R], path: Path) -> Iterator[R]:
     """Yield the records of a JSON-lines file; a last line that was cut off by a kill is left out."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror}") from error
+    lines = read_regular(path).split(b"\n")
     # What stands after the last newline is a line whose writer was stopped in the middle of it.
     for number, line in enumerate(lines[:-1], start=1):
         if line.strip():

@@ -48,15 +48,24 @@ def write(
         data.close()
 
 
-def write_data(data: ReportData, folder: Path | None = None) -> Path:
-    """Write the page of a run that was read already, into ``folder`` (by default the run's own)."""
-    folder = data.folder if folder is None else folder
+def write_data(data: ReportData, path: Path | None = None) -> Path:
+    """Write the page of a run that was read already, to ``path`` (by default into the run's own folder)."""
+    path = data.folder / PAGE if path is None else page_path(path)
     content = page.build(data)
-    if folder.resolve() != data.folder.resolve() and content["repeats"] is not None:
+    if path.parent.resolve() != data.folder.resolve() and content["repeats"] is not None:
         # The other repeats' pages lie beside the run, not beside this page.
         for row in content["repeats"]["rows"]:
             row["link"] = None
-    return publish(folder / PAGE, render(content, folder))
+    return publish(path, render(content, path.parent))
+
+
+def page_path(path: Path) -> Path:
+    """Return where a page goes: ``path`` itself, or ``report.html`` in it where it is a folder.
+
+    >>> page_path(Path("differences.html"))
+    PosixPath('differences.html')
+    """
+    return path / PAGE if path.is_dir() or path.suffix.lower() not in (".html", ".htm") else path
 
 
 def publish(path: Path, text: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from steelyard import telemetry
-from steelyard._base import SteelyardError
+from steelyard._base import SteelyardError, read_tail
 from steelyard.analyze import Conditions, Finding, explain
 from steelyard.analyze.characterization import (
     OLD_LOOKS,
@@ -330,8 +330,8 @@ def _logs(run: Run, folder: Path, last_bytes: int = 4000) -> dict[str, str]:
         if process.exit_code == 0 or process.log is None or not _inside(process.log):
             continue
         try:
-            text = (folder / process.log).read_bytes()[-last_bytes:].decode("utf-8", errors="replace").strip()
-        except OSError:
+            text = read_tail(folder / process.log, last_bytes).decode("utf-8", errors="replace").strip()
+        except SteelyardError:
             continue
         if text:
             found[process.name] = text

@@ -21,7 +21,7 @@ from steelyard.analyze.tax_map import TaxMap
 from steelyard.analyze.tax_rules import Rules
 from steelyard.report import format as fmt
 from steelyard.report.flame import diff_flame_html, flame_html
-from steelyard.report.html import PAGE, publish, template
+from steelyard.report.html import page_path, publish, template
 from steelyard.report.tax_chart import command_chart, tax_chart
 
 _FUNCTIONS = 40
@@ -76,9 +76,9 @@ def cautions_of(profile: Profile) -> list[str]:
 
 
 def write(
-    folder: Path, profile: Profile, tax: TaxMap, *, title: str, command: str, rules: Rules | None = None
+    path: Path, profile: Profile, tax: TaxMap, *, title: str, command: str, rules: Rules | None = None
 ) -> Path:
-    """Write the page of one profile into ``folder``. Raises WorkloadFailedError when it cannot be written."""
+    """Write the page of one profile to ``path``. Raises WorkloadFailedError when it cannot be written."""
     nonce = secrets.token_urlsafe(16)
     charts = [tax_chart([(title, tax)], rules), command_chart(tax, rules)]
     busy = profile.busy()
@@ -97,11 +97,11 @@ def write(
         "diff": None,
         "command": command,
     }
-    return _write(folder, content, nonce)
+    return _write(path, content, nonce)
 
 
 def write_diff(
-    folder: Path,
+    path: Path,
     profiles: tuple[Profile, Profile],
     names: tuple[str, str],
     maps: tuple[TaxMap, TaxMap],
@@ -110,7 +110,7 @@ def write_diff(
     command: str,
     rules: Rules | None = None,
 ) -> Path:
-    """Write the page of two profiles into ``folder``. Raises WorkloadFailedError when it cannot be
+    """Write the page of two profiles to ``path``. Raises WorkloadFailedError when it cannot be
     written.
     """
     nonce = secrets.token_urlsafe(16)
@@ -137,7 +137,7 @@ def write_diff(
         },
         "command": command,
     }
-    return _write(folder, content, nonce)
+    return _write(path, content, nonce)
 
 
 def heading_of(result: ProfileDiff) -> str:
@@ -155,9 +155,10 @@ def heading_of(result: ProfileDiff) -> str:
     )
 
 
-def _write(folder: Path, content: dict[str, Any], nonce: str) -> Path:
+def _write(path: Path, content: dict[str, Any], nonce: str) -> Path:
     drawn = {"charts": [chart.spec() for chart in content["charts"]], "phases": []}
-    return publish(folder / PAGE, template("profile.html.j2", content, drawn, folder=folder, nonce=nonce))
+    path = page_path(path)
+    return publish(path, template("profile.html.j2", content, drawn, folder=path.parent, nonce=nonce))
 
 
 def _heading(tax: TaxMap) -> str:

@@ -20,7 +20,7 @@ from steelyard.bench.suite import level_of
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
 from steelyard.report import format as fmt
-from steelyard.report.html import PAGE, publish, template
+from steelyard.report.html import PAGE, page_path, publish, template
 from steelyard.report.machine_table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_unit
 from steelyard.report.model import headline_of
@@ -60,13 +60,14 @@ def write(
     suite: Suite,
     runs: Mapping[str, Sequence[MemberRun]],
     scores: Mapping[str, Score | Refusal],
-    folder: Path | None = None,
+    path: Path | None = None,
 ) -> Path:
-    """Write the page of the suite in ``directory``, into ``folder`` or there.
+    """Write the page of the suite in ``directory``, to ``path`` or there.
 
     Raises WorkloadFailedError when it cannot be written.
     """
-    return publish((folder or directory) / PAGE, render(suite, runs, scores, machine_of(directory)))
+    path = directory / PAGE if path is None else page_path(path)
+    return publish(path, render(suite, runs, scores, machine_of(directory)))
 
 
 def render(

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard._base import RecordError
+from steelyard._base import RecordError, open_regular
 from steelyard.telemetry import perf_stat_csv, perf_stat_json, perf_stat_plain
 from steelyard.telemetry.counters import CounterSeries
 from steelyard.telemetry.perf_stat_rows import NotPerfStatError, Output, PerfMetric, assemble, last_section
@@ -60,7 +60,7 @@ def read_perf_stat(path: Path, *, scope: str = "process") -> PerfStat:
     Raises RecordError when it cannot be read or is something else.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(BYTES_AT_MOST + 1)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error

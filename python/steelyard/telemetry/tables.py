@@ -66,6 +66,8 @@ def _complete_batches(stream: Any) -> Iterator[pa.RecordBatch]:
 
 def parquet_schema(path: Path) -> pa.Schema | None:
     """Return the schema of a complete Parquet file; None when there is none, or no footer yet."""
+    if not path.is_file():
+        return None
     try:
         return pq.read_schema(path)
     except (pa.ArrowInvalid, OSError):

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from steelyard._base import UsageError
 from steelyard.analyze.comparison import Side, compare_runs
 from steelyard.analyze.findings import Finding
 from steelyard.records import Metric, Parameter, Run
@@ -57,11 +60,20 @@ def test_findings_and_parameters_that_came_and_went() -> None:
     assert found.parameters["memory"][1] == 1
 
 
-def test_runs_of_different_things_are_said_to_be() -> None:
+def test_runs_of_different_benchmarks_are_refused() -> None:
     other = side("b")
     changed = Side(other.run.model_copy(update={"benchmark": "feed"}), other.machine)
+    with pytest.raises(UsageError, match=r"is a run of tao and .* of feed: they measure different things"):
+        compare_runs(side("a"), changed)
+
+
+def test_other_tiers_are_a_difference_of_conditions() -> None:
+    other = side("b")
+    changed = Side(other.run.model_copy(update={"tier": "full"}), other.machine)
     found = compare_runs(side("a"), changed)
-    assert any("A is a run of tao and B of feed" in caution for caution in found.cautions)
+    assert found.conditions == {"tier": (other.run.tier, "full")}
+    assert any("tiers differ" in caution for caution in found.cautions)
+    assert compare_runs(side("a"), other).conditions == {}
 
 
 def test_without_an_inventory_the_machines_are_not_compared() -> None:

@@ -1,4 +1,4 @@
-"""Two commands that write into one folder at the same time: neither loses, mixes nor shows half of anything."""
+"""Two commands that write into one folder at the same time: neither loses, mixes nor shows half a result."""
 
 import json
 import os

@@ -52,7 +52,7 @@ BENCHMARKS = ", ".join(tiers.benchmark_names())
         (["score", "x"], 2, "there is no run 'x'"),
         (["score", "broken"], 2, "broken/run.json: not JSON"),
         (["score", "broken", "--baseline", "nobody"], 2, "there is no baseline 'nobody'"),
-        (["list", "runs", "--out", "file"], 2, "file is not a folder"),
+        (["list", "runs", "--runs", "file"], 2, "file is not a folder"),
         (["run", "tao", "--out", "file"], 3, "file: runs cannot be written there"),
         (["run", "quick", "--tier", "fast"], 2, "there is no tier 'fast'"),
         (["run", "quick", "--set", "slo=foo"], 2, 'slo=foo: --slo: "foo" has neither <= nor >='),
@@ -152,7 +152,13 @@ def test_the_list_shows_what_is_declared(capsys, tmp_path):
 
 
 def test_the_list_fits_a_terminal(capsys, tmp_path):
-    assert invoke(["list", "--out", str(tmp_path)]) == 0
+    assert invoke(["list", "--runs", str(tmp_path)]) == 0
+    short = capsys.readouterr().out
+    for word in ("tao", "quick", "No runs under", "list --all"):
+        assert word in short
+    assert "target_hit_ratio" not in short
+    assert len(short.splitlines()) <= 24
+    assert invoke(["list", "--all", "--runs", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     for word in ("tao", "quick", "target_hit_ratio", "copymove", "No runs under"):
         assert word in said
@@ -184,7 +190,7 @@ def test_a_reader_that_leaves_gets_no_complaint():
     script = f"{sys.executable} -m steelyard.cli.main list --json --out /nonexistent | head -c 10"
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     done = subprocess.run(["bash", "-c", script], capture_output=True, env=environment, check=False)
-    assert done.stdout == b'{\n  "bench'
+    assert done.stdout == b'{\n  "schem'
     assert done.stderr == b""
 
 

@@ -56,8 +56,11 @@ def test_show_prints_and_draws(tmp_path: Path, capfd: pytest.CaptureFixture[str]
         "5,000 of them idle",
     ):
         assert words in " ".join(out.split()), words
-    assert (tmp_path / "p-report/report.html").is_file()
-    code, out, _ = _run(capfd, "show", str(path), "--json", "--no-html", "--top", "2")
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    page = tmp_path / "page.html"
+    assert _run(capfd, "show", str(path), "--report", str(page))[0] == 0
+    assert page.is_file()
+    code, out, _ = _run(capfd, "show", str(path), "--json", "--rows", "2")
     document = json.loads(out)
     assert code == 0
     assert (document["samples"], document["idle_samples"], document["report"]) == (6000, 5000, None)
@@ -152,11 +155,51 @@ def test_record_samples_and_shows(program: Path, tmp_path: Path, capfd: pytest.C
     assert arguments.endswith("-- sleep --help\n")
     assert "--duration" not in arguments
     assert sorted(os.listdir(out_folder))[1:] == ["profile.folded", "report.html"]
-    _run(capfd, "record", "--out", out_folder, "--pid", "1", "--pid", "2", "--no-html")
+    again = ["record", "--out", out_folder, "--force", "--no-report"]
+    _run(capfd, *again, "--pid", "1", "--pid", "2")
     assert "--pid 1 --pid 2 --duration 10s" in (program / "arguments").read_text()
     dwarf = ["--call-graph", "dwarf", "--stack-bytes", "8192"]
-    _run(capfd, "record", "--out", out_folder, "--pid", "1", *dwarf, "--no-html")
+    _run(capfd, *again, "--pid", "1", *dwarf)
     assert "--call-graph dwarf --stack-bytes 8192" in (program / "arguments").read_text()
+
+
+def test_record_replaces_a_profile_only_when_told(
+    program: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    assert _run(capfd, "record", "--out", str(out), "--all")[0] == 0
+    kept = {path: path.read_bytes() for path in out.iterdir()}
+    code, said, err = _run(capfd, "record", "--out", str(out), "--all")
+    assert (code, said) == (2, "")
+    assert "would be replaced" in err
+    assert "--force" in err
+    # Neither does a new profile that came to nothing replace the old one.
+    with monkeypatch.context() as patched:
+        patched.setenv("NOTHING", "1")
+        assert _run(capfd, "record", "--out", str(out), "--all", "--force")[0] == 4
+    assert {path: path.read_bytes() for path in out.iterdir()} == kept
+    assert _run(capfd, "record", "--out", str(out), "--all", "--force", "--no-report")[0] == 0
+    assert "report.html" not in os.listdir(out)
+    # Of what was written on the way nothing is left.
+    assert {path.name for path in tmp_path.iterdir()} == {out.name, program.name}
+
+
+def test_of_two_that_record_into_one_folder_the_second_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from steelyard._base import UsageError
+    from steelyard.cli.profile_run import new_folder
+
+    out = tmp_path / "out"
+    with new_folder(out, force=False) as (first, publish_first):
+        with new_folder(out, force=False) as (second, publish_second):
+            (first / "profile.folded").write_text("first")
+            (second / "profile.folded").write_text("second")
+            publish_first()
+            with pytest.raises(UsageError, match="would be replaced"):
+                publish_second()
+    assert (out / "profile.folded").read_text() == "first"
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
 
 
 def test_record_without_a_sample_says_no(

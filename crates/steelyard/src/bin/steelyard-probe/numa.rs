@@ -95,7 +95,8 @@ fn distances(text: &str) -> Result<DistanceChoice, Failure> {
         "hmat" => DistanceChoice::Hmat,
         file => {
             let refuse = |why: String| Failure::new(Exit::Usage, anyhow::anyhow!("{file}: {why}"));
-            let text = std::fs::read(file).map_err(|error| refuse(error.to_string()))?;
+            let text = steelyard_record::read_regular(std::path::Path::new(file))
+                .map_err(|error| refuse(error.to_string()))?;
             let table = Distances::parse(&text).map_err(|why| {
                 refuse(why.to_string()).hint("one row a line, blanks between the numbers")
             })?;

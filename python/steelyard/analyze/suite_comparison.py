@@ -1,0 +1,137 @@
+"""What differs between two suites, member by member.
+
+In: two suites with their members' runs. Out: `SuiteComparison`: for each benchmark that both have the medians
+of its metric, their ratio, and the runs that stand for them.
+
+Invariants: a member is compared with the same benchmark only; invalid and incomplete runs are left out and
+counted; suites without a common benchmark are refused.
+
+Not here: scores against a baseline (``decide``), what differs between two runs (``comparison``), drawing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from steelyard._base import UsageError
+from steelyard.records import Level, Run, RunStatus, Suite
+
+
+@dataclass(frozen=True)
+class MemberSide:
+    """A member of one of the suites: the median of its metric over ``counted`` of its runs.
+
+    ``run_id`` is the run whose value is nearest to it, None where no run counts.
+    """
+
+    value: float | None
+    runs: int
+    counted: int
+    level: str | None
+    run_id: str | None
+
+
+@dataclass(frozen=True)
+class MemberComparison:
+    """One benchmark of both suites. ``ratio`` is B over A; ``better`` says whether B is."""
+
+    benchmark: str
+    metric: str
+    unit: str | None
+    a: MemberSide
+    b: MemberSide
+    ratio: float | None
+    better: bool | None
+
+
+@dataclass(frozen=True)
+class SuiteComparison:
+    """Every common member, and what else differs."""
+
+    members: tuple[MemberComparison, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    conditions: dict[str, tuple[Any, Any]]
+    cautions: tuple[str, ...]
+
+
+def compare_suites(a: Suite, a_runs: Sequence[Run], b: Suite, b_runs: Sequence[Run]) -> SuiteComparison:
+    """Return what differs from ``a`` to ``b``. Raises UsageError when they have no benchmark in common."""
+    names = [[member.benchmark for member in suite.members] for suite in (a, b)]
+    common = [name for name in names[0] if name in names[1]]
+    if not common:
+        raise UsageError(
+            f"{a.suite_id} has {', '.join(names[0]) or 'no member'} and"
+            f" {b.suite_id} {', '.join(names[1]) or 'no member'}: they measure different things",
+            hint="compare two suites with a common benchmark",
+        )
+    metrics = {member.benchmark: member.metric for member in a.members}
+    conditions = {"suite": (a.suite, b.suite), "tier": (a.tier, b.tier), "repeats": (a.repeats, b.repeats)}
+    conditions["Steelyard"] = (a.steelyard_version, b.steelyard_version)
+    return SuiteComparison(
+        members=tuple(
+            _member(name, metrics[name], _of(name, a_runs), _of(name, b_runs))
+            for name in dict.fromkeys(common)
+        ),
+        only_a=tuple(name for name in names[0] if name not in names[1]),
+        only_b=tuple(name for name in names[1] if name not in names[0]),
+        conditions={name: pair for name, pair in conditions.items() if pair[0] != pair[1]},
+        cautions=tuple(_cautions({"A": a, "B": b}, common)),
+    )
+
+
+def _of(benchmark: str, runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.benchmark == benchmark]
+
+
+def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run]) -> MemberComparison:
+    left, right = _side(metric, a), _side(metric, b)
+    known = [run.metrics[metric] for run in (*a, *b) if metric in run.metrics]
+    ratio = right.value / left.value if left.value and right.value and left.value * right.value > 0 else None
+    better = None
+    if known and known[0].better in ("higher", "lower") and None not in (left.value, right.value):
+        grew = (right.value or 0.0) > (left.value or 0.0)
+        better = None if left.value == right.value else grew == (known[0].better == "higher")
+    return MemberComparison(name, metric, known[0].unit if known else None, left, right, ratio, better)
+
+
+def _side(metric: str, runs: Sequence[Run]) -> MemberSide:
+    counted = {
+        run.run_id: value
+        for run in runs
+        if run.status is RunStatus.COMPLETE
+        and run.verdict is not None
+        and run.verdict.level is not Level.INVALID
+        if metric in run.metrics and (value := run.metrics[metric].value) is not None
+    }
+    levels = [run.verdict.level for run in runs if run.verdict is not None]
+    worst = max(levels, key=lambda level: level.severity, default=None)
+    if not counted:
+        return MemberSide(None, len(runs), 0, str(worst) if worst else None, None)
+    middle = median(counted.values())
+    nearest = min(counted, key=lambda run_id: (abs(counted[run_id] - middle), run_id))
+    return MemberSide(middle, len(runs), len(counted), str(worst) if worst else None, nearest)
+
+
+def _cautions(suites: Mapping[str, Suite], common: Sequence[str]) -> list[str]:
+    found = []
+    if any(suite.repeats < 2 for suite in suites.values()):
+        found.append("one run of each member: whether a difference is more than noise, only repeats tell")
+    if len({suite.tier for suite in suites.values()}) > 1:
+        found.append("the tiers differ: so may the results, for that reason")
+    for letter, suite in suites.items():
+        if suite.status is not RunStatus.COMPLETE:
+            found.append(f"{letter} is incomplete: {suite.status_reason or 'the record does not say why'}")
+        for member in suite.members:
+            if member.benchmark in common:
+                found += [
+                    f"{letter}: {member.benchmark}: {check.id}: {check.claim}"
+                    for check in _objections(member)
+                ]
+    return found
+
+
+def _objections(member: Any) -> list[Any]:
+    """Return each check that objects to a member once, whichever of its runs it concerns."""
+    return list({check.id: check for run in member.runs for check in run.reasons}.values())

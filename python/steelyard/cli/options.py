@@ -1,0 +1,31 @@
+"""Options that several commands have: one word for one thing, declared once.
+
+``--out DIR`` is where a run, a check or a profile goes; ``--runs DIR`` is where earlier ones are looked for;
+``--report FILE.html`` is a page; ``--rows N`` bounds a table; ``--json`` prints one document. A test holds
+every command to the table in ``python/tests/cli/test_flags.py``.
+
+Not here: options that one command has, and those of a fleet's queries (``fleet_options``).
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RUNS = Path("runs")
+"""The folder of runs unless another is named."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Out = Annotated[
+    Path,
+    typer.Option("--out", metavar="DIR", help="Folder of runs; the new one gets a folder of its own in it."),
+]
+Runs = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="Folder in which earlier runs are looked for.")
+]
+Report = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE.html", help="Write a self-contained page.")
+]
+Rows = Annotated[int, typer.Option("--rows", min=1, metavar="N", help="Rows of a table.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's or suite's id or folder, or `latest`.")]
+Baseline = Annotated[str | None, typer.Option(metavar="NAME", help="Machine to score against.")]

@@ -1,0 +1,15 @@
+"""The JSON Schemas of what commands print, generated from the models: ``python -m steelyard.cli.schemas``."""
+
+from steelyard._base import schemas_dir
+from steelyard.cli.documents import DOCUMENTS
+from steelyard.records.schemas import schema_text
+
+
+def main() -> None:
+    """Write ``schemas/<kind>.schema.json`` of each document."""
+    for model in DOCUMENTS:
+        (schemas_dir() / f"{model.KIND}.schema.json").write_text(schema_text(model), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
