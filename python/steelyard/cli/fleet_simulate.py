@@ -14,6 +14,10 @@ from steelyard.cli.fleet_options import Json
 from steelyard.cli.output import EXIT_CODES, output_console
 
 _START = "2026-03-02"
+NewStore = Annotated[
+    str,
+    typer.Option("--store", metavar="STORE", help="A new folder or s3://bucket/prefix.", show_default=False),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -22,12 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    store: Annotated[
-        str,
-        typer.Option(
-            "--store", metavar="STORE", help="A new folder or s3://bucket/prefix.", show_default=False
-        ),
-    ],
+    store: NewStore,
     machines: Annotated[int, typer.Option(help="Machines.")] = 50,
     jobs: Annotated[int, typer.Option(help="Jobs; the first twelve have parts in the stories.")] = 12,
     days: Annotated[int, typer.Option(help="Days.")] = 2,

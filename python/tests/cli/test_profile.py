@@ -154,7 +154,7 @@ def test_record_samples_and_shows(program: Path, tmp_path: Path, capfd: pytest.C
     assert arguments.startswith("record --hz 49 --call-graph fp")
     assert arguments.endswith("-- sleep --help\n")
     assert "--duration" not in arguments
-    assert sorted(os.listdir(out_folder))[1:] == ["profile.folded", "report.html"]
+    assert sorted(os.listdir(out_folder)) == ["profile.folded", "report.html"]
     again = ["record", "--out", out_folder, "--force", "--no-report"]
     _run(capfd, *again, "--pid", "1", "--pid", "2")
     assert "--pid 1 --pid 2 --duration 10s" in (program / "arguments").read_text()
@@ -191,13 +191,15 @@ def test_of_two_that_record_into_one_folder_the_second_is_refused(
     from steelyard.cli.profile_run import new_folder
 
     out = tmp_path / "out"
-    with new_folder(out, force=False) as (first, publish_first):
-        with new_folder(out, force=False) as (second, publish_second):
-            (first / "profile.folded").write_text("first")
-            (second / "profile.folded").write_text("second")
-            publish_first()
-            with pytest.raises(UsageError, match="would be replaced"):
-                publish_second()
+    with (
+        new_folder(out, force=False) as (first, publish_first),
+        new_folder(out, force=False) as (second, publish_second),
+    ):
+        (first / "profile.folded").write_text("first")
+        (second / "profile.folded").write_text("second")
+        publish_first()
+        with pytest.raises(UsageError, match="would be replaced"):
+            publish_second()
     assert (out / "profile.folded").read_text() == "first"
     assert [one.name for one in tmp_path.iterdir()] == ["out"]
 

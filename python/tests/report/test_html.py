@@ -160,7 +160,7 @@ DEGENERATE: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
     "no phases": ("run.json", lambda run: run.update(phases=[])),
     "no measure phase": ("run.json", lambda run: run.update(phases=run["phases"][:2])),
     "measure phase not ended": ("run.json", lambda run: run["phases"][2].update(end_ns=None)),
-    "beyond the calendar": ("run.json", lambda run: run["clock"].update(realtime_ns=2**66)),
+    "beyond the calendar": ("run.json", lambda run: run["clock"].update(realtime_ns=2**63)),
     "no parameters, processes, metrics": (
         "run.json",
         lambda run: run.update(parameters={}, processes=[], metrics={}, hooks={}, artifacts={}),
