@@ -122,13 +122,20 @@ def report(
     name: RunName,
     page: Report = None,
     baseline: Baseline = None,
+    shared_script: Annotated[
+        bool,
+        typer.Option(
+            "--shared-script",
+            help="Put the charts' script beside the page, once for a suite's pages, instead of into each.",
+        ),
+    ] = False,
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
     """Show a run or a suite again, and write its page from the raw data (into its folder by default)."""
     from steelyard.cli.reports import show_report
 
-    return show_report(name, page, runs, baseline=baseline, as_json=as_json)
+    return show_report(name, page, runs, baseline=baseline, shared_script=shared_script, as_json=as_json)
 
 
 @app.command(epilog=examples("steelyard score latest", "steelyard score latest --baseline NAME --json"))

@@ -112,11 +112,29 @@ def exit_code(run: Run) -> ExitCode:
     return ExitCode.NO if run.verdict and run.verdict.level is Level.INVALID else ExitCode.OK
 
 
-def show_report(name: str, page: Path | None, folder: Path, *, baseline: str | None, as_json: bool) -> int:
+def show_report(
+    name: str,
+    page: Path | None,
+    folder: Path,
+    *,
+    baseline: str | None,
+    shared_script: bool = False,
+    as_json: bool,
+) -> int:
     """Show one run or suite again and write its page, to ``page`` or into its own folder."""
+    directory = runs.find(name, folder)
+    if not shared_script:
+        return _show_report(directory, page, baseline=baseline, as_json=as_json)
+    from steelyard.report.chart_library import shared
+    from steelyard.report.html import page_path
+
+    with shared(directory if page is None else page_path(page).parent):
+        return _show_report(directory, page, baseline=baseline, as_json=as_json)
+
+
+def _show_report(directory: Path, page: Path | None, *, baseline: str | None, as_json: bool) -> int:
     from steelyard.decide import find_baseline
 
-    directory = runs.find(name, folder)
     if suite_files.is_suite(directory):
         from steelyard.cli import suites
 

@@ -144,11 +144,13 @@ def _fragment(
             f' autocomplete="off" spellcheck="false">'
             '<output class="flame-found" aria-live="polite"></output>'
             f"{sides}"
+            '<button type="button" class="flame-around" hidden>Callers and callees</button>'
+            '<button type="button" class="flame-fold" aria-pressed="false" hidden>Fold deep stacks</button>'
             '<button type="button" class="flame-turn" aria-pressed="false">Icicle</button>'
             '<button type="button" class="flame-reset" hidden>Whole profile</button></div>'
             f'<div class="flame-view" tabindex="0" role="application" aria-label="{safe(title)}: flame'
             f" graph. Arrow keys move"
-            ' between boxes, Enter zooms, Escape shows the whole, slash searches."></div>'
+            ' between boxes, Enter zooms, s shows callers and callees, Escape the whole, slash searches."></div>'
             '<p class="flame-told" aria-live="polite"></p>'
             '<p class="flame-legend"></p>'
             '<noscript><p class="reason">The flame graph needs a script, which your browser does not run'

@@ -28,6 +28,13 @@ from steelyard.report.model import ReportData, gather
 
 PAGE = "report.html"
 
+# Characters that steer a terminal or the direction of a line, and that a name from outside may bring: in a
+# page, and as JSON writes them (after an even number of backslashes).
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_ESCAPED_CONTROLS = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u(?:00[01][0-9a-f]|007f|00[89][0-9a-f]|200[ef]|202[89a-e]|206[6-9])"
+)
+
 
 def write(
     run_dir: Path,
@@ -122,7 +129,7 @@ def template(
     environment.filters["flags"] = _flags
     nonce = nonce or secrets.token_urlsafe(16)
     charts = chart_library.library(nonce, folder) if drawn["charts"] else None
-    return environment.get_template(name).render(
+    text = environment.get_template(name).render(
         **content,
         version=__version__,
         nonce=nonce,
@@ -132,6 +139,7 @@ def template(
         style=Markup("").join(verbatim(one) for one in ("report.css", *styles)),
         script=Markup("").join(verbatim(one) for one in ("page.js", "tables.js", script)),
     )
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _flags(text: str) -> Markup:
@@ -148,12 +156,13 @@ def _flags(text: str) -> Markup:
 
 
 def embed(value: Any) -> Markup:
-    r"""Return ``value`` as JSON that is inert inside a script element.
+    r"""Return ``value`` as JSON that is inert inside a script element, without characters that only steer.
 
     >>> embed("</script>")
     Markup('"\\u003c/script\\u003e"')
     """
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    text = _ESCAPED_CONTROLS.sub(r"\1\\ufffd", text)
     for character, entity in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(character, entity)
     return Markup(text)  # noqa: S704 - nothing that HTML reads is left in it

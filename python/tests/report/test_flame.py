@@ -210,6 +210,74 @@ def test_fragments_stand_alone(browser: Browser, one: Profile, tmp_path: Path) -
         assert page.locator("#second rect").count() > 5
 
 
+def _rows(page: Page) -> list[list[str]]:
+    """Return the words of each row of boxes, from the top, by what a click on them would tell."""
+    rows: dict[float, list[str]] = {}
+    for group in page.locator(".flame svg g").all():
+        group.dispatch_event("mousemove")
+        y = float(group.locator("rect").get_attribute("y") or 0)
+        rows.setdefault(y, []).append(page.inner_text(".flame-told").replace("\u202f", " "))
+    return [rows[y] for y in sorted(rows)]
+
+
+def test_callers_and_callees_of_a_function_are_counted_once(browser: Browser, tmp_path: Path) -> None:
+    stacks = {"app;main;a;f;x": 30, "app;main;b;f;y;f;x": 20, "app;main;b": 50}
+    path = profile_page.write(
+        tmp_path, one := profile(tmp_path, stacks), classify(one), title="x", command="steelyard"
+    )
+    with opened(browser, path) as (page, said, _):
+        page.locator(".flame-view").focus()
+        for key in ("ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp"):
+            page.keyboard.press(key)
+        page.keyboard.press("ArrowLeft")
+        assert page.inner_text(".flame-told").startswith("f")
+        page.keyboard.press("s")
+        rows = _rows(page)
+        asked = next(at for at, row in enumerate(rows) if row[0].startswith("f:") or row[0].startswith("f "))
+        # 50 of 100 samples are under f, though 20 of them pass it twice.
+        assert "50.0 % (50 samples" in rows[asked][0]
+        callers = sorted(word.split(" (")[0].split(" ·")[0] for word in rows[asked - 1])
+        assert [word[0] for word in callers] == ["a", "b"]
+        assert any("30 samples of f" in word for word in rows[asked - 1])
+        assert any("20 samples of f" in word for word in rows[asked - 1])
+        callees = rows[asked + 1]
+        assert sum("30 samples" in word for word in callees) == 1
+        assert sum("20 samples" in word for word in callees) == 1
+        # From there to a caller, and back to the whole.
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+        assert page.inner_text(".flame-told").startswith("a")
+        page.keyboard.press("Escape")
+        assert page.inner_text(".flame-told").startswith("all")
+        assert said == []
+
+
+def test_deep_stacks_are_folded_and_nothing_is_lost(browser: Browser, tmp_path: Path) -> None:
+    deep = ";".join(f"c{at}" for at in range(60))
+    stacks = {
+        f"app;main;{'walk;' * 80}leaf": 40,
+        f"app;main;{'walk;' * 20}other": 10,
+        f"app;main;{deep};end": 50,
+    }
+    path = profile_page.write(
+        tmp_path, one := profile(tmp_path, stacks), classify(one), title="x", command="steelyard"
+    )
+    with opened(browser, path) as (page, said, _):
+        rows = _rows(page)
+        assert len(rows) < 40
+        told = [word for row in rows for word in row]
+        assert any(word.startswith("walk ×80 deep") and "50 samples" in word for word in told)
+        assert any(word.startswith("leaf") and "40 samples" in word for word in told)
+        assert any(word.startswith("other") and "10 samples" in word for word in told)
+        assert any("frames)" in word and "50 samples" in word for word in told)
+        page.fill(".flame input", "c59")
+        assert page.inner_text(".flame-found").startswith("50.0")
+        page.fill(".flame input", "")
+        page.click(".flame-fold")
+        assert page.locator(".flame svg g").count() > 140
+        assert said == []
+
+
 def test_paper_is_white_and_whole(browser: Browser, one: Profile, tmp_path: Path) -> None:
     path = profile_page.write(tmp_path, one, classify(one), title="x", command="steelyard")
     with opened(browser, path, color_scheme="dark") as (page, said, _):

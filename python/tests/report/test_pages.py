@@ -1,0 +1,228 @@
+"""Every kind of page in a real browser: alone, offline, narrow, on paper, and with hostile names."""
+
+import io
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from steelyard.report import chart_library
+from steelyard.report.fleet_page import Cell, Column, Section, table, write_page
+from tests.report import pages
+from tests.report.runs import write_run
+
+HOSTILE = "-</script><img src=x onerror=window.hacked=1>\"'`&{{7*7}}\u2028\x1b[31m\u202etxt.exe" + "W" * 600
+SHOWN = "</script><img src=x onerror=window.hacked=1>\"'`&{{7*7}}"
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+LARGEST_BYTES = 1_500_000
+NAMES = [*pages.KINDS, *(f"fleet {query}" for query in pages.FLEET)]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Pages by their kind, and what the commands printed that wrote them."""
+
+    paths: dict[str, Path]
+    printed: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """A page of each kind, full of hostile names."""
+    folder = tmp_path_factory.mktemp("pages")
+    paths, printed = {}, {}
+    for kind, write in pages.KINDS.items():
+        where = folder / kind
+        where.mkdir()
+        paths[kind] = write(where, HOSTILE)
+    store = pages.hostile_store(folder, HOSTILE)
+    for query in pages.FLEET:
+        kind = f"fleet {query}"
+        paths[kind], said = folder / f"{query}.html", io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said):
+            assert pages.fleet(store, query, paths[kind]) in (0, 1), said.getvalue()
+        printed[kind] = said.getvalue()
+    return Written(paths, printed)
+
+
+@contextmanager
+def alone(browser: Browser, path: Path, folder: Path, **options: Any) -> Iterator[tuple[Page, list[str]]]:
+    """Open a copy of a page in a folder of its own, without a network; yield it with all that went wrong."""
+    copy = folder / "copy.html"
+    shutil.copyfile(path, copy)
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options}, offline=True)
+    page, wrong = context.new_page(), []
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: wrong.append(dialog.message))
+    page.on("request", lambda request: request.url == copy.as_uri() or wrong.append(request.url))
+    page.goto(copy.as_uri())
+    page.wait_for_selector("html[data-drawn]", timeout=30_000)
+    yield page, wrong
+    context.close()
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_page_alone_is_drawn_and_its_names_are_text(
+    browser: Browser, written: Written, tmp_path: Path, kind: str
+) -> None:
+    path = written.paths[kind]
+    assert path.stat().st_size <= LARGEST_BYTES
+    assert not STEERING.search(path.read_text().replace("\n", ""))
+    with alone(browser, path, tmp_path) as (page, wrong):
+        places = page.locator(".plot")
+        assert places.count() == page.locator(".plot svg.main-svg").count() / 3
+        for place in places.all():
+            drawn = "path.js-line, path.js-fill, .points path, .bars path, .hm image, .heatmaplayer image"
+            assert place.locator(drawn).count() > 0, place.get_attribute("id")
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img").count() == 0
+        everything = page.evaluate("document.documentElement.textContent")
+        # Categories are ours; only charts of that page have names from outside, and those are cut.
+        assert kind == "fleet category" or SHOWN in page.locator("main").inner_text()
+        assert not STEERING.search(everything.replace("\n", ""))
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert wrong == []
+
+
+def test_no_command_passes_escapes_to_the_terminal(written: Written) -> None:
+    for kind, text in written.printed.items():
+        assert not STEERING.search(text.replace("\n", "")), kind
+    assert sum(SHOWN[:12] in text for text in written.printed.values()) >= 8
+
+
+def test_the_library_is_the_published_bundle() -> None:
+    import hashlib
+    import json
+    from importlib.resources import files
+
+    folder = files("steelyard.report") / "plotly"
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert hashlib.sha256(chart_library.bundle()).hexdigest() == provenance["sha256"]
+    assert f"v{provenance['version']}".encode() in chart_library.bundle()[:200]
+    assert "MIT License" in (folder / "LICENSE").read_text()
+
+
+def test_pages_may_share_one_script(browser: Browser, tmp_path: Path) -> None:
+    from steelyard.report import html
+
+    runs = [write_run(tmp_path / "suite" / name) for name in ("tao-1", "tao-2")]
+    with chart_library.shared(tmp_path / "suite"):
+        shared = [html.write(run) for run in runs]
+    assert sum(path.stat().st_size for path in shared) < 500_000
+    assert [path.name for path in (tmp_path / "suite").glob("*.js")] == [chart_library.SCRIPT]
+    page = browser.new_page()
+    page.goto(shared[1].as_uri())
+    page.wait_for_selector("html[data-drawn]", timeout=30_000)
+    assert page.locator("#chart-throughput path.js-line").count() > 0
+    # Without it the page says what is missing; its tables stand.
+    (tmp_path / "suite" / chart_library.SCRIPT).unlink()
+    page.goto(shared[0].as_uri())
+    page.wait_for_selector("#charts-missing:visible")
+    assert "../plotly-cartesian.min.js" in page.inner_text("#charts-missing")
+    assert page.locator("#figure-throughput table").count() == 1
+    page.close()
+
+
+WIDE = ["run", "suite", "characterization", "health", "two profiles", "fleet incidents", "fleet pressure"]
+OUTSIDE = """areas => areas.flatMap(area => {
+    const frame = area.getBoundingClientRect();
+    return [...area.querySelectorAll('.answer, tr > :first-child')].filter(cell => {
+        const box = cell.getBoundingClientRect();
+        return box.width && (box.left < frame.left - 1 || box.right > frame.right + 1);
+    }).map(cell => cell.textContent.slice(0, 60));
+})"""
+SCROLLED = """areas => areas.filter(area => area.clientWidth && area.scrollWidth > area.clientWidth + 1)
+    .map(area => [area.tabIndex, area.getAttribute('role'), Boolean(area.getAttribute('aria-label'))])"""
+
+MOVED = """area => [area.scrollLeft, area.querySelector('tbody th').getBoundingClientRect().left
+    - area.getBoundingClientRect().left]"""
+CUT = """all => all.filter(one => one.getBoundingClientRect().right > 719)
+    .map(one => one.outerHTML.slice(0, 200))"""
+
+
+@pytest.mark.parametrize("kind", WIDE)
+def test_a_narrow_page_shows_what_answers(
+    browser: Browser, written: Written, tmp_path: Path, kind: str
+) -> None:
+    with alone(browser, written.paths[kind], tmp_path, viewport={"width": 420, "height": 800}) as (
+        page,
+        wrong,
+    ):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
+        assert page.eval_on_selector_all(".scroll", OUTSIDE) == []
+        areas = page.eval_on_selector_all(".scroll", SCROLLED)
+        assert all(area == [0, "region", True] for area in areas)
+        # A keyboard scrolls it, and the name of the row stays.
+        for area in page.locator(".scroll[tabindex]:visible").all()[:1]:
+            area.focus()
+            for _ in range(8):
+                page.keyboard.press("ArrowRight")
+            page.wait_for_timeout(300)
+            moved = area.evaluate(MOVED)
+            assert moved[0] > 0
+            assert 0 <= moved[1] < 20
+        assert wrong == []
+
+
+@pytest.mark.parametrize("kind", WIDE)
+def test_nothing_is_cut_on_paper(browser: Browser, written: Written, tmp_path: Path, kind: str) -> None:
+    with alone(browser, written.paths[kind], tmp_path) as (page, wrong):
+        # A4 less its margins, in CSS pixels.
+        page.set_viewport_size({"width": 718, "height": 1000})
+        page.emulate_media(media="print")
+        page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+        page.wait_for_timeout(100)
+        cut = page.eval_on_selector_all(
+            "main table, main th, main td, main pre, main h2, main .copyable", CUT
+        )
+        assert cut == []
+        assert page.eval_on_selector_all(".scroll", SCROLLED) == []
+        assert len(page.pdf()) > 10_000
+        assert wrong == []
+
+
+def test_a_table_sorts_by_mouse_and_by_keyboard(browser: Browser, tmp_path: Path) -> None:
+    columns = (Column("job", is_text=True), Column("time", "s"), Column("CPI"), Column("first", is_text=True))
+    rows = [
+        ("job-2", 0.002, None, "2026-01-03 10:00"),
+        ("job-10", 90.0, 1.5, "2026-01-01 10:00"),
+        ("job-1", 3.0e-6, Cell("2.5 (2 to 3)", "2.5, 2 to 3"), "2026-01-02 10:00"),
+        ("", 7200.0, 12.0, ""),
+    ]
+    path = write_page(tmp_path / "page.html", "T", [Section("s", "S", (table(columns, rows),))])
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-drawn]")
+
+    def column(at: int) -> list[str]:
+        texts = page.locator(f"tbody tr > :nth-child({at})").all_inner_texts()
+        return [text.replace("\u202f", " ") for text in texts]
+
+    def press(name: str) -> list[str | None]:
+        page.get_by_role("button", name=name).click()
+        return [head.get_attribute("aria-sort") for head in page.locator("thead th").all()]
+
+    assert press("time") == [None, "descending", None, None]
+    assert column(2) == ["2 h 0 min 0 s", "90.0 s", "2.00 ms", "3.00 µs"]
+    assert press("time") == [None, "ascending", None, None]
+    assert column(2)[0] == "3.00 µs"
+    assert press("time") == [None] * 4
+    assert column(1) == ["job-2", "job-10", "job-1", ""]
+    # Missing is last either way; names sort as people count.
+    press("CPI")
+    assert column(3) == ["12", "2.5 (2 to 3)", "1.50", "–"]
+    press("CPI")
+    assert column(3)[-1] == "–"
+    page.get_by_role("button", name="job").focus()
+    page.keyboard.press("Enter")
+    assert column(1) == ["job-1", "job-2", "job-10", ""]
+    press("first")
+    assert column(4) == ["2026-01-01 10:00", "2026-01-02 10:00", "2026-01-03 10:00", ""]
+    page.close()
