@@ -150,7 +150,8 @@ def _fragment(
             '<button type="button" class="flame-reset" hidden>Whole profile</button></div>'
             f'<div class="flame-view" tabindex="0" role="application" aria-label="{safe(title)}: flame'
             f" graph. Arrow keys move"
-            ' between boxes, Enter zooms, s shows callers and callees, Escape the whole, slash searches."></div>'
+            " between boxes, Enter zooms, s shows callers and callees, Escape the whole, slash searches."
+            '"></div>'
             '<p class="flame-told" aria-live="polite"></p>'
             '<p class="flame-legend"></p>'
             '<noscript><p class="reason">The flame graph needs a script, which your browser does not run'
