@@ -11,6 +11,7 @@ from steelyard._base import executable
 from steelyard.bench import health
 from steelyard.cli.main import invoke
 from steelyard.records import HealthResult, read, write
+from tests.cli.test_documents import hold
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -46,6 +47,7 @@ def test_first_check_is_stored_and_later_ones_are_held_against_it(
     _hasten(first / "health.json", 1e-6)
     code, text, _ = _run(capsys, "--json", *out)
     document = json.loads(text)
+    hold(document)
     assert code == 1
     assert [alert["id"] for alert in document["alerts"]] == ["core-to-core-worse"]
     assert document["against"] == f"the check of {first.name}"

@@ -1,0 +1,98 @@
+"""What commands print with ``--json``: every document fits its schema, and nothing in it is undeclared."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from steelyard._base import schemas_dir
+from steelyard.cli.documents import DOCUMENTS
+from steelyard.cli.main import invoke
+from steelyard.records import Record
+from steelyard.records.schemas import schema_text
+from tests.cli.suites import write_suite
+from tests.report.runs import write_run
+
+GOLDEN = schemas_dir() / "golden"
+MODELS = {model.KIND: model for model in DOCUMENTS}
+
+
+def hold(document: dict[str, Any]) -> None:
+    """Fail unless ``document`` fits the schema of its kind and holds only what the model declares."""
+    kind = document["kind"]
+    schema = json.loads((schemas_dir() / f"{kind}.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(document)
+    again = MODELS[kind].model_validate(document).model_dump(mode="json", exclude_unset=True)
+    assert again == document
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "run-1", index=1, count=2)
+    write_run(folder / "run-2", index=2, count=2, scale=1.5, changes={"tier": "full"})
+    (folder / "broken").mkdir()
+    (folder / "broken" / "run.json").write_text("{")
+    write_suite(folder / "suite-1", ("tao", "feed"))
+    write_suite(folder / "suite-2", ("tao", "tax"), scale=2.0, repeats=2)
+    (folder / "suite-3").mkdir()
+    (folder / "suite-3" / "suite.json").write_text("[")
+    return folder
+
+
+def machine(name: str = "machine") -> str:
+    return str(GOLDEN / f"{name}.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("list", ["list"]),
+        ("list", ["list", "runs"]),
+        ("list", ["list", "hooks", "--all"]),
+        ("doctor", ["doctor"]),
+        ("comparison", ["compare", "run-1", "run-2"]),
+        ("suite_comparison", ["compare", "suite-1", "suite-2"]),
+        ("run_score", ["score", "run-1"]),
+        ("suite_score", ["score", "suite-1"]),
+        ("machine_check", ["machine", "check", machine()]),
+        ("machine_diff", ["machine", "diff", machine(), "live"]),
+        ("numa_map", ["numa", "map", "--machine", machine()]),
+    ],
+)
+def test_what_is_printed_fits_its_schema(
+    kind: str, arguments: list[str], runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--runs", str(runs)] if arguments[0] in ("list", "compare", "score") else []
+    assert invoke([*arguments, "--json", *where]) in (0, 1, 3)
+    document = json.loads(capsys.readouterr().out)
+    assert document["kind"] == kind
+    hold(document)
+
+
+def test_every_document_is_printed_by_some_test() -> None:
+    marks = test_what_is_printed_fits_its_schema.pytestmark  # type: ignore[attr-defined]
+    printed = {case[0] for case in marks[0].args[1]}
+    # `steelyard health` measures: tests/cli/test_health.py holds what it prints.
+    assert printed | {"health_check"} == set(MODELS)
+
+
+@pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.KIND)
+def test_golden_document_fits_its_schema(model: type[Record]) -> None:
+    hold(json.loads((GOLDEN / f"{model.KIND}.json").read_text()))
+
+
+@pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.KIND)
+def test_schema_file_is_what_the_model_generates(model: type[Record]) -> None:
+    text = (schemas_dir() / f"{model.KIND}.schema.json").read_text()
+    assert text == schema_text(model), "run: make schemas"
+
+
+def test_what_is_not_declared_is_noticed() -> None:
+    document = json.loads((GOLDEN / "run_score.json").read_text())
+    with pytest.raises(AssertionError):
+        hold({**document, "undeclared": 1})
+    with pytest.raises(jsonschema.ValidationError):
+        hold({name: value for name, value in document.items() if name != "run_id"})
