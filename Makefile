@@ -54,7 +54,7 @@ schemas: build
 
 # Writes the reference of the commands again from their declarations.
 docs: build
-	$(BIN)/python -m steelyard.cli.documents --reference docs/reference/commands.md
+	$(BIN)/python -m steelyard.cli.manual --reference docs/reference/commands.md
 
 # Resolves the Python dependencies anew: hashes, no hosts.
 lock:

@@ -10,6 +10,11 @@ from steelyard._base.errors import EnvironmentLacksError
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
+_REPAIR = (
+    "build it: make build" if (_PACKAGE.parent.parent / "Makefile").is_file() else "install Steelyard again"
+)
+
+
 def _shipped(in_checkout: str, in_wheel: str) -> Path:
     wheel = _PACKAGE / in_wheel
     if wheel.is_dir():
@@ -19,7 +24,7 @@ def _shipped(in_checkout: str, in_wheel: str) -> Path:
         return checkout
     raise EnvironmentLacksError(
         f"Steelyard's {in_checkout}/ folder is in neither {wheel} nor {checkout}",
-        hint="install Steelyard again: make build",
+        hint=_REPAIR,
     )
 
 
@@ -49,5 +54,5 @@ def executable(name: str) -> Path:
     if found:
         return Path(found)
     raise EnvironmentLacksError(
-        f"the executable {name} is not in {', '.join(map(str, folders))}", hint="build it: make build"
+        f"the executable {name} is not in {', '.join(map(str, folders))}", hint=_REPAIR
     )
