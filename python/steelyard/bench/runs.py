@@ -8,6 +8,7 @@ with the same start time in the same boot.
 Not here: writing runs (``manifest``), and drawing them (``report``).
 """
 
+import os
 from pathlib import Path
 
 from steelyard._base import RecordError, UsageError
@@ -69,7 +70,8 @@ def find(name: str, out: Path) -> Path:
         return whole[-1]
     for candidate in (Path(name), out / name):
         directory = candidate.parent if candidate.name in (MANIFEST, SUITE) else candidate
-        if (directory / MANIFEST).is_file() or (directory / SUITE).is_file():
+        # Whatever stands in the manifest's place: reading it says what is wrong with it.
+        if any(os.path.lexists(directory / manifest) for manifest in (MANIFEST, SUITE)):
             return directory
     known = [*whole, *(path for path in _runs(out) if path not in whole)]
     exact = [path for path in known if path.name == name]

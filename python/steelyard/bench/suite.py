@@ -9,7 +9,8 @@ it is visible as incomplete; a member that fails, or cannot be started, leaves t
 Not here: running members (``launch``), and scores (``decide``), which ``cli`` hands in.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from steelyard._base import RecordError
@@ -125,8 +126,8 @@ def unfinished(suite: Suite) -> str | None:
 
 
 def is_suite(directory: Path) -> bool:
-    """Return whether ``directory`` is that of a suite."""
-    return (directory / SUITE).is_file()
+    """Return whether ``directory`` is that of a suite, readable or not."""
+    return os.path.lexists(directory / SUITE)
 
 
 def save(suite: Suite, directory: Path) -> None:
@@ -142,18 +143,19 @@ def load(directory: Path, proc: Path = Path("/proc")) -> tuple[Suite, list[tuple
     """
     suite = read_record(Suite, directory / SUITE)
     found: list[tuple[Path, Run]] = []
+    unreadable: dict[str, str] = {}
     for folder in sorted(path.parent for path in directory.glob(f"*/{MANIFEST}")):
         try:
             found.append((folder, run_files.load(folder, proc)))
-        except RecordError:
-            continue
+        except RecordError as error:
+            unreadable[folder.name] = error.message
     members = suite.members
     for _, run in found:
         members = [
             with_run(member, run) if member.benchmark == run.benchmark else member for member in members
         ]
     present = {run.run_id for _, run in found}
-    members = [_without_lost(member, present) for member in members]
+    members = [_without_lost(member, present, unreadable) for member in members]
     suite = suite.model_copy(update={"members": members})
     reason = None
     if suite.status is RunStatus.RUNNING and (why := gone(suite.orchestrator, proc)) is not None:
@@ -166,15 +168,20 @@ def load(directory: Path, proc: Path = Path("/proc")) -> tuple[Suite, list[tuple
     return suite, found
 
 
-def _without_lost(member: SuiteMember, present: set[str]) -> SuiteMember:
+def _without_lost(member: SuiteMember, present: set[str], unreadable: Mapping[str, str]) -> SuiteMember:
     """Say of runs whose directory is not there, or cannot be read, that they are no results here."""
+
+    def reason(run: SuiteRun) -> str:
+        why = unreadable.get(run.run_id)
+        return f"the run cannot be read: {why}" if why else f"the run's directory {run.run_id} is not here"
+
     runs = [
         run
         if run.run_id in present
         else run.model_copy(
             update={
                 "status": RunStatus.INCOMPLETE,
-                "status_reason": f"the run's directory {run.run_id} is not in the suite's, or cannot be read",
+                "status_reason": reason(run),
                 "level": None,
                 "reasons": [],
             }
