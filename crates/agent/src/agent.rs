@@ -18,15 +18,16 @@ use steelyard_record::Clock;
 use crate::budget::Budget;
 use crate::cgroups::Hierarchies;
 use crate::config::Config;
-use crate::disk::Live;
 use crate::health::{Health, Own};
 use crate::identity::Finder;
 use crate::identity::rules::Rules;
+use crate::private::Private;
 use crate::profiling::is_chosen;
 use crate::rows::{Incident, Machine, MachineSample, Origin, ProfileRow, TaskSample};
 use crate::sample::machine::inventory;
 use crate::sample::{Sampler, Samples, Window};
 use crate::spool::{Spool, SpoolSettings};
+use crate::starts::Starts;
 use crate::table::Row;
 
 /// What an agent is told, judged already.
@@ -77,13 +78,14 @@ pub struct Agent {
     tree: Tree,
     finder: Finder,
     sampler: Sampler,
-    spool: Spool<Live>,
+    spool: Spool<Private>,
     profiler: Box<dyn Profiler>,
     watch: Option<Box<dyn Watch>>,
     health: Arc<Mutex<Health>>,
     budget: Budget,
     phase: Phase,
     last_minute: Option<i64>,
+    starts: Starts,
     machine: Option<Machine>,
     /// Rows of the last window that could not be written down, to be tried once more.
     unwritten: Option<Samples>,
@@ -109,10 +111,11 @@ impl Agent {
         let hierarchies = Hierarchies::of(&tree);
         let rules = Rules::new(&config.rule, config.shipped_rules).map_err(io::Error::other)?;
         let sampling = &config.sampling;
+        let private = Private::make(&settings.spool)?;
         let spool = Spool::open(
-            Live,
+            private.clone(),
             SpoolSettings {
-                folder: settings.spool.clone(),
+                folder: private.path().to_owned(),
                 origin: settings.origin.clone(),
                 batch_s: i64::from(config.spool.batch_minutes) * 60,
                 bound_bytes: config.spool.bound_mib << 20,
@@ -139,6 +142,7 @@ impl Agent {
             health: Arc::new(Mutex::new(health)),
             phase: Phase::Waiting { start_unix_s: 0 },
             last_minute: None,
+            starts: Starts::default(),
             machine: None,
             unwritten: None,
             settings,
@@ -156,7 +160,7 @@ impl Agent {
     }
 
     /// The spool.
-    pub fn spool(&self) -> &Spool<Live> {
+    pub fn spool(&self) -> &Spool<Private> {
         &self.spool
     }
 
@@ -198,7 +202,11 @@ impl Agent {
                     self.phase = Phase::Waiting { start_unix_s };
                     0
                 } else if wait_ns == 0 {
-                    self.begin(now);
+                    // Not where a window began before the clock was set back.
+                    match self.starts.free_from(unix_s(now)) {
+                        free if free == unix_s(now) => self.begin(now),
+                        start_unix_s => self.phase = Phase::Waiting { start_unix_s },
+                    }
                     0
                 } else {
                     wait_ns
@@ -226,6 +234,7 @@ impl Agent {
     }
 
     fn begin(&mut self, now: Clock) {
+        self.starts.take(unix_s(now));
         let sampling = &self.settings.config.sampling;
         let window_ns = (sampling.window_s * 1e9) as u64;
         let found = self.finder.look();

@@ -2,6 +2,7 @@ use std::fs;
 
 use super::*;
 use crate::config::Config;
+use crate::disk::Live;
 use crate::spool::upload::{Step, Uploader};
 use crate::store::Directory;
 
@@ -129,8 +130,8 @@ impl Host {
         let store = self.folder.path().join("store");
         let directory = Box::new(Directory::new(&store, Live));
         let mut uploader = Uploader::new(
-            Live,
-            &self.folder.path().join("spool"),
+            agent.spool().disk().clone(),
+            agent.spool().disk().path(),
             directory,
             true,
             agent.spool().in_flight(),
@@ -238,4 +239,67 @@ fn a_spool_that_cannot_be_written_costs_what_is_counted() {
     assert_eq!(agent.spool().lost().windows, 3);
     let written = agent.health().lock().unwrap().rows[&crate::table::Table::TaskSamples];
     assert_eq!(written, 4);
+}
+
+/// Notes when windows began, by both clocks.
+struct Noted(Arc<Mutex<Vec<(i64, u64)>>>);
+
+impl Watch for Noted {
+    fn on_window(&mut self, now: Clock, samples: &[TaskSample]) -> Vec<Incident> {
+        let starts = samples.iter().map(|row| row.window_start_unix_s);
+        let mut noted = self.0.lock().unwrap();
+        noted.extend(starts.map(|start| (start, now.monotonic_ns / SECOND_NS)));
+        Vec::new()
+    }
+
+    fn tick(&mut self, _: Clock) -> Vec<Incident> {
+        Vec::new()
+    }
+
+    fn stop(&mut self, _: Clock) -> Vec<Incident> {
+        Vec::new()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, &'static str, f64)> {
+        Vec::new()
+    }
+}
+
+/// Steps of the wall clock: whole minutes, so that grids meet, small ones, hours, and a day; at any second of the period.
+#[test]
+fn no_minute_is_lost_or_doubled_when_the_clock_is_set() {
+    for step_s in [
+        -86_400, -3_600, -120, -60, -59, -30, -1, 1, 29, 30, 60, 61, 3_600, 86_400,
+    ] {
+        for at_s in (0..60).step_by(7) {
+            let mut host = Host::new();
+            let noted = Arc::new(Mutex::new(Vec::new()));
+            let mut agent = host.agent("profiles.minutes_ratio = 0.0\n");
+            agent.watch = Some(Box::new(Noted(Arc::clone(&noted))));
+            host.live(&mut agent, 180 + at_s);
+            let realtime_ns = host.now.realtime_ns as i64 + step_s * SECOND_NS as i64;
+            host.now.realtime_ns = realtime_ns as u64;
+            host.live(&mut agent, 300);
+            // A second step that takes the first one back.
+            let realtime_ns = host.now.realtime_ns as i64 - step_s * SECOND_NS as i64;
+            host.now.realtime_ns = realtime_ns as u64;
+            host.live(&mut agent, 300);
+            let noted = noted.lock().unwrap();
+            let mut starts: Vec<i64> = noted.iter().map(|(start, _)| *start).collect();
+            let windows = starts.len();
+            starts.sort_unstable();
+            starts.dedup();
+            assert_eq!(starts.len(), windows, "doubled: {step_s} s at {at_s} s");
+            // A step may move the grid by less than a period, and costs no more.
+            let gap_s = |pair: &[(i64, u64)]| pair[1].1 - pair[0].1;
+            let longest_s = noted.windows(2).map(gap_s).max().unwrap();
+            assert!(longest_s <= 120, "{longest_s} s: {step_s} s at {at_s} s");
+            let minutes = (780 + at_s) as usize / 60;
+            assert!(
+                windows + 3 >= minutes,
+                "{windows} of {minutes}: {step_s} s at {at_s} s"
+            );
+            assert_eq!(health(&agent).lost, Default::default());
+        }
+    }
 }

@@ -14,8 +14,10 @@ use steelyard_record::monotonic_ns;
 
 use crate::cgroups::Hierarchies;
 use crate::config::Config;
+use crate::disk::Disk;
 use crate::identity::Finder;
 use crate::identity::rules::Rules;
+use crate::private::Private;
 use crate::rows::TaskSample;
 use crate::sample::Sampler;
 use crate::store::{self, Store};
@@ -232,10 +234,11 @@ fn listen(address: &str) -> Finding {
 
 fn writable(spool: &Path) -> Finding {
     let place = spool.display();
-    let file = spool.join("check.partial");
-    let tried = std::fs::create_dir_all(spool)
-        .and_then(|()| std::fs::write(&file, b"x"))
-        .and_then(|()| std::fs::remove_file(&file));
+    let tried = Private::make(spool).and_then(|spool| {
+        let file = spool.path().join("check.partial");
+        spool.append(&file, b"x")?;
+        spool.remove(&file)
+    });
     match tried {
         Ok(()) => finding("spool", State::Ok, place.to_string()),
         Err(error) => finding("spool", State::Failed, format!("{place}: {error}")),

@@ -7,18 +7,19 @@
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use steelyard_launch::{GRACE, Stop};
 use steelyard_record::{Clock, monotonic_ns};
 
 use crate::agent::{Agent, AgentSettings, Profiler, Watch};
-use crate::disk::Live;
+use crate::disk::Disk;
 use crate::health::{Health, own, serve};
+use crate::private::Private;
 use crate::profiling::is_chosen;
 use crate::rows::ProfileRow;
 use crate::spool::upload::{Step, UploadError, Uploader};
@@ -26,8 +27,9 @@ use crate::store::Store;
 
 /// Time between two looks for files to upload.
 const LOOK: Duration = Duration::from_secs(5);
-/// Time that the store has at the end, whatever is left.
-const FAREWELL: Duration = Duration::from_secs(15);
+/// Time that the store has at the end for each file, and for all of them; the rest stays in the spool.
+const FAREWELL: Duration = Duration::from_millis(400);
+const FAREWELL_MOST: Duration = Duration::from_secs(15);
 
 /// Why an agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -77,17 +79,17 @@ pub struct Running {
 
 /// Runs the agent until SIGTERM, SIGINT or SIGHUP, or for one window.
 pub fn run(running: Running) -> Result<(), AgentError> {
-    let signals = Signals::block();
     let folder = running.settings.spool.clone();
     let spool = |source| AgentError::Spool {
         folder: folder.clone(),
         source,
     };
-    std::fs::create_dir_all(&folder).map_err(spool)?;
-    let _lock = lock(&folder)?;
+    let stop = Stop::watch().map_err(spool)?;
+    let (private, _lock) = take(&folder)?;
     let profiler = Box::new(ProcessProfiler {
         command: running.profile_command,
-        out: folder.join("profile.json"),
+        out: private.path().join("profile.json"),
+        folder: private.clone(),
         child: None,
     });
     let listen = running.settings.config.metrics.listen.clone();
@@ -119,26 +121,29 @@ pub fn run(running: Running) -> Result<(), AgentError> {
         std::thread::spawn(move || serve(listener, health));
     }
     let uploader = Uploader::new(
-        Live,
-        &folder,
+        private.clone(),
+        private.path(),
         running.store,
         running.create_store,
         agent.spool().in_flight(),
     );
     if running.once {
         // Two windows of one machine never begin in the same second.
-        signals.wait(1_000_000_000 - Clock::now().realtime_ns % 1_000_000_000);
+        let to_next_ns = 1_000_000_000 - Clock::now().realtime_ns % 1_000_000_000;
+        stop.wait_for(Duration::from_nanos(to_next_ns));
         let minute = Clock::now().realtime_ns as i64 / 60_000_000_000;
         if is_chosen(&machine, minute, profiles.seed, profiles.minutes_ratio) {
             agent.begin_profile((Clock::now().realtime_ns / 1_000_000_000) as i64, window_s);
         }
-        return once(&mut agent, uploader, &signals).map_err(|error| error.unwrap_or_else(spool));
+        return once(&mut agent, uploader, stop).map_err(|error| error.unwrap_or_else(spool));
     }
     let carrier = Carrier::start(uploader, agent.health());
-    sample(&mut agent, &signals);
-    agent.stop(Clock::now()).map_err(spool)?;
+    sample(&mut agent, stop);
+    stop.allow(FAREWELL_MOST + 2 * GRACE);
+    let stopped = agent.stop(Clock::now()).map_err(spool);
     carrier.end();
-    Ok(())
+    stop.allow(GRACE);
+    stopped
 }
 
 /// What ended a single window badly: the upload, or the spool.
@@ -157,16 +162,16 @@ impl Ended {
 }
 
 /// Samples until a signal comes.
-fn sample(agent: &mut Agent, signals: &Signals) {
+fn sample(agent: &mut Agent, stop: &Stop) {
     loop {
         let wait_ns = agent.tick(Clock::now(), own());
-        if wait_ns > 0 && signals.wait(wait_ns) {
+        if wait_ns > 0 && stop.wait_for(Duration::from_nanos(wait_ns)) {
             return;
         }
     }
 }
 
-fn once(agent: &mut Agent, mut uploader: Uploader<Live>, signals: &Signals) -> Result<(), Ended> {
+fn once(agent: &mut Agent, mut uploader: Uploader<Private>, stop: &Stop) -> Result<(), Ended> {
     agent.begin_now(Clock::now());
     let windows = |agent: &Agent| {
         agent
@@ -177,12 +182,12 @@ fn once(agent: &mut Agent, mut uploader: Uploader<Live>, signals: &Signals) -> R
     };
     while windows(agent) == 0 {
         let wait_ns = agent.tick(Clock::now(), own());
-        if wait_ns > 0 && signals.wait(wait_ns) {
+        if wait_ns > 0 && stop.wait_for(Duration::from_nanos(wait_ns)) {
             break;
         }
     }
     while agent.is_profiling() && !agent.take_profile() {
-        if signals.wait(50_000_000) {
+        if stop.wait_for(Duration::from_millis(50)) {
             break;
         }
     }
@@ -192,23 +197,18 @@ fn once(agent: &mut Agent, mut uploader: Uploader<Live>, signals: &Signals) -> R
     Ok(())
 }
 
-/// Holds the spool for this process; the kernel lets go of it when the process ends, however it ends.
-fn lock(folder: &Path) -> Result<File, AgentError> {
+/// Takes the spool for this process.
+fn take(folder: &Path) -> Result<(Private, File), AgentError> {
     let spool = |source| AgentError::Spool {
         folder: folder.to_owned(),
         source,
     };
-    let file = File::create(folder.join("lock")).map_err(spool)?;
-    // SAFETY: the descriptor is open, and flock touches no memory.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(file);
-    }
-    match io::Error::last_os_error() {
-        error if error.kind() == io::ErrorKind::WouldBlock => Err(AgentError::Busy {
-            folder: folder.to_owned(),
-        }),
-        error => Err(spool(error)),
-    }
+    let private = Private::make(folder).map_err(spool)?;
+    let lock = private.lock("lock").map_err(spool)?;
+    let lock = lock.ok_or_else(|| AgentError::Busy {
+        folder: folder.to_owned(),
+    })?;
+    Ok((private, lock))
 }
 
 /// The thread that uploads.
@@ -219,7 +219,7 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn start(mut uploader: Uploader<Live>, health: Arc<Mutex<Health>>) -> Self {
+    fn start(mut uploader: Uploader<Private>, health: Arc<Mutex<Health>>) -> Self {
         let (stop, asked) = channel();
         let (done, ended) = channel();
         std::thread::spawn(move || {
@@ -228,6 +228,9 @@ impl Carrier {
             loop {
                 let now_unix_s = (Clock::now().realtime_ns / 1_000_000_000) as i64;
                 let step = uploader.step(now_unix_s);
+                if is_ending {
+                    let _ = done.send(());
+                }
                 health.lock().unwrap_or_else(PoisonError::into_inner).upload =
                     uploader.figures.clone();
                 tell(&step, &mut told, uploader.store().url());
@@ -241,15 +244,21 @@ impl Carrier {
                     is_ending = true;
                 }
             }
-            let _ = done.send(());
         });
         Self { stop, ended }
     }
 
-    /// Uploads what is there, as far as the store answers.
+    /// Uploads what is there, as long as the store takes one file after the other.
     fn end(self) {
         drop(self.stop);
-        if self.ended.recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
+        let begin = Instant::now();
+        let ended = loop {
+            match self.ended.recv_timeout(FAREWELL) {
+                Ok(()) if begin.elapsed() < FAREWELL_MOST => {}
+                other => break other,
+            }
+        };
+        if ended != Err(RecvTimeoutError::Disconnected) {
             tracing::warn!(
                 "the store did not take everything in time; the rest stays in the spool"
             );
@@ -275,39 +284,11 @@ fn tell(step: &Result<Step, UploadError>, told: &mut Option<String>, url: &str) 
     }
 }
 
-/// Signals that end the agent, blocked so that they are waited for.
-struct Signals(libc::sigset_t);
-
-impl Signals {
-    /// Blocks them in this thread and those that it starts.
-    fn block() -> Self {
-        // SAFETY: sigset_t is plain integers; sigemptyset makes it a valid set, and the signals exist.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-                libc::sigaddset(&mut set, signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            Self(set)
-        }
-    }
-
-    /// Waits, and returns whether a signal has come.
-    fn wait(&self, time_ns: u64) -> bool {
-        let time = libc::timespec {
-            tv_sec: (time_ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (time_ns % 1_000_000_000) as libc::c_long,
-        };
-        // SAFETY: set and time are valid, and what came is not asked for.
-        unsafe { libc::sigtimedwait(&self.0, std::ptr::null_mut(), &time) > 0 }
-    }
-}
-
 /// Profiles by a process of its own.
 struct ProcessProfiler {
     command: Vec<String>,
     out: PathBuf,
+    folder: Private,
     child: Option<Child>,
 }
 
@@ -359,8 +340,11 @@ impl Profiler for ProcessProfiler {
                 said
             }));
         }
-        let read = std::fs::read(&self.out).map_err(|error| error.to_string());
-        let _ = std::fs::remove_file(&self.out);
+        let read = self
+            .folder
+            .read(&self.out)
+            .map_err(|error| error.to_string());
+        let _ = self.folder.remove(&self.out);
         Some(read.and_then(|text| serde_json::from_slice(&text).map_err(|error| error.to_string())))
     }
 

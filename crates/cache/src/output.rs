@@ -92,6 +92,12 @@ impl Output {
         self.ready.len() + self.held_bytes + self.last_bytes()
     }
 
+    /// Bytes of its buffers.
+    #[inline]
+    pub fn held_capacity(&self) -> usize {
+        self.ready.capacity() + self.held_bytes + self.last_bytes()
+    }
+
     /// Answers owed by slow threads.
     #[inline]
     pub fn owed(&self) -> usize {

@@ -11,6 +11,7 @@ use steelyard_serve::{Threads, process_cpu_ns, rss_bytes};
 use crate::clock;
 use crate::counters::{COUNT, Counter, Counters};
 use crate::protocol;
+use crate::server::Kicks;
 use crate::slow::{SlowCounts, SlowQueue};
 use crate::store::Store;
 
@@ -46,6 +47,8 @@ pub struct Reporter {
     pub connections_total: AtomicU64,
     /// Connections refused for their number.
     pub connections_refused: AtomicU64,
+    /// Connections closed for what they held.
+    pub kicks: Kicks,
 }
 
 fn text(out: &mut Vec<u8>, name: &str, value: impl std::fmt::Display) {
@@ -63,6 +66,7 @@ impl Reporter {
             connections: AtomicU64::new(0),
             connections_total: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
+            kicks: Kicks::default(),
         }
     }
 
@@ -135,6 +139,8 @@ impl Reporter {
             "rejected_connections",
             self.connections_refused.load(Relaxed),
         );
+        text(out, "idle_kicks", self.kicks.idle.load(Relaxed));
+        text(out, "memory_kicks", self.kicks.memory.load(Relaxed));
         for (name, counter) in [
             ("cmd_get", Counter::Gets),
             ("cmd_set", Counter::Sets),

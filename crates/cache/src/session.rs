@@ -164,6 +164,18 @@ impl Session {
         &mut self.output
     }
 
+    /// Bytes of its buffers.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        self.unread.capacity() + self.output.held_capacity()
+    }
+
+    /// Whether a request has come by half, so that the client is to go on.
+    #[inline]
+    pub fn is_half_sent(&self) -> bool {
+        !self.paused && (!self.unread.is_empty() || !matches!(self.state, State::Line))
+    }
+
     /// Whether the next command waits for answers to leave: nothing should be read meanwhile.
     pub fn paused(&self) -> bool {
         self.paused

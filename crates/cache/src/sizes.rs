@@ -37,7 +37,8 @@ impl Sizes {
             path: path.to_owned(),
             reason,
         };
-        let text = std::fs::read(path).map_err(|error| fail(error.to_string()))?;
+        let text = steelyard_record::read_file(path, steelyard_record::FILE_BYTES_MAX)
+            .map_err(|error| fail(error.to_string()))?;
         let file: File = serde_json::from_slice(&text)
             .map_err(|error| fail(format!("not a distribution with quantiles: {error}")))?;
         Self::from_file(file).map_err(fail)

@@ -1,4 +1,4 @@
-//! Starts a command so that nothing of it outlives its starter.
+//! Starts a command so that nothing of it outlives its starter, and ends a program that is asked to stop ([`Stop`]).
 //!
 //! In: a command, the CPUs it may use, how long it may take to end. Out: the command's exit status, after
 //! every process that descends from it is gone.
@@ -11,7 +11,9 @@
 //! Not here: resource limits, restarts, logging.
 
 mod affinity;
+mod stop;
 mod supervisor;
 
 pub use affinity::{pin_to_cpus, usable_cpus};
+pub use stop::{AGAIN, GRACE, Stop, unblock};
 pub use supervisor::{Ended, LaunchError, Supervision, die_with_parent, supervise};

@@ -164,7 +164,11 @@ fn wait(child: &Child, grace: Duration, signals: &libc::sigset_t) -> Result<Ende
             Some(request) => {
                 // A terminal's Ctrl-C reaches only the foreground group, which the command is not in.
                 // SAFETY: the group is the command's own, and the command is not yet reaped.
-                unsafe { libc::kill(-main, request) };
+                unsafe {
+                    libc::kill(-main, request);
+                    // A stopped command takes no signal but this one and SIGKILL.
+                    libc::kill(-main, libc::SIGCONT);
+                };
                 deadline.get_or_insert_with(|| Instant::now() + grace);
             }
             None => {

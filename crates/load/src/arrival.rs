@@ -8,6 +8,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use steelyard_record::read_text_file;
+
 use crate::LoadError;
 use crate::random::mix;
 
@@ -15,6 +17,8 @@ use crate::random::mix;
 const RATE_MAX_PER_S: f64 = 1e9;
 /// Most arrivals of a recording.
 const RECORDED_MAX: usize = 50_000_000;
+/// Longest file of recorded arrivals, bytes: as many numbers of 20 digits.
+const RECORDING_BYTES_MAX: u64 = 21 * RECORDED_MAX as u64;
 
 /// How requests arrive.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,7 +133,7 @@ pub struct Recording {
 impl Recording {
     /// Reads a recording.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
-        let text = std::fs::read_to_string(path).map_err(|source| LoadError::File {
+        let text = read_text_file(path, RECORDING_BYTES_MAX).map_err(|source| LoadError::File {
             path: path.to_owned(),
             source,
         })?;

@@ -24,6 +24,7 @@ pub struct Control {
     measure_begin_ns: AtomicU64,
     measure_end_ns: AtomicU64,
     abort: AtomicBool,
+    drain_most_ns: AtomicU64,
     /// Length of an interval.
     pub interval_ns: u64,
 }
@@ -58,6 +59,7 @@ impl Control {
             measure_begin_ns: AtomicU64::new(u64::MAX),
             measure_end_ns: AtomicU64::new(u64::MAX),
             abort: AtomicBool::new(false),
+            drain_most_ns: AtomicU64::new(u64::MAX),
             interval_ns,
         }
     }
@@ -83,6 +85,16 @@ impl Control {
     /// Whether threads that have not begun their load should give up.
     pub fn aborted(&self) -> bool {
         self.abort.load(Ordering::Relaxed)
+    }
+
+    /// Shortens the wait for answers after the end: who asks to stop does not wait for a server that has stopped answering.
+    pub fn shorten_drain(&self, most_ns: u64) {
+        self.drain_most_ns.store(most_ns, Ordering::Relaxed);
+    }
+
+    /// Longest wait for answers after the end, ns.
+    pub fn drain_most_ns(&self) -> u64 {
+        self.drain_most_ns.load(Ordering::Relaxed)
     }
 
     /// The phase at `time_ns`.

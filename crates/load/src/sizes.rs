@@ -8,7 +8,12 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use steelyard_record::{FILE_BYTES_MAX, read_file};
+
 use crate::LoadError;
+
+/// Largest size of a key or a value, bytes.
+pub const SIZE_BYTES_MAX: usize = 64 << 20;
 
 /// Where sizes come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,11 +44,17 @@ impl Sizes {
         }
     }
 
-    /// A number of bytes, or else the name of a distribution file.
-    pub fn parse(text: &str) -> Result<Self, LoadError> {
+    /// A number of bytes up to [`SIZE_BYTES_MAX`], or else the name of a distribution file. `flag` is what an error names.
+    pub fn parse(text: &str, flag: &'static str) -> Result<Self, LoadError> {
+        if text.is_empty() || text.bytes().any(|byte| !byte.is_ascii_digit()) {
+            return Self::read(Path::new(text));
+        }
         match text.parse() {
-            Ok(bytes) => Ok(Self::fixed(bytes)),
-            Err(_) => Self::read(Path::new(text)),
+            Ok(bytes) if bytes <= SIZE_BYTES_MAX => Ok(Self::fixed(bytes)),
+            _ => Err(LoadError::Setting {
+                name: flag,
+                why: format!("{text} bytes are more than {SIZE_BYTES_MAX}"),
+            }),
         }
     }
 
@@ -53,7 +64,7 @@ impl Sizes {
             path: path.to_owned(),
             why,
         };
-        let text = std::fs::read(path).map_err(|source| LoadError::File {
+        let text = read_file(path, FILE_BYTES_MAX).map_err(|source| LoadError::File {
             path: path.to_owned(),
             source,
         })?;
@@ -92,6 +103,12 @@ impl Sizes {
             .any(|p| !p.0.is_finite() || !p.1.is_finite() || p.1 < 0.0)
         {
             return Err("quantiles must be finite and sizes not negative".to_owned());
+        }
+        if last.1 > SIZE_BYTES_MAX as f64 {
+            return Err(format!(
+                "a size of {} bytes is more than {SIZE_BYTES_MAX}",
+                last.1
+            ));
         }
         if let Some(pair) = points
             .windows(2)
@@ -152,7 +169,7 @@ mod tests {
             r#"{{"schema_version":"1.0","kind":"distribution","unit":"bytes","quantiles":[[0,10],[0.5,20],[1,120]],"source":"test"}}"#
         )
         .unwrap();
-        let sizes = Sizes::parse(file.path().to_str().unwrap()).unwrap();
+        let sizes = Sizes::parse(file.path().to_str().unwrap(), "--value-sizes").unwrap();
         assert_eq!(sizes.at(0.0), 10);
         assert_eq!(sizes.at(0.25), 15);
         assert_eq!(sizes.at(0.5), 20);
@@ -170,7 +187,7 @@ mod tests {
         assert!(case(&[(0.0, 5.0), (0.5, 4.0), (1.0, 6.0)]).contains("must not fall"));
         assert!(case(&[(0.0, -1.0), (1.0, 6.0)]).contains("not negative"));
         assert!(
-            Sizes::parse("/nowhere/sizes.json")
+            Sizes::parse("/nowhere/sizes.json", "--value-sizes")
                 .unwrap_err()
                 .to_string()
                 .contains("/nowhere")

@@ -2,13 +2,15 @@
 //!
 //! Ticks are due at absolute times (start + n x interval) of the monotonic clock, so that neither a late tick
 //! nor a step of the date shifts those that follow. Ticks that pass while one is still being taken are
-//! counted and not made up for. Source: timerfd_create(2), signalfd(2), pidfd_open(2).
+//! counted and not made up for. Source: timerfd_create(2), pidfd_open(2).
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::process::Child;
 use std::time::Duration;
+
+use steelyard_launch::Stop;
 
 use crate::ProbeError;
 
@@ -20,7 +22,7 @@ pub enum Event {
         /// Due but not taken.
         missed: u64,
     },
-    /// SIGINT, SIGTERM or SIGHUP.
+    /// A signal that asks to stop.
     Signal,
     /// The recorded command has ended.
     CommandEnded,
@@ -32,12 +34,10 @@ pub enum Event {
 pub struct Schedule {
     /// None when ticks follow back to back.
     timer: Option<File>,
-    signals: File,
+    stop: &'static Stop,
     command: Option<OwnedFd>,
     deadline_ns: Option<u64>,
 }
-
-const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 fn system(what: &'static str) -> ProbeError {
     ProbeError::System {
@@ -55,44 +55,6 @@ fn owned(descriptor: RawFd, what: &'static str) -> Result<OwnedFd, ProbeError> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-fn signal_set() -> libc::sigset_t {
-    // SAFETY: sigset_t is plain integers; sigemptyset then makes it a valid set, and the signals exist.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        for signal in SIGNALS {
-            libc::sigaddset(&mut set, signal);
-        }
-        set
-    }
-}
-
-/// Holds SIGINT, SIGTERM and SIGHUP back in this thread, so that they can be waited for. To be called before
-/// the command is started, lest a signal fall between.
-pub fn block_signals() -> Result<(), ProbeError> {
-    // SAFETY: the set is valid and the old mask is not asked for.
-    let status =
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signal_set(), std::ptr::null_mut()) };
-    if status != 0 {
-        return Err(ProbeError::System {
-            what: "block signals",
-            source: io::Error::from_raw_os_error(status),
-        });
-    }
-    Ok(())
-}
-
-/// Undoes [`block_signals`]; async-signal-safe, for the child between fork and exec.
-pub fn unblock_signals() -> io::Result<()> {
-    // SAFETY: as in `block_signals`.
-    let status =
-        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &signal_set(), std::ptr::null_mut()) };
-    if status != 0 {
-        return Err(io::Error::from_raw_os_error(status));
-    }
-    Ok(())
-}
-
 fn timespec(ns: u64) -> libc::timespec {
     libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
@@ -101,17 +63,14 @@ fn timespec(ns: u64) -> libc::timespec {
 }
 
 impl Schedule {
-    /// Ticks at `begin_ns + n x interval_ns` for n >= 1, or back to back when the interval is 0. The signals
-    /// must have been blocked by [`block_signals`].
+    /// Ticks at `begin_ns + n x interval_ns` for n >= 1, or back to back when the interval is 0.
     pub fn new(
         begin_ns: u64,
         interval_ns: u64,
         duration: Option<Duration>,
         command: Option<&Child>,
+        stop: &'static Stop,
     ) -> Result<Self, ProbeError> {
-        // SAFETY: -1 asks for a new descriptor, and the set is valid.
-        let signals = unsafe { libc::signalfd(-1, &signal_set(), libc::SFD_CLOEXEC) };
-        let signals = owned(signals, "wait for signals")?;
         let timer = match interval_ns {
             0 => None,
             _ => Some(timer(begin_ns, interval_ns)?),
@@ -127,7 +86,7 @@ impl Schedule {
         };
         Ok(Self {
             timer,
-            signals: File::from(signals),
+            stop,
             command,
             deadline_ns: duration
                 .map(|duration| begin_ns.saturating_add(duration.as_nanos() as u64)),
@@ -192,7 +151,7 @@ impl Schedule {
             revents: 0,
         };
         let mut entries = [
-            entry(Some(self.signals.as_raw_fd())),
+            entry(Some(self.stop.descriptor())),
             entry(self.command.as_ref().map(AsRawFd::as_raw_fd)),
             entry(self.timer.as_ref().map(AsRawFd::as_raw_fd)),
         ];

@@ -8,11 +8,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
+use steelyard_launch::{GRACE, Stop};
 use steelyard_record::{Telemetry, monotonic_ns};
 
 use crate::ProbeError;
 use crate::recorder::{Recorder, RecorderSettings};
-use crate::schedule::{Event, Schedule, block_signals, unblock_signals};
+use crate::schedule::{Event, Schedule};
 
 /// What to record and for how long.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub struct Session {
 
 /// Time a command has to end by itself when the recording ends before it.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
+/// Time that packing a long recording into Parquet may take after a request to stop.
+const FINISH: Duration = Duration::from_secs(120);
 
 /// How a recording ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,30 +43,37 @@ pub struct SessionEnd {
 /// Records until the count, the time, the command or a signal ends it.
 ///
 /// A command that is still running when the recording ends is sent SIGTERM, and SIGKILL five seconds later.
-/// Signals SIGINT, SIGTERM and SIGHUP stay blocked in the calling thread.
+/// A signal that asks to stop ends the recording; the files are still finished (see [`Stop`]).
 pub fn record(session: &Session) -> Result<SessionEnd, ProbeError> {
-    block_signals()?;
+    let stop = Stop::watch().map_err(|source| ProbeError::System {
+        what: "wait for signals",
+        source,
+    })?;
     ignore_file_size_signal();
     let mut recorder = Recorder::start(&session.recorder, Box::new(monotonic_ns))?;
     let mut command = start_command(&session.command)?;
-    let reason = run(session, &mut recorder, command.as_ref());
+    let reason = run(session, &mut recorder, command.as_ref(), stop);
+    stop.allow(COMMAND_GRACE + FINISH);
     let command_exit = command.as_mut().and_then(end_command).map(exit_code);
-    match reason {
-        Ok(reason) => Ok(SessionEnd {
-            telemetry: recorder.finish(reason, command_exit)?,
-        }),
+    let ended = match reason {
+        Ok(reason) => recorder
+            .finish(reason, command_exit)
+            .map(|telemetry| SessionEnd { telemetry }),
         Err(error) => {
             // The first error is the one to tell; finishing saves what can be saved.
             let _ = recorder.finish(&format!("error: {error}"), command_exit);
             Err(error)
         }
-    }
+    };
+    stop.allow(GRACE);
+    ended
 }
 
 fn run(
     session: &Session,
     recorder: &mut Recorder,
     command: Option<&Child>,
+    stop: &'static Stop,
 ) -> Result<&'static str, ProbeError> {
     let counted = |recorder: &Recorder| {
         session
@@ -83,6 +93,7 @@ fn run(
         session.recorder.interval_ns,
         session.duration,
         command,
+        stop,
     )?;
     loop {
         let event = schedule.wait()?;
@@ -125,7 +136,7 @@ fn start_command(words: &[String]) -> Result<Option<Child>, ProbeError> {
     // SAFETY: between fork and exec only async-signal-safe calls are made: sigmask, signal and prctl.
     unsafe {
         command.pre_exec(|| {
-            unblock_signals()?;
+            steelyard_launch::unblock()?;
             libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
@@ -148,7 +159,11 @@ fn end_command(child: &mut Child) -> Option<ExitStatus> {
         return Some(status);
     }
     // SAFETY: the child has not been waited for, so that its id is still its own.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    unsafe {
+        libc::kill(child.id() as libc::pid_t, libc::SIGTERM);
+        // A stopped command takes no signal but this one and SIGKILL.
+        libc::kill(child.id() as libc::pid_t, libc::SIGCONT);
+    }
     let end_ns = monotonic_ns() + COMMAND_GRACE.as_nanos() as u64;
     while monotonic_ns() < end_ns {
         if let Ok(Some(status)) = child.try_wait() {

@@ -3,7 +3,7 @@
 //! On the machine's own tree a file is opened once and read with `pread` from then on, which saves the path
 //! walk; the kernel makes the text anew for each read from the start. In a recorded tree (a root other than
 //! `/`) a file is opened for each read, so that files that come, go or change between ticks are seen just as
-//! they would be in the kernel's trees.
+//! they would be in the kernel's trees. What is no regular file there, such as a FIFO, is refused and not waited for.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,6 +12,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+use steelyard_record::{open_file, read_file};
 
 use crate::source::Tick;
 
@@ -50,7 +52,7 @@ impl Tree {
     /// A file to be read at every tick; an error when it cannot be read now.
     pub fn file(&self, name: impl AsRef<Path>) -> io::Result<TreeFile> {
         let path = self.path(name);
-        let file = File::open(&path)?;
+        let file = open_file(&path)?;
         Ok(TreeFile {
             path,
             file: self.is_live().then_some(file),
@@ -82,7 +84,7 @@ impl Tree {
 
     /// The whole text of a small file, for reading once.
     pub fn text(&self, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-        fs::read(self.path(name))
+        read_file(&self.path(name), TOO_LONG as u64)
     }
 
     /// The names in a directory, sorted; empty when it cannot be read.
@@ -163,7 +165,7 @@ impl TreeFile {
         let file = match &self.file {
             Some(file) => file,
             None => {
-                opened = File::open(&self.path)?;
+                opened = open_file(&self.path)?;
                 &opened
             }
         };
@@ -173,7 +175,7 @@ impl TreeFile {
     /// Closes the file and opens it again at the next read: a device that comes back is another file.
     pub fn reopen(&mut self) -> io::Result<()> {
         if self.file.is_some() {
-            self.file = Some(File::open(&self.path)?);
+            self.file = Some(open_file(&self.path)?);
         }
         Ok(())
     }

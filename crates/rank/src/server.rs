@@ -15,10 +15,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use steelyard_launch::Stop;
 use steelyard_record::monotonic_ns;
 use steelyard_serve::{
-    Door, Intervals, Mailbox, StatsFile, StatsWriter, Threads, allow_connections, block_signals,
-    give_up,
+    Door, Intervals, Mailbox, StatsFile, StatsWriter, Threads, allow_connections, give_up,
 };
 use steelyard_thrift::{Message, MessageKind, write_frame};
 
@@ -93,7 +93,7 @@ struct Shared<S: Service> {
 impl Listener {
     /// Listens and opens the statistics file.
     ///
-    /// From here on SIGINT and SIGTERM are blocked in this thread and those it starts: `run` reads them.
+    /// From here on SIGINT and SIGTERM are a request to stop, which `run` waits for.
     pub fn new(mut settings: Settings) -> Result<Self, RankError> {
         settings.max_connections = allow_connections(settings.max_connections);
         let listener = TcpListener::bind(&settings.listen).map_err(|source| RankError::Listen {
@@ -101,7 +101,9 @@ impl Listener {
             source,
         })?;
         let stats = settings.stats_file.as_ref().map(StatsFile::create);
-        let signals = block_signals().map_err(RankError::system("signalfd"))?;
+        let signals = Stop::watch()
+            .and_then(Stop::try_clone)
+            .map_err(RankError::system("eventfd"))?;
         Ok(Self {
             door: Door::new(listener, signals).map_err(RankError::system("fcntl"))?,
             stats: stats.transpose()?,

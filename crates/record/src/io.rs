@@ -1,39 +1,15 @@
 //! Records in files: read with their version checked, written under a temporary name and renamed.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use crate::version::check_version;
-use crate::{Kind, Record, RecordError};
+use crate::{FILE_BYTES_MAX, Kind, Record, RecordError, read_file};
 
-/// The size above which a file is no record: the largest, a load's result of a day, has some 20 MB.
-const BYTES_AT_MOST: u64 = 256 << 20;
-
-/// Reads a regular file of at most 256 MiB.
-///
-/// A pipe or a device in a file's place is refused without waiting for it, and a file that grows ends at the
-/// bound.
+/// Reads a regular file of at most 256 MiB: the largest record, a load's result of a day, has some 20 MB.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    read_at_most(path, BYTES_AT_MOST)
-}
-
-fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // Without O_NONBLOCK the opening of a named pipe would wait for its writer.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(io::Error::other(format!("larger than {most} bytes")));
-    }
-    Ok(bytes)
+    read_file(path, FILE_BYTES_MAX)
 }
 
 /// Reads the record in `path`, refusing other kinds and unknown major versions.
@@ -114,28 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_within_the_bound_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("pipe");
-        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
-        // SAFETY: the name is a string that ends in NUL and outlives the call.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
-            let error = read_regular(path).unwrap_err().to_string();
-            assert_eq!(error, "not a regular file", "{}", path.display());
-        }
-        let file = folder.path().join("file");
-        fs::write(&file, "12345").unwrap();
-        assert_eq!(read_at_most(&file, 5).unwrap(), b"12345");
-        let error = read_at_most(&file, 4).unwrap_err().to_string();
-        assert_eq!(error, "larger than 4 bytes");
-    }
-
-    #[test]
     fn text_that_nests_without_end_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
-        for text in ["[".repeat(200_000), format!("{{\"kind\": {}", "[".repeat(200_000))] {
+        for text in [
+            "[".repeat(200_000),
+            format!("{{\"kind\": {}", "[".repeat(200_000)),
+        ] {
             fs::write(&path, text).unwrap();
             let error = read::<crate::Run>(&path).unwrap_err().to_string();
             assert!(error.contains("run.json"), "{error}");

@@ -14,6 +14,7 @@ mod capacity;
 mod clock;
 mod counter_plan;
 mod error;
+mod file;
 mod health;
 mod io;
 mod load;
@@ -35,6 +36,7 @@ pub use capacity::{
 pub use clock::{Clock, monotonic_ns};
 pub use counter_plan::{CounterPlan, Modes, PlannedEvent};
 pub use error::RecordError;
+pub use file::{FILE_BYTES_MAX, open_file, read_file, read_text_file};
 pub use health::{
     BandwidthRow, CoreToCore, DiskHealth, DiskRow, Estimate, HealthCache, HealthConditions,
     HealthCpu, HealthMachine, HealthNode, HealthResult, HealthSettings, LatencyPoint,

@@ -14,7 +14,6 @@ mod door;
 mod limits;
 mod mailbox;
 mod random;
-mod signals;
 mod stats_file;
 mod table;
 mod threads;
@@ -27,7 +26,6 @@ pub use limits::{
 };
 pub use mailbox::Mailbox;
 pub use random::Random;
-pub use signals::block_signals;
 pub use stats_file::{StatsFile, StatsFileError, StatsWriter};
 pub use table::Table;
 pub use threads::{ThreadRow, Threads, give_up};

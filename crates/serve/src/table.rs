@@ -53,6 +53,14 @@ impl<T> Table<T> {
         place.entry.as_mut()
     }
 
+    /// All entries with their numbers.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.places.iter().enumerate().filter_map(|(at, place)| {
+            let number = u64::from(place.generation) << 32 | at as u64;
+            place.entry.as_ref().map(|entry| (number, entry))
+        })
+    }
+
     /// Removes an entry.
     pub fn remove(&mut self, number: u64) -> Option<T> {
         self.get(number)?;

@@ -135,6 +135,8 @@ pub fn usage(command: &clap::Command, mut error: clap::Error) -> String {
 /// Runs a program's body and turns its end into an exit code, with one line on standard error for a failure.
 pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
     start_logging();
+    // Whoever started this program may have blocked them; it would wait for no signal then, and none would end it.
+    let _ = steelyard_launch::unblock();
     match body() {
         Ok(exit) => exit.into(),
         Err(failure) => {

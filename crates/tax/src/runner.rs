@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use steelyard_launch::Stop;
 use steelyard_record::{Clock, TaxResult, monotonic_ns};
 
 use crate::TaxError;
@@ -17,6 +18,9 @@ use crate::workers::{Pin, Workers};
 
 /// Rounds that are made however short the time is: an interval of the lower quartile needs 13.
 pub const LEAST_ROUNDS: u64 = 13;
+
+/// Time that the result may take after a request to stop.
+const FINISH: Duration = Duration::from_secs(10);
 
 /// Rounds that batches are made short for when the time is short: about thrice what an interval needs.
 const ROUNDS: f64 = 40.0;
@@ -190,7 +194,11 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn stopped(&self) -> bool {
-        self.surroundings.stop.load(Ordering::Relaxed)
+        let is_asked = self.surroundings.stop.load(Ordering::Relaxed);
+        if is_asked {
+            Stop::allow_if_asked(FINISH);
+        }
+        is_asked
     }
 
     fn prepare(&mut self, benchmark: usize, all: bool) -> Result<(), TaxError> {

@@ -1,10 +1,11 @@
 //! The terminal: taken, given back however the program ends, and the loop between keys and looks.
 //!
 //! Invariant: raw mode, the alternate screen and the hidden cursor are undone on return, on a panic, on SIGTERM,
-//! SIGINT, SIGHUP and SIGQUIT, and while the program is stopped.
+//! SIGINT, SIGHUP and SIGQUIT, and while the program is stopped; a terminal that is gone ends the loop.
 
-use std::io::{self, Write, stdout};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write, stdout};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use crossterm::cursor::Show;
@@ -15,6 +16,7 @@ use crossterm::terminal::{
 };
 use ratatui::Terminal;
 use ratatui::backend::{Backend, CrosstermBackend};
+use steelyard_launch::Stop;
 
 use crate::TopError;
 use crate::app::{Action, App, Choices};
@@ -26,25 +28,6 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Shortest time that rates are taken over.
 const SHORTEST: Duration = Duration::from_millis(300);
-
-static ENDED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn note_end(_: libc::c_int) {
-    ENDED.store(true, Ordering::Relaxed);
-}
-
-/// Lets signals that end the program be noticed by the loop.
-fn watch_signals() {
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
-        // SAFETY: sigaction is plain integers and a pointer, all of which may be zero; the handler only stores
-        // to an atomic.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = note_end as *const () as usize;
-            libc::sigaction(signal, &action, std::ptr::null_mut());
-        }
-    }
-}
 
 /// The terminal while it is ours.
 pub struct Screen;
@@ -101,7 +84,7 @@ pub trait World {
     fn next(&mut self, patience: Duration) -> io::Result<Option<Event>>;
     /// Time since some moment.
     fn now(&self) -> Duration;
-    /// Whether a signal asks to end.
+    /// Whether a signal asks to end, or the terminal is gone.
     fn has_ended(&self) -> bool;
     /// Stops as a shell's job.
     fn suspend(&mut self) -> Result<(), TopError>;
@@ -109,11 +92,50 @@ pub trait World {
 
 struct Live {
     begin: Instant,
+    stop: &'static Stop,
+    /// Where keys come from, as crossterm has it: standard input, else the controlling terminal.
+    keys: Option<File>,
+    has_hung_up: bool,
+}
+
+impl Live {
+    fn new(stop: &'static Stop) -> Self {
+        let keys = match io::stdin().is_terminal() {
+            true => None,
+            false => File::open("/dev/tty").ok(),
+        };
+        Self {
+            begin: Instant::now(),
+            stop,
+            keys,
+            has_hung_up: false,
+        }
+    }
+
+    /// Waits for a key or a signal. A terminal that is gone is noticed here: crossterm would read its end over and over.
+    fn wait(&mut self, patience: Duration) {
+        let entry = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let keys = self.keys.as_ref().map_or(0, AsRawFd::as_raw_fd);
+        let mut entries = [entry(keys), entry(self.stop.descriptor())];
+        let wait_ms = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the pointer and the length describe `entries`.
+        let ready = unsafe { libc::poll(entries.as_mut_ptr(), 2, wait_ms) };
+        let gone = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
+        self.has_hung_up |= ready > 0 && entries[0].revents & gone != 0;
+    }
 }
 
 impl World for Live {
     fn next(&mut self, patience: Duration) -> io::Result<Option<Event>> {
-        match event::poll(patience) {
+        self.wait(patience);
+        if self.has_ended() {
+            return Ok(None);
+        }
+        match event::poll(Duration::ZERO) {
             Ok(true) => event::read().map(Some),
             Ok(false) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
@@ -126,7 +148,7 @@ impl World for Live {
     }
 
     fn has_ended(&self) -> bool {
-        ENDED.load(Ordering::Relaxed)
+        self.has_hung_up || self.stop.is_asked()
     }
 
     fn suspend(&mut self) -> Result<(), TopError> {
@@ -136,16 +158,18 @@ impl World for Live {
 
 /// Shows `session` on the terminal until the user leaves.
 pub fn interactive(session: &mut Session, choices: Choices) -> Result<(), TopError> {
-    watch_signals();
+    let stop = Stop::watch().map_err(|source| TopError::Terminal {
+        what: "wait for signals beside",
+        source,
+    })?;
     let screen = Screen::take()?;
+    stop.on_forced_end(Some(Screen::give_back));
     let failed = |source| TopError::Terminal {
         what: "draw on",
         source,
     };
     let mut terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(failed)?;
-    let mut world = Live {
-        begin: Instant::now(),
-    };
+    let mut world = Live::new(stop);
     let ended = steer(session, choices, &mut terminal, &mut world);
     drop(screen);
     ended

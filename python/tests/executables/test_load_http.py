@@ -135,10 +135,10 @@ def test_ycsb_over_memcached_is_what_memcached_counts() -> None:
         (("--mix", "ycsb-e"), "operation scan cannot be done over memcached"),
         (("--mix", "ycsb-z"), "neither a file nor a shipped mix, which are feed-rank, http-pages, ycsb-a"),
         (("--mix", "ycsb-a", "--set-ratio", "0.5"), "cannot be used with"),
-        (("--mix", "/"), "this is not a file"),
+        (("--mix", "/"), "not a regular file"),
         (("--protocol", "http", "--path", "x"), "does not begin with /"),
         (("--trace", "/nowhere.csv"), "No such file"),
-        (("--trace", "/dev/null"), "it is empty"),
+        (("--trace", "/dev/null"), "not a regular file"),
         (("--key-distribution", "latest"), "none of uniform, zipf:EXPONENT"),
     ],
 )

@@ -206,6 +206,8 @@ impl Default for LimitsConfig {
 
 /// Longest name of a machine or cluster, percent-encoded, so that names of files have room for it.
 const LONGEST_NAME: usize = 80;
+/// Longest configuration, bytes.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 impl Config {
     /// The settings in the text of a file.
@@ -233,7 +235,7 @@ impl Config {
 
     /// The settings in a file.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path)
+        let text = steelyard_record::read_text_file(path, CONFIG_BYTES_MAX)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         Self::parse(&text).map_err(|reason| format!("{}: {reason}", path.display()))
     }

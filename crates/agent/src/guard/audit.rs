@@ -3,19 +3,23 @@
 //! Invariants: a line is written in one call and reaches the disk before what it announces is done; a line that a crash cut
 //! short does not spoil the next; the file is bounded: at [`BYTES`] it becomes `audit.jsonl.1` and a new one begins.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::clock::Moment;
 use super::quota::Change;
+use crate::disk::Disk;
+use crate::private::Private;
 use crate::table::date_of;
 
 /// Size from which a new file is begun.
 pub const BYTES: u64 = 8 << 20;
+
+const NAME: &str = "audit.jsonl";
 
 /// One line: what was done, why, by which evidence, from which value to which, and what came of it.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -51,7 +55,7 @@ struct Timed<'a> {
 /// The log.
 #[derive(Debug)]
 pub struct Audit {
-    path: PathBuf,
+    folder: Private,
     file: File,
     bytes: u64,
 }
@@ -59,9 +63,13 @@ pub struct Audit {
 impl Audit {
     /// Opens `audit.jsonl` in `folder`, to add to it.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        let path = folder.join("audit.jsonl");
-        let (file, bytes) = begin(&path)?;
-        Ok(Self { path, file, bytes })
+        let folder = Private::open(folder)?;
+        let (file, bytes) = begin(&folder)?;
+        Ok(Self {
+            folder,
+            file,
+            bytes,
+        })
     }
 
     /// Adds a line, on the disk when this returns.
@@ -74,8 +82,9 @@ impl Audit {
         let mut text = serde_json::to_vec(&timed)?;
         text.push(b'\n');
         if self.bytes > 0 && self.bytes + text.len() as u64 > BYTES {
-            fs::rename(&self.path, self.path.with_extension("jsonl.1"))?;
-            (self.file, self.bytes) = begin(&self.path)?;
+            let path = self.folder.path().join(NAME);
+            self.folder.rename(&path, &path.with_extension("jsonl.1"))?;
+            (self.file, self.bytes) = begin(&self.folder)?;
         }
         self.file.write_all(&text)?;
         self.bytes += text.len() as u64;
@@ -84,12 +93,9 @@ impl Audit {
 }
 
 /// Opens the file at its end, after a line break.
-fn begin(path: &Path) -> io::Result<(File, u64)> {
-    let mut file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .read(true)
-        .open(path)?;
+fn begin(folder: &Private) -> io::Result<(File, u64)> {
+    let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CREAT;
+    let mut file = folder.file(&folder.path().join(NAME), flags)?;
     let mut bytes = file.metadata()?.len();
     if bytes > 0 {
         let mut last = [0];
@@ -119,6 +125,8 @@ fn utc(unix_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::guard::testing::moment;
 

@@ -7,15 +7,14 @@
 //!
 //! Not here: putting back (see `caps`).
 
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use steelyard_record::write_whole;
 
 use super::quota::{Change, Hierarchy};
+use crate::disk::{Disk, write_whole};
+use crate::private::Private;
 use crate::rows::Incident;
 
 /// Version of an entry's shape. Another one's entries are not read by halves: they are set aside and named.
@@ -114,59 +113,59 @@ pub struct Unreadable {
 /// The folder of entries.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    folder: PathBuf,
+    folder: Private,
 }
 
 impl Journal {
     /// The journal in `state`, made where there is none, for its owner's eyes only.
     pub fn open(state: &Path) -> io::Result<Self> {
-        let folder = state.join("caps");
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
+        let folder = Private::make(&state.join("caps"))?;
         Ok(Self { folder })
     }
 
     /// The journal in `state` if there is one.
-    pub fn find(state: &Path) -> Option<Self> {
-        let folder = state.join("caps");
-        folder.is_dir().then_some(Self { folder })
+    pub fn find(state: &Path) -> io::Result<Option<Self>> {
+        match Private::open(&state.join("caps")) {
+            Ok(folder) => Ok(Some(Self { folder })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{id}.json"))
+        self.folder.path().join(format!("{id}.json"))
     }
 
     /// Writes an entry; it is on the disk when this returns.
     pub fn write(&self, entry: &Entry) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(entry)?;
-        write_whole(&self.path(&entry.id), |file| file.write_all(&text))?;
-        self.sync()
+        let (partial, name) = (
+            format!("{}.{}.partial", entry.id, std::process::id()),
+            format!("{}.json", entry.id),
+        );
+        write_whole(&self.folder, self.folder.path(), &partial, &name, &text)
     }
 
     /// Removes an entry, if it is there.
     pub fn remove(&self, id: &str) -> io::Result<()> {
-        match fs::remove_file(self.path(id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.sync(),
-        }
+        self.folder.remove(&self.path(id))?;
+        self.sync()
     }
 
     /// A file's name is on the disk only when its folder is.
     fn sync(&self) -> io::Result<()> {
-        File::open(&self.folder)?.sync_all()
+        self.folder.sync(self.folder.path())
     }
 
     /// The entries, the newest first, and what cannot be read.
     pub fn entries(&self) -> io::Result<(Vec<Entry>, Vec<Unreadable>)> {
         let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
-        for found in fs::read_dir(&self.folder)? {
-            let path = found?.path();
+        for name in self.folder.list(self.folder.path())? {
+            let path = self.folder.path().join(name);
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            match read(&path) {
+            match self.read(&path) {
                 Ok(entry) => entries.push(entry),
                 // Another process may have dealt with it between the listing and the reading.
                 Err(Reading::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -183,24 +182,25 @@ impl Journal {
 
     /// Gives an unreadable entry another name, so that it is told of once and kept.
     pub fn set_aside(&self, path: &Path) -> io::Result<()> {
-        fs::rename(path, path.with_extension("unreadable"))?;
+        self.folder
+            .rename(path, &path.with_extension("unreadable"))?;
         self.sync()
+    }
+
+    fn read(&self, path: &Path) -> Result<Entry, Reading> {
+        let text = self.folder.read(path).map_err(Reading::Io)?;
+        let entry = parse(&text).map_err(Reading::Shape)?;
+        // The name is what the entry is removed by.
+        if path.file_stem().is_none_or(|stem| *stem != *entry.id) {
+            return Err(Reading::Shape("it bears another entry's name".into()));
+        }
+        Ok(entry)
     }
 }
 
 enum Reading {
     Io(io::Error),
     Shape(String),
-}
-
-fn read(path: &Path) -> Result<Entry, Reading> {
-    let text = fs::read(path).map_err(Reading::Io)?;
-    let entry = parse(&text).map_err(Reading::Shape)?;
-    // The name is what the entry is removed by.
-    if path.file_stem().is_none_or(|stem| *stem != *entry.id) {
-        return Err(Reading::Shape("it bears another entry's name".into()));
-    }
-    Ok(entry)
 }
 
 /// Reads an entry's text.
@@ -223,13 +223,15 @@ pub fn parse(text: &[u8]) -> Result<Entry, String> {
 mod tests {
     use proptest::prelude::*;
 
+    use std::fs;
+
     use super::*;
     use crate::guard::testing::entry;
 
     #[test]
     fn entries_come_back_newest_first_and_broken_ones_are_named() {
         let state = tempfile::tempdir().unwrap();
-        assert!(Journal::find(state.path()).is_none());
+        assert!(Journal::find(state.path()).unwrap().is_none());
         let journal = Journal::open(state.path()).unwrap();
         for id in ["0001", "0003", "0002"] {
             journal.write(&entry(id, "/a \"\n\u{7f}b")).unwrap();
@@ -248,7 +250,11 @@ mod tests {
         }
         journal.remove("0001").unwrap();
         journal.remove("0001").unwrap();
-        let (entries, unreadable) = Journal::find(state.path()).unwrap().entries().unwrap();
+        let (entries, unreadable) = Journal::find(state.path())
+            .unwrap()
+            .unwrap()
+            .entries()
+            .unwrap();
         assert_eq!((entries.len(), unreadable.len()), (2, 0));
     }
 

@@ -7,8 +7,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +21,7 @@ use super::settings::{Action, Settings};
 use super::stats::Stats;
 use super::watch::Guard;
 use super::watchdog::Watchdog;
+use crate::private::Private;
 use crate::rows::{Incident, Origin, TaskSample};
 use crate::store::Store;
 
@@ -96,6 +95,7 @@ struct Left {
     retry_boot_s: f64,
 }
 
+const FOLDER: &str = "guard";
 /// Seconds between two tries to take back what an earlier agent left.
 const RETRY_S: f64 = 60.0;
 
@@ -114,7 +114,7 @@ pub fn own_group(text: &str) -> Option<String> {
 
 /// The guard's folder below the agent's state folder.
 pub fn folder(state: &Path) -> PathBuf {
-    state.join("guard")
+    state.join(FOLDER)
 }
 
 fn unusable(folder: &Path) -> impl Fn(io::Error) -> GuardError + '_ {
@@ -136,12 +136,13 @@ impl Service {
         }
         let folder = folder(&config.state);
         let failed = unusable(&folder);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
+        let private = Private::make(&config.state)
+            .and_then(|state| state.folder(FOLDER))
             .map_err(&failed)?;
-        let lock = lock(&folder)?;
+        let lock = private.lock("lock").map_err(&failed)?;
+        let lock = lock.ok_or_else(|| GuardError::Busy {
+            folder: folder.clone(),
+        })?;
         let mut audit = Audit::open(&folder).map_err(&failed)?;
         let journal = Journal::open(&folder).map_err(&failed)?;
         let boot = boot_id().map_err(&failed)?;
@@ -320,21 +321,6 @@ fn tell_of_left(left: &Replayed) -> Vec<Incident> {
         .collect()
 }
 
-/// Holds the folder for this process; the kernel lets go of it when the process ends, however it ends.
-fn lock(folder: &Path) -> Result<File, GuardError> {
-    let file = File::create(folder.join("lock")).map_err(unusable(folder))?;
-    // SAFETY: the descriptor is open, and flock touches no memory.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(file);
-    }
-    match io::Error::last_os_error() {
-        error if error.kind() == io::ErrorKind::WouldBlock => Err(GuardError::Busy {
-            folder: folder.to_owned(),
-        }),
-        error => Err(unusable(folder)(error)),
-    }
-}
-
 /// Takes back the caps that an agent with this state folder left, or only those of `owner`. Their incidents stay in the journal for
 /// the next agent to tell.
 pub fn undo(state: &Path, owner: Option<&str>, now: Moment) -> Result<Replayed, GuardError> {
@@ -342,7 +328,7 @@ pub fn undo(state: &Path, owner: Option<&str>, now: Moment) -> Result<Replayed, 
     let failed = unusable(&folder);
     // Said of a wrong path too: an undo that found nothing must not look like one that had nothing to do.
     fs::metadata(&folder).map_err(&failed)?;
-    let Some(journal) = Journal::find(&folder) else {
+    let Some(journal) = Journal::find(&folder).map_err(&failed)? else {
         return Ok(Replayed::default());
     };
     let mut audit = Audit::open(&folder).map_err(&failed)?;

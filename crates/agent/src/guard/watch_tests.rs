@@ -328,7 +328,9 @@ proptest! {
         ended += scene.guard.stop(moment(start as f64), "a test").len();
         prop_assert_eq!(scene.quota(), "-1");
         prop_assert_eq!(begun, ended as u64);
-        let journal = Journal::find(Path::new(&scene.root.path().join("state"))).unwrap();
+        let journal = Journal::find(Path::new(&scene.root.path().join("state")))
+        .unwrap()
+        .unwrap();
         prop_assert!(journal.entries().unwrap().0.is_empty());
     }
 }

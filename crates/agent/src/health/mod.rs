@@ -65,7 +65,7 @@ pub struct Health {
     pub guard: Vec<(&'static str, &'static str, f64)>,
 }
 
-/// A metric: its name without prefix, its type, what it means, and its unit is in its name.
+/// A metric: its name, its type, what it means, and its unit is in its name.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// Name.
@@ -83,54 +83,59 @@ const fn metric(name: &'static str, type_: &'static str, help: &'static str) -> 
 /// All of them, in the order of the page.
 pub const METRICS: &[Metric] = &[
     metric(
+        "steelyard_agent_build_info",
+        "gauge",
+        "Version of the agent, as a label; always 1.",
+    ),
+    metric(
         "steelyard_agent_start_time_seconds",
         "gauge",
-        "When the agent started, Unix time.",
+        "Start time of the agent since the Unix epoch, in seconds.",
     ),
     metric(
         "steelyard_agent_windows_total",
         "counter",
-        "Windows that were sampled.",
+        "Sampling windows completed.",
     ),
     metric(
         "steelyard_agent_windows_skipped_total",
         "counter",
-        "Windows left out because the agent used more CPU than it may.",
+        "Sampling windows skipped because the agent exceeded its CPU limit.",
     ),
     metric(
         "steelyard_agent_rows_total",
         "counter",
-        "Rows written down, by table.",
+        "Rows written to the spool, by table.",
     ),
     metric(
         "steelyard_agent_tasks",
         "gauge",
-        "Tasks of the last window.",
+        "Tasks in the last sampling window.",
     ),
     metric(
         "steelyard_agent_tasks_over_limit",
         "gauge",
-        "Groups that would be tasks, but are more than sampling.max_tasks.",
+        "Control groups not sampled because of sampling.max_tasks.",
     ),
     metric(
         "steelyard_agent_groups",
         "gauge",
-        "Control groups that were looked at.",
+        "Control groups examined.",
     ),
     metric(
         "steelyard_agent_missing",
         "gauge",
-        "1 for each event that is not counted, with the reason.",
+        "Events that are not counted, with the reason; always 1.",
     ),
     metric(
         "steelyard_agent_telemetry_failures_total",
         "counter",
-        "Pages and files of telemetry that could not be read.",
+        "Failed reads of task telemetry pages and files.",
     ),
     metric(
         "steelyard_agent_profiles_total",
         "counter",
-        "Minutes that were profiled.",
+        "Minutes profiled.",
     ),
     metric(
         "steelyard_agent_profile_failures_total",
@@ -140,127 +145,127 @@ pub const METRICS: &[Metric] = &[
     metric(
         "steelyard_agent_profiles_skipped_total",
         "counter",
-        "Chosen minutes left out because the agent used more than it may.",
+        "Chosen minutes not profiled because the agent exceeded its CPU limit.",
     ),
     metric(
         "steelyard_agent_journal_windows",
         "gauge",
-        "Windows of batches that are not finished.",
+        "Sampling windows in unfinished batches.",
     ),
     metric(
         "steelyard_agent_journal_bytes",
         "gauge",
-        "Their bytes on the disk.",
+        "Size of the unfinished batches on disk, in bytes.",
     ),
     metric(
         "steelyard_agent_spool_files",
         "gauge",
-        "Files that wait for the store.",
+        "Files waiting for upload.",
     ),
     metric(
         "steelyard_agent_spool_failures_total",
         "counter",
-        "Times that the spool could not be written.",
+        "Failed writes to the spool.",
     ),
     metric(
         "steelyard_agent_lost_files_total",
         "counter",
-        "Files dropped to make room, since the spool was made.",
+        "Files dropped to stay within the spool's size limit, since the spool was created.",
     ),
     metric(
         "steelyard_agent_lost_bytes_total",
         "counter",
-        "Their bytes.",
+        "Size of the dropped files, in bytes, since the spool was created.",
     ),
     metric(
         "steelyard_agent_lost_windows_total",
         "counter",
-        "Windows whose rows could not be written down at all, since the spool was made.",
+        "Sampling windows that could not be written to the spool, since the spool was created.",
     ),
     metric(
         "steelyard_agent_uploaded_files_total",
         "counter",
-        "Files that the store has.",
+        "Files uploaded to the store.",
     ),
     metric(
         "steelyard_agent_uploaded_bytes_total",
         "counter",
-        "Their bytes.",
+        "Bytes uploaded to the store.",
     ),
     metric(
         "steelyard_agent_upload_failures_total",
         "counter",
-        "Tries to reach the store that failed.",
+        "Failed requests to the store.",
     ),
     metric(
         "steelyard_agent_store_reached_time_seconds",
         "gauge",
-        "When the store last answered well, Unix time.",
+        "Time of the last successful request to the store since the Unix epoch, in seconds.",
     ),
     metric(
         "steelyard_agent_cpu_seconds_total",
         "counter",
-        "CPU time of the agent and of the profiles that it took.",
+        "CPU time used by the agent and its profiler, in seconds.",
     ),
     metric(
         "steelyard_agent_cpu_ratio",
         "gauge",
-        "CPU seconds a second of the agent, over the last ten minutes at most.",
+        "CPU usage of the agent in CPUs, averaged over up to ten minutes.",
     ),
     metric(
         "steelyard_agent_resident_memory_bytes",
         "gauge",
-        "Resident memory of the agent.",
+        "Resident memory of the agent, in bytes.",
     ),
     metric(
         "steelyard_task_window_seconds",
         "gauge",
-        "Length of the last window.",
+        "Length of the task's last sampling window, in seconds.",
     ),
     metric(
         "steelyard_task_cpu_ratio",
         "gauge",
-        "CPU seconds a second of the task in the last window.",
+        "CPU usage of the task in CPUs, in the last window.",
     ),
     metric(
         "steelyard_task_cpi",
         "gauge",
-        "Its CPI, or what stands in for it, by source.",
+        "Cycles per instruction of the task, or its substitute, by source.",
     ),
     metric(
         "steelyard_task_memory_bytes",
         "gauge",
-        "Its resident memory.",
+        "Resident memory of the task, in bytes.",
     ),
     metric(
         "steelyard_task_storage_bytes",
         "gauge",
-        "Bytes it moved to and from block devices in the last window.",
+        "Bytes read from and written to block devices by the task in the last window.",
     ),
     metric(
         "steelyard_task_network_bytes",
         "gauge",
-        "Bytes it moved over its own network in the last window.",
+        "Bytes sent and received in the task's own network namespace in the last window.",
     ),
     metric(
         "steelyard_task_page_faults",
         "gauge",
-        "Its page faults in the last window.",
+        "Page faults of the task in the last window.",
     ),
     metric(
         "steelyard_task_context_switches",
         "gauge",
-        "Its context switches in the last window.",
+        "Context switches of the task in the last window.",
     ),
     metric(
         "steelyard_task_numa_score",
         "gauge",
-        "Its CPU-memory locality.",
+        "NUMA locality score of the task, 0 to 1.",
     ),
     metric(
         "steelyard_task_operations",
         "gauge",
-        "Operations of its own telemetry in the last window.",
+        "Operations reported by the task's own telemetry in the last window.",
     ),
 ];
 
@@ -306,6 +311,7 @@ impl Health {
         let lost = &self.lost;
         let upload = &self.upload;
         match name.strip_prefix("steelyard_agent_").unwrap_or(name) {
+            "build_info" => vec![(format!("version=\"{}\"", env!("CARGO_PKG_VERSION")), 1.0)],
             "start_time_seconds" => alone(self.start_unix_s as f64),
             "windows_total" => alone(self.windows as f64),
             "windows_skipped_total" => alone(self.windows_skipped as f64),

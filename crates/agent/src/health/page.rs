@@ -1,47 +1,146 @@
 //! The page on loopback: GET /metrics, and GET /healthz for whoever wants a yes or no.
 //!
-//! One request a connection, one connection at a time, each step within two seconds: a scraper comes every few seconds.
-//! Only requests for a name of this machine are answered, so that no page of the web reads names of tasks through a browser.
+//! One thread serves all clients, one request each. A client has two seconds for its request and the answer together, and at most
+//! [`CLIENTS_MAX`] are kept: whoever comes then takes the place of the one that has been there longest, so that slow clients
+//! keep nobody from an answer. Only requests for a name of this machine are answered, so that no page of the web reads names of
+//! tasks through a browser.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Health;
 
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for a request and its answer.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// Clients that are kept at a time.
+pub const CLIENTS_MAX: usize = 64;
 /// Longest request, bytes.
-const MOST_BYTES: usize = 8 * 1024;
+const REQUEST_BYTES_MAX: usize = 8 * 1024;
+/// How long nobody is admitted after the system refused, mostly for want of descriptors.
+const REST: Duration = Duration::from_millis(20);
 
 /// Answers requests as long as the process lives.
 pub fn serve(listener: TcpListener, health: Arc<Mutex<Health>>) {
-    for stream in listener.incoming() {
-        let answered = stream.and_then(|stream| one(stream, &health));
-        if let Err(error) = answered {
+    if let Err(error) = listener.set_nonblocking(true) {
+        tracing::warn!("no figures are served: {error}");
+        return;
+    }
+    let mut clients = Vec::new();
+    loop {
+        let is_waiting = wait(&listener, &clients);
+        let now = Instant::now();
+        clients.retain_mut(|client: &mut Client| client.go_on(&health, now).unwrap_or(false));
+        if is_waiting && let Err(error) = admit(&listener, &mut clients, now) {
             tracing::debug!("a request for figures: {error}");
-            // Out of descriptors, mostly: not at once again.
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(REST);
         }
     }
 }
 
-fn one(mut stream: TcpStream, health: &Mutex<Health>) -> io::Result<()> {
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    let mut text = Vec::new();
-    let mut chunk = [0; 1024];
-    while !text.windows(4).any(|four| four == b"\r\n\r\n") && text.len() < MOST_BYTES {
-        match stream.read(&mut chunk)? {
-            0 => break,
-            got => text.extend(&chunk[..got]),
+/// Waits until a client can go on, a deadline is over or somebody waits to be admitted; whether somebody does.
+fn wait(listener: &TcpListener, clients: &[Client]) -> bool {
+    let entry = |fd: RawFd, events| libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let mut entries = vec![entry(listener.as_raw_fd(), libc::POLLIN)];
+    entries.extend(clients.iter().map(|client| {
+        let events = match client.answer.is_empty() {
+            true => libc::POLLIN,
+            false => libc::POLLOUT,
+        };
+        entry(client.stream.as_raw_fd(), events)
+    }));
+    let now = Instant::now();
+    let first = clients.iter().map(|client| client.end).min();
+    let wait_ms = first.map_or(-1, |end| {
+        let left = end.saturating_duration_since(now).as_millis() + 1;
+        i32::try_from(left).unwrap_or(i32::MAX)
+    });
+    // SAFETY: the pointer and the length describe `entries`.
+    unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, wait_ms) };
+    entries[0].revents != 0
+}
+
+fn admit(listener: &TcpListener, clients: &mut Vec<Client>, now: Instant) -> io::Result<()> {
+    loop {
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        stream.set_nonblocking(true)?;
+        if clients.len() >= CLIENTS_MAX {
+            // They stand in the order in which they came.
+            clients.remove(0);
+        }
+        clients.push(Client {
+            stream,
+            request: Vec::new(),
+            answer: Vec::new(),
+            sent: 0,
+            end: now + DEADLINE,
+        });
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    request: Vec<u8>,
+    /// Empty until the request is whole.
+    answer: Vec<u8>,
+    sent: usize,
+    end: Instant,
+}
+
+impl Client {
+    /// Reads and writes what can be without waiting; whether there is more to do.
+    fn go_on(&mut self, health: &Mutex<Health>, now: Instant) -> io::Result<bool> {
+        if now >= self.end {
+            return Ok(false);
+        }
+        if self.answer.is_empty() {
+            if !self.read()? {
+                return Ok(true);
+            }
+            let health = health.lock().unwrap_or_else(PoisonError::into_inner);
+            self.answer = answer(&self.request, &health);
+        }
+        while self.sent < self.answer.len() {
+            match self.stream.write(&self.answer[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the request is whole, or as long as one may be, or all that will come.
+    fn read(&mut self) -> io::Result<bool> {
+        let mut chunk = [0; 1024];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Ok(true),
+                Ok(got) => {
+                    let before = self.request.len().saturating_sub(3);
+                    self.request.extend(&chunk[..got]);
+                    let mut ends = self.request[before..].windows(4);
+                    if ends.any(|four| four == b"\r\n\r\n")
+                        || self.request.len() >= REQUEST_BYTES_MAX
+                    {
+                        return Ok(true);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
         }
     }
-    let health = health
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
-    stream.write_all(&answer(&text, &health))
 }
 
 /// The answer to a request.

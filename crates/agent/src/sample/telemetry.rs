@@ -109,8 +109,7 @@ impl Place {
                 let name = task.task.replace(['/', '\0'], "_");
                 let path = file.replace("${task}", &name);
                 let mut bytes = Vec::new();
-                let opened = std::fs::File::open(path).ok()?;
-                opened.metadata().ok().filter(std::fs::Metadata::is_file)?;
+                let opened = steelyard_record::open_file(std::path::Path::new(&path)).ok()?;
                 opened
                     .take(MOST_BYTES as u64)
                     .read_to_end(&mut bytes)

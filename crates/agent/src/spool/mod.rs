@@ -339,6 +339,11 @@ impl<D: Disk> Spool<D> {
         )
     }
 
+    /// The disk that it is on.
+    pub fn disk(&self) -> &D {
+        &self.disk
+    }
+
     /// What had to be given up so far.
     pub fn lost(&self) -> &Lost {
         &self.lost

@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::FastThread;
+use super::holdings::{Holding, Holdings};
 use crate::clock;
 use crate::counters::Counter;
 use crate::error::CacheError;
@@ -19,6 +20,8 @@ const EVENTS: usize = 256;
 const READ_BYTES: usize = 64 * 1024;
 /// How long stalled sessions wait before they try the slow queue again.
 const RETRY_MS: i32 = 1;
+/// How long a wait may take while a request has come by half.
+const LOOK_MS: i32 = 1000;
 const KEPT_CAPACITY: usize = 256 * 1024;
 
 struct Connection {
@@ -28,6 +31,7 @@ struct Connection {
     sent: usize,
     /// What the kernel was asked to tell: EPOLLIN, EPOLLOUT.
     interest: u32,
+    holding: Holding,
 }
 
 struct Loop<'a> {
@@ -35,6 +39,7 @@ struct Loop<'a> {
     epoll: OwnedFd,
     table: Table<Connection>,
     stalled: Vec<u64>,
+    holdings: Holdings,
     now_s: u32,
     epoch_s: i64,
 }
@@ -55,6 +60,7 @@ pub fn run(thread: &FastThread) -> Result<(), CacheError> {
         epoll,
         table: Table::new(),
         stalled: Vec::new(),
+        holdings: thread.holdings(),
         now_s: clock::now_s(),
         epoch_s: clock::epoch_s(),
     };
@@ -88,10 +94,10 @@ impl Loop<'_> {
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         let mut buffer = vec![0u8; READ_BYTES];
         loop {
-            let timeout = if self.stalled.is_empty() {
-                -1
-            } else {
-                RETRY_MS
+            let timeout = match (self.stalled.is_empty(), self.holdings.waits_for_time()) {
+                (false, _) => RETRY_MS,
+                (true, true) => LOOK_MS,
+                (true, false) => -1,
             };
             // SAFETY: the pointer and the length describe `events`.
             let count = unsafe {
@@ -121,6 +127,9 @@ impl Loop<'_> {
             for number in std::mem::take(&mut self.stalled) {
                 self.advance(number);
             }
+            if self.holdings.is_due(self.now_s) {
+                self.make_room();
+            }
             if self.thread.stop.load(Relaxed) {
                 for number in self.table.numbers() {
                     self.close(number);
@@ -141,6 +150,7 @@ impl Loop<'_> {
                 session: Session::new(),
                 sent: 0,
                 interest,
+                holding: Holding::new(self.now_s),
             });
             if self
                 .control(libc::EPOLL_CTL_ADD, raw, interest, number)
@@ -175,6 +185,7 @@ impl Loop<'_> {
                 Ok(count) => {
                     let worker = self.thread.worker(self.now_s, self.epoch_s, number);
                     connection.session.receive(&buffer[..count], &worker);
+                    connection.holding.hear(self.now_s);
                 }
                 Err(error) if is_temporary(&error) => {}
                 Err(_) => return self.close(number),
@@ -218,6 +229,12 @@ impl Loop<'_> {
             interest |= libc::EPOLLIN as u32;
         }
         let stalled = connection.session.stalled();
+        let (bytes, is_half_sent) = (
+            connection.session.held_bytes(),
+            connection.session.is_half_sent(),
+        );
+        self.holdings
+            .note(&mut connection.holding, bytes, is_half_sent);
         if interest != connection.interest {
             connection.interest = interest;
             let raw = connection.socket.as_raw_fd();
@@ -233,9 +250,19 @@ impl Loop<'_> {
         }
     }
 
+    fn make_room(&mut self) {
+        let all = self.table.entries();
+        let all = all.map(|(number, connection)| (number, &connection.holding));
+        let kicks = &self.thread.reporter.kicks;
+        for number in self.holdings.leave(all, self.now_s, kicks) {
+            self.close(number);
+        }
+    }
+
     fn close(&mut self, number: u64) {
         // Dropping the socket closes it, which takes it out of epoll too.
-        if self.table.remove(number).is_some() {
+        if let Some(mut connection) = self.table.remove(number) {
+            self.holdings.note(&mut connection.holding, 0, false);
             self.thread.reporter.connections.fetch_sub(1, Relaxed);
         }
     }

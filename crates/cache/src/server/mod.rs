@@ -5,7 +5,7 @@
 //! line of statistics before `run` returns.
 
 mod epoll;
-
+mod holdings;
 mod uring;
 
 use std::io::{self, Write};
@@ -13,11 +13,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
+use steelyard_launch::Stop;
 use steelyard_record::monotonic_ns;
-use steelyard_serve::{
-    Delay, Door, Intervals, StatsFile, StatsWriter, Threads, block_signals, give_up,
-};
+use steelyard_serve::{Delay, Door, Intervals, StatsFile, StatsWriter, Threads, give_up};
 
 use crate::CacheError;
 use crate::clock;
@@ -29,6 +29,9 @@ use crate::report::{Reporter, Shown};
 use crate::session::Worker;
 use crate::slow::{SlowQueue, SlowThread};
 use crate::store::{Store, least_memory_bytes};
+
+use holdings::Holdings;
+pub use holdings::Kicks;
 
 /// Misses that may wait for each slow thread.
 const WAITING_PER_SLOW_THREAD: usize = 64;
@@ -62,6 +65,10 @@ pub struct Settings {
     pub max_value_bytes: usize,
     /// Most open connections.
     pub max_connections: usize,
+    /// Bound on what connections hold in buffers, bytes.
+    pub connection_memory_bytes: u64,
+    /// Longest silence of a client in the middle of a request; None for any.
+    pub request_timeout: Option<Duration>,
     /// Fill misses; None: look-aside.
     pub read_through: Option<ReadThrough>,
     /// How bytes are moved.
@@ -80,9 +87,15 @@ pub(crate) struct FastThread {
     slow: Option<Arc<SlowQueue>>,
     reporter: Arc<Reporter>,
     stop: Arc<AtomicBool>,
+    connection_bytes: usize,
+    request_timeout_s: u32,
 }
 
 impl FastThread {
+    fn holdings(&self) -> Holdings {
+        Holdings::new(self.connection_bytes, self.request_timeout_s)
+    }
+
     #[inline]
     fn worker(&self, now_s: u32, epoch_s: i64, connection: u64) -> Worker<'_> {
         Worker {
@@ -141,7 +154,7 @@ pub struct Server {
 impl Server {
     /// Checks the settings against the machine, listens, and opens the statistics file.
     ///
-    /// From here on SIGINT and SIGTERM are blocked in this thread and those it starts: `run` reads them.
+    /// From here on SIGINT and SIGTERM are a request to stop, which `run` waits for.
     pub fn new(mut settings: Settings) -> Result<Self, CacheError> {
         let uring = settings.check()?;
         settings.max_connections = steelyard_serve::allow_connections(settings.max_connections);
@@ -160,7 +173,9 @@ impl Server {
             settings.fast_threads + settings.read_through.as_ref().map_or(0, |r| r.slow_threads);
         let store = Store::new(settings.memory_bytes, settings.max_value_bytes, threads)
             .map_err(CacheError::system("reserving memory"))?;
-        let signals = block_signals().map_err(CacheError::system("signalfd"))?;
+        let signals = Stop::watch()
+            .and_then(Stop::try_clone)
+            .map_err(CacheError::system("eventfd"))?;
         Ok(Self {
             door: Door::new(listener, signals).map_err(CacheError::system("fcntl"))?,
             store: Arc::new(store),
@@ -176,6 +191,19 @@ impl Server {
         self.door
             .address()
             .map_err(CacheError::system("getsockname"))
+    }
+
+    /// What the connections of one fast thread may hold, bytes.
+    fn connection_share(&self) -> usize {
+        let share = self.settings.connection_memory_bytes / self.settings.fast_threads as u64;
+        usize::try_from(share).unwrap_or(usize::MAX)
+    }
+
+    fn request_timeout_s(&self) -> u32 {
+        let timeout = self.settings.request_timeout;
+        timeout.map_or(0, |timeout| {
+            u32::try_from(timeout.as_secs().max(1)).unwrap_or(u32::MAX)
+        })
     }
 
     /// Serves until SIGINT or SIGTERM.
@@ -213,6 +241,8 @@ impl Server {
                 slow: slow.clone(),
                 reporter: reporter.clone(),
                 stop: stop.clone(),
+                connection_bytes: self.connection_share(),
+                request_timeout_s: self.request_timeout_s(),
             };
             let serve = if self.uring { uring::run } else { epoll::run };
             running.push(start(&threads, "fast", number, move || {

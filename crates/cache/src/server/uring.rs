@@ -18,6 +18,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use self::buffers::Buffers;
 use super::FastThread;
+use super::holdings::{Holding, Holdings};
 use crate::clock;
 use crate::counters::Counter;
 use crate::error::CacheError;
@@ -28,6 +29,8 @@ use steelyard_serve::Table;
 const ENTRIES: u32 = 1024;
 /// How long stalled sessions wait before they try the slow queue again.
 const RETRY_NS: u32 = 1_000_000;
+/// How long a wait may take while a request has come by half.
+const LOOK_S: u64 = 1;
 const KEPT_CAPACITY: usize = 256 * 1024;
 
 /// What a completion is about: the upper four bits of its user data, beside a connection's number.
@@ -50,6 +53,7 @@ struct Connection {
     closed: bool,
     /// Stands in the list of connections to look after at the end of the round.
     listed: bool,
+    holding: Holding,
 }
 
 struct Loop<'a> {
@@ -59,6 +63,7 @@ struct Loop<'a> {
     table: Table<Connection>,
     listed: Vec<u64>,
     stalled: Vec<u64>,
+    holdings: Holdings,
     now_s: u32,
     epoch_s: i64,
 }
@@ -95,6 +100,7 @@ pub fn run(thread: &FastThread) -> Result<(), CacheError> {
         table: Table::new(),
         listed: Vec::new(),
         stalled: Vec::new(),
+        holdings: thread.holdings(),
         now_s: clock::now_s(),
         epoch_s: clock::epoch_s(),
     };
@@ -121,10 +127,14 @@ impl Loop<'_> {
     }
 
     fn wait(&mut self) -> io::Result<()> {
-        let result = if self.stalled.is_empty() {
+        let is_stalled = !self.stalled.is_empty();
+        let result = if !is_stalled && !self.holdings.waits_for_time() {
             self.ring.submit_and_wait(1)
         } else {
-            let time = types::Timespec::new().nsec(RETRY_NS);
+            let time = match is_stalled {
+                true => types::Timespec::new().nsec(RETRY_NS),
+                false => types::Timespec::new().sec(LOOK_S),
+            };
             self.ring
                 .submitter()
                 .submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
@@ -167,6 +177,9 @@ impl Loop<'_> {
                 self.advance(number);
             }
             self.listed = listed;
+            if self.holdings.is_due(self.now_s) {
+                self.make_room();
+            }
             if self.thread.stop.load(Relaxed) {
                 return Ok(());
             }
@@ -195,6 +208,7 @@ impl Loop<'_> {
                 cancelling: false,
                 closed: false,
                 listed: false,
+                holding: Holding::new(self.now_s),
             });
             self.list(number);
         }
@@ -218,6 +232,7 @@ impl Loop<'_> {
                 connection
                     .session
                     .receive(self.buffers.bytes(buffer, result as usize), &worker);
+                connection.holding.hear(self.now_s);
             }
             if !cqueue::more(flags) {
                 connection.receive_armed = false;
@@ -273,7 +288,34 @@ impl Loop<'_> {
                 self.push(&send.user_data(SEND | number));
             }
         }
+        self.note(number);
         self.tend_receive(number);
+    }
+
+    fn note(&mut self, number: u64) {
+        if let Some(connection) = self.table.get(number) {
+            let (bytes, is_half_sent) = (
+                connection.session.held_bytes() + connection.sending.capacity(),
+                connection.session.is_half_sent(),
+            );
+            self.holdings
+                .note(&mut connection.holding, bytes, is_half_sent);
+        }
+    }
+
+    /// Closes the connections that hold too much. What they hold is given back at once, but for a send under way.
+    fn make_room(&mut self) {
+        let all = self.table.entries();
+        let all = all.filter(|(_, connection)| !connection.closed);
+        let all = all.map(|(number, connection)| (number, &connection.holding));
+        let kicks = &self.thread.reporter.kicks;
+        for number in self.holdings.leave(all, self.now_s, kicks) {
+            if let Some(connection) = self.table.get(number) {
+                connection.closed = true;
+                connection.session = Session::new();
+                self.advance(number);
+            }
+        }
     }
 
     /// Arms or cancels the receive, and removes a closed connection that the kernel has let go of.
@@ -286,6 +328,7 @@ impl Loop<'_> {
                 // Ends both; that the peer has done so before is no matter.
                 let _ = connection.socket.shutdown(Shutdown::Both);
             } else {
+                self.holdings.note(&mut connection.holding, 0, false);
                 self.table.remove(number);
                 self.thread.reporter.connections.fetch_sub(1, Relaxed);
             }

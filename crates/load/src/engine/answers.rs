@@ -183,7 +183,7 @@ impl<C: Codec> State<C> {
         self.last_answer_ns = at_ns;
         let measured = self.is_measured(pending.intended_ns);
         if let Outcome::Refused(kind) = outcome {
-            self.failed(kind, measured);
+            self.failed(kind, pending.intended_ns);
         } else {
             let (hit, miss) = (
                 u64::from(outcome == Outcome::Hit),
@@ -220,10 +220,19 @@ impl<C: Codec> State<C> {
         Ok(())
     }
 
-    pub(super) fn failed(&mut self, kind: &'static str, measured: bool) {
+    /// Counts a failure. One of the measure phase belongs to the result even where its request is from before: a server that
+    /// fails everything shows as many errors in the result as in the intervals.
+    pub(super) fn failed(&mut self, kind: &'static str, intended_ns: u64) {
         self.interval.counts.errors += 1;
-        if measured || matches!(self.kind, Loop::Prefill { .. }) {
-            self.measured.errors += u64::from(measured);
+        let is_prefill = matches!(self.kind, Loop::Prefill { .. });
+        let is_measured = self.is_measured(intended_ns);
+        let is_carried = !is_measured && self.interval.begin_ns >= self.measure.0;
+        if is_carried {
+            self.measured.intended += 1;
+            self.measured.sent += 1;
+        }
+        if is_measured || is_carried || is_prefill {
+            self.measured.errors += u64::from(is_measured || is_carried);
             *self.measured.errors_by_kind.entry(kind).or_default() += 1;
         }
     }
@@ -247,9 +256,8 @@ impl<C: Codec> State<C> {
             self.connections[slot].go_down((self.make)(), now_ns);
             for pending in lost {
                 self.outstanding -= 1;
-                let measured = self.is_measured(pending.intended_ns);
                 self.task.workload.forget(&pending.request);
-                self.failed(kind, measured);
+                self.failed(kind, pending.intended_ns);
                 if !matches!(self.kind, Loop::Open(_)) {
                     self.due_on(slot, now_ns);
                 }

@@ -325,7 +325,9 @@ impl<C: Codec, T: Transport> Engine<C, T> {
             let end_ns = state.measure.1;
             if now_ns >= end_ns {
                 let drained = state.outstanding == 0 && state.waiting() == 0;
-                if drained || now_ns - end_ns >= state.task.drain_ns {
+                let most_ns = state.task.control.drain_most_ns();
+                let drain_ns = state.task.drain_ns.min(most_ns);
+                if drained || now_ns - end_ns >= drain_ns {
                     state.finish(now_ns);
                     return Ok(());
                 }

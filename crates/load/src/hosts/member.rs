@@ -62,7 +62,7 @@ impl Member {
         unsafe {
             command.pre_exec(|| {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-                Ok(())
+                steelyard_launch::unblock()
             });
         }
         let mut child = command.spawn().map_err(|source| LoadError::Environment {

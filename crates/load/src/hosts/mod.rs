@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
+use steelyard_launch::{GRACE, Stop};
 use steelyard_record::Clock;
 
 use crate::LoadError;
@@ -62,7 +63,7 @@ const PING: Duration = Duration::from_secs(5);
 /// How long a process may take to say hello.
 const HELLO: Duration = Duration::from_secs(30);
 /// How long processes that were asked to stop may take to tell what they have.
-const STOPPING: Duration = Duration::from_secs(15);
+const STOPPING: Duration = Duration::from_secs(3);
 /// How long to sleep when no process has told anything.
 const LOOK_AROUND: Duration = Duration::from_millis(10);
 /// Length of an interval, so that phases begin at most this far apart; rows are put together later.
@@ -188,7 +189,10 @@ impl<'a> Fleet<'a> {
         let mut deadline = None;
         while let Some(index) = self.members.iter().position(|member| !member.is_done()) {
             if self.stop.load(Ordering::Relaxed) {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + STOPPING);
+                let deadline = *deadline.get_or_insert_with(|| {
+                    Stop::allow_if_asked(STOPPING + GRACE);
+                    Instant::now() + STOPPING
+                });
                 if Instant::now() > deadline {
                     return Err((index, self.members[index].error("it did not stop")));
                 }

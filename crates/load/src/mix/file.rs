@@ -12,6 +12,7 @@ use super::{
     ThriftExpectation, ThriftTemplate, ThriftValue,
 };
 use crate::settings::Protocol;
+use crate::sizes::SIZE_BYTES_MAX;
 use crate::text::Text;
 use crate::workload::{Effect, Operation};
 use crate::{LoadError, Sizes};
@@ -285,14 +286,7 @@ pub(crate) fn check_weights<'a>(
 }
 
 fn read_bounded(path: &Path) -> Result<String, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("this is not a file".to_owned());
-    }
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(format!("{} bytes is no mix file", metadata.len()));
-    }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
+    steelyard_record::read_text_file(path, FILE_BYTES_MAX).map_err(|error| error.to_string())
 }
 
 /// The parser's message with its line, without the picture that it draws.
@@ -312,8 +306,10 @@ fn one_line(text: &str, error: &toml::de::Error) -> String {
 fn sizes(value: Value, folder: &Path) -> Result<Sizes, String> {
     match value {
         Value::Integer(bytes) => usize::try_from(bytes)
+            .ok()
+            .filter(|bytes| *bytes <= SIZE_BYTES_MAX)
             .map(Sizes::fixed)
-            .map_err(|_| format!("{bytes} is not a size")),
+            .ok_or_else(|| format!("{bytes} is not a size from 0 to {SIZE_BYTES_MAX}")),
         Value::String(file) => {
             let path: PathBuf = folder.join(file);
             Sizes::read(&path).map_err(|error| match std::error::Error::source(&error) {

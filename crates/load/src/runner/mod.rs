@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
+use steelyard_launch::Stop;
 use steelyard_record::{Clock, LoadResult, monotonic_ns};
 
 use crate::codec::{Factory, factory, set_up};
@@ -30,6 +31,11 @@ use crate::{LoadError, summary};
 
 use hlog::{HlogWriter, begin_hlog, write_interval};
 use worker::{Worker, task};
+
+/// Time that the result may take after a request to stop.
+const FINISH: Duration = Duration::from_secs(30);
+/// Wait for answers after a request to stop, ns.
+const FAREWELL_NS: u64 = 200_000_000;
 
 /// How often orders and the wish to stop are looked for.
 const LOOK_AROUND: Duration = Duration::from_millis(25);
@@ -357,6 +363,9 @@ impl<'a, 'w> Runner<'a, 'w> {
 
     /// Ends the measure phase, or the load before it, now.
     fn interrupt(&mut self, now_ns: u64) {
+        // From here on the result is made.
+        Stop::allow_if_asked(FINISH);
+        self.control.shorten_drain(FAREWELL_NS);
         let (begin_ns, end_ns) = self.control.measure();
         if self.outcome.interrupted || now_ns >= end_ns {
             return;

@@ -8,7 +8,6 @@
 mod keys;
 mod line;
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -153,7 +152,7 @@ struct Reader {
 impl Reader {
     fn open(path: &Path, speed_ratio: f64) -> Result<Self, LoadError> {
         let failed = |source| bad(path, source);
-        let mut file = File::open(path).map_err(failed)?;
+        let mut file = steelyard_record::open_file(path).map_err(failed)?;
         let mut magic = Vec::new();
         (&mut file)
             .take(4)

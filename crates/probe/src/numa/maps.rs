@@ -7,8 +7,9 @@
 //!
 //! The file is read in pieces: a process with a million mappings needs no more memory than one with ten.
 
-use std::fs::File;
 use std::io::Read;
+
+use steelyard_record::open_file;
 
 use super::pages::{Pages, add};
 use super::{Missing, Nodes};
@@ -36,7 +37,7 @@ pub(super) fn read(
     buffer: &mut Vec<u8>,
 ) -> Result<Pages, Missing> {
     let path = tree.path(format!("proc/{pid}/numa_maps"));
-    let mut file = File::open(path).map_err(|error| {
+    let mut file = open_file(&path).map_err(|error| {
         let lives = tree.path(format!("proc/{pid}/stat")).exists();
         match error.kind() {
             std::io::ErrorKind::NotFound if lives => Missing::NO_NUMA_MAPS,

@@ -21,6 +21,8 @@ mod stat;
 use std::fs::File;
 use std::io;
 
+use steelyard_record::open_file;
+
 use super::cpu::ns_per_clock_tick;
 use crate::scan::{number, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
@@ -349,8 +351,8 @@ fn write_row(candidate: &Candidate, stat: &Stat<'_>, units: Units, table: &mut T
 impl Files {
     fn open(tree: &Tree, pid: u32) -> io::Result<Self> {
         Ok(Self {
-            stat: File::open(tree.path(format!("proc/{pid}/stat")))?,
-            schedstat: File::open(tree.path(format!("proc/{pid}/schedstat"))).ok(),
+            stat: open_file(&tree.path(format!("proc/{pid}/stat")))?,
+            schedstat: open_file(&tree.path(format!("proc/{pid}/schedstat"))).ok(),
         })
     }
 }

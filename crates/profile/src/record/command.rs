@@ -6,7 +6,6 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use super::signals;
 use crate::ProfileError;
 
 /// Time a command has to end by itself when the recording ends before it.
@@ -41,7 +40,7 @@ pub fn start<T: Send>(
     // SAFETY: between fork and exec only async-signal-safe calls are made.
     unsafe {
         command.pre_exec(move || {
-            signals::unblock()?;
+            steelyard_launch::unblock()?;
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -87,7 +86,11 @@ pub fn end(child: &mut Child) -> Option<i32> {
         return Some(code(status));
     }
     // SAFETY: the child has not been waited for, so that its id is still its own.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    unsafe {
+        libc::kill(child.id() as libc::pid_t, libc::SIGTERM);
+        // A stopped command takes no signal but this one and SIGKILL.
+        libc::kill(child.id() as libc::pid_t, libc::SIGCONT);
+    }
     let end = Instant::now() + GRACE;
     while Instant::now() < end {
         if let Ok(Some(status)) = child.try_wait() {

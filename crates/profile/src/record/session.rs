@@ -4,12 +4,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use steelyard_launch::{GRACE, Stop};
 use steelyard_record::Clock;
 
 use super::events::Events;
 use super::processes::Processes;
 use super::ring::Ring;
-use super::signals::{Signals, process_end, system};
+use super::signals::{process_end, system};
 use super::{Recorded, Scope, Settings, command, idle};
 use crate::sample::{Assembler, Label, Rounds};
 use crate::symbols::name_all;
@@ -19,10 +20,13 @@ use crate::{Profile, ProfileError};
 /// opened, long enough to cost nothing.
 const ROUND: Duration = Duration::from_millis(250);
 
+/// Time that naming the samples, and a command that is asked to end, may take after a request to stop.
+const FINISH: Duration = Duration::from_secs(60);
+
 /// Records until the time, the command, the processes or a signal ends it.
 ///
-/// A command that is still running then is sent SIGTERM, and SIGKILL five seconds later. Signals SIGINT,
-/// SIGTERM and SIGHUP stay blocked in the calling thread.
+/// A command that is still running then is sent SIGTERM, and SIGKILL five seconds later. After a signal that asks to
+/// stop the profile is still finished (see [`Stop`]).
 pub fn record(settings: &Settings) -> Result<Recorded, ProfileError> {
     record_labelled(settings, None)
 }
@@ -33,7 +37,10 @@ pub fn record_labelled(
     settings: &Settings,
     label: Option<Label>,
 ) -> Result<Recorded, ProfileError> {
-    let signals = Signals::block()?;
+    let stop = Stop::watch().map_err(|source| ProfileError::System {
+        what: "wait for signals",
+        source,
+    })?;
     let open = |pid| {
         let events = Events::open(settings, pid)?;
         events.enable();
@@ -45,11 +52,12 @@ pub fn record_labelled(
         let (child, events) = command::start(&settings.command, |pid| open(Some(pid)))?;
         (Some(child), events)
     };
-    let mut recording = Recording::new(settings, events, signals);
+    let mut recording = Recording::new(settings, events, stop);
     recording.assembler.keeps_offsets = label.is_some();
     recording.assembler.label = label;
     let recorded = recording.run(child.as_mut());
     let command_exit = child.as_mut().and_then(command::end);
+    stop.allow(GRACE);
     recorded.map(|recorded| Recorded {
         command_exit,
         ..recorded
@@ -59,7 +67,7 @@ pub fn record_labelled(
 struct Recording<'a> {
     settings: &'a Settings,
     events: Events,
-    signals: Signals,
+    stop: &'static Stop,
     assembler: Assembler,
     rounds: Rounds,
     processes: Processes,
@@ -68,13 +76,13 @@ struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    fn new(settings: &'a Settings, events: Events, signals: Signals) -> Self {
+    fn new(settings: &'a Settings, events: Events, stop: &'static Stop) -> Self {
         let mut assembler = Assembler::new(None);
         assembler.attributes.add(events.attribute.clone(), []);
         Self {
             settings,
             events,
-            signals,
+            stop,
             assembler,
             rounds: Rounds::default(),
             processes: Processes::default(),
@@ -93,6 +101,7 @@ impl<'a> Recording<'a> {
             }
         }
         let end_reason = self.wait(child)?;
+        self.stop.allow(FINISH);
         self.events.disable();
         let duration_s = self.begin.elapsed().as_secs_f64();
         self.drain();
@@ -142,14 +151,14 @@ impl<'a> Recording<'a> {
                 return Ok("duration");
             }
             let fixed = [
-                Some(self.signals.descriptor()),
+                Some(self.stop.descriptor()),
                 child_end.as_ref().map(AsRawFd::as_raw_fd),
             ];
             let fixed: Vec<RawFd> = fixed.into_iter().flatten().collect();
             let ended: Vec<RawFd> = ends.iter().map(AsRawFd::as_raw_fd).collect();
             let ready = poll(&[&fixed[..], &ended, &rings].concat(), left.min(ROUND))?;
             self.drain();
-            if self.signals.has_come() {
+            if self.stop.is_asked() {
                 return Ok("signal");
             }
             if let Some(child) = child.as_deref_mut()

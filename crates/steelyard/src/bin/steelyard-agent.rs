@@ -1,6 +1,7 @@
 //! `steelyard-agent`: what each machine of a fleet runs.
 
 use std::io::{Write, stdout};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -406,6 +407,14 @@ fn take_profile(
     let attribution = Attribution::new(&tree, &hierarchies, found.tasks);
     let rows =
         profile(&wanted, attribution).map_err(|error| Failure::new(Exit::Environment, error))?;
-    std::fs::write(out, serde_json::to_vec(&rows)?)?;
+    // The spool's folder is the agent's own; a link in it is nobody's to follow all the same.
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(out)?;
+    file.write_all(&serde_json::to_vec(&rows)?)?;
     Ok(Exit::Ok)
 }

@@ -51,6 +51,13 @@ struct Arguments {
     /// Open connections at most; more are refused with memcached's line
     #[arg(long, default_value_t = 16_384)]
     max_connections: usize,
+    /// Bound on what connections hold in buffers: half-sent values and answers that wait; beyond it those that were silent
+    /// longest are closed [default: an eighth of --memory, at least 64MiB]
+    #[arg(long, value_parser = args::bytes)]
+    connection_memory: Option<u64>,
+    /// Close a connection that is silent for so long in the middle of a request; 0 for never
+    #[arg(long, default_value = "60s", value_parser = args::duration)]
+    request_timeout: Duration,
     /// Longest value
     #[arg(long, default_value = "1MiB", value_parser = args::bytes)]
     max_value_size: u64,
@@ -94,6 +101,8 @@ fn ratio(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Least bound on what connections hold unless it is given.
+const CONNECTION_BYTES: u64 = 64 << 20;
 /// The mean of TaoBench's objects.
 const OBJECT_BYTES: usize = 326;
 
@@ -149,6 +158,10 @@ fn settings(arguments: Arguments) -> Result<Settings, Failure> {
         memory_bytes: arguments.memory,
         max_value_bytes: arguments.max_value_size as usize,
         max_connections: arguments.max_connections,
+        connection_memory_bytes: arguments
+            .connection_memory
+            .unwrap_or((arguments.memory / 8).max(CONNECTION_BYTES)),
+        request_timeout: Some(arguments.request_timeout).filter(|timeout| !timeout.is_zero()),
         read_through,
         io: match arguments.io {
             IoModel::Auto => Io::Auto,

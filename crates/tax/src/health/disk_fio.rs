@@ -70,6 +70,7 @@ pub(super) fn run(
         command.pre_exec(move || {
             // An error that needs no memory of its own, which a forked child must not ask for.
             let gone = |_| std::io::Error::from_raw_os_error(libc::ECHILD);
+            steelyard_launch::unblock()?;
             die_with_parent(libc::SIGKILL, own).map_err(gone)
         })
     };

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use steelyard_launch::Stop;
 use steelyard_record::{
     Clock, HealthConditions, HealthResult, HealthSettings, Kind, Tool, monotonic_ns,
 };
@@ -12,6 +14,9 @@ use super::conditions::Conditions;
 use super::error::HealthError;
 use super::topology::Topology;
 use super::{bandwidth, core_to_core, disk, latency, loopback};
+
+/// Time that the result may take after a request to stop.
+const FINISH: Duration = Duration::from_secs(10);
 
 /// The parts, in the order in which they are measured.
 pub const PARTS: [&str; 5] = [
@@ -97,6 +102,7 @@ impl Run<'_> {
     /// Ends the part when somebody asked the check to stop.
     pub(super) fn check_stop(&self) -> Result<(), HealthError> {
         if self.stop.load(Ordering::Relaxed) {
+            Stop::allow_if_asked(FINISH);
             return Err(HealthError::Interrupted);
         }
         Ok(())

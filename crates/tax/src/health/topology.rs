@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::notation::{format_list, meminfo, parse_list, parse_mask, parse_size};
-use steelyard_record::{HealthCache, HealthCpu, HealthMachine, HealthNode};
+use steelyard_record::{
+    FILE_BYTES_MAX, HealthCache, HealthCpu, HealthMachine, HealthNode, read_file,
+};
 
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
@@ -48,7 +50,7 @@ struct Tree(PathBuf);
 
 impl Tree {
     fn text(&self, name: &str) -> Option<String> {
-        let text = fs::read(self.0.join(name)).ok()?;
+        let text = read_file(&self.0.join(name), FILE_BYTES_MAX).ok()?;
         let text = String::from_utf8_lossy(&text);
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())

@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::io;
 
+use steelyard_record::open_file;
+
 use super::super::cpu::ns_per_clock_tick;
 use super::super::process::raise_descriptor_limit;
 use super::calls;
@@ -141,7 +143,7 @@ impl Reader {
         let open = match &file.0 {
             Some(open) => open,
             None => {
-                opened = File::open(self.tree.path(path()))?;
+                opened = open_file(&self.tree.path(path()))?;
                 if file.1 {
                     file.0.insert(opened)
                 } else {

@@ -9,11 +9,10 @@ mod sweep;
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use steelyard::{Exit, Failure};
-use steelyard_launch::{die_with_parent, pin_to_cpus};
+use steelyard_launch::{GRACE, Stop, die_with_parent, pin_to_cpus};
 use steelyard_load::{LoadError, Settings};
 
 use crate::arguments::LoadArguments;
@@ -45,20 +44,6 @@ enum Mode {
     Join,
 }
 
-/// Set by SIGINT and SIGTERM.
-static STOP: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn stop(_signal: libc::c_int) {
-    STOP.store(true, Ordering::Relaxed);
-}
-
-fn catch_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
-        unsafe { libc::signal(signal, stop as *const () as libc::sighandler_t) };
-    }
-}
-
 /// Pins the controlling thread to the CPUs of the settings.
 fn pin(settings: &Settings) -> Result<(), Failure> {
     if settings.cpus.is_empty() {
@@ -77,6 +62,7 @@ fn write<R: steelyard_record::Record>(
     arguments: &LoadArguments,
     record: &R,
 ) -> Result<(), Failure> {
+    Stop::allow_if_asked(GRACE);
     if let Some(path) = &arguments.output {
         steelyard_record::write_atomically(record, path)?;
     }
@@ -129,11 +115,11 @@ fn body() -> Result<Exit, Failure> {
         };
         return Err(Failure::new(Exit::Usage, error));
     }
-    catch_signals();
+    let stop = Stop::watch()?.flag();
     match &line.mode {
-        None => plain::run(load, &STOP),
-        Some(Mode::Capacity(arguments)) => capacity::run(arguments, &STOP),
-        Some(Mode::Sweep(arguments)) => sweep::run(arguments, &STOP),
+        None => plain::run(load, stop),
+        Some(Mode::Capacity(arguments)) => capacity::run(arguments, stop),
+        Some(Mode::Sweep(arguments)) => sweep::run(arguments, stop),
         Some(Mode::Join) => Ok(Exit::Ok),
     }
 }

@@ -72,6 +72,18 @@ fn report(result: &steelyard_record::LoadResult) {
     let us =
         |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
     println!("throughput  {:.0} requests/s", result.throughput_per_s);
+    let requests = &result.requests;
+    if requests.errors > 0 {
+        let kinds = requests.errors_by_kind.iter();
+        let kinds: Vec<String> = kinds
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        let (errors, kinds) = (requests.errors, kinds.join(", "));
+        println!(
+            "errors      {errors} of {} requests ({kinds})",
+            requests.intended
+        );
+    }
     let latency = &result.latency;
     for (name, latency) in [
         ("response", Some(&latency.response)),

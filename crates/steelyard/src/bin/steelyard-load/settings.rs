@@ -46,8 +46,8 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
     };
     let mix = mix(arguments, protocol).map_err(usage)?;
     let asked = mix.keys.clone();
-    let sizes = |flag: &Option<String>, of_mix: Option<Sizes>, default: usize| match flag {
-        Some(text) => Sizes::parse(text).map_err(usage),
+    let sizes = |name, given: &Option<String>, of_mix: Option<Sizes>, default| match given {
+        Some(text) => Sizes::parse(text, name).map_err(usage),
         None => Ok(of_mix.unwrap_or(Sizes::fixed(default))),
     };
     let trace = trace(arguments, protocol, &mix).map_err(usage)?;
@@ -77,8 +77,13 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
             .clone()
             .or(asked.distribution)
             .unwrap_or_else(|| "uniform".to_owned()),
-        key_sizes: sizes(&arguments.key_sizes, asked.key_sizes, 32)?,
-        value_sizes: sizes(&arguments.value_sizes, asked.value_sizes, 200)?,
+        key_sizes: sizes("--key-sizes", &arguments.key_sizes, asked.key_sizes, 32)?,
+        value_sizes: sizes(
+            "--value-sizes",
+            &arguments.value_sizes,
+            asked.value_sizes,
+            200,
+        )?,
         set_ratio: arguments.set_ratio,
         prefill: prefill(arguments, &mix).map_err(usage)?,
         mix: Some(Arc::new(mix)),
@@ -126,10 +131,12 @@ fn credentials(arguments: &LoadArguments) -> Result<Option<Credentials>, LoadErr
     };
     let password = match &arguments.password_file {
         None => String::new(),
-        Some(path) => std::fs::read_to_string(path).map_err(|source| LoadError::File {
-            path: path.clone(),
-            source,
-        })?,
+        Some(path) => {
+            steelyard_record::read_text_file(path, 1 << 16).map_err(|source| LoadError::File {
+                path: path.clone(),
+                source,
+            })?
+        }
     };
     let password = password.lines().next().unwrap_or_default().to_owned();
     Ok(Some(Credentials { user, password }))

@@ -2,15 +2,12 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
 use steelyard::{Exit, Failure};
-use steelyard_launch::die_with_parent;
+use steelyard_launch::{GRACE, Stop, die_with_parent};
 use steelyard_record::{Estimate, HealthResult};
 use steelyard_tax::health::{HealthError, Mode, PARTS, Settings, Surroundings, Topology, plan};
-
-use crate::run::catch_signals;
 
 /// What to check.
 #[derive(Debug, Args)]
@@ -92,15 +89,11 @@ fn settings(arguments: &HealthArguments) -> Settings {
 }
 
 /// Checks, tells, and stores.
-pub fn run(
-    arguments: &HealthArguments,
-    parent: libc::pid_t,
-    stop: &AtomicBool,
-) -> Result<Exit, Failure> {
+pub fn run(arguments: &HealthArguments, parent: libc::pid_t) -> Result<Exit, Failure> {
     if arguments.die_with_parent {
         die_with_parent(libc::SIGKILL, parent)?;
     }
-    catch_signals();
+    let stop = Stop::watch()?;
     let settings = settings(arguments);
     if arguments.plan {
         let usable = (arguments.root == Path::new("/"))
@@ -116,10 +109,11 @@ pub fn run(
     let progress = |part: &str, ratio: f64| tell(arguments.progress, part, ratio);
     let surroundings = Surroundings {
         command: std::env::args().collect(),
-        stop,
+        stop: stop.flag(),
         progress: &progress,
     };
     let result = steelyard_tax::health::run(&settings, &topology, &surroundings);
+    stop.allow(GRACE);
     if arguments.progress == ProgressArgument::Text {
         eprint!("\r\x1b[K");
     }

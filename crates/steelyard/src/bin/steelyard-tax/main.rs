@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     steelyard::run("steelyard-tax", || -> Result<Exit, Failure> {
         match arguments.command {
             Command::Run(arguments) => run::run(&arguments, parent),
-            Command::Health(arguments) => health::run(&arguments, parent, &run::STOP),
+            Command::Health(arguments) => health::run(&arguments, parent),
             Command::List(arguments) => run::list(&arguments),
         }
     })

@@ -2,12 +2,11 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use steelyard::{Exit, Failure, args};
-use steelyard_launch::{die_with_parent, pin_to_cpus};
+use steelyard_launch::{GRACE, Stop, die_with_parent, pin_to_cpus};
 use steelyard_tax::{Cores, Microbenchmark, Progress, Settings, Surroundings};
 
 use crate::{failure, table};
@@ -76,27 +75,12 @@ enum ProgressArgument {
     None,
 }
 
-/// Set by SIGINT and SIGTERM.
-pub static STOP: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn stop(_signal: libc::c_int) {
-    STOP.store(true, Ordering::Relaxed);
-}
-
-/// Lets those signals end the work in order.
-pub fn catch_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
-        unsafe { libc::signal(signal, stop as *const () as libc::sighandler_t) };
-    }
-}
-
 /// Measures, tells, and stores.
 pub fn run(arguments: &RunArguments, parent: libc::pid_t) -> Result<Exit, Failure> {
     if arguments.die_with_parent {
         die_with_parent(libc::SIGKILL, parent)?;
     }
-    catch_signals();
+    let stop = Stop::watch()?;
     let settings = Settings {
         time: arguments.time,
         batch: arguments.batch,
@@ -119,11 +103,13 @@ pub fn run(arguments: &RunArguments, parent: libc::pid_t) -> Result<Exit, Failur
             ProgressArgument::Text => Progress::Text,
             ProgressArgument::None => Progress::None,
         },
-        stop: &STOP,
+        stop: stop.flag(),
         pin: pin_to_cpus,
         batches: arguments.batches.clone(),
     };
-    let result = steelyard_tax::run(&settings, &surroundings).map_err(failure)?;
+    let result = steelyard_tax::run(&settings, &surroundings);
+    stop.allow(GRACE);
+    let result = result.map_err(failure)?;
     if let Some(path) = &arguments.output {
         steelyard_record::write_atomically(&result, path)?;
     }
