@@ -62,3 +62,82 @@ def test_scripts_are_executable_and_parse() -> None:
 def test_links_between_documents_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / name).read_text()):
         assert (ROOT / target).exists(), f"{name} points to {target}"
+
+
+PROSE = ("*.md", "*.py", "*.rs", "*.toml", "Makefile", "scripts/*", "benches/*", "workloads/*")
+ELSEWHERE = re.compile(r"https?://\S+|\]\(https?:[^)]*\)")
+OF_OTHERS = {
+    "ClusterData2011_2.md": "Google's, of its trace of 2011",
+    "trace_201708.md": "Alibaba's, of its trace of 2017",
+    "schema.md": "Azure's, of its traces",
+    "thrift-compact-protocol.md": "Apache Thrift's",
+    "doc/specs/thrift-compact-protocol.md": "Apache Thrift's",
+    "thrift-rpc.md": "Apache Thrift's",
+    "docs/storage/prometheus.md": "cAdvisor's",
+}
+"""Documents that are named and are not ours."""
+
+
+def prose() -> dict[str, str]:
+    """Every tracked text that may name a document or a test, without addresses on the web."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *PROSE], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    texts = {}
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if path.is_file() and path != Path(__file__).resolve():
+            texts[name] = ELSEWHERE.sub("", path.read_text(encoding="utf-8", errors="replace"))
+    return texts
+
+
+def exists(target: str, named_in: str) -> bool:
+    """Whether a path that stands in a file is there: from the root, from the file, or from the documents."""
+    places = (ROOT, (ROOT / named_in).parent, ROOT / "docs", *(ROOT / "docs").iterdir())
+    return any((place / target).exists() for place in places)
+
+
+def test_documents_named_in_prose_exist() -> None:
+    lost = [
+        f"{name}: {target}"
+        for name, text in prose().items()
+        for target in re.findall(r"[\w./-]*\w\.md\b", text)
+        if target not in OF_OTHERS and not exists(target.removeprefix("/"), name)
+    ]
+    assert lost == []
+
+
+def test_journal_entries_named_in_prose_exist() -> None:
+    entries = {path.name[:4] for path in (ROOT / "docs/journal").glob("*.md")}
+    for name, text in prose().items():
+        named = re.findall(r"\b[Jj]ournal(?:/| |, )(?:entry )?(\d{4})\b", text)
+        assert set(named) <= entries, name
+
+
+def test_source_files_named_in_documents_exist() -> None:
+    ours = (
+        r"\b(?:crates|python|docs|scripts|schemas|fuzz|benches|workloads)/[\w./-]*\.(?:rs|py|json|toml|sh)\b"
+    )
+    for name, text in prose().items():
+        if name.endswith(".md"):
+            lost = [path for path in re.findall(ours, text) if not exists(path, name)]
+            assert lost == [], name
+
+
+def test_tests_named_in_documents_exist() -> None:
+    texts = prose()
+    functions = {
+        function
+        for name, text in texts.items()
+        if name.endswith((".py", ".rs"))
+        for function in re.findall(r"^\s*(?:async )?(?:def|fn) (\w+)\(", text, re.MULTILINE)
+    }
+    for name, text in texts.items():
+        if not name.endswith(".md"):
+            continue
+        for path in re.findall(r"[\w./-]*\btest_\w+\.py\b", text):
+            assert any(one.endswith(f"/{path}") or one == path for one in texts), f"{name}: {path}"
+        named = re.findall(r"`(test_\w+)`", text)
+        # A test in Rust has a sentence for a name: four words and more.
+        named += [word for word in re.findall(r"[Tt]ests?:? `(\w+)`", text) if word.count("_") >= 3]
+        assert set(named) <= functions, f"{name}: {set(named) - functions}"
