@@ -127,7 +127,14 @@ fn verdict(outcome: &Outcome, achieved_ratio: Option<f64>, threads: &[LoadThread
             .fold(0.0, f64::max),
         interrupted: outcome.interrupted,
         lag_and_response_ns: quantile(&latencies.lag, 0.99).zip(quantile(&latencies.response, 0.5)),
+        lag_ratio: lag_ratio(latencies),
     })
+}
+
+/// The share of the response time that passed in the generator. Means add up, percentiles do not.
+pub fn lag_ratio(latencies: &Latencies) -> Option<f64> {
+    let response = latencies.response.mean();
+    (response > 0.0).then(|| (latencies.lag.mean() / response).min(1.0))
 }
 
 fn requests(protocol: Protocol, measured: &Measured) -> LoadRequests {

@@ -12,6 +12,9 @@ pub const ACHIEVED_RATIO_MIN: f64 = 0.99;
 pub const BUSY_RATIO_MAX: f64 = 0.9;
 /// Share of requests that the generator may notice late.
 pub const LATE_RATIO_MAX: f64 = 0.001;
+/// By how much what is claimed may be wrong: suspect above the first, invalid above the second. The same as in
+/// `python/steelyard/analyze/verdict.py`.
+pub const HEADLINE_RATIO: (f64, f64) = (0.05, 0.20);
 /// Lag's 99th percentile, as a share of the median response time, up to which lateness does not matter.
 pub const LAG_SHARE_MAX: f64 = 0.01;
 /// Answers that must lie beyond a percentile for it to be quoted.
@@ -30,6 +33,8 @@ pub struct Evidence<'a> {
     pub interrupted: bool,
     /// 99th percentile of the generator's lag and median of the response time, None without answers.
     pub lag_and_response_ns: Option<(u64, u64)>,
+    /// Share of the mean response time that passed in the generator, None without answers.
+    pub lag_ratio: Option<f64>,
 }
 
 fn check(id: &str, bad: Level, fails: bool, claim: String, value: f64, bound: f64) -> Check {
@@ -57,6 +62,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         checks.push(generator_late(evidence));
     }
     checks.push(generator_bound(evidence));
+    checks.extend(generator_lag(evidence));
     checks.push(samples(measured));
     checks.push(connections(measured));
     Verdict::of(checks)
@@ -167,6 +173,32 @@ fn generator_bound(evidence: &Evidence<'_>) -> Check {
     )
 }
 
+/// Lag is response time that is not the server's. In an open loop it spoils the latencies, which are the result; in a
+/// closed one it keeps requests from the server, whose throughput is the result unless it was busy all the same, which
+/// only who sees the server can tell.
+fn generator_lag(evidence: &Evidence<'_>) -> Option<Check> {
+    let ratio = evidence.lag_ratio?;
+    let open = evidence.achieved_ratio.is_some();
+    let level = if open && ratio > HEADLINE_RATIO.1 {
+        Level::Invalid
+    } else {
+        Level::Suspect
+    };
+    let claim = format!(
+        "{:.1} % of the response time passed in the generator.",
+        100.0 * ratio
+    );
+    let fails = ratio > HEADLINE_RATIO.0;
+    Some(check(
+        "generator-lag",
+        level,
+        fails,
+        claim,
+        ratio,
+        HEADLINE_RATIO.0,
+    ))
+}
+
 fn samples(measured: &Measured) -> Check {
     let (answers, bound) = (measured.completed, SAMPLES_BEYOND * 100);
     let level = if answers == 0 {
@@ -219,6 +251,7 @@ mod tests {
             busy_ratio,
             interrupted,
             lag_and_response_ns: None,
+            lag_ratio: Some(0.01),
         });
         verdict
             .checks
@@ -226,6 +259,29 @@ mod tests {
             .filter(|c| c.level != Level::Valid)
             .map(|c| (c.id, c.level))
             .collect()
+    }
+
+    #[test]
+    fn lag_objects_by_its_share_of_the_response_time() {
+        let measured = good();
+        let level = |achieved_ratio, lag_ratio| {
+            let verdict = judge(&Evidence {
+                measured: &measured,
+                achieved_ratio,
+                busy_ratio: 0.5,
+                interrupted: false,
+                lag_and_response_ns: None,
+                lag_ratio,
+            });
+            let found = verdict.checks.into_iter().find(|c| c.id == "generator-lag");
+            found.map(|c| c.level)
+        };
+        assert_eq!(level(Some(1.0), None), None);
+        assert_eq!(level(Some(1.0), Some(0.05)), Some(Level::Valid));
+        assert_eq!(level(Some(1.0), Some(0.06)), Some(Level::Suspect));
+        assert_eq!(level(Some(1.0), Some(0.21)), Some(Level::Invalid));
+        assert_eq!(level(None, Some(0.05)), Some(Level::Valid));
+        assert_eq!(level(None, Some(0.57)), Some(Level::Suspect));
     }
 
     #[test]
@@ -277,6 +333,7 @@ mod tests {
                 busy_ratio: 0.5,
                 interrupted: false,
                 lag_and_response_ns,
+                lag_ratio: None,
             });
             verdict.level
         };

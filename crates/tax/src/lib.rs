@@ -32,6 +32,7 @@ mod runner;
 mod serialization;
 pub mod statistics;
 mod summary;
+mod verdict;
 mod workers;
 
 pub use benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};

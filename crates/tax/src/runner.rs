@@ -141,7 +141,7 @@ pub(crate) struct Entry {
     /// Whether it runs on all cores.
     pub all: bool,
     /// Thread and slot of each worker.
-    places: Vec<(usize, usize)>,
+    pub(crate) places: Vec<(usize, usize)>,
     /// Operations a worker does in a batch.
     pub operations: u64,
     /// Bytes per operation.

@@ -46,6 +46,7 @@ ADVICE: dict[str, str] = {
     "hook": "see the hook's output under Details, or run without it",
     "length": _LONGER,
     "memory-limit": "give the servers less: --set memory=...",
+    "program": "see how the program ended in its log, under Details",
     "remark": "see what it names",
     "separate-cpus": "name CPUs for both sides: --server-cpus, --load-cpus; on one CPU, load from elsewhere",
     "steady": f"{_QUIET}; if it persists, {_LONGER}",

@@ -30,6 +30,8 @@ class Interference:
     foreign_commands: tuple[str, ...] = ()
     quota_throttled_ratio: float | None = None
     thermal_throttles: float | None = None
+    server_busy_ratio: float | None = None
+    """Share of the servers' CPUs' time that was not idle, stolen time included."""
     reasons: dict[str, str] = field(default_factory=dict)
 
 
@@ -42,12 +44,14 @@ def observe(
     own_cpu_s: float | None,
     own_commands: Sequence[str],
     own_cgroups: Sequence[str] = ("/",),
+    server_cpus: Sequence[int] = (),
     interrupts_in_process_time: bool | None = None,
 ) -> Interference:
     """Return what disturbed the run on ``cpus`` between ``begin_ns`` and ``end_ns``.
 
     ``own_cpu_s`` is the CPU time of the run's own processes in the window, s; ``own_commands`` are their
-    names, so that others can be named; ``own_cgroups`` are the cgroups above them, whose quotas bind them.
+    names, so that others can be named; ``own_cgroups`` are the cgroups above them, whose quotas bind them;
+    ``server_cpus`` are those of ``cpus`` on which the servers run.
     ``interrupts_in_process_time`` is how the kernel charges interrupts
     (``machine.accounting``): where they are part of the run's own CPU time, as for a server most of them are,
     they must be part of what it is taken from too, or they hide as much foreign load. Where that is not known
@@ -75,6 +79,7 @@ def observe(
         foreign_commands=_foreign_commands(recording, begin_ns, end_ns, own_commands),
         quota_throttled_ratio=_quota(recording, begin_ns, end_ns, own_cgroups),
         thermal_throttles=_thermal(recording, begin_ns, end_ns),
+        server_busy_ratio=_server_busy(recording, begin_ns, end_ns, server_cpus),
         reasons=reasons,
     )
 
@@ -101,6 +106,13 @@ def _cpu(
         None if steal is None else steal / 1e9 / len(wanted),
         None if busy is None else busy / 1e9 / len(wanted),
     )
+
+
+def _server_busy(recording: "Recording", begin_ns: int, end_ns: int, cpus: Sequence[int]) -> float | None:
+    rates = recording.rates("cpu", begin_ns, end_ns)
+    wanted = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
+    busy = _sum(wanted, (*_BUSY, *_INTERRUPTS, "steal_ns"))
+    return None if busy is None else min(1.0, busy / 1e9 / len(wanted))
 
 
 def _sum(entities: "Sequence[EntityRates]", columns: Sequence[str]) -> float | None:

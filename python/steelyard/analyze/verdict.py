@@ -29,14 +29,11 @@ GENERATOR_BUSY_RATIO = 0.90
 it knows whether its loop was open. The bound is that of crates/load/src/verdict.rs; a test compares."""
 SAMPLES = (10_000, 1_000)
 """Requests below which p99.9 rests on fewer than 10 values, and p99 on fewer than 10."""
-UNSTEADY_RATIO = 0.20
-"""A level that moves by more than this over the measure phase is no level."""
-STEAL_RATIO = (0.01, 0.10)
-"""Share of the used CPUs' time that the hypervisor gave to others."""
-FOREIGN_RATIO = (0.05, 0.25)
-"""Share of the used CPUs' time that processes took which do not belong to the run."""
-THROTTLED_RATIO = (0.01, 0.10)
-"""Share of the measure phase in which a cgroup's CPU quota was exhausted."""
+HEADLINE_RATIO = (0.05, 0.20)
+"""By how much the headline may be wrong. CPU time that others took (stolen, foreign, throttled) is missing
+from a throughput in that proportion; a level that moves moves the mean with it; lag of the generator is
+response time that is not the server's. The bounds are those of crates/load/src/verdict.rs and
+crates/tax/src/verdict.rs; a test compares. Rates of false alarms and misses: docs/journal/0170."""
 CLOCK_STEP_S = 0.5
 """Real time against monotonic time over the run, beyond what slewing does: more is a step."""
 SLEW_RATIO = 500e-6
@@ -159,6 +156,51 @@ def _generator(evidence: Evidence) -> Iterator[Check]:
     )
 
 
+def _lag(evidence: Evidence) -> Iterator[Check]:
+    """How much of the response time passed in the generator, and what that may have cost the headline."""
+    shares = [share for load in _loads(evidence) if (share := lag_ratio(load)) is not None]
+    if not shares:
+        return
+    worst = max(shares)
+    closed = all(load.settings.loop == "closed" for load in _loads(evidence))
+    claim = f"{worst:.1%} of the response time passed in the generator"
+    wrong = worst
+    busy = evidence.interference.server_busy_ratio if evidence.interference is not None else None
+    if closed and busy is not None:
+        # Requests that wait in the generator are missing at the server, but only an idle server misses them.
+        idle = max(0.0, 1 - busy)
+        wrong = min(worst, idle)
+        claim += f", and the server's CPUs were idle {idle:.1%} of the time"
+        if worst > HEADLINE_RATIO[0] >= wrong:
+            claim += ": the throughput is the server's, the latencies are not its alone"
+    yield Check(
+        id="generator-lag",
+        level=lag_level(wrong, closed=closed),
+        claim=claim,
+        value=wrong,
+        bound=HEADLINE_RATIO[0],
+        unit="1",
+    )
+
+
+def lag_ratio(load: LoadResult) -> float | None:
+    """Return the share of the response time that passed in the generator; None where nothing was answered.
+
+    Means add up, percentiles do not: response = queued + lag + service for every request.
+    """
+    response, lag = load.latency.response.mean_ns, load.latency.lag.mean_ns
+    return None if not response or lag is None else min(1.0, lag / response)
+
+
+def lag_level(ratio: float, *, closed: bool) -> Level:
+    """Return what a lag of this share of the response time amounts to.
+
+    Only latencies of an open loop are worthless for it: a closed one claims a throughput.
+    """
+    level = _above(ratio, HEADLINE_RATIO)
+    return Level.SUSPECT if closed and level is Level.INVALID else level
+
+
 def _bound_level(load: LoadResult) -> Level:
     """Return what one generator says of itself; for one that does not say, what ours would."""
     said = [check.level for check in load.verdict.checks if check.id == "generator-bound"]
@@ -201,7 +243,7 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
     moved = max(abs(measure.drift_ratio or 0.0), abs(measure.shift_ratio or 0.0))
     if measure.steady:
         level = Level.VALID
-    elif measure.steady is False and moved > UNSTEADY_RATIO:
+    elif measure.steady is False and moved > HEADLINE_RATIO[1]:
         level = Level.INVALID
     else:
         level = Level.SUSPECT
@@ -210,7 +252,7 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
         level=level,
         claim=f"throughput over the measure phase: {measure.reason}",
         value=None if measure.steady is None else moved,
-        bound=UNSTEADY_RATIO,
+        bound=HEADLINE_RATIO[0],
         unit="1",
     )
 
@@ -242,42 +284,7 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
         )
         return
     yield Check(id="telemetry", level=Level.VALID, claim="telemetry covers the measure phase")
-    yield _share(
-        "steal",
-        found.steal_ratio,
-        STEAL_RATIO,
-        lambda value: f"the hypervisor took {value:.1%} of the used CPUs' time",
-        found.reasons.get("cpu"),
-    )
-    if evidence.describes != "machine":
-        yield _foreign(evidence, found)
-    yield from _throttling(evidence, found)
-
-
-def _foreign(evidence: Evidence, found: Interference) -> Check:
-    listed = ", ".join(found.foreign_commands)
-    names = f", most of it {listed}" if listed and (found.foreign_ratio or 0.0) > FOREIGN_RATIO[0] else ""
-    # What is described is described among its neighbours: they are a reservation, and no error.
-    bounds = (FOREIGN_RATIO[0], 1.0) if evidence.describes else FOREIGN_RATIO
-    return _share(
-        "foreign-load",
-        found.foreign_ratio,
-        bounds,
-        lambda value: f"processes outside the run used {value:.1%} of the used CPUs' time{names}",
-        found.reasons.get("foreign") or found.reasons.get("cpu"),
-    )
-
-
-def _throttling(evidence: Evidence, found: Interference) -> Iterator[Check]:
-    quota = found.quota_throttled_ratio
-    if quota is not None:
-        level = _above(quota, THROTTLED_RATIO)
-        claim = f"a cgroup's CPU quota was exhausted for {quota:.1%} of the measure phase"
-        if evidence.limited_on_purpose and level is not Level.VALID:
-            level, claim = Level.VALID, f"{claim}, as the cpu-limit hook was asked to do"
-        yield Check(
-            id="throttled-quota", level=level, claim=claim, value=quota, bound=THROTTLED_RATIO[0], unit="1"
-        )
+    yield from _lost_cpu_time(evidence, found)
     if found.thermal_throttles is not None:
         count = found.thermal_throttles
         yield Check(
@@ -288,6 +295,55 @@ def _throttling(evidence: Evidence, found: Interference) -> Iterator[Check]:
             bound=0,
             unit="1",
         )
+
+
+def _lost_cpu_time(evidence: Evidence, found: Interference) -> list[Check]:
+    """Return what took CPU time from the run; what each leaves alone, all together may still take."""
+    checks = [
+        _share(
+            "steal",
+            found.steal_ratio,
+            HEADLINE_RATIO,
+            lambda value: f"the hypervisor took {value:.1%} of the used CPUs' time",
+            found.reasons.get("cpu"),
+        )
+    ]
+    if evidence.describes != "machine":
+        checks.append(_foreign(evidence, found))
+    if found.quota_throttled_ratio is not None:
+        checks.append(_throttling(evidence, found.quota_throttled_ratio))
+    asked = [one for one in checks if not (one.id == "throttled-quota" and evidence.limited_on_purpose)]
+    total = sum(one.value or 0.0 for one in asked)
+    if all(one.level is Level.VALID for one in checks) and total > HEADLINE_RATIO[0]:
+        worst = max(asked, key=lambda one: one.value or 0.0)
+        claim = f"{worst.claim}; with others' share {total:.1%} were missing"
+        together = worst.model_copy(update={"level": _above(total, HEADLINE_RATIO), "claim": claim})
+        checks = [together if one is worst else one for one in checks]
+    return checks
+
+
+def _foreign(evidence: Evidence, found: Interference) -> Check:
+    listed = ", ".join(found.foreign_commands)
+    names = f", most of it {listed}" if listed and (found.foreign_ratio or 0.0) > HEADLINE_RATIO[0] else ""
+    # What is described is described among its neighbours: they are a reservation, and no error.
+    bounds = (HEADLINE_RATIO[0], 1.0) if evidence.describes else HEADLINE_RATIO
+    return _share(
+        "foreign-load",
+        found.foreign_ratio,
+        bounds,
+        lambda value: f"processes outside the run used {value:.1%} of the used CPUs' time{names}",
+        found.reasons.get("foreign") or found.reasons.get("cpu"),
+    )
+
+
+def _throttling(evidence: Evidence, quota: float) -> Check:
+    level = _above(quota, HEADLINE_RATIO)
+    claim = f"a cgroup's CPU quota was exhausted for {quota:.1%} of the measure phase"
+    if evidence.limited_on_purpose and level is not Level.VALID:
+        level, claim = Level.VALID, f"{claim}, as the cpu-limit hook was asked to do"
+    return Check(
+        id="throttled-quota", level=level, claim=claim, value=quota, bound=HEADLINE_RATIO[0], unit="1"
+    )
 
 
 def _memory(evidence: Evidence) -> Iterator[Check]:
@@ -345,7 +401,15 @@ def _circumstances(evidence: Evidence) -> Iterator[Check]:
         yield Check(id="remark", level=Level.SUSPECT, claim=remark)
 
 
-_OURS = {"errors", "unsent", "generator-bound", "achieved", "interrupted", "samples"}
+_OURS = {
+    "errors",
+    "unsent",
+    "generator-bound",
+    "generator-lag",
+    "achieved",
+    "interrupted",
+    "samples",
+}
 
 
 def _generators_own(evidence: Evidence) -> Iterator[Check]:
@@ -364,6 +428,7 @@ _LOAD_PARTS: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
     _errors,
     _achieved,
     _generator,
+    _lag,
     _samples,
     _steadiness,
     _sides,

@@ -7,6 +7,7 @@ Not here: what only one benchmark has (``tao_metrics``, ``feed_metrics``).
 
 from collections.abc import Mapping, Sequence
 
+from steelyard.analyze.verdict import lag_ratio
 from steelyard.records import LatencySummary, LoadResult, Metric
 
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999", "p9999")
@@ -36,6 +37,7 @@ def load_metrics(load: LoadResult, cpus: int) -> dict[str, Metric]:
             missing = "too few requests to tell" if summary.count else "no request was answered"
             metrics[f"{kind}_{percentile}_ns"] = value(number, "ns", "lower", missing)
         metrics[f"{kind}_mean_ns"] = value(summary.mean_ns, "ns", "lower", "no request was answered")
+    metrics["generator_lag_ratio"] = value(lag_ratio(load), "1", "lower", "no request was answered")
     return metrics
 
 

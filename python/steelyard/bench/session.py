@@ -386,6 +386,7 @@ class Session:
                     own_cpu_s=None if outcome.own_cpu_s is None else outcome.own_cpu_s + own_cpu_s,
                     own_commands=("steelyard", "steelyard-exec", *self._commands(), *outcome.own_commands),
                     own_cgroups=cpu_cgroups(f"steelyard-{self.directory.name}"),
+                    server_cpus=self.placement.server,
                     interrupts_in_process_time=interrupts_in_process_time(),
                 )
         except SteelyardError as error:

@@ -109,6 +109,7 @@ class TaoBench(Benchmark):
         "requests_per_s",
         "hit_ratio",
         "response_p50_ns",
+        "generator_lag_ratio",
         "response_p99_ns",
         "response_p999_ns",
         "server_cpu_user_ratio",

@@ -88,7 +88,7 @@ class TaxBench(Benchmark):
         "operations_per_s",
         "operations_one_per_s",
         "scaling_ratio",
-        "wide_ratio",
+        "score_interval_ratio",
         "disturbed_ratio",
     )
     parts: ClassVar[tuple[str, ...]] = tuple(f"{category}_per_s" for category in CATEGORIES)

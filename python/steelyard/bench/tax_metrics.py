@@ -33,6 +33,7 @@ def outcome(result: TaxResult, artifacts: Mapping[str, str]) -> Outcome:
     if measures:
         wide = sum(one.wide for one in measures) / len(measures)
         disturbed = sum(one.disturbed for one in measures) / batches
+        metrics["score_interval_ratio"] = _interval(result.score_all or result.score_one)
         metrics["wide_ratio"] = Metric(value=wide, unit="1", better="lower")
         metrics["disturbed_ratio"] = Metric(value=disturbed, unit="1", better="lower")
     metrics["rounds"] = Metric(value=result.rounds, unit="1", better="higher")
@@ -43,6 +44,14 @@ def outcome(result: TaxResult, artifacts: Mapping[str, str]) -> Outcome:
         checks=result.verdict.checks,
         artifacts=dict(artifacts),
     )
+
+
+def _interval(score: TaxScore | None) -> Metric:
+    """Return half of the width of a score's interval, over the score."""
+    if score is None or score.interval_low_per_s is None or score.interval_high_per_s is None:
+        return Metric(unit="1", better="lower", missing="too few rounds for an interval")
+    half = (score.interval_high_per_s - score.interval_low_per_s) / 2
+    return Metric(value=half / score.rate_per_s, unit="1", better="lower")
 
 
 def _score_metrics(score: TaxScore, infix: str) -> dict[str, Metric]:

@@ -28,6 +28,10 @@ from numpy.typing import NDArray
 FEWEST_WINDOWS = 8
 """Below this, a slope, a variance and an autocorrelation cannot be estimated from one series."""
 
+_UNCERTAIN = 1.5
+"""Times the tolerance to which a mean must be known: its uncertainty is itself an estimate from few values,
+so that the bound lies between what is harmless and twice that."""
+
 Series = NDArray[np.float64]
 
 
@@ -62,6 +66,8 @@ class Steadiness:
     """First value after the level shift, ``None`` when there is none."""
     shift_ratio: float | None
     """Level after the shift minus level before, over the median; ``None`` when there is none."""
+    uncertainty_ratio: float | None = None
+    """Half of the 95 % interval of the mean, over the mean; ``None`` when it cannot be told."""
 
 
 def settled(values: Sequence[float], *, tolerance_ratio: float = 0.02, windows: int = 10) -> Settled | None:
@@ -102,13 +108,14 @@ def settled(values: Sequence[float], *, tolerance_ratio: float = 0.02, windows: 
 def check(
     values: Sequence[float], *, tolerance_ratio: float = 0.05, significance: float = 0.01
 ) -> Steadiness:
-    """Whether ``values`` kept one level from first to last.
+    """Whether ``values`` kept one level from first to last, so that their mean is that level.
 
     Unsteady means: a straight line through them changes by more than ``tolerance_ratio`` of their median
     and that slope is significant, or their level shifts by more than ``tolerance_ratio`` at some moment and
     the shift is significant (CUSUM test, Ploberger and Kraemer 1992, against Kolmogorov's distribution).
     Both allow for first-order autocorrelation. Each test errs with probability ``significance``. A drift that
-    is large but may be chance leaves the question open: ``steady`` is ``None``.
+    may be chance is none. Where the values scatter so much that their mean is not known to one and a half
+    times the tolerance, the question is open: ``steady`` is ``None``. Rates of error: docs/journal/0170.
 
     >>> check([100.0, 101.0, 99.0, 100.5] * 5).steady
     True
@@ -130,30 +137,31 @@ def check(
         return Steadiness(
             None, "the median is zero, so that no change can be put in proportion", None, None, None
         )
-    line = _Line.fit(series)
+    line = _Line.fit(series, is_cautious=True)
     drift_ratio = line.drift / level
     drifts = abs(drift_ratio) > tolerance_ratio and line.p_value() < significance
     index, shift, p_value = _level_shift(series)
     shift_ratio = shift / level
     shifts = abs(shift_ratio) > tolerance_ratio and p_value < significance
+    uncertainty = _uncertainty(series) / level
     # A steep line also has a best changepoint, in its middle: the better fit of the two names the cause.
     if shifts and (not drifts or _residual_sum(series, index) < line.residual_sum):
         reason = f"the level shifts by {shift_ratio * 100:+.1f} % at interval {index} of {len(series)}"
-        return Steadiness(False, reason, drift_ratio, index, shift_ratio)
+        return Steadiness(False, reason, drift_ratio, index, shift_ratio, uncertainty)
     if drifts:
         reason = f"the level drifts by {drift_ratio * 100:+.1f} % over {len(series)} intervals"
-        return Steadiness(False, reason, drift_ratio, None, None)
-    if abs(drift_ratio) > tolerance_ratio:
+        return Steadiness(False, reason, drift_ratio, None, None, uncertainty)
+    if uncertainty > _UNCERTAIN * tolerance_ratio:
         reason = (
-            f"a drift of {drift_ratio * 100:+.1f} % over {len(series)} intervals may be chance: "
-            "too few or too noisy to tell"
+            f"{len(series)} intervals scatter too much: their mean is known to {uncertainty * 100:.1f} % only"
         )
-        return Steadiness(None, reason, drift_ratio, None, None)
+        return Steadiness(None, reason, drift_ratio, None, None, uncertainty)
+    chance = ", which may be chance" if abs(drift_ratio) > tolerance_ratio else ""
     reason = (
-        f"drift {drift_ratio * 100:+.1f} % over {len(series)} intervals, no level shift; "
-        f"a change above {tolerance_ratio * 100:g} % that is no chance would count"
+        f"drift {drift_ratio * 100:+.1f} % over {len(series)} intervals{chance}, no level shift; "
+        f"the mean is known to {uncertainty * 100:.1f} %"
     )
-    return Steadiness(True, reason, drift_ratio, None, None)
+    return Steadiness(True, reason, drift_ratio, None, None, uncertainty)
 
 
 def has_trend(values: Sequence[float], *, significance: float = 0.01) -> bool | None:
@@ -184,7 +192,7 @@ class _Line:
     """Sum of squared residuals."""
 
     @staticmethod
-    def fit(series: Series) -> _Line:
+    def fit(series: Series, *, is_cautious: bool = False) -> _Line:
         count = len(series)
         time = np.arange(count) - (count - 1) / 2
         spread = float(time @ time)
@@ -192,7 +200,7 @@ class _Line:
         slope = float(time @ centred) / spread
         residuals = centred - slope * time
         residual_sum = float(residuals @ residuals)
-        inflation = _inflation(residuals, fitted=2)
+        inflation = _inflation(residuals, fitted=2, is_cautious=is_cautious)
         # Fewer independent values also mean fewer degrees of freedom.
         freedom = max(count / inflation - 2, 2.0)
         variance = residual_sum / (count - 2) * inflation
@@ -249,12 +257,13 @@ def _remaining(series: Series) -> float:
     return math.inf if ratio >= 1 else abs(after) * ratio / (1 - ratio)
 
 
-def _inflation(residuals: Series, fitted: int) -> float:
+def _inflation(residuals: Series, fitted: int, *, is_cautious: bool = False) -> float:
     """Factor by which autocorrelation raises the variance of a mean or a slope: (1 + r) / (1 - r).
 
     The sample's r is too small on short series, by about ``(fitted + (fitted + 2) r) / n`` where ``fitted``
     parameters were taken out (Marriott and Pope 1954 for the mean, extended to a line); that is put back.
-    Negative autocorrelation is not credited.
+    Negative autocorrelation is not credited. ``is_cautious`` adds one standard error of r, 1 / sqrt(n): a
+    short series whose r comes out too small by chance would otherwise make a change of level out of noise.
     """
     count = len(residuals)
     power = float(residuals @ residuals)
@@ -263,6 +272,8 @@ def _inflation(residuals: Series, fitted: int) -> float:
         return 1.0
     sample = float(residuals[1:] @ residuals[:-1]) / power
     corrected = (sample + fitted / count) / (1 - (fitted + 2) / count)
+    if is_cautious:
+        corrected += 1 / math.sqrt(count)
     correlation = min(max(corrected, 0.0), 0.9)
     return (1 + correlation) / (1 - correlation)
 
@@ -277,13 +288,29 @@ def _level_shift(series: Series) -> tuple[int, float, float]:
     shift = float(after.mean() - before.mean())
     residuals = np.concatenate([before - before.mean(), after - after.mean()])
     # Choosing the changepoint takes out more than two means do: 4 keeps the error rate of the simulations.
-    variance = float(residuals @ residuals) / (count - 2) * _inflation(residuals, fitted=4)
+    variance = float(residuals @ residuals) / (count - 2) * _inflation(residuals, fitted=4, is_cautious=True)
     if variance == 0:
         return index, shift, 0.0 if shift else 1.0
     statistic = float(np.abs(sums).max()) / math.sqrt(variance * count)
     from scipy.special import kolmogorov
 
     return index, shift, float(kolmogorov(statistic))
+
+
+def _uncertainty(series: Series) -> float:
+    """Return half of the 95 % interval of the mean, with first-order autocorrelation allowed for.
+
+    By the sample's r as it is: corrected for short series it errs less on average and more from case to case.
+    """
+    count = len(series)
+    residuals = series - series.mean()
+    power = float(residuals @ residuals)
+    if power == 0:
+        return 0.0
+    sample = float(residuals[1:] @ residuals[:-1]) / power
+    correlation = min(max(sample, 0.0), 0.9)
+    inflation = (1 + correlation) / (1 - correlation)
+    return 2 * math.sqrt(power / (count - 1) * inflation / count)
 
 
 def _residual_sum(series: Series, index: int) -> float:

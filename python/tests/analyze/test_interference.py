@@ -65,6 +65,12 @@ def test_what_is_not_known_is_none_with_a_reason(tmp_path: Path) -> None:
     assert found.reasons["cpu"]
 
 
+def test_how_busy_the_servers_cpus_were_counts_everything_but_idleness(tmp_path: Path) -> None:
+    found = found_in(tmp_path / "server", {"cpu": cpu(SHARES)}, server_cpus=[0])
+    assert found.server_busy_ratio == pytest.approx(0.89)
+    assert found_in(tmp_path / "none", {"cpu": cpu(SHARES)}).server_busy_ratio is None
+
+
 def test_other_cpus_are_not_counted(tmp_path: Path) -> None:
     rows = cpu({"user": 1.0}, cpus=4)
     quiet = [row | {"user_ns": 0} if row["cpu"] in (0, 1) else row for row in rows]

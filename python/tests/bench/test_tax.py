@@ -48,7 +48,7 @@ def test_a_run_has_record_metrics_phases_and_verdict(finished: Path) -> None:
     assert run.metrics["hashing_per_s"].value == result.score_all.categories["hashing"].rate_per_s
     assert run.verdict is not None
     asked = {check.id for check in run.verdict.checks}
-    assert {"wide-intervals", "disturbed-batches", "checksums", "foreign-load", "clock"} <= asked
+    assert {"score-interval", "disturbed-batches", "checksums", "foreign-load", "clock"} <= asked
     assert not asked & {"generator-bound", "errors", "separate-cpus"}, "there is no load generator"
 
 
