@@ -28,7 +28,6 @@ LONG_FUNCTIONS = {
     ("crates/tax/src/concurrency.rs", "benchmarks"): "a table: one entry for each benchmark",
     ("crates/tax/src/health/disk.rs", "built_in"): "one repeat, whose threads share its state",
     ("crates/tax/src/summary.rs", "score"): "one formula with its refusals",
-    ("crates/tax/src/summary.rs", "verdict"): "a list of checks, one after the other",
     ("crates/tax/src/summary.rs", "summarize"): "a table: one field of the record after the other",
 }
 
