@@ -74,6 +74,7 @@ OF_OTHERS = {
     "doc/specs/thrift-compact-protocol.md": "Apache Thrift's",
     "thrift-rpc.md": "Apache Thrift's",
     "docs/storage/prometheus.md": "cAdvisor's",
+    "documents/agent.md": "a copy that scripts/make-deb makes",
 }
 """Documents that are named and are not ours."""
 
