@@ -5,6 +5,7 @@ from typing import Any
 
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench.characterize import Request, characterize
+from steelyard.cli.formats import writing
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.cli.reports import RunView, exit_code
@@ -69,6 +70,10 @@ def show(
             failed = error
         base = RunView(directory, run, None, None, path, failed).document()
         document = {**base, **characterize_table.document(data)}
+        if writing() is not None:
+            from steelyard.report.delimited import metrics_of
+
+            return document, metrics_of([run]), failed
         return document, characterize_table.summary(data, path), failed
     finally:
         data.close()

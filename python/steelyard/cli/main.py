@@ -14,6 +14,7 @@ import typer
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.cli import fleet, inventory, numa, profile
+from steelyard.cli.formats import add_format
 from steelyard.cli.options import RUNS, Baseline, Json, Out, Report, RunName, Runs
 from steelyard.cli.output import (
     EXIT_CODES,
@@ -308,6 +309,7 @@ app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")
 app.add_typer(fleet.app, name="fleet")
+add_format(app)
 
 _ClickError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"

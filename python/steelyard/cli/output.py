@@ -9,10 +9,12 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import SCHEMA_VERSION, ExitCode, SteelyardError
+from steelyard.cli.formats import Format, Writing, writing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,6 +58,10 @@ def _console_class() -> "type[Console]":
 
     class OutputConsole(Console):
         def print(self, *objects: Any, **options: Any) -> None:
+            target = writing()
+            if target is not None:
+                _write_tables(target, objects)
+                return
             if self.width != _WIDE_COLUMNS:
                 super().print(*objects, **options)
                 return
@@ -69,6 +75,23 @@ def _console_class() -> "type[Console]":
             raise BrokenPipeError
 
     return OutputConsole
+
+
+def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
+    """Write the tables among ``objects`` as CSV or Markdown, and in Markdown what is said beside them."""
+    from steelyard.report.delimited import Plain, as_csv, as_markdown, parts_of, sentence
+
+    for part in (part for one in objects for part in parts_of(one)):
+        if isinstance(part, Plain):
+            gap = "\n" if target.tables else ""
+            target.tables += 1
+            if target.format is Format.CSV:
+                title = f"# {part.title}\n" if part.title and target.tables > 1 else ""
+                target.file.write(f"{gap}{title}{as_csv(part)}")
+            else:
+                target.file.write(f"{as_markdown(part)}\n\n")
+        elif target.format is Format.MARKDOWN:
+            target.file.write(f"{sentence(part)}\n\n")
 
 
 def command_line() -> str:

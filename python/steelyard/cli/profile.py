@@ -7,6 +7,7 @@ sampling (the executable), counting (``analyze``), drawing (``report``).
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -140,3 +141,29 @@ def diff(
         as_json=as_json,
         shown_by=command_line(),
     )
+
+
+class ExportFormat(StrEnum):
+    """The formats in which others read a profile."""
+
+    SPEEDSCOPE = "speedscope"
+    PERFETTO = "perfetto"
+    FOLDED = "folded"
+
+
+@app.command(
+    epilog=examples(
+        "steelyard profile export profile --to speedscope > profile.speedscope.json",
+        "steelyard profile export perf.data --to perfetto > trace.json",
+    )
+)
+def export(
+    profile: Input,
+    to: Annotated[
+        ExportFormat, typer.Option("--to", metavar="FORMAT", help="speedscope, perfetto or folded.")
+    ],
+) -> int:
+    """Print a profile in another format: for speedscope.app, for ui.perfetto.dev, or folded stacks."""
+    from steelyard.cli.profile_run import export_profile
+
+    return export_profile(profile, str(to))

@@ -363,3 +363,14 @@ def _diff_document(
         ],
         "report": None if page is None else str(page),
     }
+
+
+def export_profile(path: Path, to: str) -> int:
+    """Print one profile in another format; 0."""
+    from steelyard.report.profile_exports import folded, speedscope, trace_events
+
+    profile = read_profile(path)
+    write = {"speedscope": speedscope, "perfetto": trace_events}.get(to)
+    text = folded(profile) if write is None else write(profile, path.name)
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    return int(ExitCode.OK)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import runs, tiers
 from steelyard.bench import suite as suite_files
+from steelyard.cli.formats import writing
 from steelyard.cli.output import output_console, print_json
 from steelyard.records import Level, Run, RunStatus
 
@@ -92,6 +93,11 @@ def bare_view(directory: Path, run: Run) -> RunView:
 def show_runs(views: Sequence[RunView]) -> None:
     """Print runs as tables, and repeats of one benchmark as one more."""
     console = output_console()
+    if writing() is not None:
+        from steelyard.report.delimited import metrics_of
+
+        console.print(metrics_of([one.run for one in views]))
+        return
     for one in views:
         console.print(one.summary, markup=False)
         console.print()

@@ -12,6 +12,7 @@ from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import suite as suite_files
 from steelyard.bench.suite import level_of
 from steelyard.cli import reports
+from steelyard.cli.formats import writing
 from steelyard.cli.output import output_console, print_json
 from steelyard.records import Level, Run, RunStatus, Suite
 
@@ -102,6 +103,10 @@ def show(one: SuiteView) -> None:
     from steelyard.report.suite_table import suite_summary
 
     runs = by_benchmark([member.run for member in one.members])
+    if writing() is not None:
+        from steelyard.report.delimited import metrics_of
+
+        output_console().print(metrics_of([member.run for member in one.members]))
     output_console().print(suite_summary(one.suite, runs, report_path=one.report), markup=False)
 
 

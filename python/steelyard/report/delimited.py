@@ -1,0 +1,180 @@
+"""Tables as CSV and as Markdown.
+
+In: what a command would print on a terminal: `rich` renderables, and the tables of fleet queries. Out: text.
+Fleet queries and metrics of runs have exact figures in base units in CSV; other tables have the figures that
+a terminal shows. Several tables are apart by an empty line, each after its title.
+
+Invariants: control characters of names are replaced; a text that a spreadsheet would take for a formula is
+quoted (``'=1+1``); what is missing is an empty field in CSV, never 0.
+
+Not here: the flag (``cli.formats``).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from steelyard.records import Run
+from steelyard.report import fleet_content
+from steelyard.report.fleet_table import Fitted
+from steelyard.report.format import MISSING, plain, quantity
+from steelyard.report.table import safe
+
+_GRID = ("name", "value", "note")
+_RAW = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?: |$|, (-?[\d.e+-]+) to (-?[\d.e+-]+)$|, no interval$)")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~#])")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A table of texts. ``exact`` holds the same rows with exact figures, under columns of their own."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    exact_columns: tuple[str, ...] | None = None
+    exact: tuple[tuple[str, ...], ...] | None = None
+
+
+def parts_of(renderable: Any) -> Iterator[Plain | str]:
+    """Yield the tables and sentences of something that a terminal would show, in their order."""
+    if isinstance(renderable, Plain):
+        yield renderable
+    elif isinstance(renderable, Fitted):
+        yield of_fleet(renderable.table)
+    elif isinstance(renderable, Group):
+        for one in renderable.renderables:
+            yield from parts_of(one)
+    elif isinstance(renderable, Padding):
+        yield from parts_of(renderable.renderable)
+    elif isinstance(renderable, RichTable):
+        yield from _of_rich(renderable)
+    elif isinstance(renderable, str | Text):
+        text = _clean(str(renderable))
+        if text.strip():
+            yield text
+
+
+def of_fleet(table: fleet_content.Table) -> Plain:
+    """Return a fleet's table, whole, with its exact figures and the ends of its intervals."""
+    names = tuple(_clean(column.name) for column in table.columns)
+    rows = tuple(tuple(_clean(cell.text) for cell in row) for row in table.rows)
+    columns: list[str] = []
+    exact: list[list[str]] = [[] for _ in table.rows]
+    for at, column in enumerate(table.columns):
+        found = [None if column.is_text else _RAW.match(row[at].raw) for row in table.rows]
+        columns.append(f"{names[at]} [{column.unit}]" if column.unit not in (None, "1") else names[at])
+        for row, cells, match in zip(exact, rows, found, strict=True):
+            row.append(match[1] if match else "" if cells[at] == MISSING else cells[at])
+        if any(match and match[2] for match in found):
+            columns += [f"{columns[-1]} low", f"{columns[-1]} high"]
+            for row, match in zip(exact, found, strict=True):
+                row += [match[2] or "", match[3] or ""] if match else ["", ""]
+    return Plain(_clean(table.title), names, rows, tuple(columns), tuple(map(tuple, exact)))
+
+
+def metrics_of(runs: Sequence[Run]) -> Plain:
+    """Return all metrics of runs, with why those that are missing are."""
+    columns = ("run", "benchmark", "metric", "value", "unit", "better", "missing")
+    rows, exact = [], []
+    for run in runs:
+        for name, metric in run.metrics.items():
+            head = (_clean(run.run_id), _clean(run.benchmark), _clean(name))
+            tail = (_clean(metric.better or ""), _clean(metric.missing or ""))
+            rows.append((*head, _clean(quantity(metric.value, metric.unit)), metric.unit, *tail))
+            value = "" if metric.value is None else repr(metric.value)
+            exact.append((*head, value, metric.unit, *tail))
+    return Plain("Metrics", columns, tuple(rows), columns, tuple(exact))
+
+
+def as_csv(table: Plain) -> str:
+    """Return a table as CSV, with its head.
+
+    >>> as_csv(Plain("", ("job", "CPI"), (("=cmd()", "1.5"), ("b", "–"))))
+    "job,CPI\\r\\n'=cmd(),1.5\\r\\nb,\\r\\n"
+    """
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([_inert(one) for one in table.exact_columns or table.columns])
+    for row in table.rows if table.exact is None else table.exact:
+        writer.writerow(["" if one == MISSING else _inert(one) for one in row])
+    return out.getvalue()
+
+
+def as_markdown(table: Plain) -> str:
+    """Return a table as Markdown, as GitHub and most others read it.
+
+    >>> print(as_markdown(Plain("", ("a", "b"), (("x|y", "<i>"),))))
+    | a | b |
+    | --- | --- |
+    | x\\|y | \\<i\\> |
+    """
+    lines = [f"**{_escape(table.title)}**\n"] if table.title else []
+    lines.append(_line(table.columns))
+    lines.append(f"|{' --- |' * len(table.columns)}")
+    lines += [_line(row) for row in table.rows]
+    return "\n".join(lines)
+
+
+def sentence(text: str) -> str:
+    """Return a sentence as a paragraph of Markdown."""
+    return _escape(text)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(_escape(cell) for cell in cells)} |"
+
+
+def _escape(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def _inert(text: str) -> str:
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") and not _NUMBER.fullmatch(text) else text
+
+
+def _clean(text: str) -> str:
+    return " ".join(safe(plain(part)).plain for part in text.splitlines()).strip()
+
+
+def _of_rich(table: RichTable) -> Iterator[Plain | str]:
+    cells = [[_text(cell) for cell in column.cells] for column in table.columns]
+    rows = tuple(zip(*cells, strict=True)) if cells else ()
+    title = _text(table.title) if table.title else ""
+    if not table.show_header and len(rows) < 2:
+        # A layout of one line: words, not a table.
+        yield from (" ".join(filter(None, row)) for row in rows)
+        return
+    heads = [_text(column.header) for column in table.columns]
+    if not any(heads):
+        heads = [*_GRID, *(f"column {at + 1}" for at in range(len(_GRID), len(heads)))][: len(heads)]
+    kept = [at for at in range(len(heads)) if heads[at] or any(_says(row[at]) for row in rows)]
+    yield Plain(
+        title,
+        tuple(heads[at] or f"column {at + 1}" for at in kept),
+        tuple(tuple(row[at] for at in kept) for row in rows),
+    )
+
+
+def _says(text: str) -> bool:
+    # Bars are drawn with blocks, which say nothing elsewhere.
+    return bool(text.strip("█▏▎▍▌▋▊▉ "))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Text):
+        return _clean(value.plain)
+    if isinstance(value, str):
+        return _clean(Text.from_markup(value).plain) if "[" in value else _clean(value)
+    return " ".join(part if isinstance(part, str) else part.title for part in parts_of(value))

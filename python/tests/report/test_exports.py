@@ -1,0 +1,203 @@
+"""Profiles and tables in the formats of others."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from steelyard.analyze.profile import Profile, read_folded
+from steelyard.cli.main import app, invoke
+from steelyard.report.delimited import Plain, as_csv, as_markdown, of_fleet
+from steelyard.report.fleet_page import Column, Interval, Missing, table
+from steelyard.report.profile_exports import folded, speedscope, trace_events
+from tests.fleet.simulated import simulated_store
+from tests.folded import folded as write_folded
+from tests.report.runs import write_run
+
+HOSTILE = "a</script>\"'`\x1b[31m\u2028=b"
+STACKS = {
+    "web;main [web];serve [web];write [libc]": 7,
+    "web;main [web];serve [web]": 3,
+    "web;main [web];idle [web]": 2,
+    f"{HOSTILE};main [web];serve [web]": 5,
+    "db;main [db];main [db];main [db]": 100,
+}
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    return read_folded(write_folded(tmp_path, STACKS, "# hz: 99\n# event: cycles\n"))
+
+
+def _stacks(profile: Profile) -> dict[str, int]:
+    return {
+        ";".join([profile.commands[command], *(profile.frames[at].label for at in frames)]): count
+        for command, frames, count in profile.stacks()
+    }
+
+
+def test_speedscope_has_the_shape_of_its_schema_and_every_sample(profile: Profile) -> None:
+    document = json.loads(speedscope(profile, "p"))
+    assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    frames = document["shared"]["frames"]
+    assert all(set(frame) <= {"name", "file", "line", "col"} and frame["name"] for frame in frames)
+    found = {}
+    for one in document["profiles"]:
+        assert set(one) == {"type", "name", "unit", "startValue", "endValue", "samples", "weights"}
+        assert one["type"] == "sampled"
+        assert one["unit"] in {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
+        assert len(one["samples"]) == len(one["weights"])
+        assert one["endValue"] - one["startValue"] == sum(one["weights"])
+        for stack, weight in zip(one["samples"], one["weights"], strict=True):
+            labels = [
+                frames[at]["name"] + (f" [{frames[at]['file']}]" if "file" in frames[at] else "")
+                for at in stack
+            ]
+            found[";".join([one["name"], *labels])] = weight
+    assert document["profiles"][document["activeProfileIndex"]]["name"] == "db"
+    assert found == _stacks(profile)
+
+
+def test_trace_events_are_nested_and_their_widths_are_the_counts(profile: Profile) -> None:
+    document = json.loads(trace_events(profile, "p"))
+    tracks: dict[int, list[dict[str, object]]] = {}
+    names = {}
+    for event in document["traceEvents"]:
+        assert event["ph"] in ("M", "X")
+        if event["ph"] == "X":
+            assert event["dur"] > 0
+            assert event["ts"] >= 0
+            tracks.setdefault(event["tid"], []).append(event)
+        elif event["name"] == "thread_name":
+            names[event["tid"]] = event["args"]["name"]
+    assert set(tracks) == set(names)
+    found: dict[str, int] = {}
+    for track, events in tracks.items():
+        for stack, own in _own(events):
+            key = ";".join([names[track], *stack])
+            found[key] = found.get(key, 0) + own
+    assert {key: count for key, count in found.items() if count} == _stacks(profile)
+    sample = 1e6 / 99
+    roots = sum(float(str(e["dur"])) for events in tracks.values() for e in events if e["name"] == "main")
+    assert roots == pytest.approx((12 + 5 + 300) * sample, rel=1e-6)
+
+
+def _own(events: list[dict[str, object]]) -> Iterator[tuple[list[str], int]]:
+    """Yield the stack of each event with the count of its own, as a trace processor would nest them."""
+
+    def ns(event: dict[str, object], key: str) -> int:
+        return round(float(str(event[key])) * 1e3)
+
+    ranked = sorted(enumerate(events), key=lambda one: (ns(one[1], "ts"), -ns(one[1], "dur"), -one[0]))
+    open_events: list[tuple[int, str, int]] = []
+    result: dict[int, list[object]] = {}
+    for at, event in ranked:
+        begin = ns(event, "ts")
+        end = begin + ns(event, "dur")
+        while open_events and open_events[-1][0] <= begin:
+            open_events.pop()
+        assert not open_events or end <= open_events[-1][0], "an event that overlaps its caller's end"
+        label = f"{event['name']} [{event['cat']}]"
+        count = event["args"]["count"]  # type: ignore[index]
+        result[at] = [[name for _, name, _ in open_events] + [label], count]
+        if open_events:
+            result[open_events[-1][2]][1] -= count  # type: ignore[operator]
+        open_events.append((end, label, at))
+    yield from result.values()  # type: ignore[misc]
+
+
+def test_folded_stacks_are_read_again_as_they_were(profile: Profile, tmp_path: Path) -> None:
+    again = tmp_path / "again.folded"
+    again.write_text(folded(profile))
+    other = read_folded(again)
+    assert _stacks(other) == _stacks(profile)
+    assert other.facts == profile.facts
+
+
+@pytest.mark.parametrize("to", ["speedscope", "perfetto", "folded"])
+def test_a_profile_is_exported_by_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], to: str
+) -> None:
+    path = write_folded(tmp_path, STACKS)
+    assert invoke(["profile", "export", str(path), "--to", to]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "serve" in out
+    if to != "folded":
+        json.loads(out)
+
+
+def test_tables_have_exact_figures_in_csv_and_no_formulas() -> None:
+    made = of_fleet(
+        table(
+            (
+                Column("job", is_text=True),
+                Column("share", "ratio"),
+                Column("CPI"),
+                Column("note", is_text=True),
+            ),
+            [
+                ("=cmd()|x", 1 / 3, Interval(1.5, 1.25, 1.75), "-1+1"),
+                (HOSTILE, None, Interval(None, None, None), Missing("no counters")),
+                ("@x", -0.5, Interval(2.0, None, None), "-7"),
+            ],
+            title="Jobs",
+        )
+    )
+    rows = list(csv.reader(io.StringIO(as_csv(made))))
+    assert rows[0] == ["job", "share [ratio]", "CPI", "CPI low", "CPI high", "note"]
+    assert rows[1] == ["'=cmd()|x", repr(1 / 3), "1.5", "1.25", "1.75", "'-1+1"]
+    assert rows[2][1:] == ["", "", "", "", ""]
+    assert "\x1b" not in rows[2][0]
+    assert rows[3] == ["'@x", "-0.5", "2", "", "", "-7"]
+    shown = as_markdown(made).splitlines()
+    assert shown[0] == "**Jobs**"
+    assert all(line.replace("\\|", "").count("|") == 5 for line in shown[2:])
+    assert "<" not in shown[5].replace("\\<", "")
+
+
+def test_every_command_with_json_has_the_same_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    def commands(group: object, path: list[str]) -> Iterator[list[str]]:
+        for one in group.registered_commands:  # type: ignore[attr-defined]
+            yield [*path, one.name or one.callback.__name__.rstrip("_")]
+        for one in group.registered_groups:  # type: ignore[attr-defined]
+            yield from commands(one.typer_instance, [*path, one.name])
+
+    seen = 0
+    # top becomes another program, which has flags of its own.
+    for path in (path for path in commands(app, []) if path != ["top"]):
+        assert invoke([*path, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert ("--json" in shown) == ("--format" in shown), path
+        seen += "--format" in shown
+    assert seen > 25
+
+
+def test_metrics_of_a_run_and_a_fleet_are_csv_and_markdown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "tao-1")
+    assert invoke(["report", str(run), "--format", "csv"]) in (0, 1)
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    by_name = {row["metric"]: row for row in rows}
+    assert float(by_name["hit_ratio"]["value"]) == 0.9003
+    assert by_name["power_w"]["value"] == ""
+    assert by_name["power_w"]["missing"] == "no power source on this machine"
+    store = str(simulated_store(machines=12, days=1, platforms=2, clusters=1, step_s=120))
+    assert invoke(["fleet", "smt", "--store", store, "--format", "markdown"]) == 0
+    said = capsys.readouterr().out
+    assert "| --- |" in said
+    assert invoke(["fleet", "smt", "--store", store, "--format", "csv", "--json"]) == 2
+    assert "name two formats" in capsys.readouterr().err
+    assert invoke(["report", str(run), "--format", "json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out)["benchmark"] == "tao"
+    assert invoke(["score", str(run), "--format", "csv"]) == 2
+    assert "there is no table" in capsys.readouterr().err
+
+
+def test_a_table_of_nothing_is_its_head() -> None:
+    assert as_csv(Plain("", ("a", "b"), ())) == "a,b\r\n"
+    assert as_markdown(Plain("", ("a",), ())) == "| a |\n| --- |"
