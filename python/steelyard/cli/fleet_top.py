@@ -23,6 +23,7 @@ from steelyard.cli.fleet_options import (
     opened,
     show,
 )
+from steelyard.cli.options import Rows
 from steelyard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def top(
     job: Job = None,
     where: Where = "",
     event: Event = None,
-    rows: Annotated[int, typer.Option(min=1, help="Rows to show.")] = 30,
+    rows: Rows = 30,
     rules: RulesFile = None,
     engine: Engine = DUCKDB,
     first: From = None,

@@ -20,7 +20,8 @@ from steelyard.report.counter_document import counters_document, power
 from steelyard.report.counter_words import is_empty, law_sentence, tree_sentence
 from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_document, operations_lines
-from steelyard.report.table import run_summary, safe, told_with_share
+from steelyard.report.table import run_summary, told_with_share
+from steelyard.report.terminal import safe
 from steelyard.report.vmstat import vmstat_document
 
 _FINDINGS_AT_MOST = 8

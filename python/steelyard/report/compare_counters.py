@@ -21,7 +21,7 @@ from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
 from steelyard.report.counter_document import law_document
 from steelyard.report.counter_words import figure, metric_text, node_words
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _ROWS_AT_MOST = 12
 

@@ -19,7 +19,7 @@ from steelyard.report import format as fmt
 from steelyard.report.compare_counters import counter_lines
 from steelyard.report.compare_page import WORDS
 from steelyard.report.metrics import metric_name, metric_text
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _ROWS_AT_MOST = 20
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.analyze.event_choice import Choice, Wanted
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _NAME_WIDTH = 25
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from steelyard.report import format as fmt
 from steelyard.report.fleet_content import Cell, Notes, Paragraph, Section, Table
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _STYLES = {"valid": "green", "suspect": "yellow", "invalid": "red", "incomplete": "dim"}
 _ROWS = 40

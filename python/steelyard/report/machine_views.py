@@ -21,7 +21,7 @@ from steelyard.machine.rules import Answer, Outcome, Severity
 from steelyard.records import Machine
 from steelyard.report import format as fmt
 from steelyard.report.machine_table import machine_groups, machine_line
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _NAME_WIDTH, _WIDEST_NAME = 24, 36
 _LONG = 48

@@ -17,7 +17,7 @@ from rich.text import Text
 from steelyard.numa import NumaMap
 from steelyard.records import NumaScore, NumaSubject
 from steelyard.report import format as fmt
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _NODES_SHOWN = 4
 """Nodes of which a row tells; those with most of it."""

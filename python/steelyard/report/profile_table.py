@@ -21,7 +21,7 @@ from steelyard.analyze.profile_diff import OWN, ProfileDiff, Table
 from steelyard.analyze.tax_map import TaxMap
 from steelyard.report import format as fmt
 from steelyard.report.profile_page import FunctionRow, cautions_of, facts_of, heading_of, points
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _BAR = 12
 _DIFFERENCES = 12

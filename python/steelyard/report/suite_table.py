@@ -19,7 +19,7 @@ from steelyard.records import Run, RunStatus, Suite, SuiteMember
 from steelyard.report import format as fmt
 from steelyard.report.score_text import member_text, overall_text, short_interval
 from steelyard.report.suite_page import lasted, state_of, tiles_of, value_of, verdict
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _MARKS = {"valid": "✓", "suspect": "!", "invalid": "✗", "incomplete": "…"}
 _STYLES = {"valid": "bold green", "suspect": "bold yellow", "invalid": "bold red", "incomplete": "bold"}

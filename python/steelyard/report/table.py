@@ -22,6 +22,7 @@ from steelyard.report import format as fmt
 from steelyard.report.metrics import headline_text, metric_name, metric_text, metric_unit
 from steelyard.report.model import headline_of
 from steelyard.report.score_text import ratio_text, score_text
+from steelyard.report.terminal import safe
 from steelyard.stats.intervals import median_interval
 
 _METRICS_AT_MOST = 8
@@ -90,11 +91,6 @@ def repeats_summary(
         parts.append(_score(score))
         parts += _score_notes(score) if isinstance(score, Score) else []
     return Group(*parts)
-
-
-def safe(text: str) -> Text:
-    """Return ``text`` without characters that a terminal would obey."""
-    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
 
 
 def _title(run: Run) -> Text:

@@ -1,0 +1,150 @@
+"""One word for one thing: every command's flags, held to one table, and examples that can be typed."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from steelyard.cli.main import app
+from steelyard.cli.spellings import respelled
+
+OUTPUT = {
+    "--out": "DIR",
+    "--report": "FILE.html",
+    "--runs": "DIR",
+    "--store": "STORE",
+    "--json": None,
+    "--force": None,
+    "--rows": "N",
+}
+"""Flags that say where something goes or comes from, and how much is shown, with the name of their value."""
+
+OTHER_WORDS = ("--output", "--html", "--no-html", "--limit", "--top", "--dir", "--file", "--overwrite")
+"""Words for the same things that no command has; some are understood as spellings of earlier versions."""
+
+DEPENDS = {
+    "--all": "what there is more of differs",
+    "--baseline": "a machine, or a configuration of a fleet",
+    "--call-graph": "what is said of the default",
+    "--cgroup": "what is done with the cgroup",
+    "--duration": "what lasts",
+    "--hz": "what is said of the default",
+    "--job": "one or several",
+    "--out": "what goes there",
+    "--pid": "what is done with the process",
+    "--platform": "one or several",
+    "--root": "whole trees, or /proc and /sys",
+    "--rules": "where the rules are from",
+    "--start": "the first day of what",
+    "--store": "whether it is new",
+    "--work": "what is said of it",
+}
+"""Flags whose help differs from command to command, and why: they name one thing all the same."""
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield every command with its name, the groups left out."""
+
+    def below(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield name, command
+            return
+        for word, one in inner.items():
+            yield from below(one, f"{name} {word}")
+
+    yield from below(typer.main.get_command(app), "steelyard")
+
+
+COMMANDS = dict(commands())
+
+
+def flags(command: Any) -> dict[str, Any]:
+    """Return the long flags that a command shows, with the parser's option."""
+    return {
+        flag: option
+        for option in command.params
+        if not getattr(option, "hidden", False)
+        for flag in option.opts
+        if flag.startswith("--")
+    }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_flags_are_the_same_words_for_the_same_things(name: str) -> None:
+    found = flags(COMMANDS[name])
+    assert not set(OTHER_WORDS) & set(found)
+    for flag in OUTPUT.keys() & found.keys():
+        option = found[flag]
+        assert option.is_flag if OUTPUT[flag] is None else option.metavar == OUTPUT[flag], flag
+    if name != "steelyard top":
+        # That one hands its arguments on, to a program with the same flag.
+        assert "--json" in found
+
+
+def test_a_flag_of_several_commands_says_the_same_of_itself_in_each() -> None:
+    texts: dict[str, set[str]] = defaultdict(set)
+    for command in COMMANDS.values():
+        for flag, option in flags(command).items():
+            texts[flag].add((option.help or "").strip())
+    differing = {flag for flag, found in texts.items() if len(found) > 1}
+    assert differing == set(DEPENDS), differing ^ set(DEPENDS)
+
+
+# The help of `steelyard top` is the program's own.
+@pytest.mark.parametrize(
+    "name", [name for name in COMMANDS if not name.startswith(("steelyard fleet", "steelyard top"))]
+)
+def test_help_has_examples_that_the_command_understands(name: str) -> None:
+    command = COMMANDS[name]
+    examples = re.findall(r"^  (steelyard .*)$", command.epilog, re.MULTILINE)
+    assert 2 <= len(examples) <= 3
+    for example in examples:
+        assert f"{example} ".startswith(f"{name} ")
+        own = example.removeprefix(name).partition(" -- ")[0]
+        assert set(re.findall(r"--[a-z-]+", own)) <= set(flags(command)), example
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_begins_with_a_verb(name: str) -> None:
+    first = (COMMANDS[name].help or "").split()[0]
+    assert first in VERBS, f"{first}: a verb of the list, or a new one for it"
+
+
+VERBS = set(
+    [
+        "Run",
+        "List",
+        "Show",
+        "Score",
+        "Check",
+        "Find",
+        "Compare",
+        "Sample",
+        "Say",
+        "Count",
+        "Rank",
+        "Join",
+        "Remove",
+        "Bring",
+        "Write",
+        "Put",
+    ]
+)
+
+
+def test_spellings_of_earlier_versions_lead_to_flags_that_exist() -> None:
+    for old, command in (
+        ("report latest --output page --out runs", "steelyard report"),
+        ("list runs --out runs", "steelyard list"),
+        ("profile show p --output x --top 3 --no-html", "steelyard profile show"),
+        ("profile record --no-html --top 3 --all", "steelyard profile record"),
+        ("numa score --limit 3", "steelyard numa score"),
+        ("fleet simulate --out store", "steelyard fleet simulate"),
+        ("machine check latest --out=runs", "steelyard machine check"),
+    ):
+        words = [word.partition("=")[0] for word in respelled(old.split())]
+        assert {word for word in words if word.startswith("--")} <= set(flags(COMMANDS[command])), old
