@@ -6,6 +6,7 @@ use crate::counters::Counters;
 use crate::report::{Reporter, Shown};
 use crate::session::{Session, Worker};
 use crate::store::Store;
+use steelyard_serve::Threads;
 
 /// The longest value of these conversations.
 pub const VALUE_BYTES: usize = 4096;
@@ -32,7 +33,7 @@ impl Conversations {
         };
         Ok(Self {
             store: Store::new(1 << 20, VALUE_BYTES, 1)?,
-            reporter: Reporter::new(vec![counters.clone()], shown),
+            reporter: Reporter::new(vec![counters.clone()], shown, Threads::default()),
             counters,
         })
     }

@@ -32,4 +32,4 @@ pub use object::{Objects, unpack};
 pub use server::{Io, ReadThrough, Server, Settings};
 pub use sizes::Sizes;
 pub use steelyard_serve::Delay;
-pub use steelyard_serve::StatsFile;
+pub use steelyard_serve::{Pinning, StatsFile};

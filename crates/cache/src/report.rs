@@ -56,11 +56,11 @@ fn text(out: &mut Vec<u8>, name: &str, value: impl std::fmt::Display) {
 }
 
 impl Reporter {
-    /// A reporter over the counters of the fast threads.
-    pub fn new(fast: Vec<Arc<Counters>>, shown: Shown) -> Self {
+    /// A reporter over the counters of the fast threads, and the register of all.
+    pub fn new(fast: Vec<Arc<Counters>>, shown: Shown, threads: Threads) -> Self {
         Self {
             fast,
-            threads: Arc::default(),
+            threads: Arc::new(threads),
             reset: Mutex::new([0; COUNT]),
             shown,
             connections: AtomicU64::new(0),

@@ -1,6 +1,6 @@
 //! Starts a command so that nothing of it outlives its starter, and ends a program that is asked to stop ([`Stop`]).
 //!
-//! In: a command, the CPUs it may use, how long it may take to end. Out: the command's exit status, after
+//! In: a command, the CPUs and memory nodes it may use, how long it may take to end. Out: the command's exit status, after
 //! every process that descends from it is gone.
 //!
 //! Invariants: the command runs in a process group of its own; its processes that lose their parent are
@@ -11,9 +11,11 @@
 //! Not here: resource limits, restarts, logging.
 
 mod affinity;
+mod memory;
 mod stop;
 mod supervisor;
 
 pub use affinity::{pin_to_cpus, usable_cpus};
+pub use memory::{allowed_memory_nodes, bind_memory};
 pub use stop::{AGAIN, GRACE, Stop, unblock};
 pub use supervisor::{Ended, LaunchError, Supervision, die_with_parent, supervise};

@@ -12,6 +12,8 @@ pub struct Supervision {
     pub command: Vec<String>,
     /// CPUs it may use, all when None.
     pub cpus: Option<Vec<usize>>,
+    /// NUMA nodes its memory comes from, any when None.
+    pub memory_nodes: Option<Vec<usize>>,
     /// End the command when the process that started the supervisor ends.
     pub die_with_parent: bool,
     /// Time between asking the command to end and killing it.
@@ -54,6 +56,16 @@ pub enum LaunchError {
     /// The parent ended before the command was started.
     #[error("the parent process has ended")]
     Orphaned,
+    /// The kernel did not bind memory to the nodes.
+    #[error("cannot bind memory to NUMA nodes {nodes}: set_mempolicy: {source}{advice}")]
+    Memory {
+        /// The nodes that were asked for.
+        nodes: String,
+        /// What the system said.
+        source: io::Error,
+        /// What it means here, as the end of the line.
+        advice: String,
+    },
     /// A system call that cannot be done without failed.
     #[error("{call}: {source}")]
     System {
@@ -116,10 +128,38 @@ pub fn supervise(supervision: &Supervision) -> Result<Ended, LaunchError> {
     if supervision.die_with_parent {
         die_with_parent(libc::SIGTERM, parent)?;
     }
+    // Here and not between fork and exec, so that what the kernel says against it can be told; the command
+    // inherits the policy.
+    if let Some(nodes) = &supervision.memory_nodes {
+        crate::bind_memory(nodes).map_err(|source| refused(nodes, source))?;
+    }
     let child = start(supervision, signals)?;
     let ended = wait(&child, supervision.grace, &signals)?;
     end_descendants();
     Ok(ended)
+}
+
+fn listed(nodes: &[usize]) -> String {
+    let words: Vec<String> = nodes.iter().map(usize::to_string).collect();
+    words.join(",")
+}
+
+fn refused(nodes: &[usize], source: io::Error) -> LaunchError {
+    let advice = match source.raw_os_error() {
+        Some(libc::EPERM) => {
+            " (a seccomp filter forbids it, as that of containers without CAP_SYS_NICE)".to_owned()
+        }
+        Some(libc::ENOSYS) => " (this kernel has no NUMA support)".to_owned(),
+        Some(libc::EINVAL) => crate::allowed_memory_nodes()
+            .map(|allowed| format!(" (memory may come from {} here)", listed(&allowed)))
+            .unwrap_or_default(),
+        _ => String::new(),
+    };
+    LaunchError::Memory {
+        nodes: listed(nodes),
+        source,
+        advice,
+    }
 }
 
 fn start(supervision: &Supervision, blocked: libc::sigset_t) -> Result<Child, LaunchError> {

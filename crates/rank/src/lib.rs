@@ -36,7 +36,7 @@ pub use server::{Listener, Settings};
 pub use setup::{FanoutSettings, leaf, root};
 pub use steelyard_features::available as feature_functions_available;
 pub use steelyard_serve::Delay;
-pub use steelyard_serve::StatsFile;
+pub use steelyard_serve::{Pinning, StatsFile};
 pub use tls::{Identity, generated, server as tls_server};
 
 mod setup;

@@ -18,7 +18,7 @@ use rustls::ServerConfig;
 use steelyard_launch::Stop;
 use steelyard_record::monotonic_ns;
 use steelyard_serve::{
-    Door, Intervals, Mailbox, StatsFile, StatsWriter, Threads, allow_connections, give_up,
+    Door, Intervals, Mailbox, Pinning, StatsFile, StatsWriter, Threads, allow_connections, give_up,
 };
 use steelyard_thrift::{Message, MessageKind, write_frame};
 
@@ -53,6 +53,8 @@ pub struct Settings {
     pub stall: Duration,
     /// TLS, if any.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Whether threads stay on one CPU each; None: they float.
+    pub pinning: Option<Pinning>,
     /// Where statistics go.
     pub stats_file: Option<StatsFile>,
 }
@@ -126,7 +128,7 @@ impl Listener {
         fanout: Vec<FanoutSetup>,
         stop: &Arc<AtomicBool>,
     ) -> Result<(), RankError> {
-        let threads = Arc::new(Threads::default());
+        let threads = Arc::new(Threads::placed(self.settings.pinning.clone()));
         let counts = Arc::new(Counts::default());
         let mailboxes = (0..self.settings.io_threads)
             .map(|_| Mailbox::new().map(Arc::new))

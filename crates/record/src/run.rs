@@ -106,6 +106,27 @@ pub struct Cpus {
     pub server: Option<String>,
     /// Of the load.
     pub load: Option<String>,
+    /// Instance by instance; empty where a benchmark has none.
+    #[serde(default)]
+    pub instances: Vec<CpuInstance>,
+    /// Limits that were respected, choices, and why memory is not bound.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// Where one instance runs: lists in the kernel's notation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuInstance {
+    /// From 1.
+    pub number: u32,
+    /// CPUs of its servers.
+    pub server: String,
+    /// CPUs of the load on it, null without a load.
+    pub load: Option<String>,
+    /// NUMA nodes of its servers' CPUs, null where the kernel tells none.
+    pub nodes: Option<String>,
+    /// NUMA nodes that its servers' memory is bound to, null when it is not bound.
+    pub memory_nodes: Option<String>,
 }
 
 /// A named interval of a run.
@@ -151,4 +172,5 @@ pub struct Metric {
 
 impl Record for Run {
     const KIND: &'static str = "run";
+    const VERSION: &'static str = "1.1";
 }

@@ -28,5 +28,5 @@ pub use mailbox::Mailbox;
 pub use random::Random;
 pub use stats_file::{StatsFile, StatsFileError, StatsWriter};
 pub use table::Table;
-pub use threads::{ThreadRow, Threads, give_up};
+pub use threads::{Pinning, ThreadRow, Threads, give_up};
 pub use usage::{process_cpu_ns, rss_bytes, thread_cpu_now_ns};

@@ -33,13 +33,31 @@ impl ThreadRow {
     }
 }
 
+/// Threads that stay on one CPU each: thread n of every pool on the n-th CPU, and round again.
+#[derive(Debug, Clone)]
+pub struct Pinning {
+    /// Restricts the calling thread to CPUs.
+    pub pin: fn(&[usize]) -> io::Result<()>,
+    /// The CPUs; not empty.
+    pub cpus: Vec<usize>,
+}
+
 /// The threads of a server.
 #[derive(Debug, Default)]
 pub struct Threads {
     rows: Mutex<Vec<ThreadRow>>,
+    pinning: Option<Pinning>,
 }
 
 impl Threads {
+    /// No threads yet; those to come are pinned, or float over the process's CPUs.
+    pub fn placed(pinning: Option<Pinning>) -> Self {
+        Self {
+            rows: Mutex::default(),
+            pinning,
+        }
+    }
+
     /// Starts thread `number` of pool `kind`. A panic in it ends the process of `program` with exit code 4.
     pub fn start(
         self: &Arc<Self>,
@@ -55,10 +73,21 @@ impl Threads {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _watch = Watch { program };
+                threads.pin(program, number);
                 threads.enter(name, kind);
                 body();
                 threads.leave();
             })
+    }
+
+    /// Takes the calling thread to its CPU, where threads are pinned.
+    fn pin(&self, program: &str, number: usize) {
+        if let Some(Pinning { pin, cpus }) = &self.pinning {
+            let cpu = cpus[number % cpus.len()];
+            if let Err(error) = pin(&[cpu]) {
+                give_up(program, &format!("cannot run on CPU {cpu}: {error}"));
+            }
+        }
     }
 
     /// Makes a thread known; called by the thread itself.
@@ -139,5 +168,25 @@ mod tests {
             ["pool-2", "pool-10"]
         );
         assert!(rows.iter().all(|row| row.cpu_ns().is_some()));
+    }
+
+    #[test]
+    fn pinned_threads_take_the_cpus_in_turn() {
+        thread_local!(static ASKED: std::cell::RefCell<Vec<usize>> = const { std::cell::RefCell::new(Vec::new()) });
+        fn pin(cpus: &[usize]) -> io::Result<()> {
+            ASKED.with_borrow_mut(|asked| asked.extend(cpus));
+            Ok(())
+        }
+        let cpus = vec![4, 8];
+        let threads = Arc::new(Threads::placed(Some(Pinning { pin, cpus })));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        for number in 0..3 {
+            let sender = sender.clone();
+            let thread = threads.start("test", "pool", number, move || {
+                sender.send(ASKED.take()).expect("a receiver");
+            });
+            thread.expect("started").join().expect("no panic");
+        }
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [[4], [8], [4]]);
     }
 }

@@ -70,7 +70,20 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// assert!(steelyard::args::cpu_list("3-1").is_err());
 /// ```
 pub fn cpu_list(text: &str) -> Result<Vec<usize>, String> {
-    let bad = || format!("{text:?} is not a CPU list such as 0-3,8");
+    list(text, "CPU")
+}
+
+/// A list of NUMA nodes in the kernel's notation, in the order given.
+///
+/// ```
+/// assert_eq!(steelyard::args::node_list("0-1"), Ok(vec![0, 1]));
+/// ```
+pub fn node_list(text: &str) -> Result<Vec<usize>, String> {
+    list(text, "node")
+}
+
+fn list(text: &str, what: &str) -> Result<Vec<usize>, String> {
+    let bad = || format!("{text:?} is not a {what} list such as 0-3,8");
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -61,6 +61,8 @@ class Benchmark(ABC):
     """Metrics to show first; the first of all is the one that repeats and scores are about."""
     load_ratio: ClassVar[float]
     """Share of the CPUs that the load needs so that the servers are the bottleneck; 0 without a load."""
+    cpus_per_instance: ClassVar[int | None] = None
+    """Most CPUs of one instance's servers; None for a benchmark that has no instances."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session

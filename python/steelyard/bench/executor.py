@@ -125,10 +125,11 @@ class Executor(Protocol):
         *,
         log: Path,
         cpus: Sequence[int] | None = None,
+        memory_nodes: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
         direct: bool = False,
     ) -> Process:
-        """Start ``command``, confined to ``cpus`` where given.
+        """Start ``command``, confined to ``cpus`` where given, its memory bound to ``memory_nodes``.
 
         With ``direct`` its output goes straight to the log, however much it is, and its input is empty:
         for programs whose lines nobody reads while they run.
@@ -246,10 +247,11 @@ class LocalExecutor:
         *,
         log: Path,
         cpus: Sequence[int] | None = None,
+        memory_nodes: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
         direct: bool = False,
     ) -> LocalProcess:
-        """Start ``command``, confined to ``cpus`` where given; ``direct``: see `Executor`."""
+        """Start ``command`` as `Executor` says."""
         if threading.current_thread() is not threading.main_thread():
             raise AssertionError(
                 "processes die with the thread that starts them: start them from the main one"
@@ -257,6 +259,8 @@ class LocalExecutor:
         supervised = [str(self._supervisor), "--die-with-parent"]
         if cpus:
             supervised += ["--cpus", format_cpu_list(cpus)]
+        if memory_nodes:
+            supervised += ["--memory-nodes", format_cpu_list(memory_nodes)]
         try:
             log_file = log.open("ab", buffering=0)
             popen = subprocess.Popen(

@@ -10,7 +10,6 @@ then fresh load at the lower end of its interval is what the measure phase is ab
 Not here: the service (``crates/rank``), the search (``steelyard-load capacity``), metrics (``feed_metrics``).
 """
 
-import math
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from steelyard.bench.arguments import NOWHERE, check_arguments
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.feed_parameters import PARAMETERS
 from steelyard.bench.parameters import Parameter, Setting
-from steelyard.bench.placement import Placement, format_cpu_list, split
+from steelyard.bench.placement import InstancePlace, Placement, format_cpu_list
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
@@ -66,8 +65,7 @@ class Instance:
 
     number: int
     suffix: str
-    cpus: tuple[int, ...]
-    load_cpus: tuple[int, ...]
+    place: InstancePlace
     leaf: "Process | None" = None
     root: "Process | None" = None
     target: str = ""
@@ -102,6 +100,7 @@ class FeedSim(Benchmark):
     )
     # A request costs the load a ten-thousandth of what it costs the servers; one core is ample for a hundred.
     load_ratio = 0.02
+    cpus_per_instance = CPUS_PER_INSTANCE
 
     @classmethod
     def suggest(
@@ -110,7 +109,7 @@ class FeedSim(Benchmark):
         """Return what follows from the machine, the tier and what was asked."""
         lengths = _TIERS[tier]
         cpus = len(placement.server)
-        instances = int(asked.get("instances", math.ceil(cpus / CPUS_PER_INSTANCE)))
+        instances = len(placement.instances)
         return {
             "instances": instances,
             "probes": lengths.probes,
@@ -152,13 +151,9 @@ class FeedSim(Benchmark):
             raise EnvironmentLacksError(
                 "data/feed/checksums.json is not there", hint="install Steelyard again"
             )
-        count = self.settings.count("instances")
-        servers, loads = (
-            split(self.session.placement.server, count),
-            split(self.session.placement.load, count),
-        )
+        places = self.session.placement.instances
         self._instances = [
-            Instance(n + 1, "" if count == 1 else f"-{n + 1}", servers[n], loads[n]) for n in range(count)
+            Instance(place.number, "" if len(places) == 1 else f"-{place.number}", place) for place in places
         ]
         self._found: Found | None = None
         self._span: tuple[int, int] | None = None
@@ -208,13 +203,18 @@ class FeedSim(Benchmark):
         folder = self.session.directory
         tls = ["--tls-dir", str(folder / "tls")] if self.settings.flag("tls") else ["--no-tls"]
         place = [
-            *("--cpus", format_cpu_list(instance.cpus)),
+            *("--cpus", format_cpu_list(instance.place.server)),
             *("--instance", f"{instance.number - 1}/{len(self._instances)}"),
             *("--stats-out", str(folder / f"{role}-stats{instance.suffix}.jsonl")),
             *tls,
         ]
         command = service_command(self.settings, role, place, leaf)
-        return self.session.start_process(instance.name(role), command, cpus=instance.cpus)
+        return self.session.start_process(
+            instance.name(role),
+            command,
+            cpus=instance.place.server,
+            memory_nodes=instance.place.memory_nodes,
+        )
 
     # Load
 
@@ -266,6 +266,7 @@ def service_command(settings: Mapping[str, Setting], role: str, place: list[str]
         *("--seed", str(SERVICE_SEED)),
         *("--stats-interval", "250ms"),
         *place,
+        *(["--pin-threads"] if settings["thread_placement"] == "pinned" else []),
         *own,
         *shlex.split(str(settings[f"{role}_flags"])),
     ]

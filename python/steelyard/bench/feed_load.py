@@ -175,7 +175,7 @@ def search(session: "Session", instances: "Sequence[Instance]", authority: str |
             *_of(session, instance, authority),
             *("--output", str(session.directory / f"capacity{instance.suffix}.json")),
         ]
-        processes.append(session.start_process(instance.name("search"), command, cpus=instance.load_cpus))
+        processes.append(session.start_process(instance.name("search"), command, cpus=instance.place.load))
     each_s = settings.number("probe") + settings.number("probe_warmup") + 10.0
     _follow(session, processes, _SPARE * each_s * settings.count("probes"), "the search", (0, ANSWER_NO))
     paths = [session.directory / f"capacity{instance.suffix}.json" for instance in instances]
@@ -194,7 +194,7 @@ def sweep(session: "Session", instances: "Sequence[Instance]", authority: str | 
             *_of(session, instance, authority),
             *("--output", str(session.directory / f"sweep{instance.suffix}.json")),
         ]
-        processes.append(session.start_process(instance.name("sweep"), command, cpus=instance.load_cpus))
+        processes.append(session.start_process(instance.name("sweep"), command, cpus=instance.place.load))
     each_s = settings.number("sweep") + settings.number("probe_warmup") + 10.0
     _follow(session, processes, _SPARE * each_s * (settings.count("sweep_points") + 1), "the sweep", (0,))
 
@@ -213,7 +213,7 @@ def start_hold(
         *_of(session, instance, authority),
         *("--output", str(session.directory / f"load{instance.suffix}.json")),
     ]
-    return LoadWatch(session.start_process(instance.name("load"), command, cpus=instance.load_cpus))
+    return LoadWatch(session.start_process(instance.name("load"), command, cpus=instance.place.load))
 
 
 def _follow(

@@ -1,6 +1,7 @@
 """The parameters of FeedSim, declared once."""
 
 from steelyard.bench.parameters import Parameter
+from steelyard.bench.placement.parameters import PLACEMENT_PARAMETERS
 
 _DAY_S = 86_400.0
 
@@ -15,7 +16,7 @@ PARAMETERS = (
         "instances",
         "count",
         "roots, each with a leaf",
-        derived="server CPUs / 100, up",
+        derived="server CPUs of each NUMA node / 100, up",
         minimum=1,
         maximum=64,
     ),
@@ -72,6 +73,7 @@ PARAMETERS = (
         default="",
     ),
     Parameter("leaf_flags", "text", "further flags of `steelyard-rank leaf`", default=""),
+    *PLACEMENT_PARAMETERS,
     Parameter(
         "seed",
         "count",

@@ -29,11 +29,13 @@ from steelyard.bench.executor import Executor, LocalExecutor
 from steelyard.bench.interrupts import Interrupts
 from steelyard.bench.manifest import Manifest
 from steelyard.bench.parameters import Settings, check_names
-from steelyard.bench.placement import Placement, cores, format_cpu_list, parse_cpu_list, place
+from steelyard.bench.placement import Placement
+from steelyard.bench.placement.parameters import BINDING
+from steelyard.bench.placing import as_allowed, live_layout, placement_of, record_of
 from steelyard.bench.progress import Progress
 from steelyard.bench.session import Session
 from steelyard.bench.suite import SuiteManifest
-from steelyard.records import Cpus, Machine, Parameter, Run, Series, write
+from steelyard.records import Machine, Parameter, Run, Series, write
 
 SEED = "seed"
 _SEED_BITS = 48
@@ -95,15 +97,17 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
     if request.repeat < 1:
         raise UsageError(f"--repeat {request.repeat}: allowed is 1..")
     hooks.create(request.hooks)
-    usable = sorted(os.sched_getaffinity(0))
+    layout = live_layout()
     plans = []
     for benchmark in benchmarks:
-        placement = place(
-            cores(usable),
-            load_ratio=benchmark.load_ratio,
-            server=_cpus(request.server_cpus, "--server-cpus"),
-            load=_cpus(request.load_cpus, "--load-cpus"),
+        placement = placement_of(
+            benchmark,
+            layout,
+            request.chosen,
+            server_cpus=request.server_cpus,
+            load_cpus=request.load_cpus,
         )
+        placement = as_allowed(placement, is_asked=request.chosen.get(BINDING) == "node")
         declared = {parameter.name for parameter in benchmark.parameters}
         suggest = partial(benchmark.suggest, machine=machine, tier=tier, placement=placement)
         seeded = {SEED: secrets.randbits(_SEED_BITS)}
@@ -127,10 +131,6 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
     if len(lacking) == len(plans):
         raise lacking[0]
     return plans
-
-
-def _cpus(text: str | None, flag: str) -> tuple[int, ...] | None:
-    return None if text is None else parse_cpu_list(text, flag=flag)
 
 
 def execute(
@@ -255,7 +255,7 @@ def _one(
             name: Parameter(value=value, unit=settings.parameters[name].unit, source=settings.source(name))
             for name, value in settings.items()
         },
-        cpus=Cpus(server=format_cpu_list(placement.server), load=format_cpu_list(placement.load) or None),
+        cpus=record_of(placement),
     )
     try:
         begun(manifest.run)

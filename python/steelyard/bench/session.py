@@ -167,19 +167,27 @@ class Session:
         command: Sequence[str],
         *,
         cpus: Sequence[int] | None,
+        memory_nodes: Sequence[int] = (),
         hook: str | None = None,
         direct: bool = False,
         comm: str | None = None,
     ) -> Process:
         """Start a process of the run, or of ``hook``; its output goes to ``logs/<name>.log``.
 
-        ``direct``: straight there, for a program whose lines nobody reads while it runs. ``comm`` is what the
-        kernel will call it, where that is not its executable's name.
+        ``memory_nodes`` are the NUMA nodes that its memory is bound to, none: not bound. ``direct``: output
+        goes straight there, for a program whose lines nobody reads while it runs. ``comm`` is what the kernel
+        will call it, where that is not its executable's name.
         """
         log = self.directory / "logs" / f"{name}.log"
         environment = {"STEELYARD_RUN": self.directory.name}
         process = self._executor.start(
-            name, command, log=log, cpus=cpus, environment=environment, direct=direct
+            name,
+            command,
+            log=log,
+            cpus=cpus,
+            memory_nodes=memory_nodes,
+            environment=environment,
+            direct=direct,
         )
         record = ProcessRecord(
             name=name, command=list(command), pid=process.pid, log=str(log.relative_to(self.directory))

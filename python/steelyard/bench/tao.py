@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.parameters import Parameter, Setting
-from steelyard.bench.placement import Placement, split
+from steelyard.bench.placement import InstancePlace, Placement
 from steelyard.bench.tao_parameters import MOST_CONNECTIONS, PARAMETERS
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class _Instance:
 
     number: int
     suffix: str
-    cpus: tuple[int, ...]
-    load_cpus: tuple[int, ...]
+    place: InstancePlace
     server: "Process | None" = None
     target: str = ""
     load: "LoadWatch | None" = None
@@ -120,6 +119,7 @@ class TaoBench(Benchmark):
     # Measured: 172k requests per CPU-second of the load, 149k of the server. With half of the CPUs the load's
     # threads stay below 0.9 of theirs while the servers saturate the others (docs/journal/0030).
     load_ratio = 0.5
+    cpus_per_instance = CPUS_PER_SERVER
 
     @classmethod
     def suggest(
@@ -131,13 +131,16 @@ class TaoBench(Benchmark):
         lengths = _TIERS[tier]
         cpus = len(placement.server)
         popularity = distribution.load_popularity(data_dir() / "tao" / "popularity.json")
-        instances = int(asked.get("instances", math.ceil(cpus / CPUS_PER_SERVER)))
+        instances = len(placement.instances)
         fast = int(asked.get("fast_threads", max(1, math.ceil(FAST_THREADS_PER_CPU * cpus / instances))))
         threads = int(asked.get("load_threads", max(1, len(placement.load) // instances)))
         available = available_memory_bytes(machine)
         memory = int(MEMORY_RATIO * available)
         if lengths.memory_per_cpu_bytes is not None:
             memory = min(memory, lengths.memory_per_cpu_bytes * cpus)
+        if placement.memory_bytes_min is not None:
+            _check_bound(asked, placement.memory_bytes_min, instances)
+            memory = min(memory, int(MEMORY_RATIO * placement.memory_bytes_min) * instances)
         values: dict[str, Setting] = {
             "memory": memory,
             "instances": instances,
@@ -201,11 +204,9 @@ class TaoBench(Benchmark):
                 raise EnvironmentLacksError(
                     f"data/tao/{name}.json is not there", hint="install Steelyard again"
                 )
-        count = self.settings.count("instances")
-        servers = split(self.session.placement.server, count)
-        loads = split(self.session.placement.load, count)
+        places = self.session.placement.instances
         self._instances = [
-            _Instance(n + 1, "" if count == 1 else f"-{n + 1}", servers[n], loads[n]) for n in range(count)
+            _Instance(place.number, "" if len(places) == 1 else f"-{place.number}", place) for place in places
         ]
         self._warmup: WarmUp | None = None
         self._span: tuple[int, int] | None = None
@@ -234,7 +235,12 @@ class TaoBench(Benchmark):
                 stats = self._stats_path(instance)
                 command = our_server(self.settings, port=port, stats=stats, sizes=self._data("object-sizes"))
             check_port(port)
-            instance.server = self.session.start_process(instance.name("server"), command, cpus=instance.cpus)
+            instance.server = self.session.start_process(
+                instance.name("server"),
+                command,
+                cpus=instance.place.server,
+                memory_nodes=instance.place.memory_nodes,
+            )
             instance.target = f"{HOST}:{port}"
         for instance in self._instances:
             if instance.server is None:
@@ -256,7 +262,7 @@ class TaoBench(Benchmark):
                 name=instance.name("load"),
                 suffix=instance.suffix,
                 target=instance.target,
-                cpus=instance.load_cpus,
+                cpus=instance.place.load,
                 key_sizes=self._data("key-sizes"),
                 value_sizes=self._data("object-sizes"),
                 seed=self.settings.count("seed") + instance.number - 1,
@@ -321,6 +327,16 @@ def _keys(settings: Mapping[str, Setting]) -> int:
             hint="choose the number with --set keys=..., or a higher target_hit_ratio",
         )
     return keys
+
+
+def _check_bound(asked: Mapping[str, Setting], node_bytes: int, instances: int) -> None:
+    """Raise UsageError when a server was asked to hold more than the nodes have that it is bound to."""
+    if int(asked.get("memory", 0)) > node_bytes * instances:
+        raise UsageError(
+            f"memory={int(asked['memory']) >> 20}MiB: a server's share is more than the"
+            f" {node_bytes >> 20} MiB that its NUMA node has for it",
+            hint="--set memory_binding=none takes memory from every node",
+        )
 
 
 def available_memory_bytes(machine: "Machine") -> int:

@@ -1,6 +1,7 @@
 """The parameters of TaoBench, declared once."""
 
 from steelyard.bench.parameters import Parameter
+from steelyard.bench.placement.parameters import PLACEMENT_PARAMETERS
 
 MOST_CONNECTIONS = 32_768
 """In all, as in DCPerf's TaoBench of 2025."""
@@ -14,7 +15,14 @@ PARAMETERS = (
         derived="per tier and server CPU, at most 0.75 of what there is",
         minimum=8 << 20,
     ),
-    Parameter("instances", "count", "servers", derived="server CPUs / 72, up", minimum=1, maximum=1024),
+    Parameter(
+        "instances",
+        "count",
+        "servers",
+        derived="server CPUs of each NUMA node / 72, up",
+        minimum=1,
+        maximum=1024,
+    ),
     Parameter("fast_threads", "count", "per server", derived="0.75 x its CPUs, up", minimum=1, maximum=1024),
     Parameter("slow_threads", "count", "per server", derived="3 x fast threads", minimum=1, maximum=4096),
     Parameter(
@@ -83,6 +91,7 @@ PARAMETERS = (
     ),
     Parameter("io", "choice", "how the load moves bytes", default="auto", choices=("auto", "uring", "epoll")),
     Parameter("port", "count", "of the first server; 0: a free one", default=0, minimum=0, maximum=65535),
+    *PLACEMENT_PARAMETERS,
     Parameter(
         "seed",
         "count",

@@ -49,6 +49,7 @@ def our_server(settings: Mapping[str, Setting], *, port: int, stats: Path, sizes
         *("--seed", str(settings["seed"])),
         *("--stats-out", str(stats)),
         *("--stats-interval", f"{float(settings['window']) * 1e3:.0f}ms"),
+        *(["--pin-threads"] if settings["thread_placement"] == "pinned" else []),
     ]
 
 

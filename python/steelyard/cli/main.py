@@ -75,13 +75,23 @@ def run(
         typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; `steelyard list` shows them."),
     ] = None,
     baseline: Baseline = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show which CPUs and memory each part would get, and run nothing.")
+    ] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --plan, a recorded tree (a folder or .tar.bz2)."),
+    ] = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
     """Run a benchmark or a suite, and judge, score and report the result."""
+    from steelyard._base import UsageError
     from steelyard.bench.launch import Request
     from steelyard.bench.parameters import parse_assignments
-    from steelyard.cli.run import run_and_show
+
+    if root is not None and not plan:
+        raise UsageError("--root is for --plan: nothing runs on a recorded machine")
 
     request = Request(
         name=name,
@@ -93,6 +103,12 @@ def run(
         hooks=hook or [],
         out=out,
     )
+    if plan:
+        from steelyard.cli.plan import show_plan
+
+        return show_plan(request, root, as_json=as_json)
+    from steelyard.cli.run import run_and_show
+
     return run_and_show(request, baseline=baseline, as_json=as_json)
 
 

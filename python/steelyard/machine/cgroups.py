@@ -1,4 +1,4 @@
-"""What the control groups of this process allow it: CPU time and memory.
+"""What the control groups of this process allow it: CPU time, CPUs, and memory.
 
 Both hierarchies are read: version 1 has one tree per controller, version 2 one tree for all. A limit of any
 ancestor binds, so that the smallest on the way up to the mount is what counts.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from steelyard.machine.tree import Tree
+from steelyard.machine.tree import Tree, parse_list
 
 UNLIMITED_BYTES = 1 << 60
 """Version 1 says "no limit" by the largest page-aligned number; nobody limits to an exbibyte."""
@@ -64,6 +64,33 @@ def quota_cpus(tree: Tree) -> float | None:
     return min(limits, default=None)
 
 
+def cpuset_cpus(tree: Tree) -> list[int] | None:
+    """Return the CPUs that the process's group may use, ``None`` when no control group says."""
+    return _cpuset(tree, "cpus")
+
+
+def cpuset_memory_nodes(tree: Tree) -> list[int] | None:
+    """Return the NUMA nodes whose memory the process's group may use, ``None`` when no group says."""
+    return _cpuset(tree, "mems")
+
+
+def _cpuset(tree: Tree, what: str) -> list[int] | None:
+    for hierarchy in hierarchies(tree):
+        if hierarchy.version == 2:
+            names: tuple[str, ...] = (f"cpuset.{what}.effective",)
+        elif "cpuset" in hierarchy.controllers:
+            # Mounted with `noprefix`, as the older cpuset file system was, the files have no prefix.
+            names = (f"cpuset.effective_{what}", f"cpuset.{what}", f"effective_{what}", what)
+        else:
+            continue
+        for group in hierarchy.groups:
+            # An empty list of version 1 allows nothing to run there, and none of version 2 is effective.
+            text = tree.first_text(*(f"{group}/{name}" for name in names))
+            if text:
+                return parse_list(text)
+    return None
+
+
 def memory_limit_bytes(tree: Tree) -> int | None:
     """Return the memory that the process may use, ``None`` when nothing limits it."""
     limits = []
@@ -86,10 +113,24 @@ def _paths(tree: Tree) -> dict[str, str]:
         names, mark, path = rest.partition(":")
         if mark and (names or number == "0"):
             paths[",".join(sorted(names.split(",")))] = path
+    # Older kernels, and recordings of them, tell the cpuset alone.
+    cpuset = tree.text("proc/self/cpuset")
+    if cpuset:
+        paths.setdefault("cpuset", cpuset)
     return paths
 
 
-_VERSION_1_OPTIONS = {"rw", "ro", "relatime", "nosuid", "nodev", "noexec", "xattr", "clone_children"}
+_VERSION_1_OPTIONS = {
+    "rw",
+    "ro",
+    "relatime",
+    "nosuid",
+    "nodev",
+    "noexec",
+    "xattr",
+    "clone_children",
+    "noprefix",
+}
 
 
 def _mounts(tree: Tree) -> Iterator[tuple[int, frozenset[str], str, str]]:

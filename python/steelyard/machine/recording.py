@@ -31,7 +31,7 @@ _UNREAD = re.compile(
     r"/(power|msi_irqs|infiniband|scsi_host|dma|dca|crash_notes|acpi_cppc|uevent|subsystem)(/|$)"
     r"|/usb\d|/LNXSYSTM|/firmware_node|/driver/|/net/[^/]+/statistics|/cpuidle/state\d+/(time|usage|power|desc)$"
     r"|/cpufreq/.*(stats|available|affected|related)|/cache/index\d+/(number_of_sets|ways_of|physical_line)"
-    r"|/pci_bus/|/host\d+/(?!target).*|/node\d+/memory\d+(/|$)|/resource\d*(_wc)?$|/config$|/cpuset/"
+    r"|/pci_bus/|/host\d+/(?!target).*|/node\d+/memory\d+(/|$)|/resource\d*(_wc)?$|/config$|/cpuset/(?!(.*/)?(cpuset\.)?(effective_)?(cpus|mems)$)"
 )
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
@@ -70,6 +70,24 @@ def unpacked(archive: Path) -> Iterator[Path]:
                 hint="an archive has the folders proc and sys",
             )
         yield root
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Path]:
+    """Yield the root of a recorded tree, packed or not. Raises UsageError where there is none."""
+    if path.is_dir():
+        root = find_root(path)
+        if root is None:
+            raise UsageError(
+                f"{path}: there is no recorded machine in it",
+                hint="a recorded tree has the folders proc and sys",
+            )
+        yield root
+    elif is_archive(path) and path.exists():
+        with unpacked(path) as root:
+            yield root
+    else:
+        raise UsageError(f"there is no {path}", hint="give a recorded tree (a folder, or a .tar.bz2 of one)")
 
 
 def _place() -> str | None:

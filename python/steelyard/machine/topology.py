@@ -119,6 +119,60 @@ def sockets(tree: Tree, online: list[int]) -> int | None:
     return len(known) or None
 
 
+def packages(tree: Tree, online: list[int]) -> dict[int, tuple[int, int]]:
+    """Return package and die of each online CPU for which the kernel tells its package."""
+    found = {}
+    for cpu in online:
+        base = f"{_CPU}/cpu{cpu}/topology"
+        package = tree.number(f"{base}/physical_package_id")
+        if package is not None and package >= 0:
+            found[cpu] = (package, tree.number(f"{base}/die_id") or 0)
+    return found
+
+
+def last_level_caches(tree: Tree, online: list[int]) -> list[frozenset[int]]:
+    """Return the online CPUs of each last-level data cache; empty where the kernel does not say.
+
+    A cache of one CPU, or of one core, is left out: it groups nothing.
+    """
+    found: set[frozenset[int]] = set()
+    for cpu in online:
+        base = f"{_CPU}/cpu{cpu}/cache"
+        levels = {
+            tree.number(f"{base}/{index}/level") or 0: f"{base}/{index}"
+            for index in tree.names(base, r"index\d+")
+            if (tree.text(f"{base}/{index}/type") or "Unified") != "Instruction"
+        }
+        if levels:
+            sharers = _members(tree, levels[max(levels)], ("shared_cpu_list",), ("shared_cpu_map",))
+            found.add((sharers or frozenset()) & frozenset(online))
+    alone = {frozenset[int](), *cores(tree, online)}
+    return sorted((group for group in found if len(group) > 1 and group not in alone), key=min)
+
+
+def speeds(tree: Tree, online: list[int]) -> dict[int, int]:
+    """Return a number for each CPU that is larger on faster kinds of cores; empty where all are alike.
+
+    ``cpu_capacity`` where the kernel tells it (Arm, RISC-V), else the base frequency, kHz: the highest one
+    differs between cores of one kind, too.
+    """
+    for name in ("cpu_capacity", "cpufreq/base_frequency"):
+        known = {cpu: tree.number(f"{_CPU}/cpu{cpu}/{name}") for cpu in online}
+        told = {cpu: value for cpu, value in known.items() if value is not None}
+        if len(told) == len(online) and len(set(told.values())) > 1:
+            return told
+    return {}
+
+
+def nodes_of_cpus(tree: Tree, online: list[int]) -> dict[int, int]:
+    """Return the NUMA node of each online CPU that has one, also of a node that is offline itself."""
+    found = {cpu: node.id for node in numa_nodes(tree) for cpu in parse_list(node.cpus)}
+    for cpu in set(online) - found.keys():
+        for name in tree.names(f"{_CPU}/cpu{cpu}", r"node\d+"):
+            found[cpu] = int(name[4:])
+    return {cpu: found[cpu] for cpu in online if cpu in found}
+
+
 def caches(tree: Tree, online: list[int]) -> list[Cache]:
     """Return the caches by level, kind and size, with the number of instances."""
     instances: dict[tuple[int, str, int], set[frozenset[int]]] = {}

@@ -80,6 +80,7 @@ from steelyard.records.machine import (
 from steelyard.records.numa_score import NumaScore, NumaScoreNode, NumaSubject
 from steelyard.records.rank_stats import RankStage, RankStats, RankThread
 from steelyard.records.run import (
+    CpuInstance,
     Cpus,
     Metric,
     Orchestrator,
@@ -129,6 +130,7 @@ __all__ = [
     "CoreToCore",
     "CounterPlan",
     "Cpu",
+    "CpuInstance",
     "Cpus",
     "Dimm",
     "Disk",

@@ -44,11 +44,32 @@ class Parameter(Value):
     source: str = Field(description="Who chose it: `default`, `machine` or `set`")
 
 
+class CpuInstance(Value):
+    """Where one instance runs: lists in the kernel's notation."""
+
+    number: Count = Field(description="From 1")
+    server: str = Field(description="CPUs of its servers")
+    load: str | None = Field(default=None, description="CPUs of the load on it, null without a load")
+    nodes: str | None = Field(
+        default=None, description="NUMA nodes of its servers' CPUs, null where the kernel tells none"
+    )
+    memory_nodes: str | None = Field(
+        default=None, description="NUMA nodes that its servers' memory is bound to, null when it is not bound"
+    )
+
+
 class Cpus(Value):
     """CPU lists in the kernel's notation, null where not pinned."""
 
     server: str | None = Field(default=None, description="Of the servers")
     load: str | None = Field(default=None, description="Of the load")
+    instances: list[CpuInstance] = Field(
+        default_factory=list, description="Instance by instance; empty where a benchmark has none (from 1.1)"
+    )
+    notes: list[str] = Field(
+        default_factory=list,
+        description="Limits that were respected, choices, and why memory is not bound (from 1.1)",
+    )
 
 
 class Phase(Value):
@@ -87,7 +108,9 @@ class Run(Record):
     """The manifest of one execution: ``run.json``."""
 
     KIND: ClassVar[str] = "run"
+    VERSION: ClassVar[str] = "1.1"
 
+    schema_version: str = Field(default=VERSION, pattern=r"^\d+\.\d+$")
     run_id: str = Field(description="Unique name, also of the directory")
     benchmark: str = Field(description="Which benchmark")
     suite: str | None = Field(default=None, description="The suite it ran in, null when it ran alone")

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use steelyard_launch::Stop;
 use steelyard_record::monotonic_ns;
-use steelyard_serve::{Delay, Door, Intervals, StatsFile, StatsWriter, Threads, give_up};
+use steelyard_serve::{Delay, Door, Intervals, Pinning, StatsFile, StatsWriter, Threads, give_up};
 
 use crate::CacheError;
 use crate::clock;
@@ -73,6 +73,8 @@ pub struct Settings {
     pub read_through: Option<ReadThrough>,
     /// How bytes are moved.
     pub io: Io,
+    /// Whether threads stay on one CPU each; None: they float.
+    pub pinning: Option<Pinning>,
     /// Where statistics go.
     pub stats_file: Option<StatsFile>,
 }
@@ -228,7 +230,11 @@ impl Server {
             },
             io: if self.uring { "uring" } else { "epoll" },
         };
-        let reporter = Arc::new(Reporter::new(counters.clone(), shown));
+        let reporter = Arc::new(Reporter::new(
+            counters.clone(),
+            shown,
+            Threads::placed(self.settings.pinning.clone()),
+        ));
         let stop = Arc::new(AtomicBool::new(false));
         let threads = reporter.threads.clone();
         let mut running = Vec::new();

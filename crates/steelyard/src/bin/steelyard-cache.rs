@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use steelyard::{Exit, Failure, args};
 use steelyard_cache::{
-    CacheError, Delay, Io, Objects, ReadThrough, Server, Settings, Sizes, StatsFile,
+    CacheError, Delay, Io, Objects, Pinning, ReadThrough, Server, Settings, Sizes, StatsFile,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -77,6 +77,9 @@ struct Arguments {
     /// CPUs to run on, such as 0-3,8
     #[arg(long, value_parser = args::cpu_list)]
     cpus: Option<std::vec::Vec<usize>>,
+    /// Keep each thread on one CPU: thread n of a pool on the n-th, and round again
+    #[arg(long)]
+    pin_threads: bool,
     /// How bytes are moved
     #[arg(long, value_enum, default_value_t = IoModel::Auto)]
     io: IoModel,
@@ -126,6 +129,15 @@ fn failure(error: CacheError) -> Failure {
     Failure::new(exit, error).hint(hint)
 }
 
+/// Where threads stay, on the CPUs that the process may use.
+fn pinning(is_pinned: bool) -> Result<Option<Pinning>, Failure> {
+    let pin = steelyard_launch::pin_to_cpus;
+    Ok(is_pinned
+        .then(steelyard_launch::usable_cpus)
+        .transpose()?
+        .map(|cpus| Pinning { pin, cpus }))
+}
+
 fn settings(arguments: Arguments) -> Result<Settings, Failure> {
     let read_through = match arguments.mode {
         Mode::LookAside => None,
@@ -153,6 +165,7 @@ fn settings(arguments: Arguments) -> Result<Settings, Failure> {
         }
     };
     Ok(Settings {
+        pinning: pinning(arguments.pin_threads)?,
         listen: arguments.listen,
         fast_threads: usize::from(arguments.fast_threads),
         memory_bytes: arguments.memory,

@@ -8,7 +8,7 @@ use clap::Parser;
 use steelyard::args;
 use steelyard_launch::{LaunchError, Supervision, supervise};
 
-/// Run a command in a process group of its own, on chosen CPUs, and leave nothing of it behind.
+/// Run a command in a process group of its own, on chosen CPUs and memory, and leave nothing of it behind.
 ///
 /// The exit code is the command's, or 128 + the signal that ended it; 125 when the supervisor failed,
 /// 126 when the command could not be run, 127 when there is no such command, 2 when the arguments do not fit.
@@ -17,7 +17,10 @@ use steelyard_launch::{LaunchError, Supervision, supervise};
 struct Arguments {
     /// CPUs the command may use, such as 0-3,8
     #[arg(long, value_parser = cpus)]
-    cpus: Option<CpuList>,
+    cpus: Option<List>,
+    /// NUMA nodes the command's memory comes from, such as 0 or 0-1; inherited by what it starts
+    #[arg(long, value_parser = nodes)]
+    memory_nodes: Option<List>,
     /// End the command when the process that started this one ends
     #[arg(long)]
     die_with_parent: bool,
@@ -33,10 +36,14 @@ struct Arguments {
 }
 
 #[derive(Clone)]
-struct CpuList(Vec<usize>);
+struct List(Vec<usize>);
 
-fn cpus(text: &str) -> Result<CpuList, String> {
-    args::cpu_list(text).map(CpuList)
+fn cpus(text: &str) -> Result<List, String> {
+    args::cpu_list(text).map(List)
+}
+
+fn nodes(text: &str) -> Result<List, String> {
+    args::node_list(text).map(List)
 }
 
 fn main() -> ExitCode {
@@ -50,6 +57,7 @@ fn main() -> ExitCode {
     let supervision = Supervision {
         command: arguments.command,
         cpus: arguments.cpus.map(|list| list.0),
+        memory_nodes: arguments.memory_nodes.map(|list| list.0),
         die_with_parent: arguments.die_with_parent,
         grace: arguments.grace,
     };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use steelyard::{Exit, Failure, args};
 use steelyard_rank::{
-    Compression, Delay, FanoutSettings, Identity, LeafWork, Listener, RankError, RootWork,
+    Compression, Delay, FanoutSettings, Identity, LeafWork, Listener, Pinning, RankError, RootWork,
     Settings, StatsFile,
 };
 
@@ -69,6 +69,9 @@ struct Common {
     /// CPUs to run on, such as 0-3,8 [default: this instance's share of those it may use]
     #[arg(long, value_parser = args::cpu_list)]
     cpus: Option<std::vec::Vec<usize>>,
+    /// Keep each thread on one CPU: thread n of a pool on the n-th, and round again
+    #[arg(long)]
+    pin_threads: bool,
     /// Which of several processes of this role this is, such as 0/2 for the first of two
     #[arg(long, default_value = "0/1", value_parser = instance)]
     instance: (u32, u32),
@@ -257,7 +260,14 @@ fn settings(
     queue_per_worker: usize,
 ) -> Result<Settings, Failure> {
     let workers = common.workers.map_or(workers_per_cpu * cpus, usize::from);
+    let pin = steelyard_launch::pin_to_cpus;
+    let pinning = common
+        .pin_threads
+        .then(steelyard_launch::usable_cpus)
+        .transpose()?
+        .map(|cpus| Pinning { pin, cpus });
     Ok(Settings {
+        pinning,
         listen: common.listen.clone(),
         io_threads: common.io_threads.map_or(cpus.div_ceil(4), usize::from),
         workers,

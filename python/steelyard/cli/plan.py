@@ -1,0 +1,56 @@
+"""``steelyard run --plan``: shows who would run where, and runs nothing.
+
+In: a request, this machine or a recorded tree of one. Out: a picture for each benchmark, or JSON.
+"""
+
+from pathlib import Path
+
+from steelyard._base import ExitCode
+from steelyard.bench import tiers
+from steelyard.bench.launch import Request
+from steelyard.bench.parameters import check_names
+from steelyard.bench.placement.parameters import BINDING
+from steelyard.bench.placing import as_allowed, live_layout, placement_of, record_of, recorded_layout
+from steelyard.cli.output import print_json
+
+
+def show_plan(request: Request, root: Path | None, *, as_json: bool) -> int:
+    """Print the placement of each benchmark of ``request``."""
+    _, names, _ = tiers.resolve(request.name, request.tier)
+    benchmarks = [tiers.benchmark(name) for name in names]
+    known = [parameter.name for benchmark in benchmarks for parameter in benchmark.parameters]
+    check_names(request.chosen, known, owner=request.name)
+    layout = live_layout() if root is None else recorded_layout(root)
+    placements = {}
+    for benchmark in benchmarks:
+        placement = placement_of(
+            benchmark,
+            layout,
+            request.chosen,
+            server_cpus=request.server_cpus,
+            load_cpus=request.load_cpus,
+        )
+        if root is None:
+            placement = as_allowed(placement, is_asked=request.chosen.get(BINDING) == "node")
+        placements[benchmark.name] = placement
+    if as_json:
+        print_json(
+            {
+                "machine": "live" if root is None else str(root),
+                "usable_cpus": len(layout.cpus),
+                "quota_cpus": layout.quota_cpus,
+                "plans": [
+                    {"benchmark": name, "cpus": record_of(placement).model_dump(mode="json")}
+                    for name, placement in placements.items()
+                ],
+            }
+        )
+        return int(ExitCode.OK)
+    from rich.console import Console
+
+    from steelyard.report.placement import render_placement
+
+    console = Console()
+    for name, placement in placements.items():
+        console.print(render_placement(name, layout, placement))
+    return int(ExitCode.OK)
