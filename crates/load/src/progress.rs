@@ -1,6 +1,6 @@
 //! Progress lines on standard error, for a program or for a person.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use serde_json::json;
 use steelyard_record::{CapacityCriterion, CapacityProbe, SweepPoint};
@@ -13,18 +13,71 @@ use crate::latency::quantile;
 pub enum Progress {
     /// None.
     None,
-    /// For a person.
+    /// For a person: a line for each interval.
     Text,
+    /// For a person at a terminal: one line that is written over.
+    Live,
     /// One JSON object a line.
     Json,
 }
 
+/// A time for people, in the unit that gives it three digits: `203 us`, `1.52 ms`; `-` where there is none.
+///
+/// ```
+/// use steelyard_load::progress::time;
+/// assert_eq!(time(Some(202_700)), "203 us");
+/// assert_eq!(time(Some(1_523_000)), "1.52 ms");
+/// assert_eq!(time(Some(999_960)), "1.00 ms");
+/// assert_eq!(time(None), "-");
+/// ```
+pub fn time(ns: Option<u64>) -> String {
+    let Some(ns) = ns else { return "-".to_owned() };
+    // What rounds up to 1000 belongs to the next unit.
+    for (unit, size) in [("ns", 1.0), ("us", 1e3), ("ms", 1e6)] {
+        let value = ns as f64 / size;
+        if value < 999.5 {
+            return format!("{} {unit}", digits(value, unit == "ns"));
+        }
+    }
+    format!("{} s", digits(ns as f64 / 1e9, false))
+}
+
+fn digits(value: f64, is_whole: bool) -> String {
+    match value {
+        value if is_whole || value >= 99.95 => format!("{value:.0}"),
+        value if value >= 9.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
 impl Progress {
+    /// Whether standard error is a terminal that can write over a line.
+    pub fn has_terminal() -> bool {
+        std::io::stderr().is_terminal()
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    }
+
+    /// No more lines come: one that would be written over goes.
+    pub fn end(self) {
+        if self == Self::Live {
+            over("");
+        }
+    }
+
+    /// Writes a line for a person that stays.
+    fn keep(self, line: &str) {
+        match self {
+            Self::Live => say(&format!("\r{line}\x1b[K")),
+            _ => say(line),
+        }
+    }
+
     /// A phase has begun; the prefill is told as a phase too.
     pub fn phase(self, name: &str, begin_ns: u64) {
         match self {
             Self::None => {}
             Self::Text => say(name),
+            Self::Live => over(name),
             Self::Json => {
                 say(&json!({"event": "phase", "name": name, "begin_ns": begin_ns}).to_string())
             }
@@ -40,14 +93,21 @@ impl Progress {
         );
         match self {
             Self::None => {}
-            Self::Text => say(&format!(
-                "{:8} {:>10.0} requests/s  {:>6} errors  p50 {:>9} us  p99 {:>9} us",
-                phase.name(),
-                interval.counts.completed as f64 / seconds,
-                interval.counts.errors,
-                p50.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3)),
-                p99.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3)),
-            )),
+            Self::Text | Self::Live => {
+                let line = format!(
+                    "{:8} {:>10.0} requests/s  {:>6} errors  p50 {:>8}  p99 {:>8}",
+                    phase.name(),
+                    interval.counts.completed as f64 / seconds,
+                    interval.counts.errors,
+                    time(p50),
+                    time(p99),
+                );
+                if self == Self::Live {
+                    over(&line);
+                } else {
+                    say(&line);
+                }
+            }
             Self::Json => say(&json!({
                 "event": "interval",
                 "begin_ns": interval.begin_ns,
@@ -68,7 +128,9 @@ impl Progress {
     pub fn closed_loop(self, throughput_per_s: f64) {
         match self {
             Self::None => {}
-            Self::Text => say(&format!("closed loop: {throughput_per_s:.0} requests/s")),
+            Self::Text | Self::Live => {
+                self.keep(&format!("closed loop: {throughput_per_s:.0} requests/s"));
+            }
             Self::Json => {
                 say(
                     &json!({"event": "closed_loop", "throughput_per_s": throughput_per_s})
@@ -82,18 +144,15 @@ impl Progress {
     pub fn point(self, point: &SweepPoint) {
         match self {
             Self::None => {}
-            Self::Text => {
-                let ms = |ns: Option<u64>| {
-                    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6))
-                };
+            Self::Text | Self::Live => {
                 let response = &point.latency.response;
-                say(&format!(
-                    "point {:>2} {:>12.1} requests/s  {:>12.1} done  p50 {:>9} ms  p99 {:>9} ms",
+                self.keep(&format!(
+                    "point {:>2} {:>12.1} requests/s  {:>12.1} done  p50 {:>8}  p99 {:>8}",
                     point.position + 1,
                     point.rate_per_s,
                     point.throughput_per_s,
-                    ms(response.p50_ns),
-                    ms(response.p99_ns),
+                    time(response.p50_ns),
+                    time(response.p99_ns),
                 ));
             }
             Self::Json => say(&json!({
@@ -112,12 +171,12 @@ impl Progress {
     pub fn probe(self, number: usize, probe: &CapacityProbe) {
         match self {
             Self::None => {}
-            Self::Text => {
+            Self::Text | Self::Live => {
                 let criterion = |criterion: &CapacityCriterion| {
                     let value = criterion.value.map_or_else(
                         || "-".to_owned(),
                         |value| match criterion.unit.as_str() {
-                            "ns" => format!("{:.3} ms", value / 1e6),
+                            "ns" => time(Some(value as u64)),
                             _ => format!("{:.2} %", value * 100.0),
                         },
                     );
@@ -125,7 +184,7 @@ impl Progress {
                     format!("{} {value}{mark}", criterion.name)
                 };
                 let criteria: Vec<String> = probe.criteria.iter().map(criterion).collect();
-                say(&format!(
+                self.keep(&format!(
                     "probe {number:>2} {:12} {:>12.1} requests/s  {:9} {}",
                     probe.purpose,
                     probe.rate_per_s,
@@ -145,6 +204,12 @@ impl Progress {
             .to_string()),
         }
     }
+}
+
+/// Writes a line over the one before, and stays on it; what is too long for the terminal is cut (DECAWM off).
+fn over(line: &str) {
+    let mut error = std::io::stderr().lock();
+    let _ = write!(error, "\r\x1b[?7l{line}\x1b[K\x1b[?7h").and_then(|()| error.flush());
 }
 
 /// Writes one line; a reader that has gone away is no reason to stop the load.

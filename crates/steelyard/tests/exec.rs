@@ -156,3 +156,48 @@ fn the_command_runs_on_the_cpus_it_was_given() {
     let text = String::from_utf8(output.stdout).expect("text");
     assert_eq!(text.split_whitespace().last(), Some(allowed.as_str()));
 }
+
+#[test]
+fn memory_is_bound_to_nodes_for_the_command_and_what_it_starts() {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/numa_maps") else {
+        eprintln!("skipped: this kernel has no NUMA support");
+        return;
+    };
+    assert!(!maps.contains(" bind:"), "the test itself is not bound");
+    let output = Command::new(EXEC)
+        .args([
+            "--memory-nodes",
+            "0",
+            "--",
+            "sh",
+            "-c",
+            "sh -c 'cat /proc/self/numa_maps'",
+        ])
+        .output()
+        .expect("steelyard-exec starts");
+    assert!(output.status.success());
+    let maps = String::from_utf8(output.stdout).expect("text");
+    assert!(
+        !maps.is_empty() && maps.lines().all(|line| line.contains(" bind:0")),
+        "{maps}"
+    );
+}
+
+#[test]
+fn memory_nodes_that_are_not_there_are_refused_in_one_line() {
+    let output = Command::new(EXEC)
+        .args(["--memory-nodes", "1000", "--", "echo", "ran"])
+        .output()
+        .expect("steelyard-exec starts");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        output.stdout.is_empty(),
+        "nothing runs without what was asked for"
+    );
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        said.starts_with("steelyard-exec: cannot bind memory to NUMA nodes 1000"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1);
+}

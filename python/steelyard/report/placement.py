@@ -31,7 +31,8 @@ def letters(layout: Layout, placement: Placement) -> dict[tuple[int, ...], str]:
 
     After 26 instances the letters come again. A core of both sides is ``*``, an idle one ``.``.
     """
-    server, load = {}, {}
+    server: dict[int, str] = {}
+    load: dict[int, str] = {}
     for one in placement.instances:
         letter = _LETTERS[(one.number - 1) % len(_LETTERS)]
         server |= dict.fromkeys(one.server, letter)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -19,16 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard._base import executable
 from steelyard.numa import locality_scores
 from steelyard.records import NumaScore, NumaSubject, parse
 
-ROOT = Path(__file__).resolve().parents[3]
-KERNEL = ROOT / ".tools" / "kernel" / "vmlinuz"
+from .numa_machine.boot import archive, file_system, needs, run, two_nodes
+
 INIT = Path(__file__).parent / "numa_machine" / "init.c"
 MIB = 1 << 20
 SIZE = 48 * MIB
-BOOT_AT_MOST_S = 90
 
 
 @dataclass(frozen=True)
@@ -70,89 +66,23 @@ class Scores:
             yield self.names[row.pid], row
 
 
-def needs() -> str | None:
-    """Return what is missing for an emulated machine."""
-    if platform.machine() != "x86_64":
-        return "the emulated machines are x86-64 ones"
-    for program in ("qemu-system-x86_64", "cc", "strip", "ldd"):
-        if shutil.which(program) is None:
-            return f"{program} is not installed: scripts/install-test-packages"
-    return None if KERNEL.is_file() else f"{KERNEL} is absent: scripts/install-kernel"
-
-
-def archive(files: dict[str, bytes]) -> bytes:
-    """Return a cpio archive of executable files.
-
-    Source: Linux, Documentation/driver-api/early-userspace/buffer-format.rst (newc).
-    """
-    entries = []
-    folders = sorted(
-        {str(parent) for name in files for parent in Path(name).parents if str(parent) != "."}, key=len
-    )
-    members = [(name, 0o040755, b"") for name in folders]
-    members += [(name, 0o100755, text) for name, text in files.items()] + [("TRAILER!!!", 0, b"")]
-    for number, (name, mode, text) in enumerate(members, start=1):
-        numbers = (number, mode, 0, 0, 1, 0, len(text), 0, 0, 0, 0, len(name) + 1, 0)
-        head = b"070701" + "".join(f"{value:08x}" for value in numbers).encode() + name.encode() + b"\0"
-        entries.append(head + b"\0" * (-len(head) % 4) + text + b"\0" * (-len(text) % 4))
-    return b"".join(entries)
-
-
-def file_system(folder: Path, programs: Iterable[Program]) -> Path:
-    """Write the machine's initial file system."""
-    places = folder / "places.h"
-    places.write_text(f"#define PLACES {', '.join(map(str, programs))}\n")
-    init, probe = folder / "init", folder / "probe"
-    build = ["cc", "-O1", "-static", "-Wall", "-Wextra", "-Werror", "-include", str(places)]
-    subprocess.run([*build, str(INIT), "-o", str(init)], check=True)
-    subprocess.run(["strip", "-o", str(probe), str(executable("steelyard-probe").resolve())], check=True)
-    files = {"init": init.read_bytes(), "steelyard-probe": probe.read_bytes()}
-    needed = subprocess.run(["ldd", str(probe)], capture_output=True, text=True, check=True).stdout
-    for path in re.findall(r"(/\S+)", needed):
-        files[path.lstrip("/")] = Path(path).read_bytes()
-    # The emulated processor writes to a terminal, which /dev/console is.
-    image = folder / "initrd"
-    image.write_bytes(archive(files))
-    return image
-
-
 def boot(folder: Path, machine: list[str], programs: list[Program], *, options: str = "") -> Scores:
     """Boot a machine, let it score the programs, and return what it said."""
+    places = folder / "places.h"
+    places.write_text(f"#define PLACES {', '.join(map(str, programs))}\n")
     reason = needs()
     if reason is not None:
         pytest.skip(reason)
-    command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
-    command += ["-accel", "tcg,thread=multi", "-cpu", "max", "-serial", "stdio"]
-    command += ["-kernel", str(KERNEL), "-initrd", str(file_system(folder, programs)), *machine]
-    # What the kernel says is the console's last level; balancing would move what the test has placed.
-    kernel = "console=ttyS0 quiet loglevel=1 panic=-1 numa_balancing=disable hugepages=16 tsc=reliable"
-    done = subprocess.run(
-        [*command, "-append", f"{kernel} {options}"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=BOOT_AT_MOST_S,
-        check=True,
-    )
-    lines = re.findall(r"^@(\S+) (.*?)\r*$", done.stdout.decode(errors="replace"), re.MULTILINE)
+    image = file_system(folder, INIT, "steelyard-probe", ["-include", str(places)])
+    lines = run(machine, image, options=options)
     said = dict(lines)
-    assert {"process", "cgroup"} <= said.keys(), done.stdout[-2000:]
-    assert "failed" not in said, said["failed"]
+    assert {"process", "cgroup"} <= said.keys(), lines
     return Scores(
         process=parse(NumaScore, said["process"], where="the machine"),
         cgroup=parse(NumaScore, said["cgroup"], where="the machine"),
         hmat=parse(NumaScore, said["hmat"], where="the machine") if "hmat" in said else None,
         names={int(value): name for name, value in lines if value.isdigit()},
     )
-
-
-def two_nodes(distance: int = 21) -> list[str]:
-    """Return QEMU's arguments for two nodes of two CPUs."""
-    return [
-        *("-machine", "q35", "-smp", "4,sockets=2,cores=2", "-m", "768M"),
-        *("-object", "memory-backend-ram,id=m0,size=384M", "-object", "memory-backend-ram,id=m1,size=384M"),
-        *("-numa", "node,nodeid=0,cpus=0-1,memdev=m0", "-numa", "node,nodeid=1,cpus=2-3,memdev=m1"),
-        *("-numa", f"dist,src=0,dst=1,val={distance}"),
-    ]
 
 
 def check_formula(scores: Scores) -> None:

@@ -28,8 +28,8 @@ def test_384_cpus_are_two_boxes_of_cores_by_cache() -> None:
 
 def test_many_nodes_are_a_row_each() -> None:
     lines = drawn(layout_of(packages=40, cores=4), Needs(0.5, 72))
-    assert lines[1] == "node 0, 4 CPUs, 64.0 GiB  AAaa"
-    assert lines[27] == "node 26, 4 CPUs, 64.0 GiB AAaa"
+    assert lines[1] == "node 0, 4 CPUs, 64.0 GiB   AAaa"
+    assert lines[27] == "node 26, 4 CPUs, 64.0 GiB  AAaa"
 
 
 def test_idle_cores_and_cores_of_both_sides_are_marked() -> None:

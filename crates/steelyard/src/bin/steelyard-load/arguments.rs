@@ -7,23 +7,27 @@ use clap::ValueEnum;
 use steelyard::args;
 
 /// What shapes a load, shared by every mode.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct LoadArguments {
+    /// Server, in place of --target, --protocol, --tls and --path: http://HOST[:PORT][/PATH], https://..., redis://...,
+    /// rediss://..., memcache://..., cql://... or thrift://...
+    #[arg(value_name = "URL", conflicts_with_all = ["target", "protocol", "tls", "path"])]
+    pub url: Option<String>,
     /// Protocol to speak
     #[arg(long, value_enum, default_value = "memcached")]
     pub protocol: ProtocolArgument,
     /// Server, as ADDRESS:PORT
     // Required, yet optional to the parser: a subcommand has its own.
-    #[arg(long, value_name = "ADDR:PORT", required = true)]
+    #[arg(long, value_name = "ADDR:PORT", required_unless_present = "url")]
     pub target: Option<String>,
     /// Wrap the protocol in TLS 1.3
     #[arg(long)]
     pub tls: bool,
     /// Trust the certificates in this file (PEM) instead of the system's
-    #[arg(long, value_name = "FILE", requires = "tls")]
+    #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
     /// Name that the server must prove, and is asked for; without it the host of --target
-    #[arg(long, value_name = "NAME", requires = "tls")]
+    #[arg(long, value_name = "NAME")]
     pub tls_name: Option<String>,
     /// Name to give a server that asks for one (CQL)
     #[arg(long, value_name = "NAME")]
@@ -142,7 +146,38 @@ pub struct LoadArguments {
     pub die_with_parent: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+impl LoadArguments {
+    /// The same arguments with what the URL says in their places; the error names the argument and says why.
+    pub fn resolved(&self) -> Result<Self, (&'static str, String)> {
+        let mut found = self.clone();
+        if let Some(text) = &self.url {
+            let url = crate::url::parse(text).map_err(|why| ("URL", why))?;
+            if let Some(path) = url.path.filter(|path| path != "/") {
+                if self.mix.is_some() {
+                    return Err((
+                        "URL",
+                        format!("{text:?}: with --mix, the mix has the paths"),
+                    ));
+                }
+                found.path = path;
+            }
+            found.protocol = url.protocol;
+            found.tls = url.tls;
+            found.target = Some(url.target);
+        }
+        for (name, given) in [
+            ("--tls-ca", found.tls_ca.is_some()),
+            ("--tls-name", found.tls_name.is_some()),
+        ] {
+            if given && !found.tls {
+                return Err((name, "needs --tls, or a URL of https or rediss".to_owned()));
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProtocolArgument {
     Memcached,
     Redis,

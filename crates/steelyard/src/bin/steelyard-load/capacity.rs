@@ -77,7 +77,7 @@ pub fn base(load: &LoadArguments, settle: std::time::Duration) -> Result<Setting
 /// Progress of the loads that a search consists of: for a person its own lines say enough.
 pub fn inner(progress: Progress) -> Progress {
     match progress {
-        Progress::Json => Progress::Json,
+        Progress::Json | Progress::Live => progress,
         Progress::Text | Progress::None => Progress::None,
     }
 }
@@ -100,9 +100,9 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
     let progress = progress(load);
     let mut offer = crate::hosts::offerer(load, &capacity.settings, inner(progress), stop)?;
     let begin = Clock::now();
-    let trail: Trail = capacity
-        .run(offer.as_mut(), stop, progress)
-        .map_err(failure)?;
+    let trail = capacity.run(offer.as_mut(), stop, progress);
+    progress.end();
+    let trail: Trail = trail.map_err(failure)?;
     let (end, host) = (trail.end, trail.host.clone());
     let command = std::env::args().collect();
     let result = trail.record(&capacity, command, begin, monotonic_ns());

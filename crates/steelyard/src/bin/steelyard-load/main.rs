@@ -6,6 +6,7 @@ mod hosts;
 mod plain;
 mod settings;
 mod sweep;
+mod url;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use steelyard::{Exit, Failure};
-use steelyard_load::progress::Progress;
+use steelyard_load::progress::{Progress, time};
 use steelyard_load::slo::Slo;
 use steelyard_load::{Settings, Surroundings};
 use steelyard_record::LoadResult;
@@ -32,7 +32,9 @@ pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure
             .then(|| Box::new(std::io::BufReader::new(std::io::stdin())) as _),
         watch: None,
     };
-    let result = steelyard_load::run(&settings, surroundings).map_err(failure)?;
+    let result = steelyard_load::run(&settings, surroundings);
+    progress(arguments).end();
+    let result = result.map_err(failure)?;
     tell(arguments, &result)
 }
 
@@ -69,8 +71,6 @@ fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure>
 
 /// A short table for a person.
 fn report(result: &steelyard_record::LoadResult) {
-    let us =
-        |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
     println!("throughput  {:.0} requests/s", result.throughput_per_s);
     let requests = &result.requests;
     if requests.errors > 0 {
@@ -93,20 +93,20 @@ fn report(result: &steelyard_record::LoadResult) {
     ] {
         let Some(latency) = latency else { continue };
         println!(
-            "{name:<10}  p50 {} us  p99 {} us  p99.9 {} us  max {} us",
-            us(latency.p50_ns),
-            us(latency.p99_ns),
-            us(latency.p999_ns),
-            us(latency.max_ns)
+            "{name:<10}  p50 {:>8}  p99 {:>8}  p99.9 {:>8}  max {:>8}",
+            time(latency.p50_ns),
+            time(latency.p99_ns),
+            time(latency.p999_ns),
+            time(latency.max_ns)
         );
     }
     for host in result.hosts.iter().flatten() {
         println!(
-            "{:<10}  {:.0} requests/s  p50 {} us  p99 {} us  {} connections",
+            "{:<10}  {:.0} requests/s  p50 {:>8}  p99 {:>8}  {} connections",
             host.name,
             host.throughput_per_s,
-            us(host.response_p50_ns),
-            us(host.response_p99_ns),
+            time(host.response_p50_ns),
+            time(host.response_p99_ns),
             host.connections
         );
     }

@@ -21,6 +21,9 @@ use crate::arguments::{
 /// What the flags ask of the engine, checked.
 pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
     let usage = |error: LoadError| Failure::new(Exit::Usage, error);
+    let arguments = &arguments
+        .resolved()
+        .map_err(|(name, why)| usage(LoadError::Setting { name, why }))?;
     let cpus = arguments
         .cpus
         .as_deref()
@@ -53,7 +56,7 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
     let trace = trace(arguments, protocol, &mix).map_err(usage)?;
     let settings = Settings {
         protocol,
-        target: resolve(arguments.target.as_deref().unwrap_or_default()).map_err(usage)?,
+        target: resolve(arguments).map_err(usage)?,
         tls: tls(arguments),
         credentials: credentials(arguments).map_err(usage)?,
         threads: arguments.threads,
@@ -219,11 +222,10 @@ fn prefill(arguments: &LoadArguments, mix: &Mix) -> Result<Option<usize>, LoadEr
     }
 }
 
-fn resolve(target: &str) -> Result<SocketAddr, LoadError> {
-    let wrong = |why: String| LoadError::Setting {
-        name: "--target",
-        why,
-    };
+fn resolve(arguments: &LoadArguments) -> Result<SocketAddr, LoadError> {
+    let target = arguments.target.as_deref().unwrap_or_default();
+    let name = arguments.url.as_ref().map_or("--target", |_| "URL");
+    let wrong = |why: String| LoadError::Setting { name, why };
     let mut addresses = target
         .to_socket_addrs()
         .map_err(|error| wrong(format!("{target:?} is not ADDRESS:PORT: {error}")))?;
@@ -236,6 +238,7 @@ fn resolve(target: &str) -> Result<SocketAddr, LoadError> {
 pub fn progress(arguments: &LoadArguments) -> Progress {
     match arguments.progress {
         ProgressArgument::Json => Progress::Json,
+        ProgressArgument::Text if Progress::has_terminal() => Progress::Live,
         ProgressArgument::Text => Progress::Text,
         ProgressArgument::None => Progress::None,
     }

@@ -61,7 +61,9 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
     let command = std::env::args().collect();
     let swept = sweep
         .run(offer.as_mut(), stop, progress, command)
-        .map_err(failure)?;
+        .map_err(failure);
+    progress.end();
+    let swept = swept?;
     crate::write(load, &swept.result)?;
     if !load.json && progress != Progress::Json {
         report(&swept.result);
