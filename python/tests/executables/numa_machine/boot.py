@@ -15,7 +15,7 @@ from steelyard._base import executable
 
 ROOT = Path(__file__).resolve().parents[4]
 KERNEL = ROOT / ".tools" / "kernel" / "vmlinuz"
-BOOT_AT_MOST_S = 90
+BOOT_AT_MOST_S = 300
 
 
 def needs() -> str | None:
@@ -73,8 +73,10 @@ def run(machine: list[str], image: Path, *, options: str = "") -> list[tuple[str
     command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
     command += ["-accel", "tcg,thread=multi", "-cpu", "max", "-serial", "stdio"]
     command += ["-kernel", str(KERNEL), "-initrd", str(image), *machine]
-    # What the kernel says is the console's last level; balancing would move what the test has placed.
-    kernel = "console=ttyS0 quiet loglevel=1 panic=-1 numa_balancing=disable hugepages=16 tsc=reliable"
+    # What the kernel says is the console's last level; balancing would move what the test has placed. Beside
+    # other work the emulated timer may be too late for the kernel's check of it.
+    kernel = "console=ttyS0 quiet loglevel=1 panic=-1 hugepages=16"
+    kernel += " numa_balancing=disable tsc=reliable no_timer_check"
     done = subprocess.run(
         [*command, "-append", f"{kernel} {options}"],
         stdin=subprocess.DEVNULL,
