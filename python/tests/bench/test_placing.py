@@ -42,9 +42,7 @@ def test_each_benchmark_has_its_number_of_instances_or_what_was_asked() -> None:
 def test_what_the_kernel_does_not_bind_is_not_bound_and_said() -> None:
     placement = placing.as_allowed(placing.placement_of(TaoBench, TWO_NODES, {}), is_asked=False)
     assert {one.memory_nodes for one in placement.instances} == {()}
-    assert placement.notes == (
-        "memory is not bound to nodes: cannot bind memory to NUMA nodes 0,1: denied",
-    )
+    assert placement.notes == ("memory is not bound to nodes: cannot bind memory to NUMA nodes 0,1: denied",)
 
 
 @pytest.mark.usefixtures("refused")
