@@ -63,7 +63,8 @@ def test_people_read_times_in_fitting_units_and_programs_in_ns(tmp_path: Path) -
     assert done.returncode == 0
     line = next(line for line in done.stdout.splitlines() if line.startswith("response"))
     times = re.findall(r"(?:p50|p99|p99\.9|max) +([0-9.]+) (ns|us|ms|s)\b", line)
-    assert len(times) == 4, line
+    # A percentile that too few requests stand behind is missing, as in the record.
+    assert len(times) + line.count(" -") == 4, line
     # Three digits: a time of 1,000 of a unit and more is in the next one.
     assert all(float(value) < 1000 for value, _ in times)
     factor = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[times[0][1]]
