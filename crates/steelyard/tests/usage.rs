@@ -109,7 +109,7 @@ fn what_was_meant_stands_in_the_same_line() {
         (
             "steelyard-load",
             vec!["capcity"],
-            "tip: a similar subcommand exists: 'capacity'",
+            "\"capcity\" is not a URL such as http://127.0.0.1:8080/, nor capacity or sweep",
         ),
         (
             "steelyard-tax",

@@ -29,9 +29,9 @@ const SCHEMES: [(&str, ProtocolArgument, bool, Option<u16>); 8] = [
 
 /// Takes a URL apart; the error says in one line what is wrong with it.
 pub fn parse(text: &str) -> Result<Url, String> {
-    let (scheme, rest) = text
-        .split_once("://")
-        .ok_or_else(|| format!("{text:?} is not a URL such as http://127.0.0.1:8080/"))?;
+    let (scheme, rest) = text.split_once("://").ok_or_else(|| {
+        format!("{text:?} is not a URL such as http://127.0.0.1:8080/, nor capacity or sweep")
+    })?;
     let known = SCHEMES
         .iter()
         .find(|known| known.0.eq_ignore_ascii_case(scheme));
