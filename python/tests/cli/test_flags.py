@@ -35,6 +35,7 @@ DEPENDS = {
     "--job": "one or several",
     "--out": "what goes there",
     "--pid": "what is done with the process",
+    "--plan": "what is planned: a placement, or events to count",
     "--platform": "one or several",
     "--root": "whole trees, or /proc and /sys",
     "--rules": "where the rules are from",
