@@ -16,7 +16,11 @@ from steelyard._base import SteelyardError, data_dir
 from steelyard.bench import suite as suites
 from steelyard.bench import tiers
 from steelyard.decide.baseline import Baseline, build
-from steelyard.records import Machine, Run, RunStatus
+from steelyard.records import Level, Machine, Run, RunStatus
+from steelyard.stats.intervals import count_for
+
+RUNS_LEAST = count_for(0.95**0.5)
+"""Runs of each benchmark from which, beside as many of another machine, a score has a 95 % interval."""
 
 
 def arguments() -> argparse.Namespace:
@@ -28,10 +32,34 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--provenance", required=True, help="how the figures were made, one sentence")
     parser.add_argument("--allow-suspect", action="store_true", help="take suspect runs; the file says so")
     parser.add_argument(
+        "--allow-few",
+        action="store_true",
+        help=f"take fewer than {RUNS_LEAST} runs of a benchmark: scores against it have no interval",
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="keep the file's results of other benchmarks, of the same machine"
     )
     parser.add_argument("--out", type=Path, help="file to write; data/baselines/NAME.json unless given")
     return parser.parse_args()
+
+
+def check_counts(baseline: Baseline) -> None:
+    """Raise SteelyardError when a result rests on too few runs for any score to have an interval."""
+    for one in baseline.results:
+        if len(one.values) < RUNS_LEAST:
+            raise SteelyardError(
+                f"{one.benchmark} {one.tier} has {len(one.values)} runs: {RUNS_LEAST} give an interval",
+                hint=f"run it with --repeat {RUNS_LEAST}, or allow it with --allow-few",
+            )
+
+
+def told(baseline: Baseline) -> list[str]:
+    """Return a line for each result: median, runs, spread, suspect runs."""
+    return [
+        f"{one.benchmark} {one.tier}: {one.metric} {one.value:.6g} {one.unit}, {len(one.values)} runs,"
+        f" spread {one.spread_ratio:.1%}, {sum(level is Level.SUSPECT for level in one.verdicts)} suspect"
+        for one in baseline.results
+    ]
 
 
 def folders(given: Path) -> list[Path]:
@@ -81,6 +109,8 @@ def main() -> int:
             parts={run.benchmark: tiers.benchmark(run.benchmark).parts for run, _ in runs},
             allow_suspect=asked.allow_suspect,
         )
+        if not asked.allow_few:
+            check_counts(baseline)
         path = asked.out or data_dir() / "baselines" / f"{asked.name}.json"
         if asked.keep:
             baseline = with_others(baseline, records.read(Baseline, path))
@@ -88,7 +118,7 @@ def main() -> int:
     except SteelyardError as error:
         print(f"make_baseline: {error.message}" + (f": {error.hint}" if error.hint else ""), file=sys.stderr)
         return int(error.exit_code)
-    print(path)
+    print("\n".join([*told(baseline), str(path)]))
     return 0
 
 

@@ -198,8 +198,8 @@ def _no_interval(found: RatioInterval) -> str:
     count = f"{runs} run{'' if runs == 1 else 's'}: no interval"
     needed, needed_reference = found.needed
     if runs < needed and 1 - 2.0 ** (1 - reference) > found.confidence:
-        return f"{count} ({needed} give one)"
-    both = f"{max(needed, runs)} give one beside {needed_reference} of the baseline, which has {reference}"
+        return f"{count} (needs {needed})"
+    both = f"needs {max(needed, runs)} here and {needed_reference} of the baseline, which has {reference}"
     return f"{count} ({both})"
 
 

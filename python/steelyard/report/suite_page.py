@@ -18,7 +18,7 @@ from steelyard.analyze.advice import advice
 from steelyard.bench import tiers
 from steelyard.bench.suite import level_of
 from steelyard.decide.score import Refusal, Score
-from steelyard.records import Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
+from steelyard.records import Check, Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
 from steelyard.report import format as fmt
 from steelyard.report.html import PAGE, page_path, publish, template
 from steelyard.report.machine_table import machine_groups, machine_line
@@ -159,6 +159,17 @@ def state_of(member: SuiteMember) -> tuple[str, str, str | None]:
     return "incomplete", "Incomplete", failed[0].status_reason or "the record does not say why"
 
 
+def objecting(member: SuiteMember) -> list[Check]:
+    """Return the checks that object to a member's runs, each once, the weightiest first."""
+    found = {check.id: check for run in reversed(member.runs) for check in run.reasons}
+    return sorted(found.values(), key=lambda check: -check.level.severity)
+
+
+def objections(member: SuiteMember) -> str:
+    """Return the names of the checks that object; empty where none does."""
+    return ", ".join(check.id for check in objecting(member))
+
+
 def value_of(member: SuiteMember, runs: Sequence[Run]) -> tuple[str, str, str] | None:
     """Return the headline metric's value, its noun, and the raw value; None where nothing was measured.
 
@@ -194,7 +205,6 @@ def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longes
     text, noun, raw = value or (None, "", "")
     score = member_text(member)
     results = [one for one in runs if one.run.status is RunStatus.COMPLETE]
-    reasons = {check.id: check for run in reversed(member.runs) for check in run.reasons}
     return {
         "name": member.benchmark,
         "title": title,
@@ -206,10 +216,8 @@ def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longes
         "usable": member.value is not None,
         "noun": noun,
         "raw": raw,
-        "reasons": [
-            (check, advice(check))
-            for check in sorted(reasons.values(), key=lambda check: -check.level.severity)
-        ],
+        "reasons": [(check, advice(check)) for check in objecting(member)],
+        "why": objections(member),
         "score": None if score is None else score.ratio,
         "score_notes": [] if score is None else score.notes,
         "interval": short_interval(member),

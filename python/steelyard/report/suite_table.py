@@ -18,7 +18,7 @@ from steelyard.analyze.advice import advice
 from steelyard.records import Run, RunStatus, Suite, SuiteMember
 from steelyard.report import format as fmt
 from steelyard.report.score_text import member_text, overall_text, short_interval
-from steelyard.report.suite_page import lasted, state_of, tiles_of, value_of, verdict
+from steelyard.report.suite_page import lasted, objecting, objections, state_of, tiles_of, value_of, verdict
 from steelyard.report.terminal import safe
 
 _MARKS = {"valid": "✓", "suspect": "!", "invalid": "✗", "incomplete": "…"}
@@ -79,7 +79,7 @@ def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
     table.add_column("result", justify="right", overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("95 % interval", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
     for member in suite.members:
         value = value_of(member, runs.get(member.benchmark, ()))
         level, word, _ = state_of(member)
@@ -92,7 +92,7 @@ def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
             result,
             fmt.MISSING if score is None else score.ratio,
             short_interval(member),
-            _mark(level, word),
+            _mark(level, word).append(f"\n{why}" if (why := objections(member)) else "", style="not bold"),
         )
     return table
 
@@ -109,8 +109,7 @@ def _details(member: SuiteMember, runs: Sequence[Run]) -> list[RenderableType]:
     missing = state_of(member)[2]
     if missing:
         parts.append(_line("", missing, ""))
-    objecting = {check.id: check for run in reversed(member.runs) for check in run.reasons}
-    for check in sorted(objecting.values(), key=lambda check: -check.level.severity):
+    for check in objecting(member):
         row = _line(check.id, check.claim, _STYLES[check.level.value])
         todo = advice(check)
         if todo is not None:

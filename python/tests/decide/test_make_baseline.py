@@ -34,7 +34,7 @@ def write_run(folder: Path, level: Level) -> Path:
     return folder
 
 
-ARGUMENTS = ["--title", "a machine", "--provenance", "measured"]
+ARGUMENTS = ["--title", "a machine", "--provenance", "measured", "--allow-few"]
 
 
 def test_a_baseline_is_written_and_read_back(tmp_path: Path) -> None:
@@ -113,3 +113,23 @@ def test_a_suite_stands_for_its_runs(
     records.write(suite.model_copy(update=whole), folder / "suite.json")
     assert main() == 0
     assert json.loads((tmp_path / "x.json").read_text())["results"][0]["value"] == 123.0
+
+
+def test_too_few_runs_for_an_interval_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = runpy.run_path(str(SCRIPT))["main"]
+    runs = [write_run(tmp_path / f"run-{index}", Level.VALID) for index in range(7)]
+
+    def make(count: int) -> int:
+        few = [word for word in ARGUMENTS if word != "--allow-few"]
+        arguments = [SCRIPT, *runs[:count], *few, "--out", tmp_path / "x.json"]
+        monkeypatch.setattr("sys.argv", list(map(str, arguments)))
+        code: int = main()
+        return code
+
+    assert make(6) == 4
+    assert "has 6 runs: 7 give an interval: run it with --repeat 7" in capsys.readouterr().err
+    assert not (tmp_path / "x.json").exists()
+    assert make(7) == 0
+    assert "123 1/s, 7 runs, spread 0.0%, 0 suspect" in capsys.readouterr().out

@@ -98,11 +98,11 @@ def test_repeats_give_an_interval_with_the_noise_of_both_sides() -> None:
 @pytest.mark.parametrize(
     ("runs", "references", "why"),
     [
-        (1, 7, "1 run: no interval (6 give one)"),
-        (1, 6, "1 run: no interval (7 give one)"),
-        (6, 6, "6 runs: no interval (7 give one)"),
-        (9, 2, "9 runs: no interval (9 give one beside 6 of the baseline, which has 2)"),
-        (1, 1, "1 run: no interval (7 give one beside 7 of the baseline, which has 1)"),
+        (1, 7, "1 run: no interval (needs 6)"),
+        (1, 6, "1 run: no interval (needs 7)"),
+        (6, 6, "6 runs: no interval (needs 7)"),
+        (9, 2, "9 runs: no interval (needs 9 here and 6 of the baseline, which has 2)"),
+        (1, 1, "1 run: no interval (needs 7 here and 7 of the baseline, which has 1)"),
     ],
 )
 def test_too_few_runs_on_either_side_give_no_interval_and_say_how_many_do(
@@ -240,7 +240,7 @@ def test_the_mean_is_withheld_when_a_member_is_missing() -> None:
     found = overall({"a": two, "b": eight})
     assert (found.value, found.reason, found.low, found.high) == (pytest.approx(4.0), None, None, None)
     assert (found.worst, found.best) == (("a", 2.0), ("b", 8.0))
-    assert found.no_interval == "1 run: no interval (8 give one beside 8 of the baseline, which has 1)"
+    assert found.no_interval == "1 run: no interval (needs 8 here and 8 of the baseline, which has 1)"
     withheld = overall({"a": two, "b": Refusal("the result is invalid"), "c": Refusal("not run")})
     assert withheld.value is None
     assert withheld.reason == "withheld: no score for b (the result is invalid); c (not run)"
