@@ -94,6 +94,13 @@ def show(
     profile: Input,
     rules: RuleFiles = None,
     rows: Rows = 15,
+    between: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BEGIN,END",
+            help="Take only the samples of these seconds, counted from the first; of perf script text.",
+        ),
+    ] = None,
     page: Report = None,
     as_json: Json = False,
 ) -> int:
@@ -101,7 +108,13 @@ def show(
     from steelyard.cli.profile_run import show_profile
 
     return show_profile(
-        profile, rules or [], rows=rows, report=page, as_json=as_json, shown_by=command_line()
+        profile,
+        rules or [],
+        rows=rows,
+        between=between,
+        report=page,
+        as_json=as_json,
+        shown_by=command_line(),
     )
 
 

@@ -19,6 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from steelyard._base import (
     ExitCode,
     RecordError,
@@ -245,11 +248,39 @@ def _fold(path: Path) -> Profile:
 
 
 def show_profile(
-    path: Path, rules: Sequence[Path], *, rows: int, report: Path | None, as_json: bool, shown_by: str
+    path: Path,
+    rules: Sequence[Path],
+    *,
+    rows: int,
+    between: str | None,
+    report: Path | None,
+    as_json: bool,
+    shown_by: str,
 ) -> int:
-    """Show one profile, and write its page to ``report``; 0."""
+    """Show one profile, or its samples ``between`` two seconds, and write its page to ``report``; 0."""
     chosen = rules_with(rules)
-    return _show(read_profile(path), path, path, chosen, rows, report, as_json, shown_by)
+    profile = read_profile(path) if between is None else _read_between(path, between)
+    times = None
+    if report is not None and path.is_file():
+        from steelyard.analyze.profile_times import sample_times
+
+        times = sample_times(path)
+    return _show(profile, path, path, chosen, rows, report, as_json, shown_by, times)
+
+
+def _read_between(path: Path, span: str) -> Profile:
+    from steelyard.analyze.profile_times import between
+
+    try:
+        begin_s, end_s = (float(part) for part in span.split(","))
+    except ValueError:
+        begin_s = end_s = 0.0
+    if not 0 <= begin_s < end_s < 1e9:
+        raise UsageError(f"--between {span}: not two seconds, the earlier first", hint="as --between 2,3.5")
+    with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
+        cut = Path(folder) / path.name
+        between(path, begin_s, end_s, cut)
+        return read_profile(cut)
 
 
 def _show(
@@ -261,6 +292,7 @@ def _show(
     report: Path | None,
     as_json: bool,
     shown_by: str,
+    times_ns: NDArray[np.int64] | None = None,
 ) -> int:
     from steelyard.report.profile_page import top_functions, write
 
@@ -268,7 +300,7 @@ def _show(
     functions = top_functions(profile.busy(), rows)
     page = None
     if report is not None:
-        page = write(report, profile, tax, title=name.name, command=shown_by, rules=rules)
+        page = write(report, profile, tax, title=name.name, command=shown_by, rules=rules, times_ns=times_ns)
     if as_json:
         print_json(_document(path, profile, tax, [asdict(row) for row in functions], page))
         return int(ExitCode.OK)

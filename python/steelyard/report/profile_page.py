@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from steelyard.analyze.profile import Profile, Weights, modules_of, weigh
 from steelyard.analyze.profile_diff import OWN, ProfileDiff, Table
@@ -23,6 +25,7 @@ from steelyard.report import format as fmt
 from steelyard.report.flame import diff_flame_html, flame_html
 from steelyard.report.html import page_path, publish, template
 from steelyard.report.tax_chart import command_chart, tax_chart
+from steelyard.report.time_chart import time_chart
 
 _FUNCTIONS = 40
 
@@ -76,9 +79,18 @@ def cautions_of(profile: Profile) -> list[str]:
 
 
 def write(
-    path: Path, profile: Profile, tax: TaxMap, *, title: str, command: str, rules: Rules | None = None
+    path: Path,
+    profile: Profile,
+    tax: TaxMap,
+    *,
+    title: str,
+    command: str,
+    rules: Rules | None = None,
+    times_ns: NDArray[np.int64] | None = None,
 ) -> Path:
-    """Write the page of one profile to ``path``. Raises WorkloadFailedError when it cannot be written."""
+    """Write the page of one profile to ``path``, with when its samples were taken where ``times_ns`` are
+    known (ns since the first). Raises WorkloadFailedError when it cannot be written.
+    """
     nonce = secrets.token_urlsafe(16)
     charts = [tax_chart([(title, tax)], rules), command_chart(tax, rules)]
     busy = profile.busy()
@@ -95,6 +107,7 @@ def write(
         "flame": Markup(flame_html(profile, "Flame graph", nonce=nonce, rules=rules)),  # noqa: S704
         "functions": [_function(row, busy.total) for row in top_functions(busy, _FUNCTIONS)],
         "diff": None,
+        "times": None if times_ns is None else time_chart(times_ns),
         "command": command,
     }
     return _write(path, content, nonce)
@@ -135,6 +148,7 @@ def write_diff(
             "confidence": f"{result.confidence:.0%}",
             "tables": [_diff_table(table) for table in result.tables],
         },
+        "times": None,
         "command": command,
     }
     return _write(path, content, nonce)
@@ -156,7 +170,10 @@ def heading_of(result: ProfileDiff) -> str:
 
 
 def _write(path: Path, content: dict[str, Any], nonce: str) -> Path:
-    drawn = {"charts": [chart.spec() for chart in content["charts"]], "phases": []}
+    drawn = {
+        "charts": [chart.spec() for chart in (*content["charts"], content["times"]) if chart],
+        "phases": [],
+    }
     path = page_path(path)
     return publish(path, template("profile.html.j2", content, drawn, folder=path.parent, nonce=nonce))
 

@@ -1,5 +1,6 @@
 """Flame graphs: the tree is honest, the page draws it, and names from outside stay names."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from playwright.sync_api import Browser, Page
 from steelyard.analyze.profile import Profile, read_folded
 from steelyard.analyze.profile_diff import diff
 from steelyard.analyze.tax_map import classify
+from steelyard.cli.main import invoke
 from steelyard.report import profile_page
 from steelyard.report.flame import diff_flame_html, flame_html, said_of
 from steelyard.report.flame_tree import MERGED, grow
@@ -275,6 +277,37 @@ def test_deep_stacks_are_folded_and_nothing_is_lost(browser: Browser, tmp_path: 
         page.fill(".flame input", "")
         page.click(".flame-fold")
         assert page.locator(".flame svg g").count() > 140
+        assert said == []
+
+
+def test_samples_with_times_are_drawn_and_cut_by_second(
+    browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def sample(time_s: float, function: str) -> str:
+        stack = f"\t 55d0 {function}+0x1 (/bin/app)\n\t 55d1 main+0x1 (/bin/app)\n\n"
+        return f"    app 12 [000] {time_s:.6f}: 1 cycles:u: \n{stack}"
+
+    # Two seconds of work at every millisecond; in the third a burst of ten.
+    every = [sample(100 + at / 1000, "steady") for at in range(2000)]
+    burst = [sample(102.5 + at / 10_000, "burst") for at in range(10)]
+    path = tmp_path / "perf.txt"
+    path.write_text("".join(every + burst))
+    line = ["profile", "show", str(path), "--json"]
+    page_path = tmp_path / "page.html"
+    assert invoke([*line, "--between", "2,3", "--report", str(page_path)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["samples"] == 10
+    assert document["functions"][0]["function"] == "burst"
+    assert invoke([*line, "--between", "5,6"]) != 0
+    assert "no sample from second 5 to 6" in capsys.readouterr().err
+    assert invoke([*line, "--between", "6"]) == 2
+    with opened(browser, page_path) as (page, said, _):
+        cells = page.evaluate("document.getElementById('chart-times').data[0].z")
+        assert [len(cells), len(cells[0])] == [20, 3]
+        assert sum(map(sum, cells)) == 2010
+        assert all(row[:2] == [50, 50] for row in cells)
+        assert [row[2] for row in cells] == [0] * 10 + [10] + [0] * 9
+        assert page.locator("#chart-times .hm image").count() == 1
         assert said == []
 
 

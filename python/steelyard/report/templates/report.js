@@ -71,11 +71,13 @@
   }
 
   function heat(chart, colour) {
+    // Shares of a CPU, or counts of samples.
+    const isShare = chart.unit === "ratio";
     return [{
-      type: "heatmap", x: chart.x, y: chart.rows, z: chart.traces.map((trace) => trace.y), zmin: 0, zmax: 1, hoverongaps: false,
+      type: "heatmap", x: chart.x, y: chart.rows, z: chart.traces.map((trace) => trace.y), zmin: 0, zmax: isShare ? 1 : Math.max(1, most(chart)), hoverongaps: false,
       colorscale: heatScale(colour),
-      colorbar: { tickformat: ".0%", thickness: 10, outlinewidth: 0, len: 0.9, tickfont: { color: colour("--muted"), size: 11 } },
-      hovertemplate: "CPU %{y}, %{x:.1f} s: %{z:.0%}<extra></extra>",
+      colorbar: { tickformat: isShare ? ".0%" : ",~r", thickness: 10, outlinewidth: 0, len: 0.9, tickfont: { color: colour("--muted"), size: 11 } },
+      hovertemplate: isShare ? "CPU %{y}, %{x:.1f} s: %{z:.0%}<extra></extra>" : "second %{x}, %{y}: %{z} samples<extra></extra>",
     }];
   }
 

@@ -74,6 +74,9 @@
     if (scrolls) { area.tabIndex = 0; area.setAttribute("role", "region"); area.setAttribute("aria-label", nameOf(area)); }
     else { area.removeAttribute("tabindex"); area.removeAttribute("role"); area.removeAttribute("aria-label"); }
     area.classList.toggle("scrolls", scrolls);
+    // A caption is as wide as its table; its words are no wider than what is seen of it, and stay there.
+    area.querySelectorAll("caption > span").forEach((words) => { words.style.maxWidth = scrolls ? `${area.clientWidth - 32}px` : ""; });
   }
+  document.querySelectorAll(".scroll caption").forEach((caption) => { const words = document.createElement("span"); words.append(...caption.childNodes); caption.append(words); });
   document.querySelectorAll(".scroll").forEach((area) => { fit(area); watched.observe(area); if (area.firstElementChild) watched.observe(area.firstElementChild); });
 })();
