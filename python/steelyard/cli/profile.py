@@ -166,17 +166,17 @@ class ExportFormat(StrEnum):
 
 @app.command(
     epilog=examples(
-        "steelyard profile export profile --to speedscope > profile.speedscope.json",
-        "steelyard profile export perf.data --to perfetto > trace.json",
+        "steelyard profile export profile --as speedscope > profile.speedscope.json",
+        "steelyard profile export perf.data --as perfetto > trace.json",
     )
 )
 def export(
     profile: Input,
-    to: Annotated[
-        ExportFormat, typer.Option("--to", metavar="FORMAT", help="speedscope, perfetto or folded.")
+    form: Annotated[
+        ExportFormat, typer.Option("--as", metavar="FORMAT", help="speedscope, perfetto or folded.")
     ],
 ) -> int:
-    """Print a profile in another format: for speedscope.app, for ui.perfetto.dev, or folded stacks."""
+    """Write a profile in another format: for speedscope.app, for ui.perfetto.dev, or folded stacks."""
     from steelyard.cli.profile_run import export_profile
 
-    return export_profile(profile, str(to))
+    return export_profile(profile, str(form))

@@ -28,7 +28,7 @@ from steelyard.records import Run
 from steelyard.report import fleet_content
 from steelyard.report.fleet_table import Fitted
 from steelyard.report.format import MISSING, plain, quantity
-from steelyard.report.table import safe
+from steelyard.report.terminal import safe
 
 _GRID = ("name", "value", "note")
 _RAW = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?: |$|, (-?[\d.e+-]+) to (-?[\d.e+-]+)$|, no interval$)")

@@ -122,7 +122,7 @@ def test_a_profile_is_exported_by_a_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], to: str
 ) -> None:
     path = write_folded(tmp_path, STACKS)
-    assert invoke(["profile", "export", str(path), "--to", to]) == 0
+    assert invoke(["profile", "export", str(path), "--as", to]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "serve" in out
