@@ -129,6 +129,7 @@ pub fn profile(
         duration: Some(wanted.duration),
         call_graph: CallGraph::FramePointers,
         with_idle: false,
+        interpreted: false,
         command: Vec::new(),
     };
     attribution.look();

@@ -19,6 +19,7 @@ pub mod names;
 pub mod perf_data;
 pub mod pprof;
 mod profile;
+mod python;
 pub mod record;
 mod sample;
 pub mod script;

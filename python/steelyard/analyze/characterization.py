@@ -9,6 +9,7 @@ Not here: the findings themselves (``rules_*``), the intensities (``intensities`
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from steelyard.analyze.intensities import Pressure, intensities
 from steelyard.analyze.operations import FOLDER as OPERATIONS
 from steelyard.analyze.operations import operations_of_run
 from steelyard.analyze.profile_use import ReadProfile
+from steelyard.analyze.run_files import HEALTH
 from steelyard.analyze.shaping import Shaper, read_shapers
 from steelyard.analyze.stages import Stages, observe_stages
 from steelyard.analyze.stalls import Stalls, stalls_of
@@ -44,7 +46,7 @@ from steelyard.records import (
 if TYPE_CHECKING:
     from steelyard.telemetry import Recording
 
-SHAPING, HEALTH = "shaping.json", "health.json"
+SHAPING = "shaping.json"
 OLD_LOOKS = "target.jsonl"
 """What looks at a program were recorded in before ``steelyard-probe watch`` did it."""
 BETTER = {
@@ -150,10 +152,24 @@ def read_health(folder: Path) -> HealthResult | None:
 
 
 def _looks(folder: Path, begin_ns: int, end_ns: int) -> Looks | None:
-    from steelyard import telemetry
-
     if not (folder / FOLDER).is_dir():
         return None
+    return _read_looks(folder.absolute(), _stamp_of(folder / FOLDER), begin_ns, end_ns)
+
+
+def _stamp_of(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what tells one state of a folder's files from another."""
+    states = ((each.name, each.stat()) for each in sorted(folder.iterdir()))
+    return tuple((name, state.st_size, state.st_mtime_ns) for name, state in states)
+
+
+@lru_cache(maxsize=2)
+def _read_looks(
+    folder: Path, stamp: tuple[tuple[str, int, int], ...], begin_ns: int, end_ns: int
+) -> Looks | None:
+    """Return the looks at a program; ``stamp`` makes another answer of other files."""
+    from steelyard import telemetry
+
     # A recording that is damaged costs what it says; the report tells that there is no target.
     with contextlib.suppress(SteelyardError), telemetry.open(folder / FOLDER) as recording:
         return read_looks(recording, begin_ns, end_ns)
@@ -270,8 +286,8 @@ def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list
             continue
         known = measured.get(finding.part)
         ratio = known.ratio if known else None
-        if finding.part == "dram_capacity" and known is not None and not known.pressure:
-            # What cannot be reclaimed says nothing of a page cache, a node or a limit that is too small.
+        if known is not None and not known.pressure:
+            # Of all CPUs, or of all memory: not of the one CPU, node or limit that the finding is about.
             ratio = None
         found[finding.part] = PressurePoint(finding.part, ratio, finding.claim, finding.sure, finding.id)
     for part, known in measured.items():

@@ -36,6 +36,9 @@ from steelyard.analyze.counter_metrics import MetricValue, metrics_of, top_down_
 from steelyard.analyze.event_choice import SCOPES, TOP_DOWN, MachineFacts, choose, definition_of, facts_of
 from steelyard.analyze.event_definitions import Definition, definitions
 from steelyard.analyze.iron_law import Counts, IronLaw, counts_of_phase, iron_law
+from steelyard.analyze.run_files import COUNTERS, RECORDED
+from steelyard.analyze.run_files import PERF_STAT_FOLDER as FOLDER
+from steelyard.analyze.run_files import PERF_STAT_HOOK as HOOK
 from steelyard.analyze.smt import Bounds, UtilisationSplit, split_utilisation, used_capacity
 from steelyard.analyze.topdown import TopDown, top_down
 from steelyard.analyze.topdown_choice import choose_model
@@ -49,13 +52,6 @@ if TYPE_CHECKING:
     from steelyard.analyze.conditions import Conditions
     from steelyard.telemetry import Recording
 
-HOOK = "perf_stat"
-"""Under which a run's manifest lists the files that were copied into it."""
-FOLDER = "perf-stat"
-COUNTERS = "counters"
-"""Under which a run's manifest says what counting beside it cost, or why nothing was counted."""
-RECORDED = "counters"
-"""Folder of what was counted beside the run."""
 GENERIC = "generic"
 SAME_TIME_RATIO = 0.1
 """perf starts before its command and ends after it: times nearer than this are the same."""

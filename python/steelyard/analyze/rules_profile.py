@@ -288,9 +288,9 @@ _TAXES = (
         "interpreter",
         ("runtime_interpreter",),
         0.40,
-        "interprets bytecode",
-        "Move the hot loop into compiled code;"
-        " names of the interpreted functions come with perf maps (python -X perf).",
+        "is application logic that an interpreter runs",
+        "See its functions in the profile, and move the hottest into compiled code; names of functions that"
+        " are not Python's come with perf maps.",
     ),
     _Tax(
         "compiler",

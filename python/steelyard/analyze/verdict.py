@@ -9,6 +9,7 @@ silently passed; the verdict is the worst of the checks.
 Not here: measuring, and deciding what a benchmark's numbers mean.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -303,7 +304,7 @@ def _lost_cpu_time(evidence: Evidence, found: Interference) -> list[Check]:
         _share(
             "steal",
             found.steal_ratio,
-            HEADLINE_RATIO,
+            _disturbed(evidence),
             lambda value: f"the hypervisor took {value:.1%} of the used CPUs' time",
             found.reasons.get("cpu"),
         )
@@ -317,20 +318,27 @@ def _lost_cpu_time(evidence: Evidence, found: Interference) -> list[Check]:
     if all(one.level is Level.VALID for one in checks) and total > HEADLINE_RATIO[0]:
         worst = max(asked, key=lambda one: one.value or 0.0)
         claim = f"{worst.claim}; with others' share {total:.1%} were missing"
-        together = worst.model_copy(update={"level": _above(total, HEADLINE_RATIO), "claim": claim})
+        together = worst.model_copy(update={"level": _above(total, _disturbed(evidence)), "claim": claim})
         checks = [together if one is worst else one for one in checks]
     return checks
+
+
+def _disturbed(evidence: Evidence) -> tuple[float, float]:
+    """Return the bounds of what others did.
+
+    What is described is described among its neighbours and under its hypervisor: what they do is a
+    reservation, and never makes an error of it.
+    """
+    return (HEADLINE_RATIO[0], math.inf) if evidence.describes else HEADLINE_RATIO
 
 
 def _foreign(evidence: Evidence, found: Interference) -> Check:
     listed = ", ".join(found.foreign_commands)
     names = f", most of it {listed}" if listed and (found.foreign_ratio or 0.0) > HEADLINE_RATIO[0] else ""
-    # What is described is described among its neighbours: they are a reservation, and no error.
-    bounds = (HEADLINE_RATIO[0], 1.0) if evidence.describes else HEADLINE_RATIO
     return _share(
         "foreign-load",
         found.foreign_ratio,
-        bounds,
+        _disturbed(evidence),
         lambda value: f"processes outside the run used {value:.1%} of the used CPUs' time{names}",
         found.reasons.get("foreign") or found.reasons.get("cpu"),
     )

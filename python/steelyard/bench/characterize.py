@@ -25,7 +25,7 @@ import steelyard
 from steelyard import machine as machines
 from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, executable
 from steelyard.bench import hook as hooks
-from steelyard.bench import known_limits, perf_files, shapers, undo
+from steelyard.bench import known_limits, own_cost, perf_files, shapers, undo
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.characterized import checks_of, metrics_of
 from steelyard.bench.children import children_cpu_s, children_of, descendants_of
@@ -54,6 +54,9 @@ _PROFILE_END_S = 30.0
 """How long a profiler gets to resolve its symbols."""
 _ATTACH_S = 1.0
 _STOP_S = 8.0
+
+_COUNTED = {"all": "system", "cgroup": "cgroup"}
+"""Scope -> that of its counters, where it is not that of processes."""
 
 PARAMETERS = (
     Parameter(
@@ -278,6 +281,9 @@ class Characterization(Benchmark):
         """Take down what is limited; do not wait: what is described has no warm-up of ours."""
         self._shaping = shapers.read_shaping(self.session.clock)
         self._operations.begin(self.settings.number("interval"))
+        if self.settings.flag("counters"):
+            scope = self.settings.text("scope")
+            self._counting.prepare(self.session, _COUNTED.get(scope, "process"))
         if self.settings.text("scope") == "all":
             self._count("system", [])
             self._start_profiler(["--all"])
@@ -441,6 +447,10 @@ class Characterization(Benchmark):
         self._operations.collect(self._begin_ns, self._end_ns)
         conditions = observe_run(self.session.directory, self.session.manifest.run, self.session.machine)
         elapsed_s = (self._end_ns - self._begin_ns) / 1e9
+        cost = own_cost.tool_cpu_s(self.session.directory, self.session.own_cpu_s)
+        self.session.manifest.put_hook(
+            own_cost.HOOK, {"cpu_s": dict(cost), "cpus": own_cost.cpus(cost, elapsed_s)}
+        )
         return Outcome(
             metrics=metrics_of(conditions, elapsed_s=elapsed_s, cpu_s=self._cpu_s),
             loads=None,

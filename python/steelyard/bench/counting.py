@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from steelyard._base import SteelyardError, executable
-from steelyard.analyze.counter_use import COUNTERS, RECORDED
-from steelyard.analyze.event_choice import choose
+from steelyard.analyze.run_files import COUNTERS, RECORDED
 from steelyard.records import Telemetry, read, write
 
 if TYPE_CHECKING:
+    from steelyard.analyze.event_choice import Choice
     from steelyard.bench.executor import Process
     from steelyard.bench.session import Session
 
@@ -36,6 +36,16 @@ class Counting:
     """Counts of one scope: ``system``, ``process`` or ``cgroup``."""
 
     _process: "Process | None" = field(default=None, repr=False)
+    _choice: "Choice | SteelyardError | None" = field(default=None, repr=False)
+
+    def prepare(self, session: "Session", scope: str) -> None:
+        """Choose what to count, before there is anything that choosing would disturb."""
+        from steelyard.analyze.event_choice import choose
+
+        try:
+            self._choice = choose(session.machine, scope)
+        except SteelyardError as error:
+            self._choice = error
 
     def start(
         self,
@@ -48,11 +58,15 @@ class Counting:
 
         What stands in the way is written into the manifest.
         """
+        if self._choice is None:
+            self.prepare(session, scope)
+        choice = self._choice
         try:
-            choice = choose(session.machine, scope)
             program = executable("steelyard-probe")
         except SteelyardError as error:
-            self._missing(session, error.message)
+            choice = error
+        if choice is None or isinstance(choice, SteelyardError):
+            self._missing(session, choice.message if choice is not None else "nothing was chosen")
             return
         if not choice.plan.events:
             self._missing(session, next(iter(choice.missing.values()), "no event is known"))

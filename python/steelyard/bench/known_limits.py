@@ -14,7 +14,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from steelyard.analyze.characterization import HEALTH
+from steelyard.analyze.run_files import HEALTH
 from steelyard.bench import health
 from steelyard.bench.manifest import Manifest
 

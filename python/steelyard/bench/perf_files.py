@@ -19,9 +19,10 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from steelyard._base import UsageError
-from steelyard.analyze.counter_use import FOLDER, HOOK
+from steelyard.analyze.run_files import PERF_STAT_BYTES_AT_MOST as BYTES_AT_MOST
+from steelyard.analyze.run_files import PERF_STAT_FOLDER as FOLDER
+from steelyard.analyze.run_files import PERF_STAT_HOOK as HOOK
 from steelyard.bench.manifest import Manifest
-from steelyard.telemetry.perf_stat import BYTES_AT_MOST
 
 _CLOCK_STEP_NS = 20_000_000
 """Times of files are those of the kernel's last tick."""

@@ -347,6 +347,11 @@ class Session:
         with contextlib.suppress(SteelyardError):
             self.manifest.fail(reason)
 
+    @property
+    def own_cpu_s(self) -> float:
+        """Return the CPU time that this process took while the measure phase lasted, s."""
+        return self._own_cpu_s
+
     def _judge(self, outcome: "Outcome") -> None:
         self.manifest.put_artifacts(outcome.artifacts)
         evidence = verdicts.Evidence(

@@ -1,5 +1,6 @@
 """``steelyard characterize``: makes the run, then says what held the workload back."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ def characterize_and_show(request: Request, *, as_json: bool) -> int:
 
     A program that ended badly gives 4 with a complete report: the work failed, and was measured.
     """
+    begin_s = time.monotonic()
     with shown() as progress:
         attempt = characterize(request, progress=progress)
         if attempt.error is not None:
@@ -31,10 +33,19 @@ def characterize_and_show(request: Request, *, as_json: bool) -> int:
     if as_json:
         print_json(document)
     else:
-        output_console().print(summary, markup=False)
+        console = output_console()
+        console.print(summary, markup=False)
+        console.print(_beside(attempt.run, time.monotonic() - begin_s), markup=False, style="dim")
     if error is not None:
         return int(error.exit_code)
     return int(ExitCode.FAILED if _program_failed(attempt.run) else exit_code(attempt.run))
+
+
+def _beside(run: Run, whole_s: float) -> str:
+    """Return how long all took beside what was measured, in this process and those that it waited for."""
+    elapsed = run.metrics.get("elapsed_s")
+    measured_s = elapsed.value if elapsed is not None and elapsed.value is not None else 0.0
+    return f"took {whole_s - measured_s:.1f} s beside the {measured_s:.1f} s that were measured"
 
 
 def show_again(directory: Path, run: Run, page: Path | None, *, as_json: bool) -> int:

@@ -7,7 +7,7 @@ its tax map and flame graph, and the limits on interfaces.
 
 from steelyard.analyze.characterization import measured_intensities
 from steelyard.report import format as fmt
-from steelyard.report.characterize_table import PART_WORDS, time_split
+from steelyard.report.characterize_table import PART_WORDS, cost_line, time_split
 from steelyard.report.counter_sections import sections as counter_sections
 from steelyard.report.flame import flame_html
 from steelyard.report.model import ReportData
@@ -68,7 +68,7 @@ def _pressure(data: ReportData) -> Section:
     points = [PART_WORDS.get(point.part, point.part) for point in data.pressure]
     intro = f"Pressure points: {', '.join(points)}." if points else "No part is pressed near its limit."
     if data.conditions.target is not None:
-        intro += " Intensities are the machine's, whoever caused them; findings are about the program."
+        intro += " The CPU's intensity is the program's own, the others the machine's, whoever caused them."
     columns = ("part", "verdict", "of its limit", "limit", "evidence")
     return Section("pressure", "Pressure points", intro, tables=(Table(columns, tuple(rows)),))
 
@@ -90,6 +90,11 @@ def _program(data: ReportData) -> list[Section]:
     looks = f"{fmt.count(target.looks)} looks at {fmt.count(round(target.threads))} threads on average"
     commands = ", ".join(target.commands[:5])
     intro = f"{commands}: {looks}. Running and waiting for a CPU are counted, kinds of sleep are sampled."
+    if target.cpus_source:
+        intro += f" CPUs used: {target.cpus_source}."
+    cost = cost_line(data)
+    if cost:
+        intro += f" Looking cost {cost}."
     if target.unread:
         intro += " It had more threads than were looked at."
     return [Section("program", "The program's threads", intro, tables=tuple(tables))]

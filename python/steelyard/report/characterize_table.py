@@ -60,10 +60,31 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
         parts.append(
             Text("No rule has anything to say: see what could not be measured, in the report.", style="dim")
         )
+    cost = cost_line(data)
+    if cost:
+        parts.append(Text("\n").append_text(Text("looking cost    ", style="dim")).append(cost))
     if path is not None:
         line = Text("\nreport  ", style="dim", overflow="fold")
         parts.append(line.append(safe(str(path)).plain, style="not dim bold"))
     return Group(*parts)
+
+
+def cost_line(data: ReportData) -> str:
+    """Return what the tools took of the CPUs while the workload ran, empty where the run does not say."""
+    found = data.run.hooks.get("cost")
+    if not isinstance(found, dict):
+        return ""
+    used, parts = found.get("cpus"), found.get("cpu_s")
+    known = {
+        name: float(value)
+        for name, value in (parts.items() if isinstance(parts, dict) else ())
+        if isinstance(value, int | float)
+    }
+    told = [f"{name} {value:.2f} s" for name, value in sorted(known.items(), key=lambda one: -one[1])]
+    whole = ""
+    if isinstance(used, float):
+        whole = f"{fmt.plain(fmt.quantity(used, 'ratio'))} of a CPU while it ran"
+    return ": ".join(part for part in (whole, ", ".join(told)) if part)
 
 
 def _pressure(data: ReportData) -> Text:

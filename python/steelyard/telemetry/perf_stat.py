@@ -23,6 +23,7 @@ from steelyard.telemetry.counters import CounterSeries
 from steelyard.telemetry.perf_stat_rows import NotPerfStatError, Output, PerfMetric, assemble, last_section
 
 BYTES_AT_MOST = 256 << 20
+"""As `analyze.run_files.PERF_STAT_BYTES_AT_MOST`, above which a run keeps none."""
 _FORMS = {"json": perf_stat_json.read, "plain": perf_stat_plain.read, "csv": perf_stat_csv.read}
 _HINT = "give what perf stat wrote with -o FILE, with or without -x or -j"
 

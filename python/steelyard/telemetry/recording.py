@@ -20,6 +20,10 @@ from steelyard.telemetry.series import Series
 from steelyard.telemetry.tables import SourceTable, columns_of, describe, parquet_schema, read_stream
 
 MANIFEST = "telemetry.json"
+_ANSWERS_AT_MOST = 1024
+_ANSWERS: dict[tuple[object, ...], Rates] = {}
+"""Rates that were asked for in this process: a run's verdict, its metrics and its report ask for the same
+ones, and putting a query together takes longer than answering it."""
 
 
 def open_recording(path: Path) -> "Recording":
@@ -34,6 +38,14 @@ def open_recording(path: Path) -> "Recording":
         f"{path}: no recording here ({MANIFEST} is in neither this folder nor its telemetry/)",
         hint="name a run directory, or a folder written by steelyard-probe record",
     )
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class Recording:
@@ -86,10 +98,25 @@ class Recording:
 
     def rates(self, source: str, begin_ns: int, end_ns: int, columns: Sequence[str] | None = None) -> Rates:
         """Return what every entity of ``source`` did between two times; nothing and a reason if missing."""
-        table = self._open(source)
-        if isinstance(table, str):
-            return Rates(source, begin_ns, end_ns, missing=table)
-        return rates_module.compute(source, table, begin_ns, end_ns, columns)
+        asked = (source, begin_ns, end_ns, None if columns is None else tuple(columns))
+        key = (self.folder.absolute(), self._stamp(source), asked)
+        known = _ANSWERS.get(key)
+        if known is None:
+            table = self._open(source)
+            if isinstance(table, str):
+                known = Rates(source, begin_ns, end_ns, missing=table)
+            else:
+                known = rates_module.compute(source, table, begin_ns, end_ns, columns)
+            if len(_ANSWERS) >= _ANSWERS_AT_MOST:
+                _ANSWERS.clear()
+            _ANSWERS[key] = known
+        return known
+
+    def _stamp(self, source: str) -> tuple[tuple[int, int, int] | None, ...]:
+        """Return what tells one state of the files of ``source`` from another."""
+        return tuple(
+            _state(self.folder / name) for name in (MANIFEST, f"{source}.parquet", f"{source}.arrows")
+        )
 
     def series(
         self,

@@ -164,6 +164,25 @@ def test_shares_add_up_and_idle_has_none(tmp_path: Path) -> None:
     assert tax.categories[0].functions[0].rule is None
 
 
+def test_a_python_script_is_application_logic(tmp_path: Path) -> None:
+    """With names of its functions and without: it was 0 % application logic."""
+    tax = classify(
+        profile(
+            tmp_path,
+            {
+                "python3;py::<module>:/a.py;py::hot:/a.py": 60,
+                "python3;py::<module>:/a.py;py::hot:/a.py;long_add [libpython3.11.so.1.0]": 20,
+                "python3;main [python3.11];_PyEval_EvalFrameDefault [python3.11]": 10,
+                "python3;main [python3.11];gc_collect_main [python3.11]": 10,
+            },
+        )
+    )
+    groups = {one.id: one.group for one in tax.categories}
+    assert groups == {"runtime_interpreter": "application", "runtime_gc": "runtime"}
+    assert tax.share("runtime_interpreter") == pytest.approx(0.9)
+    assert tax.tax_ratio == pytest.approx(0.1)
+
+
 def test_an_idle_machine_has_no_shares(tmp_path: Path) -> None:
     tax = classify(profile(tmp_path, {"swapper;default_idle [kernel]": 9}))
     assert (tax.samples, tax.unclassified_ratio, tax.tax_ratio, tax.categories) == (0, None, None, ())

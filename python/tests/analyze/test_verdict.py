@@ -332,3 +332,12 @@ def test_circumstances(evidence):
 def test_what_the_generator_objects_to_is_passed_on(evidence):
     own = Verdict.of([Check(id="lag", level=Level.INVALID, claim="sends were late")])
     assert level(of_load(evidence, verdict=own), "lag") is Level.INVALID
+
+
+@pytest.mark.parametrize("described", ["program", "machine"])
+def test_what_neighbours_and_the_hypervisor_do_is_a_reservation_of_a_description(evidence, described):
+    """The exit code of ``characterize -- sleep 1`` is not for neighbours to make."""
+    disturbed = replace(QUIET, steal_ratio=0.9, foreign_ratio=1.0)
+    verdict = judge(replace(evidence, loads=None, describes=described, interference=disturbed))
+    assert verdict.level is Level.SUSPECT
+    assert judge(replace(evidence, interference=disturbed)).level is Level.INVALID

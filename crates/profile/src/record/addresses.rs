@@ -39,6 +39,7 @@ impl Addresses {
             duration: None::<Duration>,
             call_graph: CallGraph::None,
             with_idle: false,
+            interpreted: false,
             command: Vec::new(),
         };
         let events = Events::open(&settings, None)?;

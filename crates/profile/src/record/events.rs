@@ -280,6 +280,9 @@ fn new_attr(
     attr.sample_type = u64::from(sample);
     attr.set_disabled(1);
     attr.set_sample_id_all(1);
+    // The clock that readings of interpreters are timed by.
+    attr.set_use_clockid(1);
+    attr.clockid = libc::CLOCK_MONOTONIC;
     attr.set_mmap(1);
     attr.set_mmap2(1);
     attr.set_comm(1);

@@ -65,6 +65,8 @@ pub struct Settings {
     pub call_graph: CallGraph,
     /// Keep samples of the idle loop.
     pub with_idle: bool,
+    /// Name the functions of interpreted programs (CPython 3.9 to 3.13).
+    pub interpreted: bool,
     /// A command to run meanwhile; its end ends the recording.
     pub command: Vec<String>,
 }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::python::Interpreters;
 use crate::sample::{Module, ModuleIdentity, Place, Spaces, Witness};
 use crate::symbols::{Files, Origin};
 
@@ -12,10 +14,13 @@ use crate::symbols::{Files, Origin};
 const MOST_FILES: usize = 512;
 
 /// Looks at processes while they are there.
-#[derive(Debug)]
 pub struct Processes {
     met: HashSet<u32>,
     met_threads: HashSet<u32>,
+    /// Processes that had samples since they were asked for.
+    recent: HashSet<u32>,
+    /// Reads interpreted functions, where they are wanted.
+    pub interpreters: Option<Interpreters>,
     open_files: usize,
     files: Files,
 }
@@ -29,6 +34,8 @@ impl Default for Processes {
         Self {
             met: HashSet::new(),
             met_threads: HashSet::new(),
+            recent: HashSet::new(),
+            interpreters: None,
             open_files: 0,
             files: Files::of(origin),
         }
@@ -36,6 +43,14 @@ impl Default for Processes {
 }
 
 impl Processes {
+    /// Nothing is known of any process yet.
+    pub fn new(interpreters: Option<Interpreters>) -> Self {
+        Self {
+            interpreters,
+            ..Self::default()
+        }
+    }
+
     /// Where modules' files are.
     pub fn files(&self) -> &Files {
         &self.files
@@ -60,6 +75,13 @@ impl Processes {
         }
     }
 
+    /// Looks for interpreters in the processes that had samples since the last time.
+    pub fn look_for_interpreters(&mut self) {
+        if let Some(interpreters) = &mut self.interpreters {
+            interpreters.consider(self.recent.drain());
+        }
+    }
+
     fn open(&mut self, module: &mut Module, pid: u32) {
         if module.tried || module.path == "[vdso]" {
             return;
@@ -78,6 +100,7 @@ impl Witness for Processes {
         if pid == 0 || pid == u32::MAX {
             return;
         }
+        self.recent.insert(pid);
         if self.met.insert(pid) && spaces.generation(pid).is_none() {
             read_maps(spaces, pid);
         }
@@ -95,6 +118,10 @@ impl Witness for Processes {
         {
             self.open(module, pid);
         }
+    }
+
+    fn interpreted(&mut self, pid: u32, tid: u32, time_ns: u64) -> Option<Arc<[u32]>> {
+        self.interpreters.as_ref()?.frames(pid, tid, time_ns)
     }
 
     fn file(&mut self, spaces: &mut Spaces, pid: u32, module: u32) -> Option<PathBuf> {

@@ -12,6 +12,7 @@ use super::processes::Processes;
 use super::ring::Ring;
 use super::signals::{process_end, system};
 use super::{Recorded, Scope, Settings, command, idle};
+use crate::python::Interpreters;
 use crate::sample::{Assembler, Label, Rounds};
 use crate::symbols::name_all;
 use crate::{Profile, ProfileError};
@@ -22,6 +23,10 @@ const ROUND: Duration = Duration::from_millis(250);
 
 /// Time that naming the samples, and a command that is asked to end, may take after a request to stop.
 const FINISH: Duration = Duration::from_secs(60);
+
+/// The same at the beginning, while a command starts an interpreter, and how long that lasts.
+const EARLY_ROUND: Duration = Duration::from_millis(20);
+const EARLY: Duration = Duration::from_secs(1);
 
 /// Records until the time, the command, the processes or a signal ends it.
 ///
@@ -85,7 +90,7 @@ impl<'a> Recording<'a> {
             stop,
             assembler,
             rounds: Rounds::default(),
-            processes: Processes::default(),
+            processes: Processes::new(settings.interpreted.then(|| Interpreters::new(settings.hz))),
             clock: Clock::now(),
             begin: Instant::now(),
         }
@@ -100,6 +105,7 @@ impl<'a> Recording<'a> {
                 }
             }
         }
+        self.look_for_interpreters();
         let end_reason = self.wait(child)?;
         self.stop.allow(FINISH);
         self.events.disable();
@@ -116,7 +122,16 @@ impl<'a> Recording<'a> {
             ..
         } = self;
         rounds.end(|kind, misc, body| assembler.record(kind, misc, body, &mut processes));
-        let mut profile = name_all(assembler.finish(), processes.files());
+        let mut assembled = assembler.finish();
+        let mut reasons = Vec::new();
+        if let Some(mut interpreters) = processes.interpreters.take() {
+            reasons = std::mem::take(&mut interpreters.reasons);
+            assembled.interpreted = interpreters.finish();
+        }
+        let mut profile = name_all(assembled, processes.files());
+        for reason in reasons {
+            profile.reduced(reason);
+        }
         describe(&mut profile, settings, &events, duration_s);
         Ok(Recorded {
             profile,
@@ -124,6 +139,14 @@ impl<'a> Recording<'a> {
             command_exit: None,
             end_reason,
         })
+    }
+
+    /// Looks for interpreters among the processes that are sampled by their ids, before they have samples.
+    fn look_for_interpreters(&mut self) {
+        let pids = self.events.pids.clone();
+        if let Some(interpreters) = &mut self.processes.interpreters {
+            interpreters.consider(pids.into_iter());
+        }
     }
 
     /// Empties the rings until something ends the recording, and says what.
@@ -156,7 +179,10 @@ impl<'a> Recording<'a> {
             ];
             let fixed: Vec<RawFd> = fixed.into_iter().flatten().collect();
             let ended: Vec<RawFd> = ends.iter().map(AsRawFd::as_raw_fd).collect();
-            let ready = poll(&[&fixed[..], &ended, &rings].concat(), left.min(ROUND))?;
+            let ready = poll(
+                &[&fixed[..], &ended, &rings].concat(),
+                left.min(self.round()),
+            )?;
             self.drain();
             if self.stop.is_asked() {
                 return Ok("signal");
@@ -184,6 +210,11 @@ impl<'a> Recording<'a> {
         }
     }
 
+    fn round(&self) -> Duration {
+        let is_early = self.settings.interpreted && self.begin.elapsed() < EARLY;
+        if is_early { EARLY_ROUND } else { ROUND }
+    }
+
     fn drain(&mut self) {
         let Self {
             events,
@@ -199,6 +230,7 @@ impl<'a> Recording<'a> {
         if rounds.is_full() {
             rounds.end(|kind, misc, body| assembler.record(kind, misc, body, processes));
         }
+        processes.look_for_interpreters();
     }
 }
 

@@ -230,6 +230,8 @@ pub struct Sample<'a> {
     pub ip: Option<u64>,
     /// The event's occurrences that it stands for.
     pub period: Option<u64>,
+    /// When it was taken, ns of the recording's clock.
+    pub time: Option<u64>,
     /// The CPU was in the kernel.
     pub in_kernel: bool,
     /// The CPU was in a program.
@@ -445,7 +447,7 @@ fn read_sample<'a>(
     word(IDENTIFIER, &mut cursor)?;
     let ip = word(IP, &mut cursor)?;
     let ids = word(TID, &mut cursor)?;
-    word(TIME, &mut cursor)?;
+    let time = word(TIME, &mut cursor)?;
     word(ADDR, &mut cursor)?;
     word(ID, &mut cursor)?;
     word(STREAM_ID, &mut cursor)?;
@@ -467,6 +469,7 @@ fn read_sample<'a>(
         pid: ids as u32,
         tid: (ids >> 32) as u32,
         ip,
+        time,
         period,
         in_kernel: misc & MODE_MASK == MODE_KERNEL,
         in_user: misc & MODE_MASK == MODE_USER,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 
@@ -49,6 +50,10 @@ pub trait Witness {
     fn see(&mut self, spaces: &mut Spaces, pid: u32, place: Place);
     /// Where a module's file can be read, when it is the one that was mapped.
     fn file(&mut self, spaces: &mut Spaces, pid: u32, module: u32) -> Option<PathBuf>;
+    /// The interpreted functions that a thread was in at this time, the innermost first.
+    fn interpreted(&mut self, _pid: u32, _tid: u32, _time_ns: u64) -> Option<Arc<[u32]>> {
+        None
+    }
 }
 
 /// Takes records and counts stacks.
@@ -110,6 +115,8 @@ pub struct Assembled {
     pub periods: Periods,
     /// A kernel symbol and its address in the recording, when it tells one.
     pub kernel_anchor: Option<(String, u64)>,
+    /// Names of interpreted functions by number.
+    pub interpreted: Vec<String>,
     /// How unwinding went; None when the samples hold call chains.
     pub unwound: Option<Tally>,
     /// Whether samples hold call chains.
@@ -250,6 +257,12 @@ impl Assembler {
         stack.clear();
         stack.push(self.command_number(command));
         self.walk(sample, &mut stack, witness);
+        let interpreted = sample
+            .time
+            .and_then(|time| witness.interpreted(sample.pid, sample.tid, time));
+        for &function in interpreted.iter().flat_map(|frames| frames.iter()) {
+            stack.push(self.place_number(Place::Interpreted(function)));
+        }
         self.periods_missing |= sample.period.is_none();
         self.periods.meet(sample.period.unwrap_or(0));
         self.stacks.add(&stack, 1, sample.period.unwrap_or(0));
@@ -413,6 +426,7 @@ impl Assembler {
             periods_missing: self.periods_missing,
             periods: self.periods,
             kernel_anchor: self.kernel_anchor,
+            interpreted: Vec::new(),
             unwound: self.unwinding.map(|unwinding| unwinding.tally),
             not_unwound: self.not_unwound,
             keeps_offsets: self.keeps_offsets,

@@ -45,6 +45,8 @@ pub enum Place {
         /// The address.
         address: u64,
     },
+    /// A function of an interpreted language, by its number: no address.
+    Interpreted(u32),
     /// The record does not tell where.
     Nowhere,
 }

@@ -85,6 +85,10 @@ impl Bottoms {
                 continue;
             };
             found.stacks += stack.count;
+            if matches!(places[outermost as usize], Place::Interpreted(_)) {
+                // The interpreter knows its callers to the first.
+                continue;
+            }
             let outermost = frame(outermost);
             if begins_thread(outermost, depth) {
                 continue;

@@ -10,9 +10,11 @@
 
 mod bottom;
 mod builds;
+mod interpreted;
 mod kallsyms;
 mod list;
 mod perf_map;
+mod vdso;
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsRawFd;
@@ -27,6 +29,7 @@ use builds::Builds;
 pub use kallsyms::KernelSymbols;
 pub use list::{Function, Listed, list_functions};
 pub use perf_map::PerfMap;
+use vdso::Vdso;
 
 use crate::elf;
 use crate::names::{KERNEL, UNKNOWN, function_name, module_name};
@@ -69,6 +72,7 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
                 (names.by_place.get(&at), module_name(path, false))
             }
             Place::Anonymous { .. } => (names.by_place.get(&at), "".into()),
+            Place::Interpreted(number) => (assembled.interpreted.get(*number as usize), "".into()),
             Place::Nowhere => (None, "".into()),
         };
         if let (None, Place::File { module, offset }, true) = (name, place, assembled.keeps_offsets)
@@ -97,7 +101,14 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
             .expect("a stack begins with its command");
         stack.clear();
         stack.push(commands[command as usize]);
-        stack.extend(places.iter().map(|&place| numbers[place as usize]));
+        let native = places
+            .iter()
+            .position(|&place| matches!(assembled.places[place as usize], Place::Interpreted(_)));
+        let (native, functions) = places.split_at(native.unwrap_or(places.len()));
+        let frame = |&place: &u32| &profile.frames.frames()[numbers[place as usize] as usize];
+        let kept = interpreted::native_frames(native.iter().map(frame), !functions.is_empty());
+        stack.extend(native[..kept].iter().map(|&place| numbers[place as usize]));
+        stack.extend(functions.iter().map(|&place| numbers[place as usize]));
         profile.stacks.add(&stack, counted.count, counted.weight);
     }
     if let Some(event) = &assembled.event {
@@ -163,7 +174,7 @@ impl Names {
                 Place::Anonymous { pid, address } => {
                     by_process.entry(pid).or_default().push((at, address))
                 }
-                Place::Nowhere => {}
+                Place::Interpreted(_) | Place::Nowhere => {}
             }
         }
         if !kernel.is_empty()
@@ -428,39 +439,6 @@ fn build_id_of_notes(notes: &[u8]) -> Option<Vec<u8>> {
             return Some(value.to_vec());
         }
         cursor.skip(value_bytes.checked_next_multiple_of(4)? - value_bytes)?;
-    }
-}
-
-/// The kernel's shared object for fast system calls, which is no file: a copy of this process's.
-#[derive(Debug)]
-struct Vdso {
-    copy: tempfile::NamedTempFile,
-}
-
-impl Vdso {
-    fn of_this_process() -> Option<Self> {
-        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-        let range = maps
-            .lines()
-            .find(|line| line.ends_with("[vdso]"))?
-            .split(' ')
-            .next()?;
-        let (start, end) = range.split_once('-')?;
-        let start = usize::from_str_radix(start, 16).ok()?;
-        let end = usize::from_str_radix(end, 16).ok()?;
-        // SAFETY: the kernel maps the vdso readable for the whole life of the process, over the range that
-        // it has just told.
-        let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
-        let mut copy = tempfile::Builder::new()
-            .prefix("steelyard-vdso-")
-            .tempfile()
-            .ok()?;
-        std::io::Write::write_all(&mut copy, bytes).ok()?;
-        Some(Self { copy })
-    }
-
-    fn path(&self) -> PathBuf {
-        self.copy.path().to_owned()
     }
 }
 

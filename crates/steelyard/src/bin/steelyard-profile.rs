@@ -67,6 +67,9 @@ struct Record {
     /// Keep samples of idle CPUs.
     #[arg(long)]
     with_idle: bool,
+    /// Do not read the stacks of Python functions (CPython 3.9 to 3.13) from programs' memory.
+    #[arg(long)]
+    native: bool,
     /// Write pprof to this file.
     #[arg(long, short)]
     output: Option<PathBuf>,
@@ -305,6 +308,7 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
         duration: arguments.duration,
         call_graph,
         with_idle: arguments.with_idle,
+        interpreted: !arguments.native,
         command: arguments.command.clone(),
     };
     let recorded = record(&settings).map_err(failure)?;

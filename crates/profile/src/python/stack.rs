@@ -1,0 +1,176 @@
+//! The stacks of an interpreter's threads, read from its memory while it runs.
+//!
+//! What is read may change meanwhile: whatever does not look as it should ends the stack without a result. Nothing
+//! is followed without a bound.
+
+use std::collections::HashMap;
+
+use super::layout::{Current, FLAGS, LENGTH, Layout};
+use super::memory::Memory;
+
+/// Frames of a stack, and threads, that are read at most.
+const DEEPEST: usize = 512;
+const MOST_THREADS: usize = 64;
+/// Longest name that is read, characters.
+const LONGEST: u64 = 512;
+/// Code objects whose names are remembered at most.
+const MOST_NAMES: usize = 1 << 16;
+/// Bytes of a frame that are read at once: all that a layout names.
+const FRAME_BYTES: usize = 72;
+/// Where glibc keeps the kernel's id of a thread in its pthread structure: x86-64, 64-bit Arm.
+const PTHREAD_IDS: [u64; 2] = [0x2d0, 0xd0];
+
+/// A thread and its frames' names, the innermost first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadStack {
+    /// The kernel's id of the thread; None where it cannot be found out.
+    pub tid: Option<u32>,
+    /// Numbers of names.
+    pub frames: Vec<u32>,
+}
+
+/// Gives names numbers.
+pub trait Names {
+    /// The number of a name.
+    fn number(&mut self, name: &str) -> u32;
+}
+
+/// Reads the stacks of one interpreter.
+#[derive(Debug)]
+pub struct StackReader<M> {
+    memory: M,
+    layout: &'static Layout,
+    runtime: u64,
+    by_code: HashMap<u64, u32>,
+}
+
+impl<M: Memory> StackReader<M> {
+    /// A reader of the interpreter whose `_PyRuntime` is at `runtime`.
+    pub fn new(memory: M, layout: &'static Layout, runtime: u64) -> Self {
+        Self {
+            memory,
+            layout,
+            runtime,
+            by_code: HashMap::new(),
+        }
+    }
+
+    /// Forgets names, since a code object may go and another take its place.
+    pub fn forget(&mut self) {
+        self.by_code.clear();
+    }
+
+    /// The stacks of all threads that can be read now; `is_thread` tells whether a number is a thread's id.
+    pub fn read(
+        &mut self,
+        names: &mut impl Names,
+        is_thread: impl Fn(u32) -> bool,
+    ) -> Vec<ThreadStack> {
+        let mut found = Vec::new();
+        let mut interpreter = self.memory.word(self.runtime + self.layout.interpreters);
+        let mut interpreters = 0;
+        while let Some(at) = interpreter.filter(|&at| at != 0 && interpreters < MOST_THREADS) {
+            interpreters += 1;
+            let mut thread = self.memory.word(at + self.layout.threads);
+            while let Some(state) = thread.filter(|&state| state != 0 && found.len() < MOST_THREADS)
+            {
+                if let Some(frames) = self
+                    .frames(state, names)
+                    .filter(|frames| !frames.is_empty())
+                {
+                    let tid = self.thread_id(state, &is_thread);
+                    found.push(ThreadStack { tid, frames });
+                }
+                thread = self.memory.word(state + self.layout.next_thread);
+            }
+            interpreter = self.memory.word(at + self.layout.next_interpreter);
+        }
+        found
+    }
+
+    fn thread_id(&self, state: u64, is_thread: impl Fn(u32) -> bool) -> Option<u32> {
+        if let Some(offset) = self.layout.native_id {
+            return self
+                .memory
+                .word(state + offset)
+                .and_then(|id| u32::try_from(id).ok());
+        }
+        let pthread = self.memory.word(state + self.layout.pthread)?;
+        PTHREAD_IDS
+            .iter()
+            .filter_map(|offset| self.memory.word(pthread.checked_add(*offset)?))
+            .map(|word| word as u32)
+            .find(|&id| is_thread(id))
+    }
+
+    fn frames(&mut self, state: u64, names: &mut impl Names) -> Option<Vec<u32>> {
+        let mut frame = match self.layout.current {
+            Current::Direct(offset) => self.memory.word(state + offset)?,
+            Current::CFrame(at, within) => {
+                let c_frame = self.memory.word(state + at)?;
+                self.memory.word(c_frame.checked_add(within)?)?
+            }
+        };
+        let mut frames = Vec::new();
+        while frame != 0 {
+            if frames.len() >= DEEPEST {
+                break;
+            }
+            let mut bytes = [0; FRAME_BYTES];
+            self.memory.read(frame, &mut bytes)?;
+            let is_own = self
+                .layout
+                .owner
+                .is_some_and(|(at, marks)| bytes[at as usize] == marks);
+            if !is_own {
+                frames.push(self.name(word_in(&bytes, self.layout.code)?, names)?);
+            }
+            frame = word_in(&bytes, self.layout.previous)?;
+        }
+        Some(frames)
+    }
+
+    fn name(&mut self, code: u64, names: &mut impl Names) -> Option<u32> {
+        if let Some(&number) = self.by_code.get(&code) {
+            return Some(number);
+        }
+        let name = self.text(self.memory.word(code.checked_add(self.layout.name)?)?)?;
+        let file = self.text(self.memory.word(code.checked_add(self.layout.file)?)?)?;
+        // As CPython's own perf maps have it.
+        let number = names.number(&format!("py::{name}:{file}"));
+        if self.by_code.len() >= MOST_NAMES {
+            self.by_code.clear();
+        }
+        self.by_code.insert(code, number);
+        Some(number)
+    }
+
+    /// A string object's text. Its flags: 2 bits of interning, 3 of the width of letters, compact, ASCII.
+    fn text(&self, object: u64) -> Option<String> {
+        let length = self.memory.word(object.checked_add(LENGTH)?)?;
+        let flags = self.memory.word(object.checked_add(FLAGS)?)?;
+        let (width, is_compact, is_ascii) =
+            (flags >> 2 & 7, flags >> 5 & 1 == 1, flags >> 6 & 1 == 1);
+        if !is_compact || !matches!(width, 1 | 2 | 4) || length == 0 || length > (1 << 20) {
+            return None;
+        }
+        let at = if is_ascii {
+            self.layout.text.0
+        } else {
+            self.layout.text.1
+        };
+        let mut bytes = vec![0; (length.min(LONGEST) * width) as usize];
+        self.memory.read(object.checked_add(at)?, &mut bytes)?;
+        let letters = bytes.chunks_exact(width as usize).map(|letter| {
+            let mut code = [0; 4];
+            code[..letter.len()].copy_from_slice(letter);
+            char::from_u32(u32::from_le_bytes(code)).unwrap_or(char::REPLACEMENT_CHARACTER)
+        });
+        Some(letters.collect())
+    }
+}
+
+fn word_in(bytes: &[u8], at: u64) -> Option<u64> {
+    let at = usize::try_from(at).ok()?;
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
