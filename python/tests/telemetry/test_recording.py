@@ -87,3 +87,29 @@ def test_a_column_that_nothing_explains_is_refused(tmp_path: Path) -> None:
     pq.write_table(bare, tmp_path / "scheduler.parquet")
     with telemetry.open(tmp_path) as recording, pytest.raises(RecordError, match="mystery"):
         recording.rates("scheduler", 0, 1)
+
+
+def test_rates_are_worked_out_once_and_anew_when_the_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from steelyard.telemetry import rates
+
+    asked: list[str] = []
+    compute = rates.compute
+
+    def counted(source: str, *rest: object) -> rates.Rates:
+        asked.append(source)
+        return compute(source, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rates, "compute", counted)
+    write_recording(tmp_path, {"scheduler": table_of("scheduler", ticks(5))})
+    for _ in range(2):
+        with telemetry.open(tmp_path) as recording:
+            first = recording.rates("scheduler", 0, 2**62)
+            recording.rates("scheduler", 0, 2**62, ["forks"])
+    assert asked == ["scheduler"] * 2
+    write_recording(tmp_path, {"scheduler": table_of("scheduler", ticks(9))})
+    with telemetry.open(tmp_path) as recording:
+        again = recording.rates("scheduler", 0, 2**62)
+    assert again.only() != first.only()
+    assert asked == ["scheduler"] * 3
