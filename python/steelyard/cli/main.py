@@ -359,13 +359,23 @@ def invoke(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except BrokenPipeError:
-        # Whoever read the output has left, which is no failure of ours.
-        leave_pipe(sys.stdout.fileno())
-        return int(ExitCode.OK)
+        return _reader_left()
+    except SystemExit as end:
+        # What the parser makes of a closed pipe: exit code 1, without a word.
+        if isinstance(end.__context__, BrokenPipeError):
+            return _reader_left()
+        raise
     except Exception as error:
         return int(unexpected(error))
     # The parser turns an interrupt into the exit code that shells use for it, and says nothing.
     return _interrupted() if code == _PARSER_INTERRUPTED else int(code or 0)
+
+
+def _reader_left() -> int:
+    """Whoever read the output has left, which is no failure of ours."""
+    sys.stdout = sys.__stdout__ or sys.stdout
+    leave_pipe(sys.stdout.fileno())
+    return int(ExitCode.OK)
 
 
 def _interrupted() -> int:

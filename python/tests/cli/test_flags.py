@@ -116,26 +116,10 @@ def test_help_begins_with_a_verb(name: str) -> None:
     assert first in VERBS, f"{first}: a verb of the list, or a new one for it"
 
 
-VERBS = set(
-    [
-        "Run",
-        "List",
-        "Show",
-        "Score",
-        "Check",
-        "Find",
-        "Compare",
-        "Sample",
-        "Say",
-        "Count",
-        "Rank",
-        "Join",
-        "Remove",
-        "Bring",
-        "Write",
-        "Put",
-    ]
-)
+VERBS = {
+    *("Run", "List", "Show", "Score", "Check", "Find", "Compare", "Sample"),
+    *("Say", "Count", "Rank", "Join", "Remove", "Bring", "Write", "Put"),
+}
 
 
 def test_spellings_of_earlier_versions_lead_to_flags_that_exist() -> None:

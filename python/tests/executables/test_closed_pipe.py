@@ -1,0 +1,96 @@
+"""A reader that leaves early, as `| head` does, is no failure: every program ends with 0 and no complaint."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from steelyard._base import executable, schemas_dir
+from steelyard.cli import main
+from tests.report.runs import write_run
+
+PACKAGE = Path(main.__file__).parents[2]
+MACHINE = str(schemas_dir() / "golden" / "machine.json")
+STEELYARD = [sys.executable, "-m", "steelyard.cli.main"]
+
+
+def ended(command: list[str], folder: Path) -> tuple[int, str]:
+    """Run a command whose standard output nobody reads; return its exit code and what it complained of."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    return process.wait(), said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["list"],
+        ["list", "--json"],
+        ["numa", "map", "--machine", MACHINE],
+        ["report", "run"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_ends_with_0(arguments: list[str], tmp_path: Path) -> None:
+    if arguments[0] == "report":
+        write_run(tmp_path / "runs" / "run", without=("telemetry", "cache_stats"))
+    assert ended([*STEELYARD, *arguments], tmp_path) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["steelyard-probe", "sources"],
+        ["steelyard-probe", "sources", "--json"],
+        ["steelyard-probe", "numa", "--all", "--json", "--duration", "0"],
+        ["steelyard-tax", "list"],
+        ["steelyard-top", "--once"],
+        ["steelyard-top", "--json", "--count", "1"],
+        ["steelyard-load", "--help"],
+    ],
+    ids=" ".join,
+)
+def test_an_executable_ends_with_0(command: list[str], tmp_path: Path) -> None:
+    assert ended([str(executable(command[0])), *command[1:]], tmp_path) == (0, "")
+
+
+def test_a_pipe_is_as_wide_as_the_table(tmp_path: Path) -> None:
+    name = "a" * 100
+    write_run(tmp_path / "runs" / name, without=("telemetry", "cache_stats"), changes={"status_reason": None})
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    environment.pop("COLUMNS", None)
+    done = subprocess.run(
+        [*STEELYARD, "list", "runs"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith(name)]
+    assert "requests_per_s" in line
+    assert all(line == line.rstrip() for line in done.stdout.splitlines())
+    document = subprocess.run(
+        [*STEELYARD, "list", "runs", "--json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(document.stdout)["runs"][0]["run_id"] == name
