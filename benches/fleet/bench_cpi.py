@@ -108,7 +108,7 @@ def child_scan(store: str, first: str | None = None, last: str | None = None) ->
 
     times: dict[str, float] = {}
     with open_store(store, first=first, last=last) as opened:
-        connection = opened.table("task_samples").get_backend().con
+        connection = opened.view("task_samples") and opened.engine.connection
         for name, columns in (("specs", READ["specs"]), ("both", READ["specs"] + READ["both"])):
             parts = [f"{'max' if column in WORDS else 'sum'}({column})" for column in columns]
             query = f"select {', '.join(parts)} from task_samples"  # noqa: S608

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import ibis
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -108,6 +107,8 @@ def _gauges(recording: Recording, begin_ns: int, end_ns: int) -> Any:
 
 def _per_s(recording: Recording, column: str, begin_ns: int, end_ns: int) -> Any:
     """Return a counter of the scheduler's table as a rate, for each interval."""
+    import ibis
+
     pairs = increments(recording.table("scheduler"), [column], begin_ns, end_ns)
     pairs = pairs.filter(pairs.end_ns > pairs.begin_ns)
     second = ibis.literal(1e9, "float64")
@@ -131,6 +132,8 @@ def _shares(recording: Recording, begin_ns: int, end_ns: int) -> Any:
 
 
 def _total(pairs: Any, columns: list[str]) -> Any:
+    import ibis
+
     total = ibis.literal(0.0, "float64")
     for column in columns:
         total = total + pairs[column].cast("float64")
@@ -143,6 +146,8 @@ def _interrupts(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     A line has a row only where its count changed, so that a gain belongs to the interval before its row,
     however long ago the row before it is: rows from before the phase are where the first gains count from.
     """
+    import ibis
+
     rows = recording.table("interrupts").rows
     rows = rows.filter(rows.time_ns <= end_ns)
     each = ibis.window(group_by=["irq", "name", "cpu"], order_by=rows.time_ns)

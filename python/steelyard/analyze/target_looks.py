@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import ibis
 import numpy as np
 from numpy.typing import NDArray
 
@@ -122,6 +121,8 @@ def _ends(rows: Any, key: Sequence[str], columns: Sequence[str]) -> list[dict[st
 
 
 def _commands(rows: Any) -> tuple[str, ...]:
+    import ibis
+
     named = rows.filter(rows.command != _SUPERVISOR)
     counts = named.group_by("command").aggregate(count=named.count())
     ranked = fetch(counts.order_by(ibis.desc("count"), "command"))
@@ -165,12 +166,15 @@ _PLACE = ("state", "sleeps_in", "system_call")
 
 def _sleeps(rows: Any) -> list[dict[str, Any]]:
     """Return each thread's sleep by place; ``state`` is null where no row found it asleep."""
+    import ibis
+
     each = ibis.window(group_by=list(_THREAD_KEY), order_by=rows.time_ns)
     names = ("time_ns", *_COUNTS[:2], *_PLACE)
     pairs = rows.mutate(**{f"before_{name}": rows[name].lag().over(each) for name in names})
     pairs = pairs.filter(pairs.before_time_ns.notnull())
 
     def signed(name: str) -> Any:
+
         return pairs[name].cast("int64")
 
     zero = ibis.literal(0, "int64")

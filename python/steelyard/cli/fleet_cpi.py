@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet_options import DUCKDB, Engine, From, Json, Report, StoreUrl, To, opened, show
+from steelyard.cli.fleet_options import (
+    DUCKDB,
+    ROWS,
+    Engine,
+    From,
+    Json,
+    Report,
+    StoreUrl,
+    To,
+    opened,
+    show,
+)
 from steelyard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -139,13 +150,19 @@ def incidents(
     min_tasks: MinTasks = 5,
     min_samples: MinSamples = 100,
     job: Annotated[str | None, typer.Option(help="Only victims of this job.")] = None,
+    each: Annotated[
+        bool, typer.Option("--all", help="List every incident, not only one row for each pair of jobs.")
+    ] = False,
     engine: Engine = DUCKDB,
     first: From = None,
     last: To = None,
     as_json: Json = False,
     report: Report = None,
 ) -> int:
-    """Rank suspects for every anomalous task, with what agents recorded and what capping did."""
+    """Rank suspects for every anomalous task, with what agents recorded and what capping did.
+
+    Incidents are grouped by the jobs of victim and antagonist.
+    """
     from steelyard.fleet import cpi_incidents, cpi_outliers, cpi_timeline, cpi_truth
     from steelyard.report.fleet_cpi_incidents import tell_incidents
 
@@ -163,8 +180,9 @@ def incidents(
         truth = cpi_truth.read_truth(fleet)
         curve = cpi_truth.find_curve(samples, rows, truth, rule, job=job) if truth is not None else None
         lines = cpi_timeline.find_timelines(samples, found) if report is not None else []
-        told = tell_incidents(found, rule, source, curve=curve, timelines=lines)
-        show(fleet, told, as_json=as_json, report=report)
+        told = tell_incidents(found, rule, source, curve=curve, timelines=lines, each=each)
+        rows = max(ROWS, len(found)) if each else ROWS
+        show(fleet, told, as_json=as_json, report=report, rows=rows)
     return _code(True)
 
 

@@ -45,8 +45,8 @@ def opened(store: str, engine: str = DUCKDB, first: str | None = None, last: str
     return open_store(store, engine, first=first, last=last)
 
 
-def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None) -> None:
-    """Write the page if one is wanted, and print the answer: one JSON document, or tables.
+def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None, rows: int = ROWS) -> None:
+    """Write the page if one is wanted, and print the answer: one JSON document, or ``rows`` of each table.
 
     The store is still open: what was put aside while it was read is told in each of them.
     """
@@ -67,7 +67,7 @@ def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None) ->
 
     console = output_console(highlight=False)
     said = {"heading": answer.heading, "subline": answer.subline}
-    console.print(terminal(answer.sections, **said, cautions=answer.cautions, rows=ROWS))
+    console.print(terminal(answer.sections, **said, cautions=answer.cautions, rows=rows))
     if report is not None:
         console.print(f"report: {report}", markup=False, soft_wrap=True)
     warn_of_problems(store)

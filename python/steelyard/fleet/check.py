@@ -7,18 +7,13 @@ and the keys of the rest. Nothing is changed.
 Not here: moving rows away (``quarantine``), reading around them (``reading``).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import ibis
-
-from steelyard.fleet.listing import Listing, Problem, StoreFile
-from steelyard.fleet.reading import identity
-from steelyard.fleet.rules import rules_of
+from steelyard.fleet.listing import Listing, Problem
+from steelyard.fleet.reading import identity, suspected
 from steelyard.fleet.schema import TABLES, TableSchema
 from steelyard.fleet.store import Store
-from steelyard.telemetry.engine import fetch_rows
 
 NAMED = 20
 """How many of a kind are named; all are counted."""
@@ -138,75 +133,61 @@ def check_store(store: Store) -> Check:
 
 def bad_rows(store: Store, listing: Listing) -> list[RowProblem]:
     """Return which rows of ``listing`` break a rule, by reason and machine, most first."""
-    parts = []
-    for files, rows in judged(store, listing, suspected_only=True):
-        if files:
-            machine = rows.machine if "machine" in listing.table.by_name else ibis.literal("")
-            broken = rows.filter(rows._reason.notnull()).mutate(_machine=machine)
-            parts.append(broken.group_by("_reason", "_machine").agg(rows=broken.count()))
+    schema = listing.table
+    machine = "coalesce(machine, '')" if "machine" in schema.by_name else "''"
+    parts = [
+        f"SELECT {rules.reason_of()} AS reason, {machine} AS machine FROM {rows}"
+        for rules, _, rows in suspected(store.engine, store.place, schema, listing.files)
+        if rules is not None
+    ]
     if not parts:
         return []
-    together = ibis.union(*parts) if len(parts) > 1 else parts[0]
-    summed = together.group_by("_reason", "_machine").agg(rows=together.rows.sum().cast("int64"))
-    found = fetch_rows(summed.order_by(ibis.desc("rows"), "_reason", "_machine"))
-    return [RowProblem(listing.table.name, row["_reason"], row["_machine"], row["rows"]) for row in found]
-
-
-def judged(store: Store, listing: Listing, *, suspected_only: bool) -> Iterator[tuple[list[StoreFile], Any]]:
-    """Yield groups of files, and their rows with ``_reason``: the rule that a row breaks, or null.
-
-    With ``suspected_only`` files whose footers rule that out are left out.
-    """
-    schema = listing.table
-    groups: dict[Any, list[StoreFile]] = {}
-    for file in listing.files:
-        rules = rules_of(schema.name, file.partition.date, file.written_unix_s)
-        suspected = rules.suspects(file.extremes)
-        if suspected or not suspected_only:
-            groups.setdefault((frozenset(file.columns), rules if suspected else None), []).append(file)
-    for (_, suspects), files in groups.items():
-        rows = store.engine.source(store.place, schema, files)
-        reason = ibis.null("string") if suspects is None else suspects.reason_of(rows)
-        yield files, rows.mutate(_reason=reason)
+    found = store.fetch(
+        f"SELECT reason, machine, count(*) AS rows FROM ({' UNION ALL '.join(parts)})"
+        " WHERE reason IS NOT NULL GROUP BY ALL ORDER BY rows DESC, reason, machine"
+    )
+    return [RowProblem(schema.name, row["reason"], row["machine"], row["rows"]) for row in found.to_pylist()]
 
 
 def _beyond_machine(store: Store) -> list[RowProblem]:
     """Return task samples with more CPU time than their machine's threads have, where those are known."""
-    rows, machines = store.table("task_samples"), store.table("machines")
-    known = machines.group_by("cluster", "machine").agg(threads=machines.threads.max())
-    joined = rows.inner_join(known, ["cluster", "machine"])
-    beyond = joined.filter(joined.cpu_s > joined.window_s * joined.threads * 1.1 + 1.0)
-    counted = beyond.group_by("machine").agg(rows=beyond.count())
-    found = fetch_rows(counted.order_by(ibis.desc("rows"), "machine"))
+    found = store.fetch(
+        f"SELECT machine, count(*) AS rows FROM {store.view('task_samples')} JOIN"
+        f" (SELECT cluster, machine, max(threads) AS threads FROM {store.view('machines')} GROUP BY ALL)"
+        " USING (cluster, machine) WHERE cpu_s > window_s * threads * 1.1 + 1.0"
+        " GROUP BY machine ORDER BY rows DESC, machine"
+    )
     reason = "more CPU time than its machine has threads for"
-    return [RowProblem("task_samples", reason, row["machine"], row["rows"]) for row in found]
+    return [RowProblem("task_samples", reason, row["machine"], row["rows"]) for row in found.to_pylist()]
 
 
 def _repeated(store: Store, schema: TableSchema, listing: Listing) -> Repeated | None:
     """Count the rows beyond the first of each key, over all files, whatever their rows say."""
-    sources = [rows for _, rows in judged(store, listing, suspected_only=False)]
-    keys = [rows.select(*identity(schema)) for rows in sources]
-    rows = ibis.union(*keys) if len(keys) > 1 else keys[0]
-    counted = rows.group_by(identity(schema)).agg(_times=rows.count())
-    extra = counted.filter(counted._times > 1)
-    who = extra.machine if "machine" in schema.key else ibis.literal("")
-    by_machine = extra.mutate(_machine=who).group_by("_machine")
-    total = by_machine.agg(rows=(extra._times - 1).sum().cast("int64"))
-    found = fetch_rows(total.order_by(ibis.desc("rows"), "_machine"))
+    keys = ", ".join(identity(schema))
+    parts = [
+        f"SELECT {keys} FROM {rows}"
+        for _, _, rows in suspected(store.engine, store.place, schema, listing.files)
+    ]
+    who = "machine" if "machine" in schema.key else "''"
+    found = store.fetch(
+        f"SELECT {who} AS machine, CAST(sum(times - 1) AS BIGINT) AS rows FROM"
+        f" (SELECT {keys}, count(*) AS times FROM ({' UNION ALL '.join(parts)}) GROUP BY ALL"
+        " HAVING times > 1)"
+        " GROUP BY 1 ORDER BY rows DESC, machine"
+    ).to_pylist()
     if not found:
         return None
-    names = tuple(row["_machine"] for row in found[:NAMED] if row["_machine"])
+    names = tuple(row["machine"] for row in found[:NAMED] if row["machine"])
     return Repeated(schema.name, sum(row["rows"] for row in found), names)
 
 
 def _renamed(store: Store) -> tuple[int, list[Renamed]]:
     """Find tasks whose job's name changed while they ran."""
-    rows = store.table("task_samples")
-    jobs = rows.group_by("cluster", "machine", "task").agg(
-        names=rows.job.nunique(), first_name=rows.job.min(), last_name=rows.job.max()
+    several = (
+        "SELECT cluster, machine, task, min(job) AS first_name, max(job) AS last_name"
+        f" FROM {store.view('task_samples')} GROUP BY cluster, machine, task HAVING min(job) <> max(job)"
     )
-    several = jobs.filter(jobs.names > 1)
-    count = fetch_rows(several.agg(count=several.count()))[0]["count"]
-    some = fetch_rows(several.order_by("cluster", "machine", "task").limit(NAMED))
+    count = store.fetch(f"SELECT count(*) AS count FROM ({several})").to_pylist()[0]["count"]
+    some = store.fetch(f"{several} ORDER BY cluster, machine, task LIMIT {NAMED}").to_pylist()
     named = [Renamed(row["machine"], row["task"], (row["first_name"], row["last_name"])) for row in some]
     return count, named

@@ -18,16 +18,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from steelyard._base import SteelyardError
-from steelyard.fleet.engines import lost
 from steelyard.fleet.layout import Partition, compact_name
 from steelyard.fleet.listing import Listing, StoreFile, look_at
 from steelyard.fleet.quarantine import set_aside
-from steelyard.fleet.reading import identity, once, sharing, true_rows
+from steelyard.fleet.reading import identity, meet, once, rows_of, sharing, suspected, true_rows, without
 from steelyard.fleet.schema import TABLES, TableSchema
 from steelyard.fleet.store import Store
 from steelyard.fleet.write import digest, encode_rows, fit, put, table_schema
-from steelyard.telemetry.engine import fetch
 
 TARGET_ROWS = 1_000_000
 """Rows of a compacted file: what fits in memory well, and one thread of an engine takes at a time."""
@@ -103,14 +100,7 @@ def compact_store(
             one.quarantined += _floods(store, listing, step)
         work = _Work(store, schema, one, step, dry_run)
         for partition, files in sorted(_by_partition(listing.files).items()):
-            try:
-                work.compact(partition, files, target_rows)
-            except SteelyardError:
-                raise
-            except Exception as error:
-                if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "pyspark"):
-                    raise lost(error) from error
-                raise
+            work.compact(partition, files, target_rows)
     return done
 
 
@@ -178,18 +168,19 @@ class _Work:
     ) -> StoreFile:
         """Write ``group`` as one file beside ``settled`` ones, and remove it; return the new file."""
         store, schema = self.store, self.schema
-        bad = 0
-        for file in group:
-            self.step("quarantine")
-            bad += set_aside(store, file)
-        rows = once(true_rows(store.engine, store.place, schema, group), schema)
-        if settled:
-            held = true_rows(store.engine, store.place, schema, settled)
-            rows = rows.anti_join(held.select(*identity(schema)), identity(schema))
-        good = fit(fetch(rows.drop("date", "cluster")), schema)
-        good = good.sort_by([(name, "ascending") for name in schema.sort])
+        bad = self._set_aside(group)
+        # As readers read them, so that the store reads the same before and after.
+        rows = rows_of(store.engine, store.place, Listing(schema, list(group)))
+        if self._is_repeated(rows):
+            rows = once(rows, schema)
+        held = [file for file in settled if any(meet(file, one, schema.time) for one in group)]
+        if held:
+            rows = without(rows, true_rows(store.engine, store.place, schema, held), schema)
+        order = [*schema.sort, *(name for name in schema.key if name not in schema.sort)]
+        good = store.fetch(f"SELECT {', '.join(schema.by_name)} FROM ({rows}) ORDER BY {', '.join(order)}")
+        good = fit(good, schema)
         inputs = sorted({name for file in group for name in (file.name, *file.inputs)})
-        content = encode_rows(good, schema, inputs=inputs)
+        content = encode_rows(good, schema, inputs=inputs, vouched=True)
         self.step("write")
         path = put(store.place, partition, compact_name(digest(content)), content)
         _remove(store, group, self.step)
@@ -197,6 +188,26 @@ class _Work:
         self.done.quarantined += bad
         self.done.repeated += sum(file.rows for file in group) - bad - len(good)
         return look_at(store.place, schema, path)
+
+    def _set_aside(self, group: Sequence[StoreFile]) -> int:
+        """Copy the rows of ``group`` that break a rule to the quarantine; return how many there are."""
+        store, moved = self.store, 0
+        for rules, files, rows in suspected(store.engine, store.place, self.schema, group):
+            if rules is None:
+                continue
+            broken = store.fetch(f"SELECT 1 FROM {rows} WHERE {rules.reason_of()} IS NOT NULL LIMIT 1")
+            for file in files if len(broken) else ():
+                self.step("quarantine")
+                moved += set_aside(store, file)
+        return moved
+
+    def _is_repeated(self, rows: str) -> bool:
+        """Return whether two of ``rows`` may have the same key: two hashes are the same."""
+        keys = ", ".join(identity(self.schema))
+        found = self.store.fetch(
+            f"SELECT count(*) AS rows, count(DISTINCT hash({keys})) AS keys FROM ({rows})"
+        ).to_pylist()[0]
+        return bool(found["rows"] != found["keys"])
 
 
 def _groups(files: Sequence[StoreFile], target_rows: int) -> list[list[StoreFile]]:

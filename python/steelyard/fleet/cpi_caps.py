@@ -16,6 +16,7 @@ from typing import Any
 from steelyard.fleet.cpi_outliers import _guards
 from steelyard.fleet.cpi_rule import CAP_S, PAPER, Rule
 from steelyard.fleet.cpi_samples import Guards, judged
+from steelyard.telemetry.deferred import ibis
 
 PHASES = ("before", "during", "after")
 
@@ -48,8 +49,6 @@ class CapEffect:
 
 def expression(samples: Any, incidents: Any, rule: Rule = PAPER, guards: Guards | None = None) -> Any:
     """Return mean CPI and usage of victim and antagonist in each phase of each cap that was set."""
-    import ibis
-
     capped = incidents.filter((incidents.action == "cap") & incidents.cap_start_unix_s.notnull())
     begin = capped.cap_start_unix_s
     known = capped.select(

@@ -23,6 +23,7 @@ import numpy as np
 from steelyard.fleet.cpi_samples import KEYS, Guards, counted
 from steelyard.fleet.cpi_specs import Spec, SpecSettings
 from steelyard.stats.gev import GevFit, Histogram, fit_gev
+from steelyard.telemetry.deferred import ibis
 
 BINS_PER_SD = 16
 TAIL_QUANTILE = 0.96
@@ -49,13 +50,16 @@ class Distribution:
     others: tuple[OtherFit, ...] = ()
 
     @property
-    def chance_distance(self) -> float:
-        """The distance that samples of the very curve stay below in 95 of 100 cases."""
-        return 1.358 / math.sqrt(self.spec.effective_samples or self.histogram.total)
+    def chance_distance(self) -> float | None:
+        """The distance that samples of the very curve stay below in 95 of 100 cases; None without samples."""
+        samples = self.spec.effective_samples or self.histogram.total
+        return 1.358 / math.sqrt(samples) if samples > 0 else None
 
-    def above(self, value: float) -> tuple[float, float | None]:
-        """Return which share of the samples, and of the curve, lies above ``value``."""
+    def above(self, value: float) -> tuple[float | None, float | None]:
+        """Return which share of the samples, and of the curve, lies above ``value``, if there is one."""
         bins = self.histogram
+        if not len(bins.count):
+            return None, None
         part = np.clip((bins.high - value) / (bins.high - bins.low), 0.0, 1.0)
         seen = float((part * bins.count).sum() / bins.total)
         return seen, None if self.fit is None else float(1 - self.fit.gev.cdf(value))
@@ -96,7 +100,6 @@ def bin_width(spec: Spec) -> float | None:
 
 def width_table(specs: Iterable[Spec]) -> Any:
     """Return the widths of the bins of usable specs as an Ibis table."""
-    import ibis
     import pyarrow as pa
 
     wide = [(one, bin_width(one)) for one in specs if one.is_usable and one.cpi_source is not None]
@@ -118,8 +121,6 @@ def expression(samples: Any, widths: Any, guards: Guards | None = None) -> Any:
 
     ``widths`` is a table with a ``width`` for each job, platform and source, or one width for all.
     """
-    import ibis
-
     rows = counted(samples, guards or Guards())
     if isinstance(widths, float):
         rows = rows.mutate(width=ibis.literal(widths).cast("float64"))
@@ -186,25 +187,26 @@ def _distribution(spec: Spec, rows: Sequence[tuple[int, float, float]]) -> Distr
     counts = [sums[int(place)] for place in places]
     histogram = Histogram.of(places * width, (places + 1) * width, counts)
     if not rows:
-        return Distribution(spec, histogram, None, "CPI does not vary")
+        return Distribution(spec, histogram, None, "no sample is in any bin")
     fit, missing = fit_gev(histogram)
     return Distribution(spec, histogram, fit, missing, _others(spec, histogram))
 
 
 def _others(spec: Spec, histogram: Histogram) -> tuple[OtherFit, ...]:
     """Return how far curves of the same mean and deviation lie away, for comparison."""
-    from scipy import stats
+    from scipy.special import gammainc, ndtr
 
     mean, sd = spec.cpi_mean or 0.0, spec.cpi_sd or 0.0
     if not (mean > 0 and sd > 0):
         return ()
     spread = math.sqrt(math.log1p((sd / mean) ** 2))
-    laws = {
-        "normal": stats.norm(mean, sd),
-        "log-normal": stats.lognorm(spread, scale=mean * math.exp(-(spread**2) / 2)),
-        "gamma": stats.gamma((mean / sd) ** 2, scale=sd**2 / mean),
-    }
+    at = np.maximum(histogram.high, 0.0)
+    with np.errstate(divide="ignore"):
+        # Their distribution functions in closed form: scipy.stats takes longer to import than the query.
+        laws = {
+            "normal": ndtr((histogram.high - mean) / sd),
+            "log-normal": ndtr((np.log(at / mean) + spread**2 / 2) / spread),
+            "gamma": gammainc((mean / sd) ** 2, at * mean / sd**2),
+        }
     reached = np.cumsum(histogram.count) / histogram.total
-    return tuple(
-        OtherFit(name, float(np.abs(reached - law.cdf(histogram.high)).max())) for name, law in laws.items()
-    )
+    return tuple(OtherFit(name, float(np.abs(reached - law).max())) for name, law in laws.items())

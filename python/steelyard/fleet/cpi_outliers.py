@@ -21,13 +21,13 @@ from typing import Any
 from steelyard.fleet.cpi_rule import PAPER, Rule
 from steelyard.fleet.cpi_samples import KEYS, Guards, counted, judged
 from steelyard.fleet.cpi_specs import Spec
+from steelyard.telemetry.deferred import ibis
 
 TASK = ("cluster", "machine", "platform", "job", "task")
 
 
 def spec_table(specs: Iterable[Spec]) -> Any:
     """Return usable specs as an Ibis table of keys and thresholds."""
-    import ibis
     import pyarrow as pa
 
     rows = [one for one in specs if one.is_usable and one.cpi_source is not None]
@@ -55,11 +55,10 @@ def expression(samples: Any, specs: Any, rule: Rule = PAPER, guards: Guards | No
 
     ``specs`` has a row with ``threshold_cpi`` for each job, platform and source.
     """
-    import ibis
-
     rows = counted(samples, _guards(rule, guards))
     thresholds = specs.select(*KEYS, "threshold_cpi")
-    above = rows.join(thresholds, list(KEYS)).filter(lambda both: both.cpi > both.threshold_cpi)
+    both = rows.join(thresholds, list(KEYS))
+    above = both.filter(both.cpi > both.threshold_cpi)
     found = above.select(
         *TASK,
         "job_class",

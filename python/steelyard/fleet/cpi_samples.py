@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from steelyard.telemetry.deferred import ibis
+
 KEYS = ("job", "platform", "cpi_source")
 """A spec is of one job on one platform, and never mixes what CPI was computed from."""
 
@@ -46,8 +48,6 @@ class Guards:
 
 def judged(samples: Any, guards: Guards) -> Any:
     """Return ``samples`` with ``usage`` and ``state``."""
-    import ibis
-
     # Spark refuses a division by zero, where DuckDB gives infinity.
     usage = samples.cpu_s / samples.window_s.nullif(0.0)
     is_counted = samples.cpi_source == COUNTED
@@ -56,7 +56,7 @@ def judged(samples: Any, guards: Guards) -> Any:
         (samples.cpi >= guards.lowest_cpi)
         & (samples.cpi <= guards.highest_cpi)
         & (usage >= guards.minimum_usage)
-        & (usage <= _LARGEST)
+        & (usage <= LARGEST)
         & (samples.instructions != 0).fill_null(True)
         & samples.cpi_source.notnull()
     )
@@ -65,10 +65,10 @@ def judged(samples: Any, guards: Guards) -> Any:
         (samples.instructions == 0, 1),
         (samples.cpi.isnull(), 2),
         (samples.cpi_source.isnull(), 3),
-        ((samples.cpi > guards.highest_cpi) & (is_counted | (samples.cpi > _LARGEST)), 4),
+        ((samples.cpi > guards.highest_cpi) & (is_counted | (samples.cpi > LARGEST)), 4),
         ((samples.cpi < guards.lowest_cpi) & (is_counted | (samples.cpi <= 0)), 4),
         # Written so that a missing usage, as of a window of no length, does not count either.
-        (~(usage >= guards.minimum_usage).fill_null(False) | (usage > _LARGEST), 5),
+        (~(usage >= guards.minimum_usage).fill_null(False) | (usage > LARGEST), 5),
         else_=0,
     )
     return samples.mutate(usage=usage, state=state)
@@ -81,4 +81,4 @@ def counted(samples: Any, guards: Guards) -> Any:
 
 
 # The largest finite double: above it are infinity and, to both engines, NaN.
-_LARGEST = 1.7976931348623157e308
+LARGEST = 1.7976931348623157e308

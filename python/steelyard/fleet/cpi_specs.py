@@ -18,12 +18,17 @@ Not here: the tail's distribution (``cpi_gev``), outliers (``cpi_outliers``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from steelyard.fleet.cpi_samples import KEYS, REASONS, Guards, judged
+from steelyard.fleet.cpi_samples import KEYS, LARGEST, REASONS, Guards, judged
 from steelyard.stats.gev import Gev
+from steelyard.telemetry.deferred import ibis
+
+LEAST_SPREAD_RATIO = 1e-6
+"""A deviation below this share of the mean is what rounding leaves of samples that are all the same."""
 
 _EXCLUDED = {code: f"excluded_{code}" for code in REASONS}
 
@@ -120,7 +125,9 @@ def expression(samples: Any, settings: SpecSettings) -> Any:
     ).nullif(0.0)
     # Rounding may leave a little less than nothing where all samples are the same.
     found = found.mutate(cpi_sd=(spread < 0).ifelse(0.0, spread).sqrt())
-    usable = (found.full_tasks >= settings.fewest_tasks) & found.cpi_sd.notnull()
+    # Without any spread there is no sample beyond it; infinity and NaN are above every number.
+    varies = (found.cpi_sd > LEAST_SPREAD_RATIO * found.cpi_mean) & (found.cpi_sd <= LARGEST)
+    usable = (found.full_tasks >= settings.fewest_tasks) & varies.fill_null(False)
     return found.select(
         *KEYS,
         "samples",
@@ -151,8 +158,6 @@ def _by_task_and_day(samples: Any, settings: SpecSettings) -> Any:
 
 def _by_task(sums: Any, settings: SpecSettings) -> Any:
     """Return weighted sums by task; what does not count is counted apart."""
-    import ibis
-
     day = sums.date.cast("date")
     last = ibis.literal(settings.as_of).cast("date") if settings.as_of else day.max().over(ibis.window())
     age = last.delta(day, unit="day").cast("float64")
@@ -193,10 +198,10 @@ def _of_row(row: dict[str, Any], settings: SpecSettings) -> Spec:
         full_tasks=int(row["full_tasks"]),
         first_day=row["first_day"],
         last_day=row["last_day"],
-        effective_samples=row["effective_samples"],
-        cpu_usage_mean=row["cpu_usage_mean"],
-        cpi_mean=row["cpi_mean"],
-        cpi_sd=row["cpi_sd"],
+        effective_samples=_known(row["effective_samples"]),
+        cpu_usage_mean=_known(row["cpu_usage_mean"]),
+        cpi_mean=_known(row["cpi_mean"]),
+        cpi_sd=_known(row["cpi_sd"]),
         threshold_sigmas=settings.sigmas,
         threshold_cpi=row["threshold_cpi"],
         excluded=excluded,
@@ -207,7 +212,17 @@ def _of_row(row: dict[str, Any], settings: SpecSettings) -> Spec:
 def _reason(row: dict[str, Any], settings: SpecSettings) -> str:
     if not row["samples"]:
         return "no sample counts"
-    return (
-        f"tasks of {settings.fewest_samples} samples or more: {row['full_tasks']},"
-        f" a spec needs {settings.fewest_tasks}"
-    )
+    if row["full_tasks"] < settings.fewest_tasks:
+        return (
+            f"tasks of {settings.fewest_samples} samples or more: {row['full_tasks']},"
+            f" a spec needs {settings.fewest_tasks}"
+        )
+    if row["samples"] == 1:
+        return "one sample has no spread"
+    if _known(row["cpi_sd"]) is None:
+        return "its CPI is too large to be squared"
+    return "CPI does not vary: every sample is the same"
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

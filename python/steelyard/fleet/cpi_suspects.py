@@ -23,8 +23,10 @@ from typing import Any
 from steelyard.fleet.cpi_outliers import TASK, _guards
 from steelyard.fleet.cpi_rule import BATCH, BEST_EFFORT, LATENCY_SENSITIVE, PAPER, Rule
 from steelyard.fleet.cpi_samples import Guards, judged
+from steelyard.telemetry.deferred import ibis
 
 _PLACE = ("cluster", "machine")
+_AGAIN = "_again"
 _EPISODE = (*TASK, "episode_start_unix_s")
 
 
@@ -33,8 +35,6 @@ def episodes(outliers: Any, rule: Rule = PAPER) -> Any:
 
     A new episode begins where the one before lies further back than the correlation looks.
     """
-    import ibis
-
     rows = outliers.filter(outliers.is_anomalous)
     order = ibis.window(group_by=TASK, order_by="window_start_unix_s")
     start = rows.window_start_unix_s
@@ -62,8 +62,6 @@ def expression(samples: Any, outliers: Any, rule: Rule = PAPER, guards: Guards |
 
 def tops(samples: Any, outliers: Any, rule: Rule = PAPER, guards: Guards | None = None) -> Any:
     """Return at every anomalous sample the suspect with the highest correlation, whatever the floor."""
-    import ibis
-
     moments = episodes(outliers, rule)
     found = _correlations(samples, moments, rule, guards)
     found = found.filter(found.correlation.notnull())
@@ -95,8 +93,6 @@ def tops(samples: Any, outliers: Any, rule: Rule = PAPER, guards: Guards | None 
 
 def _correlations(samples: Any, moments: Any, rule: Rule, guards: Guards | None) -> Any:
     """Return the correlation of each suspect at each anomalous sample."""
-    import ibis
-
     start = samples.window_start_unix_s
     spans = judged(samples, _guards(rule, guards)).select(
         *_PLACE,
@@ -152,8 +148,6 @@ def _correlations(samples: Any, moments: Any, rule: Rule, guards: Guards | None)
 
 
 def _ranked(moments: Any, found: Any, rule: Rule) -> Any:
-    import ibis
-
     found = found.rename(
         suspect_job="job",
         suspect_task="task",
@@ -162,8 +156,10 @@ def _ranked(moments: Any, found: Any, rule: Rule) -> Any:
         task="victim_task",
     )
     known = moments.mutate(decided_unix_s=moments.window_start_unix_s)
-    rows = known.join(found, [*_PLACE, "job", "task", "decided_unix_s"], how="left")
-    rows = rows.drop([name for name in rows.columns if name.endswith("_right")])
+    rows = known.join(
+        found, [*_PLACE, "job", "task", "decided_unix_s"], how="left", rname=f"{{name}}{_AGAIN}"
+    )
+    rows = rows.drop(*(f"{name}{_AGAIN}" for name in (*_PLACE, "job", "task", "decided_unix_s")))
     episode = ibis.window(group_by=_EPISODE)
     rows = rows.mutate(
         reached=rows.window_start_unix_s.min(where=rows.correlation >= rule.correlation_floor).over(episode),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard.fleet.cpi_incidents import Incident
+from steelyard.telemetry.deferred import ibis
 
 MOST = 6
 _AROUND_S = 1800
@@ -40,7 +41,6 @@ class Timeline:
 
 def expression(samples: Any, incidents: Sequence[Incident]) -> Any:
     """Return the samples around each of the incidents, of the victim and its first suspects."""
-    import ibis
     import pyarrow as pa
 
     wanted: dict[str, list[Any]] = {}

@@ -7,15 +7,23 @@ rows on every engine; a division by zero and a map's absent key are null on none
 Not here: which files count (``listing``), which rows do (``reading``); what is asked (the queries).
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
 from steelyard.fleet.files import Place, reason
 from steelyard.fleet.listing import StoreFile
+from steelyard.fleet.rules import LARGEST
 from steelyard.fleet.schema import PARTITIONS, TableSchema
+from steelyard.telemetry.deferred import Deferred, table
+from steelyard.telemetry.engine import fetch_compiled, keep_compiled
 
 NAMES = "duckdb, spark-local, or spark://HOST:PORT"
+
+MEMORY_LIMIT = "600MB"
+"""What DuckDB may hold in memory before it uses the disk, so that a process stays below 1 GB whatever the store
+holds: DuckDB does not count all of its own."""
 
 SQL_TYPES = {
     "string": ("VARCHAR", "STRING"),
@@ -30,21 +38,27 @@ SQL_TYPES = {
 
 
 class Engine(Protocol):
-    """What a store needs of an engine."""
+    """What a store needs of an engine. Queries of it are SQL that DuckDB and Spark read alike."""
 
     name: str
+    dialect: int
+    """Which of `SQL_TYPES` it writes."""
 
-    def source(self, place: Place, schema: TableSchema, files: Sequence[StoreFile]) -> Any:
-        """Return the rows of ``files``, which have the same known columns, as an Ibis table.
+    def files(self, place: Place, schema: TableSchema, files: Sequence[StoreFile]) -> str:
+        """Return the name of a view of the rows of ``files``, which have the same known columns and are all
+        vouched for, or none.
 
         It has every column of ``schema`` (null where the files lack it) and those of the path.
         """
 
-    def empty(self, schema: TableSchema) -> Any:
-        """Return the table without rows."""
+    def define(self, name: str, query: str) -> None:
+        """Give the rows of ``query`` a name, so that queries over them stay short."""
 
-    def view(self, name: str, rows: Any) -> Any:
-        """Return ``rows`` under a name, so that queries over them stay short."""
+    def fetch_deferred(self, expression: Deferred) -> Any:
+        """Return the rows of an expression over its tables, as an Arrow table."""
+
+    def keep(self, expression: Deferred) -> Deferred:
+        """Return the same rows, computed once where the engine can keep them."""
 
     def close(self) -> None:
         """Free what the engine holds."""
@@ -66,44 +80,56 @@ def open_engine(name: str) -> Engine:
 
 
 class DuckDBEngine:
-    """DuckDB in this process: no server, all cores."""
+    """DuckDB in this process: no server, all cores, and memory that does not grow with the store."""
 
     name = "duckdb"
+    dialect = 0
 
     def __init__(self) -> None:
-        import ibis
+        import duckdb
 
-        self._connection = ibis.duckdb.connect()
+        self.connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT})
         self._registered = False
         self._sources = 0
 
-    def source(self, place: Place, schema: TableSchema, files: Sequence[StoreFile]) -> Any:
-        """Return the rows of ``files`` as an Ibis table."""
+    def files(self, place: Place, schema: TableSchema, files: Sequence[StoreFile]) -> str:
+        """Return the name of a view of the rows of ``files``."""
         prefix = self._reach(place)
         paths = ", ".join(quoted(_literal_path(prefix + place.full(file.path))) for file in files)
         self._sources += 1
-        return self._view(
-            f"{schema.name}__{self._sources}",
-            f"{select_list(schema, files[0].columns, dialect=0)}"
+        name = f"{schema.name}__{self._sources}"
+        self.define(
+            name,
+            f"{select_list(schema, files[0], dialect=0)}"
             f" FROM read_parquet([{paths}], hive_partitioning = true, hive_types_autocast = false)",
         )
+        return name
 
-    def empty(self, schema: TableSchema) -> Any:
-        """Return the table without rows."""
-        return self._view(f"{schema.name}__0", f"{empty_list(schema, dialect=0)} WHERE false")
+    def define(self, name: str, query: str) -> None:
+        """Give the rows of ``query`` a name."""
+        # A view, because a statement of thousands of paths is then read once.
+        self.connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS {query}')
 
-    def view(self, name: str, rows: Any) -> Any:
-        """Return ``rows`` under a name."""
-        return self._connection.create_view(name, rows, overwrite=True)
+    def fetch_deferred(self, expression: Deferred) -> Any:
+        """Return the rows of an expression over its tables, as an Arrow table."""
+        with reading():
+            return fetch_compiled(self.connection, expression)
+
+    def keep(self, expression: Deferred) -> Deferred:
+        """Return the same rows, computed once: DuckDB puts them on disk where memory does not hold them."""
+        self._sources += 1
+        name = f"kept_{self._sources}"
+        with reading():
+            keep_compiled(self.connection, expression, name)
+        return table(self, name, expression)
+
+    def fetch(self, query: str) -> Any:
+        """Return the rows of ``query`` as an Arrow table."""
+        return self.connection.sql(query).to_arrow_table()
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.disconnect()
-
-    def _view(self, name: str, body: str) -> Any:
-        # A view, because a statement of thousands of paths is then told once.
-        self._connection.raw_sql(f'CREATE OR REPLACE VIEW "{name}" AS {body}')
-        return self._connection.table(name)
+        """Close the connection, and remove what it put on disk."""
+        self.connection.close()
 
     def _reach(self, place: Place) -> str:
         """Make ``place`` readable; return what stands before its paths."""
@@ -112,20 +138,26 @@ class DuckDBEngine:
         if not self._registered:
             from steelyard.fleet.remote import PROTOCOL, bridge
 
-            self._connection.con.register_filesystem(bridge(place.filesystem))
+            self.connection.register_filesystem(bridge(place.filesystem))
             self._registered = True
             self._prefix = f"{PROTOCOL}://"
         return self._prefix
 
 
-def select_list(schema: TableSchema, known: Sequence[str], *, dialect: int) -> str:
-    """Return the SELECT of every column of ``schema``, null where it is not ``known``."""
-    columns = [
-        _name(column.name, dialect)
-        if column.name in known
-        else _null(column.name, SQL_TYPES[column.type][dialect], dialect)
-        for column in schema.columns
-    ]
+def select_list(schema: TableSchema, like: StoreFile, *, dialect: int) -> str:
+    """Return the SELECT of every column of ``schema`` from files ``like`` one: null where it has none.
+
+    A figure that may be missing and is no finite number is missing; files that are vouched for have none.
+    """
+    columns = []
+    for column in schema.columns:
+        name = _name(column.name, dialect)
+        if column.name not in like.columns:
+            columns.append(_null(column.name, SQL_TYPES[column.type][dialect], dialect))
+        elif column.nullable and column.type == "double" and not like.is_vouched:
+            columns.append(f"CASE WHEN abs({name}) <= {LARGEST!r} THEN {name} END AS {name}")
+        else:
+            columns.append(name)
     return f"SELECT {', '.join([*columns, *(_partition(name, dialect) for name in PARTITIONS)])}"
 
 
@@ -168,6 +200,19 @@ def _literal_path(path: str) -> str:
     '/tmp/a[[]1]/b[*]'
     """
     return "".join(f"[{letter}]" if letter in "[*?" else letter for letter in path)
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Say in one line what went wrong where an engine fails within."""
+    try:
+        yield
+    except SteelyardError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "pyspark"):
+            raise lost(error) from error
+        raise
 
 
 def lost(error: BaseException) -> EnvironmentLacksError:

@@ -16,9 +16,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import ibis
-
 from steelyard._base import UsageError
+from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
 
 REFERENCES = ("nominal", "max")

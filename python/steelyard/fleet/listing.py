@@ -24,10 +24,11 @@ import pyarrow.parquet as pq
 from steelyard._base import RecordError
 from steelyard.fleet.files import Entry, Place, reason
 from steelyard.fleet.layout import Partition, is_compact, machine_of, partition_of
-from steelyard.fleet.rules import Extremes, columns_of
+from steelyard.fleet.rules import NULLS, Extremes, Rules, columns_of, rules_of, voucher
 from steelyard.fleet.schema import ARROW_TYPES, MAJOR, TableSchema
 
 INPUTS_KEY = b"steelyard.inputs"
+RULES_KEY = b"steelyard.rules"
 TABLE_KEY = b"steelyard.table"
 VERSION_KEY = b"steelyard.schema_version"
 
@@ -55,7 +56,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class StoreFile:
-    """A file that counts: its known columns in the file's order, its rows, and the files it was made of."""
+    """A file that counts: its known columns in the file's order, its rows, the files it was made of, and what
+    says that its rows were held against the rules (`rules.voucher`).
+    """
 
     path: str
     partition: Partition
@@ -65,6 +68,20 @@ class StoreFile:
     columns: tuple[str, ...]
     inputs: tuple[str, ...]
     extremes: Extremes = field(compare=False)
+    voucher: str | None = None
+
+    @property
+    def is_vouched(self) -> bool:
+        """Whether its rows were held against the rules of today."""
+        return self.voucher == voucher(self.partition.table)
+
+    @property
+    def suspected(self) -> Rules | None:
+        """The rules that its rows may break; None where that is ruled out."""
+        partition = self.partition
+        return rules_of(partition.table, partition.date, self.written_unix_s, self.voucher).left(
+            self.extremes
+        )
 
     @property
     def uploader(self) -> str | None:
@@ -200,8 +217,24 @@ def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) 
         rows=metadata.num_rows,
         columns=tuple(name for name in schema.names if name in table.by_name),
         inputs=inputs,
-        extremes=_extremes(metadata, columns_of(table.name)),
+        extremes=_extremes(metadata, columns_of(table.name)) | _nulls(metadata, table),
+        voucher=words[RULES_KEY].decode(errors="replace") if RULES_KEY in words else None,
     )
+
+
+def _nulls(metadata: Any, table: TableSchema) -> dict[str, tuple[float, float] | None]:
+    """Return the required columns that may hold nulls, as footers know."""
+    found: dict[str, tuple[float, float] | None] = {}
+    required = {column.name for column in table.columns if not column.nullable and "<" not in column.type}
+    for number in range(metadata.num_columns):
+        column = metadata.schema.column(number)
+        if column.path not in required or not column.max_definition_level:
+            continue
+        for group in range(metadata.num_row_groups):
+            said = metadata.row_group(group).column(number).statistics
+            if said is None or not said.has_null_count or said.null_count:
+                found[column.path + NULLS] = None
+    return found
 
 
 def _extremes(metadata: Any, columns: Iterable[str]) -> dict[str, tuple[float, float] | None]:

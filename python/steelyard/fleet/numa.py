@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError
 from steelyard.fleet.effects import Effect, Floats, correlation, stratified_effect
-from steelyard.telemetry.engine import fetch, fetch_rows
+from steelyard.telemetry.deferred import ibis
+from steelyard.telemetry.engine import fetch, fetch_rows, floats
 
 LOAD_BINS = 40
 BINS = 10
@@ -53,8 +54,6 @@ BY_HOUR = ("cpu_use",)
 
 def scored(task_samples: Any, jobs: Sequence[str] = (), platforms: Sequence[str] = ()) -> Any:
     """Return the samples with a score, with x = 1 - score, the figures, and what parts them."""
-    import ibis
-
     t = task_samples.filter(task_samples.numa_score.notnull(), task_samples.window_s > 0)
     if jobs:
         t = t.filter(t.job.isin(list(jobs)))
@@ -84,8 +83,6 @@ def scored(task_samples: Any, jobs: Sequence[str] = (), platforms: Sequence[str]
 
 def score_bin(rows: Any, bins: int) -> Any:
     """Return the score's bin: the last one has 1 in it."""
-    import ibis
-
     return ibis.least((rows.score * bins).floor().cast("int64"), ibis.literal(bins - 1, "int64"))
 
 
@@ -112,8 +109,6 @@ def sums(rows: Any, metrics: Sequence[str], part: str) -> Any:
     """Return the sums that effects stand on: of each job, platform, ``part`` (``load`` or ``hour``) and
     machine.
     """
-    import ibis
-
     made: dict[str, Any] = {}
     for metric in metrics:
         y = rows[metric]
@@ -274,7 +269,7 @@ def effects_of(table: Any, metrics: Sequence[str], part: str) -> list[Locality]:
     made = []
     for metric in metrics:
         columns = {
-            name: np.nan_to_num(np.asarray(table[f"{metric}_{name}"].to_numpy(), dtype=np.float64))
+            name: np.nan_to_num(floats(table[f"{metric}_{name}"]))
             for name in ("n", "x", "xx", "y", "xy", "yy")
         }
         for number, job in enumerate(jobs):

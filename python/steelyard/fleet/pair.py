@@ -31,7 +31,8 @@ from steelyard.fleet.effects import Effect, Floats, holm, stratified_effect
 from steelyard.fleet.numa import CPI_SOURCE, LEAST_USE
 from steelyard.fleet.pair_predict import Prediction, Skill, predict
 from steelyard.fleet.pressure import RESOURCES, JobPressure
-from steelyard.telemetry.engine import fetch
+from steelyard.telemetry.deferred import ibis
+from steelyard.telemetry.engine import fetch, floats
 
 LOAD_BINS = 20
 PRESENT_USE = 0.05
@@ -45,8 +46,6 @@ MUST_NOT, MAY, UNCLEAR = "must not", "may", "unclear"
 
 def victims(task_samples: Any) -> Any:
     """Return count and sum of CPI by job, platform, machine, minute and load."""
-    import ibis
-
     t = task_samples
     use = t.cpu_s / t.window_s
     t = t.filter(
@@ -318,7 +317,7 @@ class _Places:
 
     @staticmethod
     def _sums(table: Any) -> tuple[Floats, Floats]:
-        n, y = (np.asarray(table[name].to_numpy(), dtype=np.float64) for name in ("n", "y"))
+        n, y = (floats(table[name]) for name in ("n", "y"))
         return n, y
 
     def effect(self, job: str, other: str) -> tuple[Effect | None, int, int]:

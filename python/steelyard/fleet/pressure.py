@@ -24,6 +24,7 @@ from typing import Any
 
 from steelyard._base import ResultSaysNoError
 from steelyard.analyze.intensities import THRESHOLDS
+from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
 
 CACHE_LINE_BYTES = 64
@@ -83,8 +84,6 @@ def used(task_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
 
 def machine_use(machine_samples: Any, machines: Any) -> Any:
     """Return the share of its limits that each machine used, by minute."""
-    import ibis
-
     m = machine_samples.filter(machine_samples.window_s > 0)
     m = m.mutate(minute=m.window_start_unix_s - m.window_start_unix_s % 60)
     joined = m.join(limits(machines), ["machine"], how="left")
@@ -121,8 +120,6 @@ def job_pressure(task_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> 
 
 def past_threshold(task_samples: Any, machine_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
     """Return for each job in which share of its machine-minutes the machine was past each threshold."""
-    import ibis
-
     there = used(task_samples, machines, jobs).select("job", "machine", "minute")
     joined = there.join(machine_use(machine_samples, machines), ["machine", "minute"])
     past = {

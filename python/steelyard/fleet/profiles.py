@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.analyze.profile import Profile, fold
-from steelyard.telemetry.engine import fetch, fetch_rows
+from steelyard.telemetry.deferred import ibis
+from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
 
 if TYPE_CHECKING:
     from steelyard.fleet.symbols import Named
@@ -133,8 +134,6 @@ def events(rows: Any) -> Any:
 
 def stacks(rows: Any, most: int = MOST_STACKS) -> Any:
     """Return the distinct stacks of selected rows, the heaviest first, at most ``most``."""
-    import ibis
-
     added = rows.group_by("stack").agg(samples=rows.samples.sum(), fleet=rows.fleet.sum())
     return added.order_by([ibis.desc("fleet"), "stack"]).limit(most)
 
@@ -188,7 +187,7 @@ def gather(rows: Any, event: str, symbols: Any, most: int = MOST_STACKS) -> Stac
 
     found = fetch(stacks(rows, most))
     texts = tuple(found["stack"].to_pylist())
-    fleet = np.asarray(found["fleet"].to_numpy(), dtype=np.float64)
+    fleet = floats(found["fleet"])
     named = name_stacks(texts, symbols)
     divisor, unit = 1.0, unit_of(event)
     # A fleet's cycles may be more than an integer holds: a day of a million machines has 1e22.
@@ -203,7 +202,7 @@ def gather(rows: Any, event: str, symbols: Any, most: int = MOST_STACKS) -> Stac
         event,
         unit_of(event),
         texts,
-        np.asarray(found["samples"].to_numpy(), dtype=np.int64),
+        integers(found["samples"]),
         fleet,
         profile,
         index,

@@ -9,18 +9,14 @@ changes nothing; a row is written here before it is taken from the table.
 Not here: what cannot be true (``rules``), when rows are moved (``compact``).
 """
 
-from typing import Any
-
-import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.fleet.engines import quoted
 from steelyard.fleet.layout import QUARANTINE, encode
 from steelyard.fleet.listing import StoreFile
-from steelyard.fleet.rules import rules_of
 from steelyard.fleet.schema import TABLES
 from steelyard.fleet.store import Store
-from steelyard.telemetry.engine import fetch
 
 
 def set_aside(store: Store, file: StoreFile, reason: str | None = None) -> int:
@@ -29,14 +25,15 @@ def set_aside(store: Store, file: StoreFile, reason: str | None = None) -> int:
     With ``reason`` all of its rows are copied, for that reason.
     """
     schema = TABLES[file.partition.table]
-    rules = rules_of(schema.name, file.partition.date, file.written_unix_s)
-    if reason is None and not rules.suspects(file.extremes):
+    rules = file.suspected
+    if reason is None and rules is None:
         return 0
-    rows = store.engine.source(store.place, schema, [file])
-    because: Any = rules.reason_of(rows) if reason is None else ibis.literal(reason)
-    bad = rows.mutate(reason=because)
-    bad = bad.filter(bad.reason.notnull()).drop("date", "cluster")
-    found = fetch(bad)
+    because = rules.reason_of() if reason is None and rules is not None else quoted(reason or "")
+    rows = store.engine.files(store.place, schema, [file])
+    columns = ", ".join(schema.by_name)
+    found = store.fetch(
+        f"SELECT * FROM (SELECT {columns}, {because} AS reason FROM {rows}) WHERE reason IS NOT NULL"
+    )
     if len(found):
         found = found.append_column("origin", pa.array([file.path] * len(found), pa.string()))
         sink = pa.BufferOutputStream()

@@ -1,8 +1,8 @@
 """The rows of a table that count: true ones, once each.
 
-In: a listing. Out: an Ibis expression over its files. Clean files are read as they are, at no cost; what
-footers cannot rule out is looked at row by row: rows that break a rule (``rules``) are left out, and of rows
-with the same key (an agent that sent a window twice in different files) one is kept.
+In: a listing. Out: a SELECT over its files, which DuckDB and Spark read alike. Clean files are read as they
+are, at no cost; what footers cannot rule out is looked at row by row: rows that break a rule (``rules``) are
+left out, and of rows with the same key (an agent that sent a window twice in different files) one is kept.
 
 Invariants: the same rows on every engine and in every order of files. Of rows with the same key, the one with
 the most to say is kept: columns are compared from the left, greater before smaller before missing.
@@ -11,16 +11,14 @@ Not here: counting and moving what is left out (``quarantine``).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import ibis
-
-from steelyard.fleet.engines import Engine
+from steelyard.fleet.engines import Engine, empty_list
 from steelyard.fleet.files import Place
 from steelyard.fleet.listing import Listing, StoreFile
-from steelyard.fleet.rules import Rules, rules_of
+from steelyard.fleet.rules import Rules
 from steelyard.fleet.schema import PARTITIONS, TableSchema
 
 
@@ -57,7 +55,7 @@ def plan(listing: Listing) -> Plan:
     late: set[StoreFile] = set()
     for (partition, _), files in raw.items():
         for file in files:
-            held = [other for other in compacted[partition] if _meet(file, other, time)]
+            held = [other for other in compacted[partition] if meet(file, other, time)]
             settled.update(held)
             if held:
                 late.add(file)
@@ -84,7 +82,7 @@ def _overlapping(files: Sequence[StoreFile], time: str) -> set[StoreFile]:
     spans = sorted(files, key=lambda file: file.span(time) or (-float("inf"), float("inf")))
     longest: StoreFile | None = None
     for file in spans:
-        if longest is not None and _meet(longest, file, time):
+        if longest is not None and meet(longest, file, time):
             found |= {longest, file}
         if longest is None or _end(file, time) > _end(longest, time):
             longest = file
@@ -96,28 +94,30 @@ def _end(file: StoreFile, time: str) -> float:
     return span[1] if span is not None else float("inf")
 
 
-def _meet(one: StoreFile, other: StoreFile, time: str) -> bool:
+def meet(one: StoreFile, other: StoreFile, time: str | None) -> bool:
+    """Return whether rows of two files may be of the same time."""
+    if time is None:
+        return True
     a, b = one.span(time), other.span(time)
     if (a is None and one.rows == 0) or (b is None and other.rows == 0):
         return False
     return a is None or b is None or (a[0] <= b[1] and b[0] <= a[1])
 
 
-def rows_of(engine: Engine, place: Place, listing: Listing) -> Any:
-    """Return the rows of ``listing`` that count, as an Ibis table."""
-    how = plan(listing)
+def rows_of(engine: Engine, place: Place, listing: Listing) -> str:
+    """Return the SELECT of the rows of ``listing`` that count."""
+    how, schema = plan(listing), listing.table
     parts = []
     if how.clean:
-        parts.append(true_rows(engine, place, listing.table, how.clean))
+        parts.append(true_rows(engine, place, schema, how.clean))
     if how.repeated:
-        parts.append(once(true_rows(engine, place, listing.table, how.repeated), listing.table))
+        parts.append(once(true_rows(engine, place, schema, how.repeated), schema))
     if how.late:
-        late = once(true_rows(engine, place, listing.table, how.late), listing.table)
-        settled = true_rows(engine, place, listing.table, how.settled)
-        parts.append(late.anti_join(settled.select(*identity(listing.table)), identity(listing.table)))
+        late = once(true_rows(engine, place, schema, how.late), schema)
+        parts.append(without(late, true_rows(engine, place, schema, how.settled), schema))
     if not parts:
-        return engine.empty(listing.table)
-    return _together(parts)
+        return f"{empty_list(schema, dialect=engine.dialect)} WHERE false"
+    return " UNION ALL ".join(parts)
 
 
 def identity(schema: TableSchema) -> list[str]:
@@ -125,31 +125,44 @@ def identity(schema: TableSchema) -> list[str]:
     return [*schema.key, *(PARTITIONS if schema.windowed else PARTITIONS[1:])]
 
 
-def once(rows: Any, schema: TableSchema) -> Any:
-    """Return ``rows`` with one of those that have the same key."""
+def once(rows: str, schema: TableSchema) -> str:
+    """Return the SELECT of ``rows`` with one of those that have the same key."""
     orders = [
-        ibis.desc(rows[column.name], nulls_first=False)
+        f"{column.name} DESC NULLS LAST"
         for column in schema.columns
         if column.name not in schema.key and "<" not in column.type
     ]
-    number = ibis.row_number().over(group_by=identity(schema), order_by=orders or None)
-    ranked = rows.mutate(_rank=number)
-    return ranked.filter(ranked._rank == 0).drop("_rank")
+    columns = ", ".join([*schema.by_name, *PARTITIONS])
+    number = f"row_number() OVER (PARTITION BY {', '.join(identity(schema))} ORDER BY {', '.join(orders)})"
+    ranked = f"SELECT *, {number} AS _rank FROM ({rows}) AS _rows"
+    return f"SELECT {columns} FROM ({ranked}) AS _ranked WHERE _rank = 1"
 
 
-def true_rows(engine: Engine, place: Place, schema: TableSchema, files: Iterable[StoreFile]) -> Any:
-    """Return the rows of ``files`` that break no rule; a file that cannot hold such rows is read as it is."""
-    groups: dict[tuple[frozenset[str], Rules | None], list[StoreFile]] = defaultdict(list)
-    for file in files:
-        rules = rules_of(schema.name, file.partition.date, file.written_unix_s)
-        suspected = rules.left(file.extremes) if rules.suspects(file.extremes) else None
-        groups[frozenset(file.columns), suspected].append(file)
+def without(rows: str, held: str, schema: TableSchema) -> str:
+    """Return the SELECT of ``rows`` whose keys are not among those ``held``."""
+    same = " AND ".join(f"_held.{name} = _rows.{name}" for name in identity(schema))
+    return f"SELECT * FROM ({rows}) AS _rows WHERE NOT EXISTS (SELECT 1 FROM ({held}) AS _held WHERE {same})"
+
+
+def true_rows(engine: Engine, place: Place, schema: TableSchema, files: Iterable[StoreFile]) -> str:
+    """Return the SELECT of the rows of ``files`` that break no rule; files that cannot hold one that does are
+    read as they are.
+    """
     parts = []
-    for (_, suspected), group in groups.items():
-        rows = engine.source(place, schema, group)
-        parts.append(rows if suspected is None else rows.filter(suspected.reason_of(rows).isnull()))
-    return _together(parts)
+    for rules, _, rows in suspected(engine, place, schema, files):
+        broken = "" if rules is None else f" WHERE {rules.reason_of()} IS NULL"
+        parts.append(f"SELECT * FROM {rows}{broken}")
+    return " UNION ALL ".join(parts)
 
 
-def _together(parts: Sequence[Any]) -> Any:
-    return parts[0] if len(parts) == 1 else ibis.union(*parts)
+def suspected(
+    engine: Engine, place: Place, schema: TableSchema, files: Iterable[StoreFile]
+) -> Iterator[tuple[Rules | None, list[StoreFile], str]]:
+    """Yield groups of ``files`` with the rules that their rows may break (None where that is ruled out) and
+    the name of their rows.
+    """
+    groups: dict[tuple[frozenset[str], bool, Rules | None], list[StoreFile]] = defaultdict(list)
+    for file in files:
+        groups[frozenset(file.columns), file.is_vouched, file.suspected].append(file)
+    for (_, _, rules), group in groups.items():
+        yield rules, group, engine.files(place, schema, group)

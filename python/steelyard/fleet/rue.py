@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import ibis
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from steelyard._base import UsageError
-from steelyard.telemetry.engine import fetch, fetch_rows
+from steelyard.telemetry.deferred import ibis
+from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -254,7 +254,7 @@ def _factor(table: pa.Table, column: str) -> Factor:
     order = np.argsort(names)
     rank = np.empty(len(names), dtype=np.int64)
     rank[order] = np.arange(len(names))
-    codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    codes = integers(pa.chunked_array([encoded.indices]))
     return Factor(rank[codes] if len(names) else codes, tuple(str(name) for name in names[order]))
 
 
@@ -274,9 +274,9 @@ def _combined(columns: Sequence[Integers]) -> Integers:
 
 
 def _integers(table: pa.Table, column: str) -> Integers:
-    return np.asarray(table[column].to_numpy(), dtype=np.int64)
+    return integers(table[column])
 
 
 def _floats(table: pa.Table, column: str) -> Floats:
     """Return sums; of no samples the sum is null, which adds nothing."""
-    return np.asarray(table[column].cast(pa.float64()).fill_null(0.0).to_numpy(), dtype=np.float64)
+    return floats(table[column].cast(pa.float64()).fill_null(0.0))

@@ -1,26 +1,35 @@
 """Which rows of a store cannot be true, and from a file's statistics, whether it can hold any.
 
 In: a table's name. Out: `Rules`: bounds of single columns and conditions across columns, each with its
-reason, as Ibis predicates; and `Rules.suspects`, which asks only a footer's smallest and greatest values.
+reason, as predicates of SQL; and `Rules.left`, which asks only a footer's smallest and greatest values.
 
 Invariants: a bound is what no machine can do, never what is merely rare: rare rows are for the statistics to
-judge. A file that is not suspected has no row that breaks a rule, with one exception that statistics do not
-show: a figure that is no number (NaN), which Steelyard's own writers refuse (``write.fit``, the agent).
+judge. A file with no rule left has no row that breaks one. Footers do not show figures that are no numbers
+(NaN): a required one is therefore asked of every row; one that may be missing is missing where it is not
+finite (``engines``). A compacted file says which rules its rows were held against (`voucher`): they are not
+asked again.
 
 Not here: moving rows away (``quarantine``); duplicates (``reading``).
 """
 
+import functools
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from steelyard.fleet.layout import start_of
 from steelyard.fleet.schema import TABLES
 
 Extremes = Mapping[str, tuple[float, float] | None]
-"""The smallest and greatest value of columns in a file; None where the footer does not say."""
+"""The smallest and greatest value of columns in a file; None where the footer does not say. The name of a
+required column with `NULLS` behind it is there when the column may hold nulls."""
+
+NULLS = " is null"
+
+LARGEST = 1.7976931348623157e308
+"""The largest finite figure."""
 
 DAY_S = 86_400
 SLACK_S = DAY_S
@@ -49,6 +58,7 @@ class Bound:
     high: float = math.inf
     above: bool = False
     reason: str = ""
+    table: str = ""
 
     @property
     def said(self) -> str:
@@ -64,27 +74,67 @@ class Bound:
         if self.column not in extremes:
             return True
         pair = extremes[self.column]
-        if pair is None:
+        if pair is None or self.hides_nan:
             return False
         low_fine = pair[0] > self.low if self.above else pair[0] >= self.low
         return low_fine and pair[1] <= self.high
 
-    def broken(self, rows: Any) -> Any:
+    @property
+    def hides_nan(self) -> bool:
+        """Whether its column has floating point and may not be missing."""
+        return self._is_float and not _COLUMNS[self.table, self.column].nullable
+
+    @property
+    def _is_float(self) -> bool:
+        known = _COLUMNS.get((self.table, self.column))
+        return known is not None and known.type == "double"
+
+    def broken(self) -> str:
         """Return the predicate of rows that break it; null where the value is missing."""
-        column = rows[self.column]
+        is_float = self._is_float
         parts = []
         if self.low != -math.inf:
-            parts.append(column <= self.low if self.above else column < self.low)
+            parts.append(f"{self.column} {'<=' if self.above else '<'} {_number(self.low, is_float)}")
         if self.high != math.inf:
-            parts.append(column > self.high)
-        elif column.type().is_floating():
-            parts.append(column == math.inf)
-        if column.type().is_floating():
-            parts.append(column.isnan())
-        predicate = parts[0]
-        for part in parts[1:]:
-            predicate = predicate | part
-        return predicate
+            parts.append(f"{self.column} > {_number(self.high, is_float)}")
+        elif self.hides_nan:
+            # Infinity, and NaN, which both engines put above all numbers.
+            parts.append(f"{self.column} > {_number(LARGEST, is_float)}")
+        return " OR ".join(parts)
+
+
+@dataclass(frozen=True)
+class Present:
+    """A required column must have a value: files of others may lack one."""
+
+    column: str
+
+    @property
+    def reason(self) -> str:
+        """The reason for a row that breaks it."""
+        return f"{self.column} is missing"
+
+    def holds_for(self, extremes: Extremes) -> bool:
+        """Return whether a file of these extremes can hold no row that breaks it."""
+        return self.column + NULLS not in extremes
+
+    def broken(self) -> str:
+        """Return the predicate of rows that break it."""
+        return f"{self.column} IS NULL"
+
+
+_COLUMNS = {(table.name, column.name): column for table in TABLES.values() for column in table.columns}
+
+
+def _number(value: float, is_float: bool) -> str:
+    """Return ``value`` as both engines read it in the type of its column.
+
+    >>> _number(0.5, True), _number(86400.0, False), _number(1e300, True)
+    ('0.5e0', '86400', '1e+300')
+    """
+    if not is_float:
+        return str(int(value))
+    return repr(value) if "e" in repr(value) else f"{value!r}e0"
 
 
 def _at_least_0(*columns: str) -> list[Bound]:
@@ -114,12 +164,15 @@ _BOUNDS: dict[str, list[Bound]] = {
     "profiles": [
         _WINDOW,
         Bound("samples", low=1.0),
-        *_at_least_0("weight"),
+        *_at_least_0("weight", "hz"),
         Bound("sampled_ratio", low=0.0, high=1.0 + 1e-9, above=True),
     ],
     "symbols": _at_least_0("start", "size"),
-    "cpi_specs": [Bound("cpi_mean", low=0.0, above=True), *_at_least_0("cpi_sd", "threshold_cpi")],
-    "incidents": [],
+    "cpi_specs": [
+        Bound("cpi_mean", low=0.0, above=True),
+        *_at_least_0("cpi_sd", "threshold_cpi", "threshold_sigmas", "cpu_usage_mean"),
+    ],
+    "incidents": _at_least_0("threshold_cpi", "victim_cpi"),
 }
 
 
@@ -131,7 +184,7 @@ class Condition(ABC):
     columns: tuple[str, ...]
 
     @abstractmethod
-    def broken(self, rows: Any) -> Any:
+    def broken(self) -> str:
         """Return the predicate of rows that break it."""
 
     def holds_for(self, extremes: Extremes) -> bool:
@@ -151,8 +204,8 @@ class _AtMostTimes(Condition):
 
     factor: float = 1.0
 
-    def broken(self, rows: Any) -> Any:
-        return rows[self.columns[0]] > rows[self.columns[1]] * self.factor
+    def broken(self) -> str:
+        return f"{self.columns[0]} > {self.columns[1]} * {_number(self.factor, True)}"
 
     def _holds(self, *pairs: tuple[float, float]) -> bool:
         return pairs[0][1] <= pairs[1][0] * self.factor
@@ -164,16 +217,16 @@ class _CpuTimeInWindow(_AtMostTimes):
 
 class _Frequency(_AtMostTimes):
     # A tenth of a second more, because counters and CPU time are not read at the same moment.
-    def broken(self, rows: Any) -> Any:
-        return rows.cycles > (rows.cpu_s + 0.1) * MAX_HZ
+    def broken(self) -> str:
+        return f"cycles > (cpu_s + 0.1e0) * {_number(MAX_HZ, True)}"
 
     def _holds(self, *pairs: tuple[float, float]) -> bool:
         return pairs[0][1] <= (pairs[1][0] + 0.1) * MAX_HZ
 
 
 class _BusyInWindow(Condition):
-    def broken(self, rows: Any) -> Any:
-        return rows.cpu_s > rows.window_s * rows.threads * 1.1 + 1.0
+    def broken(self) -> str:
+        return "cpu_s > window_s * threads * 1.1e0 + 1e0"
 
     def _holds(self, *pairs: tuple[float, float]) -> bool:
         cpu_s, window_s, threads = pairs
@@ -181,17 +234,17 @@ class _BusyInWindow(Condition):
 
 
 class _Instructions(Condition):
-    def broken(self, rows: Any) -> Any:
-        return (rows.instructions == 0) & (rows.cycles > 0)
+    def broken(self) -> str:
+        return "instructions = 0 AND cycles > 0"
 
     def _holds(self, *pairs: tuple[float, float]) -> bool:
         return pairs[0][0] > 0 or pairs[1][1] <= 0
 
 
 class _Cpi(Condition):
-    def broken(self, rows: Any) -> Any:
-        counted = rows.cpi_source == "cycles/instructions"
-        return counted & ((rows.cpi < CPI_BOUNDS[0]) | (rows.cpi > CPI_BOUNDS[1]))
+    def broken(self) -> str:
+        low, high = (_number(bound, True) for bound in CPI_BOUNDS)
+        return f"cpi_source = 'cycles/instructions' AND (cpi < {low} OR cpi > {high})"
 
     def _holds(self, *pairs: tuple[float, float]) -> bool:
         return pairs[0][0] >= CPI_BOUNDS[0] and pairs[0][1] <= CPI_BOUNDS[1]
@@ -215,32 +268,36 @@ _CONDITIONS: dict[str, list[Condition]] = {
 class Rules:
     """The rules of one table, for files of one day that were written at one time."""
 
-    checks: tuple[Bound | Condition, ...]
+    checks: tuple["Bound | Condition | Present", ...]
 
-    def suspects(self, extremes: Extremes) -> bool:
-        """Return whether a file of these extremes may hold a row that breaks a rule."""
-        return not all(check.holds_for(extremes) for check in self.checks)
+    def left(self, extremes: Extremes) -> "Rules | None":
+        """Return those that a file of these extremes may break; None without any."""
+        checks = tuple(check for check in self.checks if not check.holds_for(extremes))
+        return Rules(checks) if checks else None
 
-    def left(self, extremes: Extremes) -> "Rules":
-        """Return those that a file of these extremes may break: of the others its rows need not be asked."""
-        return Rules(tuple(check for check in self.checks if not check.holds_for(extremes)))
-
-    def reason_of(self, rows: Any) -> Any:
-        """Return a column with the first rule that a row breaks; null for a row that breaks none."""
-        import ibis
-
-        cases = [(check.broken(rows), _said(check)) for check in self.checks]
-        return ibis.cases(*cases, else_=ibis.null("string")) if cases else ibis.null("string")
+    def reason_of(self) -> str:
+        """Return the SQL of the first rule that a row breaks; null for a row that breaks none."""
+        if not self.checks:
+            return "NULL"
+        cases = (f"WHEN {check.broken()} THEN {_text(_said(check))}" for check in self.checks)
+        return f"CASE {' '.join(cases)} END"
 
 
-def _said(check: Bound | Condition) -> str:
+def _text(words: str) -> str:
+    return "'" + words.replace("'", "''") + "'"
+
+
+def _said(check: Bound | Condition | Present) -> str:
     return check.said if isinstance(check, Bound) else check.reason
 
 
-def rules_of(table: str, date: str, written_unix_s: float | None) -> Rules:
-    """Return the rules for rows of ``table`` in a file of day ``date``, put there at ``written_unix_s``."""
+def rules_of(table: str, date: str, written_unix_s: float | None, vouched: str | None = None) -> Rules:
+    """Return the rules for rows of ``table`` in a file of day ``date``, put there at ``written_unix_s``.
+
+    With ``vouched``, what the file says its rows were held against, only those of its place and time.
+    """
     schema = TABLES[table]
-    checks: list[Bound | Condition] = []
+    checks: list[Bound | Condition | Present] = []
     if schema.time is not None:
         if schema.windowed:
             day = start_of(date)
@@ -255,7 +312,30 @@ def rules_of(table: str, date: str, written_unix_s: float | None) -> Rules:
         if written_unix_s is not None:
             latest = math.floor(written_unix_s) + AHEAD_S
             checks.append(Bound(schema.time, high=latest, reason="its time is after its upload"))
-    return Rules((*checks, *_BOUNDS[table], *_CONDITIONS.get(table, ())))
+    if vouched is not None and vouched == voucher(table):
+        return Rules(tuple(checks))
+    return Rules((*checks, *_own(table)))
+
+
+def _own(table: str) -> tuple[Bound | Condition | Present, ...]:
+    """Return the rules of ``table`` that hang on the row alone."""
+    present = [Present(column.name) for column in TABLES[table].columns if not column.nullable]
+    bounds = [replace(bound, table=table) for bound in _BOUNDS[table]]
+    return (*present, *bounds, *_CONDITIONS.get(table, ()))
+
+
+@functools.cache
+def voucher(table: str) -> str:
+    """Return what a file says whose rows were all held against the rules of ``table``: another for other
+    rules.
+    """
+    rules = Rules(_own(table)).reason_of()
+    return hashlib.sha256(rules.encode()).hexdigest()[:16]
+
+
+def row_rules(table: str) -> Rules:
+    """Return the rules of ``table`` that hang on the row alone."""
+    return Rules(_own(table))
 
 
 def columns_of(table: str) -> tuple[str, ...]:
@@ -274,4 +354,5 @@ def columns_of(table: str) -> tuple[str, ...]:
 def descriptions(table: str) -> list[str]:
     """Return the reasons for which rows of ``table`` do not count, in the order in which they are asked."""
     checks = rules_of(table, "2026-01-01", 0.0).checks
-    return [_said(check) for check in checks]
+    said = [_said(check) for check in checks if not isinstance(check, Present)]
+    return [*said, "a column that every row must have is missing"]

@@ -305,6 +305,13 @@ _TABLES = (
     ),
 )
 
+
+def columns_of(table: TableSchema) -> pa.Schema:
+    """Return the columns that queries see: those of the files and those of their paths."""
+    fields = [pa.field(column.name, ARROW_TYPES[column.type]) for column in table.columns]
+    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in PARTITIONS)])
+
+
 TABLES: dict[str, TableSchema] = {table.name: table for table in _TABLES}
 """Every table of a store, by name."""
 

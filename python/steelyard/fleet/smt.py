@@ -22,10 +22,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import ibis
-
 from steelyard._base import UsageError
 from steelyard.analyze.smt import Bounds, used_capacity_of_sums
+from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
 
 HOURS = 24

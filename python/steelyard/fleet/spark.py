@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from steelyard._base import EnvironmentLacksError
-from steelyard.fleet.engines import SQL_TYPES, empty_list, select_list
+from steelyard.fleet.engines import SQL_TYPES, reading, select_list
 from steelyard.fleet.files import Place, reason
 from steelyard.fleet.listing import StoreFile
 from steelyard.fleet.schema import PARTITIONS, TableSchema
+from steelyard.telemetry.deferred import Deferred, built
+from steelyard.telemetry.engine import fetch
 
 _SETTINGS = {
     # Days and clusters are words, whatever they look like.
@@ -36,6 +38,8 @@ _SETTINGS = {
 class SparkEngine:
     """Spark SQL behind Ibis."""
 
+    dialect = 1
+
     def __init__(self, master: str) -> None:
         """Connect to ``master``: ``spark-local``, or a cluster's ``spark://HOST:PORT``."""
         _require()
@@ -50,8 +54,8 @@ class SparkEngine:
                 self._spark.conf.set(name, value)
         self._sources = 0
 
-    def source(self, place: Place, schema: TableSchema, files: Sequence[StoreFile]) -> Any:
-        """Return the rows of ``files`` as an Ibis table."""
+    def files(self, place: Place, schema: TableSchema, files: Sequence[StoreFile]) -> str:
+        """Return the name of a view of the rows of ``files``."""
         scheme = "file://" if place.is_local else "s3a://"
         known = [column for column in schema.columns if column.name in files[0].columns]
         types = [f"`{column.name}` {SQL_TYPES[column.type][1]}" for column in known]
@@ -65,24 +69,26 @@ class SparkEngine:
         except Exception as error:
             raise _refused(place, error) from error
         frame.createOrReplaceTempView(f"{name}_files")
-        return self._view(name, f"{select_list(schema, files[0].columns, dialect=1)} FROM `{name}_files`")
+        self.define(name, f"{select_list(schema, files[0], dialect=1)} FROM `{name}_files`")
+        return name
 
-    def empty(self, schema: TableSchema) -> Any:
-        """Return the table without rows."""
-        return self._view(f"{schema.name}__0", f"{empty_list(schema, dialect=1)} WHERE false")
+    def define(self, name: str, query: str) -> None:
+        """Give the rows of ``query`` a name."""
+        self._spark.sql(query).createOrReplaceTempView(name)
 
-    def view(self, name: str, rows: Any) -> Any:
-        """Return ``rows`` under a name."""
-        return self._connection.create_view(name, rows, overwrite=True)
+    def fetch_deferred(self, expression: Deferred) -> Any:
+        """Return the rows of an expression over its tables, as an Arrow table."""
+        with reading():
+            return fetch(built(expression, lambda name, _: self._connection.table(name)))
+
+    def keep(self, expression: Deferred) -> Deferred:
+        """Return the expression: Spark keeps nothing."""
+        return expression
 
     def close(self) -> None:
         """End the application, unless somebody else began it."""
         if self._owned:
             self._session.stop()
-
-    def _view(self, name: str, body: str) -> Any:
-        self._spark.sql(body).createOrReplaceTempView(name)
-        return self._connection.table(name)
 
 
 def _require() -> None:

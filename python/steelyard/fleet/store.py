@@ -11,13 +11,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
-from steelyard.fleet.engines import Engine, open_engine
+from steelyard.fleet.engines import DuckDBEngine, Engine, open_engine, reading
 from steelyard.fleet.files import Place
 from steelyard.fleet.layout import MARKER, check_date
 from steelyard.fleet.listing import Listing, Problem, list_table
 from steelyard.fleet.reading import rows_of
-from steelyard.fleet.schema import KIND, MAJOR, TABLES
+from steelyard.fleet.schema import KIND, MAJOR, TABLES, columns_of
 from steelyard.fleet.write import create_store, table_schema, write_compacted, write_rows
+from steelyard.telemetry.deferred import table
 
 __all__ = ["Problem", "Store", "create_store", "open_store", "write_compacted", "write_rows"]
 
@@ -68,6 +69,7 @@ class Store:
         self.first, self.last = first, last
         self._listings: dict[str, Listing] = {}
         self._tables: dict[str, Any] = {}
+        self._views: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -93,9 +95,24 @@ class Store:
         Raises UsageError when a store has no such table.
         """
         if name not in self._tables:
-            rows = rows_of(self.engine, self.place, self.listing(name))
-            self._tables[name] = self.engine.view(name, rows)
+            self._tables[name] = table(self.engine, self.view(name), columns_of(table_schema(name)))
         return self._tables[name]
+
+    def view(self, name: str) -> str:
+        """Return the name by which the engine's SQL knows the rows of the table ``name``."""
+        if name not in self._views:
+            self.engine.define(name, rows_of(self.engine, self.place, self.listing(name)))
+            self._views.add(name)
+        return name
+
+    def fetch(self, query: str) -> Any:
+        """Return the rows of a query in SQL over `view`, as an Arrow table. On DuckDB only.
+
+        Raises EnvironmentLacksError where the store changed while it was read.
+        """
+        assert isinstance(self.engine, DuckDBEngine)
+        with reading():
+            return self.engine.fetch(query)
 
     def listing(self, name: str) -> Listing:
         """Return which files of the table ``name`` count, looked up once."""

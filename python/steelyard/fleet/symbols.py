@@ -25,7 +25,7 @@ import numpy as np
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError
 from steelyard.analyze.profile import UNKNOWN
-from steelyard.telemetry.engine import fetch
+from steelyard.telemetry.engine import fetch, integers
 
 _FRAME = re.compile(r"0x([0-9a-fA-F]{1,16}) \[(.*)@([0-9a-fA-F]{2,128})\]")
 _LARGEST = (1 << 63) - 1
@@ -92,7 +92,7 @@ def _look_up(offsets: dict[str, re.Match[str]], symbols: Any) -> dict[str, str]:
         by_build.setdefault(match[3].lower(), []).append(frame)
     rows = fetch(symbols_of(symbols, sorted(by_build)))
     builds = np.asarray(rows["build_id"].to_pylist(), dtype=object)
-    starts, sizes = (np.asarray(rows[name].to_numpy(), dtype=np.int64) for name in ("start", "size"))
+    starts, sizes = (integers(rows[name]) for name in ("start", "size"))
     functions = rows["name"]
     names: dict[str, str] = {}
     for build, frames in by_build.items():

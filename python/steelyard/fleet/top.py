@@ -35,7 +35,8 @@ from steelyard.fleet.top_shares import (
     share,
     sizes,
 )
-from steelyard.telemetry.engine import fetch, fetch_rows
+from steelyard.telemetry.deferred import ibis
+from steelyard.telemetry.engine import fetch, fetch_rows, floats
 
 BY = ("function", "binary", "job", "platform", "cluster", "category")
 CONFIDENCE = 0.95
@@ -293,7 +294,6 @@ def total_keys(stacks: Stacks, functions: Sequence[str]) -> Keys:
 
 def memtable(keys: Keys) -> Any:
     """Return ``keys`` as an Ibis table that joins with any engine's."""
-    import ibis
     import pyarrow as pa
 
     kinds = (pa.string(), pa.string(), pa.float64(), pa.float64())
@@ -349,7 +349,7 @@ def _sample(
     shares = weights / weights.sum() if len(weights) else weights
     present = shares[shares > 0]
     split = fetch(halves(rows, keyed))
-    first, second = (np.asarray(split[name].to_numpy(), dtype=np.float64) for name in ("first", "second"))
+    first, second = (floats(split[name]) for name in ("first", "second"))
     distance = expected = None
     if first.sum() > 0 and second.sum() > 0:
         distance = float(np.abs(first / first.sum() - second / second.sum()).sum())

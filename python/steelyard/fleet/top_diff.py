@@ -33,7 +33,7 @@ from steelyard.fleet.top_shares import (
     pair_sizes,
     sides,
 )
-from steelyard.telemetry.engine import fetch, fetch_rows
+from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
 
 ALPHA = 0.05
 _SUMS = ("a", "b", "aa", "bb", "ab", "a_of_a", "a_of_b", "b_of_a", "b_of_b")
@@ -172,8 +172,8 @@ def judge(
     found: Any, size: dict[str, Any], modules: dict[str, str], confidence: float
 ) -> tuple[DiffRow, ...]:
     """Return the rows of an Arrow table of moments, judged together."""
-    sums: dict[str, Floats] = {name: np.asarray(found[name].to_numpy(), dtype=np.float64) for name in _SUMS}
-    clusters = np.asarray(found["clusters"].to_numpy(), dtype=np.int64)
+    sums: dict[str, Floats] = {name: floats(found[name]) for name in _SUMS}
+    clusters = integers(found["clusters"])
     p, q, variance = difference_variance(sums, size)
     judged = (clusters >= RARE) & (variance > 0)
     reach, p_values = _tests(q - p, variance, judged, size, confidence)

@@ -29,6 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.telemetry.deferred import ibis
+
 Floats = NDArray[np.float64]
 CLUSTER = ("machine", "window_start_unix_s")
 """What chance chose: one machine in one window."""
@@ -101,8 +103,6 @@ def halves(rows: Any, keyed: Any) -> Any:
     Every other one would not do: both halves would then have each machine alike, and differ by less than
     chance makes of it. The parity of squares modulo a prime is as good as a lot, and the same on any engine.
     """
-    import ibis
-
     clusters = rows.select(*CLUSTER).distinct()
     # Spark numbers rows in 32 bits, and squares would wrap; Ibis takes them for 64 and drops a mere cast.
     number = ibis.row_number().over(ibis.window(order_by=list(CLUSTER))).cast("float64").cast("int64")

@@ -33,7 +33,8 @@ class Column:
     rank: int = 0
     """The higher, the sooner it is left out where a terminal has no room for all."""
     is_answer: bool = False
-    """Whether it answers the question of its table: it stands beside the row's name on a page."""
+    """Whether it answers the question of its table: it stands beside the row's name on a page, and is never left
+    out on a terminal."""
 
 
 @dataclass(frozen=True)
@@ -332,6 +333,8 @@ class Section:
     blocks: tuple[Block, ...]
     intro: str = ""
     grid: bool = False
+    on_terminal: bool = True
+    """Whether a terminal shows it, too: a page has room for more."""
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,10 @@ def _distribution_section(distributions: Sequence[Distribution], title: str) -> 
 
 def _distribution_chart(number: int, one: Distribution) -> Chart:
     bins, spec = one.histogram, one.spec
+    if not len(bins.count):
+        return Chart(
+            f"cpi-{number}", f"{spec.job} on {spec.platform}", (), missing=one.missing or "no samples"
+        )
     middle = (bins.low + bins.high) / 2
     width = bins.high - bins.low
     density = bins.count / bins.total / width
@@ -214,7 +218,7 @@ def _words(one: Distribution) -> str:
     words = f"{spec.samples:,} samples, mean {fmt.significant(spec.cpi_mean or 0.0)}"
     words += f", sd {fmt.significant(spec.cpi_sd or 0.0)}"
     beyond, _ = one.above(_span(one)[1])
-    if beyond > 0:
+    if beyond:
         words += f", {fmt.plain(fmt.quantity(beyond, 'ratio'))} further right"
     if one.fit is None:
         return f"{words}. No curve: {one.missing}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from steelyard.fleet.cpi_incident_groups import IncidentGroup, group_incidents
 from steelyard.fleet.cpi_incidents import Incident
 from steelyard.fleet.cpi_rule import Rule
 from steelyard.fleet.cpi_timeline import Timeline
@@ -39,8 +40,12 @@ def tell_incidents(
     *,
     curve: Sequence[Point] | None = None,
     timelines: Sequence[Timeline] = (),
+    each: bool = False,
 ) -> Answer:
-    """Return the incidents, what agents did about them, and, for a simulated fleet, how right they are."""
+    """Return the incidents by victim and antagonist, what agents did about them, and, for a simulated fleet,
+    how right they are. ``each`` shows every incident on a terminal, too.
+    """
+    groups = group_incidents(found)
     named = [one for one in found if one.antagonist is not None]
     cappable = [one for one in found if one.cap is not None]
     heading = (
@@ -51,7 +56,10 @@ def tell_incidents(
         f"correlation from {rule.correlation_floor:g} over {rule.correlation_s} s;"
         f" {rule.outliers} outliers in {rule.anomaly_s} s above {source}"
     )
-    sections = [Section("incidents", "Incidents", (_incident_table(found),))]
+    sections = [
+        Section("groups", "By victim and antagonist", (_group_table(groups, each=each),)),
+        Section("incidents", "Incidents", (_incident_table(found, each=each),), on_terminal=each),
+    ]
     if timelines:
         charts: list[Block] = []
         for number, one in enumerate(timelines):
@@ -73,6 +81,7 @@ def tell_incidents(
             "align_s": rule.align_s,
             "specs": source,
         },
+        "groups": [one.document() for one in groups],
         "incidents": [one.document() for one in found],
         "truth_curve": [one.document() for one in curve] if curve is not None else None,
     }
@@ -85,7 +94,52 @@ def tell_incidents(
     return Answer("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
 
 
-def _incident_table(found: Sequence[Incident]) -> Any:
+def _group_table(groups: Sequence[IncidentGroup], *, each: bool) -> Any:
+    columns = (
+        Column("victim job", is_text=True),
+        Column("antagonist job", is_text=True),
+        Column("incidents"),
+        Column("to cap", is_text=True, is_answer=True),
+        Column("correlation", rank=1),
+        Column("CPI, times the threshold", rank=1),
+        Column("machines", rank=2),
+        Column("class", is_text=True, rank=2),
+        Column("from", is_text=True, rank=3),
+        Column("to", is_text=True, rank=3),
+        Column("capped by agents", rank=2),
+    )
+    rows = [
+        (
+            one.victim_job,
+            one.antagonist_job if one.antagonist_job is not None else Missing("no suspect is clear enough"),
+            one.incidents,
+            _to_cap(one),
+            one.highest_correlation
+            if one.highest_correlation is not None
+            else Missing("every suspect was idle, or there was none"),
+            one.highest_cpi_ratio,
+            one.machines,
+            one.antagonist_class or "",
+            utc(one.first_unix_s)[:16],
+            utc(one.last_unix_s)[:16],
+            one.capped_by_agents,
+        )
+        for one in groups
+    ]
+    caption = "Highest correlation and CPI of each group; times are UTC."
+    if groups and not each:
+        caption += " --all lists every incident."
+    return table(columns, rows, caption=caption)
+
+
+def _to_cap(one: IncidentGroup) -> str:
+    if not one.may_be_capped:
+        return f"no: {one.reason}" if one.reason else "no"
+    to = "" if one.cap_cpu_ratio is None else f" to {one.cap_cpu_ratio:g} CPU-s/s"
+    return f"yes, in {one.may_be_capped:,} of {one.incidents:,}{to}"
+
+
+def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
     columns = (
         Column("victim", is_text=True),
         Column("machine", is_text=True, rank=2),
@@ -99,7 +153,8 @@ def _incident_table(found: Sequence[Incident]) -> Any:
         Column("agent", is_text=True, rank=1),
     )
     rows = []
-    for one in found[:MOST_ROWS]:
+    shown = found if each else found[:MOST_ROWS]
+    for one in shown:
         first = one.suspects[0] if one.suspects else None
         no_correlation = Missing("the suspect was idle, or alone")
         cap = (
@@ -122,8 +177,8 @@ def _incident_table(found: Sequence[Incident]) -> Any:
             )
         )
     caption = "Times are UTC. To cap: whom the rule would cap, or why nobody; agents note what they did."
-    if len(found) > MOST_ROWS:
-        caption += f" The clearest {MOST_ROWS:,} of {len(found):,}; --json has all."
+    if len(found) > len(shown):
+        caption += f" The clearest {len(shown):,} of {len(found):,}; --all and --json have all."
     return table(columns, rows, caption=caption)
 
 

@@ -24,6 +24,8 @@ _STYLES = {"valid": "green", "suspect": "yellow", "invalid": "red", "incomplete"
 _ROWS = 40
 _NAME = 28
 """Characters of a text that there is room for before columns are left out."""
+_LEAST = 12
+"""Characters that a column keeps which is never left out."""
 _GAP = 3
 
 
@@ -42,7 +44,7 @@ def terminal(
     if subline:
         parts.append(_styled(subline, "dim"))
     parts += [_styled(f"! {one}", "yellow") for one in cautions]
-    for section in sections:
+    for section in (one for one in sections if one.on_terminal):
         made = [part for block in section.blocks for part in _block(block, rows)]
         if not made:
             continue
@@ -73,7 +75,7 @@ class Fitted:
                 justify="left" if is_text else "right",
                 overflow="fold",
                 width=None if is_text else widths[at],
-                min_width=min(widths[at], _NAME) if is_text else None,
+                min_width=_least(table, at, widths) if is_text else None,
             )
         for row in shown:
             made.add_row(*[_cell(row[at]) for at in kept])
@@ -91,19 +93,31 @@ class Fitted:
 
 
 def _kept(table: Table, rows: Sequence[tuple[Cell, ...]], widths: Sequence[int], room: int) -> list[int]:
-    """Return which columns there is room for, in their order: the first always, then those of the least rank;
-    columns without any figure last, those without any text never.
+    """Return which columns there is room for, in their order: the first and the answer always, then those
+    of the least rank; columns without any figure last, those without any text never.
     """
     filled = [any(row[at].text for row in rows) for at in range(len(widths))]
     known = [any(row[at].text not in ("", fmt.MISSING) for row in rows) for at in range(len(widths))]
-    others = [at for at in range(1, len(widths)) if filled[at]]
-    kept, used = [0], min(widths[0], _NAME) + _GAP
+    always = [at for at in range(1, len(widths)) if filled[at] and table.columns[at].is_answer]
+    others = [at for at in range(1, len(widths)) if filled[at] and at not in always]
+    kept = [0, *always]
+    used = sum(_least(table, at, widths) + _GAP for at in kept)
     for at in sorted(others, key=lambda at: (not known[at], table.columns[at].rank, at)):
-        least = min(widths[at], _NAME) if table.columns[at].is_text else widths[at]
+        least = _least(table, at, widths)
         if used + least <= room:
             kept.append(at)
             used += least + _GAP
     return sorted(kept)
+
+
+def _least(table: Table, at: int, widths: Sequence[int]) -> int:
+    """Return the characters that a column takes at least: texts are broken, figures are not."""
+    column = table.columns[at]
+    if not (column.is_text or at == 0):
+        return widths[at]
+    # Beside a column that is never left out the first one gives way, too.
+    gives_way = column.is_answer or (at == 0 and any(one.is_answer for one in table.columns))
+    return min(widths[at], _LEAST if gives_way else _NAME)
 
 
 def _width(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:

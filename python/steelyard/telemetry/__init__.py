@@ -11,12 +11,21 @@ belongs to a phase only when both of its readings do.
 Not here: recording (``steelyard-probe``), judging (``analyze``), drawing (``report``).
 """
 
-from steelyard.telemetry.rates import EntityRates, Gauge, Rate, Rates
-from steelyard.telemetry.recording import Recording, open_recording
-from steelyard.telemetry.series import Band, EntitySeries, Series
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-open = open_recording  # noqa: A001 - read as `telemetry.open`
-"""Opens a run directory or a telemetry directory; see `open_recording`."""
+if TYPE_CHECKING:
+    from steelyard.telemetry.rates import EntityRates, Gauge, Rate, Rates
+    from steelyard.telemetry.recording import Recording, open_recording
+    from steelyard.telemetry.recording import open_recording as open  # noqa: A004 - read as `telemetry.open`
+    from steelyard.telemetry.series import Band, EntitySeries, Series
+
+_HOMES = {
+    **dict.fromkeys(("EntityRates", "Gauge", "Rate", "Rates"), "rates"),
+    **dict.fromkeys(("Recording", "open_recording"), "recording"),
+    **dict.fromkeys(("Band", "EntitySeries", "Series"), "series"),
+}
+"""Which module a name is from: these load Ibis, which who wants only ``engine`` need not wait for."""
 
 __all__ = [
     "Band",
@@ -30,3 +39,10 @@ __all__ = [
     "open",
     "open_recording",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    wanted = "open_recording" if name == "open" else name
+    if wanted not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[wanted]}"), wanted)

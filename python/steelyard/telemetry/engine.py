@@ -1,27 +1,38 @@
 """Runs Ibis expressions: the answer as an Arrow table, and the engine that recordings are read with.
 
-Ibis's own way to Arrow and Arrow's own way to numpy load pandas, which nothing here uses and which takes a
-third of a second.
+An expression may be Ibis's own or one that was written down only (``deferred``). Ibis's own way to Arrow and
+Arrow's own way to numpy load pandas, which nothing here uses and which takes a third of a second.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import ibis
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from steelyard.telemetry.deferred import Deferred, compiled, source_of
+
 
 def fetch(expression: Any) -> pa.Table:
     """Return the rows of an Ibis table expression, from whichever engine its tables are on."""
+    if isinstance(expression, Deferred):
+        source = source_of(expression)
+        if source is not None:
+            return source.fetch_deferred(expression)
+        import duckdb
+
+        with duckdb.connect() as connection:
+            return fetch_compiled(connection, expression)
     import ibis.expr.operations as operations
 
     backend = expression.get_backend()
     # A table that was made here must be shown to the engine first, which only Ibis's own way does.
     if backend.name == "duckdb" and not expression.op().find(operations.InMemoryTable):
         table: pa.Table = backend.con.sql(backend.compile(expression)).to_arrow_table()
-        return _with_whole_numbers(table, expression)
+        schema = expression.schema()
+        return _with_whole_numbers(table, [name for name in schema if schema[name].is_integer()])
     if backend.name == "pyspark":
         if expression.op().find(operations.InMemoryTable):
             backend._run_pre_execute_hooks(expression)
@@ -31,13 +42,40 @@ def fetch(expression: Any) -> pa.Table:
     return expression.to_pyarrow()
 
 
-def _with_whole_numbers(table: pa.Table, expression: Any) -> pa.Table:
+def fetch_compiled(connection: Any, expression: Deferred) -> pa.Table:
+    """Return the rows of ``expression`` from a connection of DuckDB."""
+    query = compiled(expression)
+    with _shown(connection, query.rows):
+        return _with_whole_numbers(connection.sql(query.sql).to_arrow_table(), query.integers)
+
+
+def keep_compiled(connection: Any, expression: Deferred, name: str) -> None:
+    """Make the rows of ``expression`` a table of DuckDB's own, which goes when the connection does."""
+    query = compiled(expression)
+    with _shown(connection, query.rows):
+        connection.execute(f'CREATE TEMPORARY TABLE "{name}" AS {query.sql}')
+
+
+@contextlib.contextmanager
+def _shown(connection: Any, tables: Sequence[pa.Table]) -> Iterator[None]:
+    """Show a connection the rows that were made here, by the names that queries know them by."""
+    names = [f"made_{number}" for number in range(len(tables))]
+    for name, rows in zip(names, tables, strict=True):
+        connection.register(name, rows)
+    try:
+        yield
+    finally:
+        for name in names:
+            connection.unregister(name)
+
+
+def _with_whole_numbers(table: pa.Table, integers: Sequence[str]) -> pa.Table:
     """Return sums of whole numbers as such: DuckDB adds them up in 128 bits, which Arrow has as decimals.
 
     A column with a sum beyond 64 bits stays as it is, and exact.
     """
     for place, field in enumerate(table.schema):
-        if pa.types.is_decimal(field.type) and expression.schema()[field.name].is_integer():
+        if pa.types.is_decimal(field.type) and field.name in integers:
             try:
                 whole = table.column(place).cast(pa.int64())
             except pa.ArrowInvalid:
@@ -63,8 +101,10 @@ def fetch_rows(expression: Any) -> list[dict[str, Any]]:
 
 def keep(expression: Any) -> Any:
     """Return the rows of an Ibis table expression as a table of DuckDB's own, computed once."""
+    from ibis.util import gen_name
+
     backend = expression.get_backend()
-    name = ibis.util.gen_name("kept")
+    name = gen_name("kept")
     backend.con.execute(f'CREATE TEMPORARY TABLE "{name}" AS {backend.compile(expression)}')
     return backend.table(name)
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import ibis
-
 from steelyard._base import UsageError
 from steelyard.records import Source, Telemetry, read
 from steelyard.telemetry import rates as rates_module
@@ -147,6 +145,8 @@ class Recording:
             return source.reason or "this machine does not offer it"
         parquet, stream = self.folder / f"{name}.parquet", self.folder / f"{name}.arrows"
         if self._engine is None:
+            import ibis
+
             self._engine = ibis.duckdb.connect()
         schema = parquet_schema(parquet)
         if schema is not None:

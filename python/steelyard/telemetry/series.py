@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import ibis
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -167,6 +166,8 @@ def _counter_buckets(
     # Two reads cannot share a time, but a recording's clock is material from outside: no division by zero.
     pairs = pairs.filter(pairs.span__ > 0)
     figures: dict[str, Any] = {"from__": pairs.begin_ns.min(), "to__": pairs.end_ns.max()}
+    import ibis
+
     second = ibis.literal(1e9, "float64")
     for name in counters:
         gain = pairs[name].cast("float64")

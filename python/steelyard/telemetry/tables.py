@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -141,6 +140,8 @@ def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_n
 
 
 def _gains(table: SourceTable, rows: Any, counters: Sequence[str]) -> Any:
+    import ibis
+
     window = ibis.window(group_by=list(table.labels), order_by=rows.time_ns)
     before = rows.mutate(
         _before_ns=rows.time_ns.lag().over(window),

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import ibis
 import numpy as np
 import pyarrow as pa
 
 from steelyard.fleet.schema import TABLES
+from steelyard.telemetry.deferred import memtable
 
 DAY = "2026-01-01"
 MIDNIGHT = 1_767_225_600
@@ -54,8 +54,7 @@ class Fleet:
     """Tables by name, as a store gives them."""
 
     def __init__(self) -> None:
-        self.connection = ibis.duckdb.connect()
-        self.known: set[str] = set()
+        self.known: dict[str, Any] = {}
 
     def put(self, name: str, rows: Iterable[Mapping[str, Any]] = (), **columns: Any) -> "Fleet":
         """Make the table ``name`` of ``rows``, or of whole columns; what is not given is as by default."""
@@ -82,12 +81,11 @@ class Fleet:
                 values = [row.get(field.name) for row in listed]
                 values = [list(v.items()) if isinstance(v, dict) else v for v in values]
                 arrays.append(pa.array(values, field.type))
-        self.known.add(name)
-        self.connection.con.register(name, pa.table(arrays, schema=pa.schema(fields)))
+        self.known[name] = memtable(pa.table(arrays, schema=pa.schema(fields)))
         return self
 
     def table(self, name: str) -> Any:
         """Return a table; an empty one where none was put."""
         if name not in self.known:
             self.put(name)
-        return self.connection.table(name)
+        return self.known[name]

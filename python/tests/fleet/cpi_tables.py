@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-import ibis
 import pyarrow as pa
 
 from steelyard.fleet.cpi_samples import COUNTED
 from steelyard.fleet.schema import TABLES
+from steelyard.telemetry.deferred import memtable
 
 NOON = 1_767_268_800
 """2026-01-01, 12:00 UTC."""
@@ -45,10 +45,10 @@ def table(rows: Iterable[dict[str, Any]], name: str = "task_samples") -> Any:
         schema = schema.append(pa.field(partition, pa.string()))
     if name == "task_samples":
         schema = pa.schema([schema.field(column) for column in sample()])
-    return ibis.memtable(pa.Table.from_pylist(found, schema=schema))
+    return memtable(pa.Table.from_pylist(found, schema=schema))
 
 
 def thresholds(value: float, job: str = "web", platform: str = "westmere", source: str = COUNTED) -> Any:
     """Return a table of one spec."""
     columns = {"job": [job], "platform": [platform], "cpi_source": [source], "threshold_cpi": [value]}
-    return ibis.memtable(pa.table(columns))
+    return memtable(pa.table(columns))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import ibis
 import pyarrow as pa
 
 from steelyard.fleet.schema import TABLES
+from steelyard.telemetry.deferred import memtable
 
 NOON = 1_767_268_800
 
@@ -35,13 +35,13 @@ def row(**changed: Any) -> dict[str, Any]:
 
 def tables_of(**tables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return rows as tables of one DuckDB connection, with the columns that a store's tables have."""
-    connection = ibis.duckdb.connect()
+    made = {}
     for name, rows in tables.items():
         schema = TABLES[name].arrow
         for column in ("date", "cluster"):
             schema = schema.append(pa.field(column, pa.string()))
-        connection.con.register(name, pa.Table.from_pylist(list(rows), schema=schema))
-    return {name: connection.table(name) for name in tables}
+        made[name] = memtable(pa.Table.from_pylist(list(rows), schema=schema))
+    return made
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], name: str = "task_samples") -> Any:

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,6 +13,7 @@ from steelyard.fleet.cpi_anomalies import find_anomalies
 from steelyard.fleet.cpi_incidents import of_rows
 from steelyard.fleet.cpi_rule import PAPER, Rule, Suspect, anomalies, is_outlier, judge
 from steelyard.fleet.cpi_samples import COUNTED, Guards
+from steelyard.telemetry.deferred import memtable
 from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.cpi_tables import NOON, sample, table, thresholds
 
@@ -52,7 +52,7 @@ def _moment(start: int, threshold: float, job_class: str = "latency-sensitive") 
         "usage": 1.0,
         "is_anomalous": True,
     }
-    return ibis.memtable(pa.table({name: [value] for name, value in columns.items()}))
+    return memtable(pa.table({name: [value] for name, value in columns.items()}))
 
 
 def _victim(cpi: list[float | None]) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import ibis
 import numpy as np
 import pytest
 
@@ -14,6 +13,7 @@ from steelyard.fleet.cpi_samples import Guards
 from steelyard.fleet.cpi_specs import SpecSettings, find_specs
 from steelyard.fleet.schema import TABLES
 from steelyard.fleet.store import create_store, open_store
+from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.cpi_tables import sample, table
 

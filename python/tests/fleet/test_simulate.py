@@ -29,7 +29,7 @@ def _hashes(store: Path) -> dict[str, str]:
 def _sql(store: Path, query: str, table: str = "task_samples") -> list[tuple[Any, ...]]:
     """Run DuckDB's SQL over a table, which it names ``{t}``."""
     with open_store(str(store)) as opened:
-        connection = opened.table(table).get_backend().con
+        connection = opened.view(table) and opened.engine.connection
         rows: list[tuple[Any, ...]] = connection.execute(query.replace("{t}", table)).fetchall()
     return rows
 

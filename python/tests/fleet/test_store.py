@@ -55,7 +55,9 @@ def test_what_is_written_is_read(tmp_path):
     assert name.startswith("web%2E1.1767268800.")
     with open_store(str(tmp_path / "store")) as store:
         table = store.table("task_samples")
-        assert list(table.columns) == [c.name for c in TABLES["task_samples"].columns] + list(PARTITIONS)
+        assert fetch(table).column_names == [c.name for c in TABLES["task_samples"].columns] + list(
+            PARTITIONS
+        )
         rows = fetch_rows(table.order_by("window_start_unix_s"))
         assert store.problems == []
     assert [row["cpu_s"] for row in rows] == [30.0, 31.0, 32.0]
