@@ -5,10 +5,11 @@ Not here: the commands (``fleet_*``), which import this module and add themselve
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -59,7 +60,7 @@ def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None, ro
         aside = [{"path": one.path, "table": one.table, "reason": one.reason} for one in problems]
         where = {"report": str(report)} if report is not None else {}
         asked = {"store": store.url, "engine": store.engine.name}
-        print_json({**asked, **answer.document, "problems": aside, **where})
+        print_json(finite({**asked, **answer.document, "problems": aside, **where}))
         return
 
     from steelyard.cli.output import output_console
@@ -71,6 +72,21 @@ def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None, ro
     if report is not None:
         console.print(f"report: {report}", markup=False, soft_wrap=True)
     warn_of_problems(store)
+
+
+def finite(document: Any) -> Any:
+    """Return ``document`` with null for figures that are not finite: they are missing, as on the page.
+
+    >>> finite({"a": [1.0, float("inf")], "b": (float("nan"), 0)})
+    {'a': [1.0, None], 'b': [None, 0]}
+    """
+    if isinstance(document, float):
+        return document if math.isfinite(document) else None
+    if isinstance(document, dict):
+        return {key: finite(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [finite(value) for value in document]
+    return document
 
 
 def _write(path: Path, answer: Answer, aside: list[str]) -> None:

@@ -22,8 +22,8 @@ from steelyard.telemetry.engine import fetch_compiled, keep_compiled
 NAMES = "duckdb, spark-local, or spark://HOST:PORT"
 
 MEMORY_LIMIT = "600MB"
-"""What DuckDB may hold in memory before it uses the disk, so that a process stays below 1 GB whatever the store
-holds: DuckDB does not count all of its own."""
+"""What DuckDB may hold in memory before it uses the disk: a process then stays below 1 GB whatever the store
+holds, as DuckDB does not count all of its own."""
 
 SQL_TYPES = {
     "string": ("VARCHAR", "STRING"),

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from steelyard._base import UsageError
+from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
 
@@ -145,7 +145,9 @@ def frequency_of_fleet(machine_samples: Any, machines: Any, reference: str = "no
         raise UsageError(f"{reference!r} is no reference", hint=", ".join(REFERENCES))
     rows = fetch_rows(expression(machine_samples, machines, reference))
     if not rows:
-        raise UsageError("the store has no machine samples", hint="agents and the simulator write them")
+        raise ResultSaysNoError(
+            "the store has no machine samples", hint="agents and the simulator write them"
+        )
 
     def grouped(*keys: str) -> tuple[Lost, ...]:
         found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}

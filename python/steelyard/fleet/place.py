@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard._base import EnvironmentLacksError, ResultSaysNoError, UsageError
 from steelyard.telemetry.engine import fetch_rows
 
 Floats = NDArray[np.float64]
@@ -171,7 +171,7 @@ def observe(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> Fleet:
     rows = fetch_rows(loads(tasks, settings))
     counted = [row for row in rows if row["counted"]]
     if not counted:
-        raise UsageError(
+        raise ResultSaysNoError(
             f"no task sample has both {settings.work} and {settings.cost}",
             hint="where there are no counters: --work operations --cost cpu-s",
         )

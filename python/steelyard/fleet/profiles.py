@@ -175,17 +175,27 @@ class Stacks:
     """By which the profile's counts are smaller than ``fleet``."""
     named: dict[str, str]
     """The name of each text."""
+    ids: tuple[Any, ...]
+    """What rows have as each stack: its text, or its number (``top_rows``)."""
     unknown: tuple[tuple[str, float], ...] = field(default=())
     """Modules (``name@build``) with offsets that no symbol covers, and the fleet weight of stacks whose leaf
     they are.
     """
 
 
-def gather(rows: Any, event: str, symbols: Any, most: int = MOST_STACKS) -> Stacks:
-    """Fetch the distinct stacks of ``rows`` (of one event) and name their frames by the ``symbols`` table."""
+def gather(
+    rows: Any, event: str, symbols: Any, most: int = MOST_STACKS, *, numbered_stacks: Any = None
+) -> Stacks:
+    """Fetch the distinct stacks of ``rows`` (of one event) and name their frames by the ``symbols`` table.
+
+    ``numbered_stacks`` are the stacks of rows that have numbers instead (``top_rows``).
+    """
     from steelyard.fleet.symbols import name_stacks
 
-    found = fetch(stacks(rows, most))
+    if numbered_stacks is None:
+        found = fetch(stacks(rows, most))
+    else:
+        found = fetch(numbered_stacks.order_by([ibis.desc("fleet"), "stack"]).limit(most))
     texts = tuple(found["stack"].to_pylist())
     fleet = floats(found["fleet"])
     named = name_stacks(texts, symbols)
@@ -208,6 +218,7 @@ def gather(rows: Any, event: str, symbols: Any, most: int = MOST_STACKS) -> Stac
         index,
         divisor,
         dict(zip(texts, named.texts, strict=True)),
+        texts if numbered_stacks is None else tuple(found["number"].to_pylist()),
         _unknown(named, fleet),
     )
 

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from steelyard._base import UsageError
+from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
 
@@ -243,7 +243,9 @@ def other_labels(tasks: Any, label: str) -> tuple[str, ...]:
 def _refuse_label(tasks: Any, settings: RueSettings) -> None:
     keys = [row["key"] for row in fetch_rows(label_keys(tasks))]
     of = f" of {', '.join(settings.jobs)}" if settings.jobs else ""
-    hint = f"labels that samples have: {', '.join(keys[:LABELS_AT_MOST])}" if keys else "no sample has labels"
+    if not keys:
+        raise ResultSaysNoError(f"no task sample{of} has labels", hint="a comparison needs samples with one")
+    hint = f"labels that samples have: {', '.join(keys[:LABELS_AT_MOST])}"
     raise UsageError(f"no task sample{of} has the label {settings.label!r}", hint=hint)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard._base import UsageError
+from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.fleet import rue_advice
 from steelyard.fleet.rue import (
     LOAD,
@@ -103,7 +103,7 @@ def _configurations(observed: Observed, settings: RueSettings) -> tuple[int, lis
     """Return the code of configuration 1, and those of the others."""
     names = observed.configuration.names
     if len(names) < 2:
-        raise UsageError(
+        raise ResultSaysNoError(
             f"all samples with the label {settings.label!r} have one value, {names[0]!r}",
             hint="a comparison needs two; other days (--from, --to) may have both",
         )

@@ -45,6 +45,11 @@ instructions ran that the ratio says nothing."""
 MAX_HZ = 1e10
 """Cycles in a second of CPU time that no processor does."""
 
+BEYOND = 1e24
+"""No figure of a machine in base units is larger; squares and sums of smaller ones are finite."""
+
+_BEYOND = f"a figure is beyond {BEYOND:g}"
+
 MAX_THREADS = 16_384
 """Logical CPUs that no machine has; `fleet check` knows a machine's own where the store does."""
 
@@ -165,7 +170,7 @@ _BOUNDS: dict[str, list[Bound]] = {
         _WINDOW,
         Bound("samples", low=1.0),
         *_at_least_0("weight", "hz"),
-        Bound("sampled_ratio", low=0.0, high=1.0 + 1e-9, above=True),
+        Bound("sampled_ratio", low=1e-12, high=1.0 + 1e-9),
     ],
     "symbols": _at_least_0("start", "size"),
     "cpi_specs": [
@@ -321,7 +326,9 @@ def _own(table: str) -> tuple[Bound | Condition | Present, ...]:
     """Return the rules of ``table`` that hang on the row alone."""
     present = [Present(column.name) for column in TABLES[table].columns if not column.nullable]
     bounds = [replace(bound, table=table) for bound in _BOUNDS[table]]
-    return (*present, *bounds, *_CONDITIONS.get(table, ()))
+    doubles = [column.name for column in TABLES[table].columns if column.type == "double"]
+    beyond = [Bound(name, -BEYOND, BEYOND, reason=_BEYOND, table=table) for name in doubles]
+    return (*present, *bounds, *_CONDITIONS.get(table, ()), *beyond)
 
 
 @functools.cache
@@ -348,6 +355,7 @@ def columns_of(table: str) -> tuple[str, ...]:
         names[bound.column] = None
     for condition in _CONDITIONS.get(table, ()):
         names.update(dict.fromkeys(condition.columns))
+    names.update(dict.fromkeys(column.name for column in TABLES[table].columns if column.type == "double"))
     return tuple(names)
 
 
@@ -355,4 +363,4 @@ def descriptions(table: str) -> list[str]:
     """Return the reasons for which rows of ``table`` do not count, in the order in which they are asked."""
     checks = rules_of(table, "2026-01-01", 0.0).checks
     said = [_said(check) for check in checks if not isinstance(check, Present)]
-    return [*said, "a column that every row must have is missing"]
+    return [*dict.fromkeys(said), "a column that every row must have is missing"]

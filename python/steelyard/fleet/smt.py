@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from steelyard._base import UsageError
+from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.analyze.smt import Bounds, used_capacity_of_sums
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
@@ -134,7 +134,9 @@ def used_of_fleet(machine_samples: Any, *, uplifts: Mapping[str, float] | None =
         raise UsageError(f"an uplift of {given[wrong[0]]:g} is not between 0 and 1")
     rows = fetch_rows(expression(machine_samples))
     if not rows:
-        raise UsageError("the store has no machine samples", hint="agents and the simulator write them")
+        raise ResultSaysNoError(
+            "the store has no machine samples", hint="agents and the simulator write them"
+        )
     platforms = sorted({row["platform"] for row in rows})
     unknown = [name for name in given if name != ALL and name not in platforms]
     if unknown:

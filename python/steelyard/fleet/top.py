@@ -25,8 +25,10 @@ from steelyard.analyze.profile import Profile, modules_of
 from steelyard.analyze.tax_map import TaxMap, classify, place_all
 from steelyard.analyze.tax_rules import Rules, shipped_rules
 from steelyard.fleet.profiles import Selection, Stacks, event_rows, gather, select
+from steelyard.fleet.top_rows import numbered
 from steelyard.fleet.top_shares import (
     Share,
+    binaries,
     halves,
     keyed_by_column,
     keyed_by_stack,
@@ -219,12 +221,17 @@ def top(
     rules = rules or shipped_rules()
     chosen = select(profiles, selection or Selection(), task_samples)
     chosen, event, all_events = event_rows(chosen, event)
-    stacks = gather(chosen, event, symbols)
+    small = numbered(chosen)
+    chosen = small.rows
+    stacks = gather(chosen, event, symbols, numbered_stacks=small.stacks)
     size = fetch_rows(sizes(chosen))[0]
     fleet = float(size["weight"])
     functions = own_keys(stacks, "function", rules)
-    keyed = keyed_by_column(chosen, by) if by in ("binary", "job", "platform", "cluster") else None
-    if keyed is None:
+    if by == "binary":
+        keyed = keyed_by_stack(chosen, binaries(small.stacks))
+    elif by in ("job", "platform", "cluster"):
+        keyed = keyed_by_column(chosen, by)
+    else:
         keyed = keyed_by_stack(chosen, memtable(own_keys(stacks, by, rules)))
     found = fetch_rows(moments(chosen, keyed))
     found.sort(key=lambda row: (-row["own"], row["key"]))
@@ -254,8 +261,8 @@ def top(
     )
 
 
-Keys = tuple[Sequence[str], Sequence[str], Sequence[float], Sequence[float]]
-"""Stack, key, own, total: with which parts a stack counts for a key."""
+Keys = tuple[Sequence[Any], Sequence[str], Sequence[float], Sequence[float]]
+"""Stack (as rows have it: text or number), key, own, total: with which parts a stack counts for a key."""
 
 
 def own_keys(stacks: Stacks, by: str, rules: Rules) -> Keys:
@@ -268,7 +275,7 @@ def own_keys(stacks: Stacks, by: str, rules: Rules) -> Keys:
         names = [profile.frames[leaf].key for leaf in profile.leaves.tolist()]
     kept = [at for at, number in enumerate(stacks.index.tolist()) if number >= 0]
     keys = [names[stacks.index[at]] for at in kept]
-    return [stacks.texts[at] for at in kept], keys, [1.0] * len(kept), [1.0] * len(kept)
+    return [stacks.ids[at] for at in kept], keys, [1.0] * len(kept), [1.0] * len(kept)
 
 
 def total_keys(stacks: Stacks, functions: Sequence[str]) -> Keys:
@@ -285,7 +292,7 @@ def total_keys(stacks: Stacks, functions: Sequence[str]) -> Keys:
     for pair in pairs.tolist():
         by_stack.setdefault(pair // len(functions), []).append(pair % len(functions))
     texts, keys = [], []
-    for text, number in zip(stacks.texts, stacks.index.tolist(), strict=True):
+    for text, number in zip(stacks.ids, stacks.index.tolist(), strict=True):
         for key in by_stack.get(number, ()):
             texts.append(text)
             keys.append(functions[key])
@@ -296,7 +303,8 @@ def memtable(keys: Keys) -> Any:
     """Return ``keys`` as an Ibis table that joins with any engine's."""
     import pyarrow as pa
 
-    kinds = (pa.string(), pa.string(), pa.float64(), pa.float64())
+    is_number = bool(keys[0]) and isinstance(keys[0][0], int)
+    kinds = (pa.int32() if is_number else pa.string(), pa.string(), pa.float64(), pa.float64())
     names = ("stack", "key", "own", "total")
     return ibis.memtable(
         pa.table({name: pa.array(part, kind) for name, part, kind in zip(names, keys, kinds, strict=True)})

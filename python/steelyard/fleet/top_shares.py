@@ -46,6 +46,11 @@ def keyed_by_column(rows: Any, column: str) -> Any:
     return rows.mutate(key=key, own=1.0, total=1.0)
 
 
+def binaries(stacks: Any) -> Any:
+    """Return the keys of numbered stacks (``top_rows``) that are their commands."""
+    return stacks.select(stack=stacks.number, key=stacks.stack.split(";")[0], own=1.0, total=1.0)
+
+
 def keyed_by_stack(rows: Any, keys: Any) -> Any:
     """Return ``rows`` joined with ``keys``: (stack, key, own, total) as an Ibis table.
 

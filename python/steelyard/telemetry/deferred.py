@@ -64,6 +64,9 @@ class Source(Protocol):
     def fetch_deferred(self, expression: "Deferred") -> pa.Table:
         """Return the rows of ``expression``."""
 
+    def keep(self, expression: "Deferred") -> "Deferred":
+        """Return the same rows, computed once where the engine can keep them."""
+
 
 class Deferred:
     """One call, operator or name, and what it was applied to."""

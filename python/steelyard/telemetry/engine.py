@@ -100,7 +100,13 @@ def fetch_rows(expression: Any) -> list[dict[str, Any]]:
 
 
 def keep(expression: Any) -> Any:
-    """Return the rows of an Ibis table expression as a table of DuckDB's own, computed once."""
+    """Return the rows of an Ibis table expression as a table of DuckDB's own, computed once.
+
+    Of an expression that was only written down, its engine decides whether it keeps them.
+    """
+    if isinstance(expression, Deferred):
+        source = source_of(expression)
+        return expression if source is None else source.keep(expression)
     from ibis.util import gen_name
 
     backend = expression.get_backend()
