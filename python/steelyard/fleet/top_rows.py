@@ -1,10 +1,10 @@
 """Selected rows of ``profiles`` made small: numbers for stacks and machines, kept by the engine.
 
-In: selected rows (``profiles.select``). Out: `Numbered`. ``top`` asks a dozen questions of the same rows, and each
-would read and compare the texts of all stacks again; numbers take a tenth of the room.
+In: selected rows (``profiles.select``). Out: `Numbered`. ``top`` asks a dozen questions of the same rows, and
+each would read and compare the texts of all stacks again; numbers take a tenth of the room.
 
-Invariants: numbers follow the order of names, so that what is drawn by lot (``top_shares.halves``) is the same
-with and without them. Where an engine keeps nothing, the rows are computed at each question.
+Invariants: numbers follow the order of names, so that what is drawn by lot (``top_shares.halves``) is the
+same with and without them. Where an engine keeps nothing, the rows are computed at each question.
 
 Not here: what is asked (``top``).
 """
@@ -22,8 +22,8 @@ _WHO = ("machine", "platform", "cluster", "job")
 
 @dataclass(frozen=True)
 class Numbered:
-    """The rows, with numbers as ``machine`` and ``stack``, and ``stacks``: the text of each ``number``, with its
-    samples and its fleet weight.
+    """The rows, with numbers as ``machine`` and ``stack``, and ``stacks``: the text of each ``number``, with
+    its samples and its fleet weight.
     """
 
     rows: Any

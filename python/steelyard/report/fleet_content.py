@@ -33,8 +33,8 @@ class Column:
     rank: int = 0
     """The higher, the sooner it is left out where a terminal has no room for all."""
     is_answer: bool = False
-    """Whether it answers the question of its table: it stands beside the row's name on a page, and is never left
-    out on a terminal."""
+    """Whether it answers the question of its table: it stands beside the row's name on a page, and is never
+    left out on a terminal."""
 
 
 @dataclass(frozen=True)

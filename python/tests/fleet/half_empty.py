@@ -1,4 +1,4 @@
-"""Stores that no simulator made: few samples, ties, missing columns, skewed clocks, figures that are no numbers."""
+"""Stores that no simulator made: few samples, ties, missing columns, skewed clocks, figures that are none."""
 
 import hashlib
 import math
@@ -144,8 +144,9 @@ def _write(folder: Path, name: str, machine: str, rows: list[dict[str, Any]]) ->
 
 
 def google_sample(folder: Path, *, jobs: int = 60, seed: int = 1) -> tuple[Path, Path]:
-    """Write a CSV of the shape of Google's sample of 2019, and its mapping: most jobs with few samples, many of
-    one and the same CPI, rows without CPI, one job with thousands of equal samples.
+    """Write a CSV of the shape of Google's sample of 2019, and its mapping.
+
+    Most jobs have few samples, many with one and the same CPI; one job has thousands of equal ones.
     """
     rng = random.Random(seed)
     lines = ["time,host,job,task,cpu,cpi"]
