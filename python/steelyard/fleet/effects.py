@@ -87,6 +87,13 @@ def stratified_effect(
     ``strata`` and ``clusters`` number each row, ``sums`` holds ``n``, ``x``, ``xx``, ``y`` and ``xy`` of it.
     ``freedom`` are degrees of freedom where few clusters have an x of their own kind; G - 1 by default.
     """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return _stratified(strata, clusters, sums, confidence, freedom)
+
+
+def _stratified(
+    strata: Ids, clusters: Ids, sums: Mapping[str, Floats], confidence: float, freedom: int | None
+) -> Effect | None:
     if not len(strata):
         return None
     _, strata = np.unique(strata, return_inverse=True)
@@ -101,9 +108,12 @@ def stratified_effect(
         return None
     slope = np.where(used, s_xy / np.where(used, y_mean, 1.0), 0.0)
     jacobian = float((s_xx[used] - (slope * x_mean)[used]).sum())
-    if jacobian <= 0:
+    # Sums that are not finite say nothing either.
+    if not 0 < jacobian < np.inf:
         return None
     value = float(slope[used].sum()) / jacobian
+    if not np.isfinite(value):
+        return None
     scale = np.where(used, (1 + value * x_mean) / np.where(used, y_mean, 1.0), 0.0)
     shift = np.where(used, slope / n, 0.0)
     keep = used[strata]
@@ -176,6 +186,12 @@ def correlation(strata: Ids, sums: Mapping[str, Floats]) -> float | None:
     """Return Pearson's correlation of x and y within strata, each stratum's y over its own mean; None where
     one of them does not differ. ``sums`` holds ``yy`` beside the others.
     """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        found = _correlation(strata, sums)
+    return found if found is not None and np.isfinite(found) else None
+
+
+def _correlation(strata: Ids, sums: Mapping[str, Floats]) -> float | None:
     if not len(strata):
         return None
     _, strata = np.unique(strata, return_inverse=True)

@@ -155,7 +155,8 @@ def select_list(schema: TableSchema, like: StoreFile, *, dialect: int) -> str:
         if column.name not in like.columns:
             columns.append(_null(column.name, SQL_TYPES[column.type][dialect], dialect))
         elif column.nullable and column.type == "double" and not like.is_vouched:
-            columns.append(f"CASE WHEN abs({name}) <= {LARGEST!r} THEN {name} END AS {name}")
+            wrong = f"isnan({name}) OR abs({name}) > {LARGEST!r}"
+            columns.append(f"CASE WHEN {wrong} THEN NULL ELSE {name} END AS {name}")
         else:
             columns.append(name)
     return f"SELECT {', '.join([*columns, *(_partition(name, dialect) for name in PARTITIONS)])}"

@@ -102,9 +102,9 @@ class Bound:
             parts.append(f"{self.column} {'<=' if self.above else '<'} {_number(self.low, is_float)}")
         if self.high != math.inf:
             parts.append(f"{self.column} > {_number(self.high, is_float)}")
-        elif self.hides_nan:
-            # Infinity, and NaN, which both engines put above all numbers.
-            parts.append(f"{self.column} > {_number(LARGEST, is_float)}")
+        if self.hides_nan:
+            # Asked for by name: what footers say of a column's greatest value makes an engine drop a comparison.
+            parts.append(f"isnan({self.column})")
         return " OR ".join(parts)
 
 

@@ -24,7 +24,7 @@ WILD = (math.inf, -math.inf, math.nan, 0.0, -1.0, 1e308, 1e-308)
 class Shape:
     """What a store is like."""
 
-    samples: int = 40
+    samples: int = 12
     """Windows of each task."""
     jobs: int = 2
     machines: int = 3
