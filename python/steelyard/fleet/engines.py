@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
 from steelyard.fleet.files import Place, reason
 from steelyard.fleet.listing import StoreFile
-from steelyard.fleet.rules import LARGEST
+from steelyard.fleet.rules import MACRO, not_finite
 from steelyard.fleet.schema import PARTITIONS, TableSchema
 from steelyard.telemetry.deferred import Deferred, table
 from steelyard.telemetry.engine import fetch_compiled, keep_compiled
@@ -89,6 +89,7 @@ class DuckDBEngine:
         import duckdb
 
         self.connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT})
+        self.connection.execute(MACRO)
         self._registered = False
         self._sources = 0
 
@@ -155,8 +156,7 @@ def select_list(schema: TableSchema, like: StoreFile, *, dialect: int) -> str:
         if column.name not in like.columns:
             columns.append(_null(column.name, SQL_TYPES[column.type][dialect], dialect))
         elif column.nullable and column.type == "double" and not like.is_vouched:
-            wrong = f"isnan({name}) OR abs({name}) > {LARGEST!r}"
-            columns.append(f"CASE WHEN {wrong} THEN NULL ELSE {name} END AS {name}")
+            columns.append(f"CASE WHEN {not_finite(name)} THEN NULL ELSE {name} END AS {name}")
         else:
             columns.append(name)
     return f"SELECT {', '.join([*columns, *(_partition(name, dialect) for name in PARTITIONS)])}"

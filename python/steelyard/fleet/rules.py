@@ -103,8 +103,7 @@ class Bound:
         if self.high != math.inf:
             parts.append(f"{self.column} > {_number(self.high, is_float)}")
         if self.hides_nan:
-            # Asked for by name: what footers say of a column's greatest value makes an engine drop a comparison.
-            parts.append(f"isnan({self.column})")
+            parts.append(not_finite(self.column))
         return " OR ".join(parts)
 
 
@@ -129,6 +128,19 @@ class Present:
 
 
 _COLUMNS = {(table.name, column.name): column for table in TABLES.values() for column in table.columns}
+
+
+NOT_A_NUMBER = "not_a_number"
+"""The function by which SQL asks for NaN: a macro in DuckDB (`MACRO`), ``isnan`` in Spark."""
+
+MACRO = f"CREATE OR REPLACE TEMP MACRO {NOT_A_NUMBER}(x) AS hash(x) = hash('nan'::DOUBLE)"
+"""Asked ``isnan(x)``, DuckDB 2 takes a footer's smallest and greatest value for a promise that there is no NaN,
+and skips the rows."""
+
+
+def not_finite(column: str) -> str:
+    """Return the predicate of values that are infinite or no number."""
+    return f"{NOT_A_NUMBER}({column}) OR abs({column}) > {LARGEST!r}"
 
 
 def _number(value: float, is_float: bool) -> str:

@@ -18,6 +18,7 @@ from steelyard._base import EnvironmentLacksError
 from steelyard.fleet.engines import SQL_TYPES, reading, select_list
 from steelyard.fleet.files import Place, reason
 from steelyard.fleet.listing import StoreFile
+from steelyard.fleet.rules import NOT_A_NUMBER
 from steelyard.fleet.schema import PARTITIONS, TableSchema
 from steelyard.telemetry.deferred import Deferred, built
 from steelyard.telemetry.engine import fetch
@@ -74,7 +75,7 @@ class SparkEngine:
 
     def define(self, name: str, query: str) -> None:
         """Give the rows of ``query`` a name."""
-        self._spark.sql(query).createOrReplaceTempView(name)
+        self._spark.sql(query.replace(NOT_A_NUMBER, "isnan")).createOrReplaceTempView(name)
 
     def fetch_deferred(self, expression: Deferred) -> Any:
         """Return the rows of an expression over its tables, as an Arrow table."""

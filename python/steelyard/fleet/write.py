@@ -20,7 +20,7 @@ from steelyard._base import RecordError, UsageError
 from steelyard.fleet.files import Place
 from steelyard.fleet.layout import MARKER, Partition, check_date, compact_name, raw_name
 from steelyard.fleet.listing import INPUTS_KEY, RULES_KEY
-from steelyard.fleet.rules import LARGEST, row_rules, voucher
+from steelyard.fleet.rules import MACRO, not_finite, row_rules, voucher
 from steelyard.fleet.schema import KIND, SCHEMA_VERSION, TABLES, TableSchema
 
 ROW_GROUP_ROWS = 1_000_000
@@ -91,8 +91,9 @@ def _keeps_rules(rows: pa.Table, schema: TableSchema) -> bool:
     import duckdb
 
     wrong = [f"{row_rules(schema.name).reason_of()} IS NOT NULL"]
-    wrong += [f"abs({c.name}) > {LARGEST!r}" for c in schema.columns if c.type == "double" and c.nullable]
+    wrong += [not_finite(c.name) for c in schema.columns if c.type == "double" and c.nullable]
     with duckdb.connect() as connection:
+        connection.execute(MACRO)
         connection.register("written", rows)
         broken = connection.execute(f"SELECT count(*) FROM written WHERE {' OR '.join(wrong)}")  # noqa: S608
         found = broken.fetchone()
