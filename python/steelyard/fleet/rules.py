@@ -134,8 +134,8 @@ NOT_A_NUMBER = "not_a_number"
 """The function by which SQL asks for NaN: a macro in DuckDB (`MACRO`), ``isnan`` in Spark."""
 
 MACRO = f"CREATE OR REPLACE TEMP MACRO {NOT_A_NUMBER}(x) AS hash(x) = hash('nan'::DOUBLE)"
-"""DuckDB 2 takes a footer's smallest and greatest value for a promise that there is no NaN, and skips rows that
-are asked ``isnan(x)``."""
+"""DuckDB 2 takes a footer's smallest and greatest value for a promise that there is no NaN, and does not ask
+``isnan(x)`` of the rows."""
 
 
 def not_finite(column: str) -> str:
