@@ -1,0 +1,1 @@
+"""Attacks on Steelyard's programs, run by ``scripts/attack``; each part returns figures."""

@@ -1,0 +1,66 @@
+"""``scripts/attack`` in its short form: what is here withstands it, and it counts what does not."""
+
+import random
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .figures import ROOT, Figures, judge, run
+from .folders import MUTATIONS
+from .kills import kill_and_look, started
+
+Mutation = Callable[[Path, random.Random], None]
+
+
+@pytest.mark.timeout(600)
+def test_a_short_attack_breaks_nothing() -> None:
+    command = [
+        str(ROOT / "scripts" / "attack"),
+        "--parts",
+        "conversations,kills,folders",
+        "--seconds",
+        "6",
+        "--seed",
+        "1",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = re.findall(r"^(conversations|kills) +(\d+)(?: +0){5}$", done.stdout, re.MULTILINE)
+    assert [name for name, _ in rows] == ["conversations", "kills"]
+    assert all(int(tried) > 0 for _, tried in rows)
+
+
+def test_a_crash_a_hang_and_an_orphan_are_counted(tmp_path: Path) -> None:
+    counted = Figures()
+    judge(counted, run(["sh", "-c", "kill -SEGV $$"], tmp_path, 30), "a crash")
+    judge(counted, run(["sh", "-c", "echo 'Traceback (most recent call last)'"], tmp_path, 30), "a traceback")
+    judge(counted, run(["sleep", "600"], tmp_path, 0.2), "a hang")
+    mark = f"{random.randrange(1 << 60)}"
+    process = started(["sh", "-c", "sleep 600 & wait"], tmp_path, mark)
+    while not Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip():
+        pass
+    kill_and_look(counted, process, mark, "a shell")
+    assert counted.counts() == {"tried": 4, "crashed": 2, "hung": 1, "orphaned": 1, "lost": 0, "doubled": 0}
+    assert counted.has_failed()
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+def test_each_mutation_changes_a_record(
+    tmp_path: Path, mutation: Callable[[Path, random.Random], None]
+) -> None:
+    path = tmp_path / "run.json"
+    for seed in range(20):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        path.unlink(missing_ok=True)
+        path.write_text('{"kind": "run", "phases": [{"name": "measure", "begin_ns": 5}]}')
+        before = path.read_bytes()
+        mutation(path, random.Random(seed))
+        is_small = path.is_file() and path.stat().st_size <= len(before)
+        is_same = is_small and path.read_bytes() == before
+        if not is_same:
+            return
+    raise AssertionError("nothing has changed")
