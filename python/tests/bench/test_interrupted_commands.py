@@ -1,0 +1,119 @@
+"""An interrupt in any command: an exit code, no traceback, nothing left behind, no half result."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from steelyard.bench import runs
+from steelyard.records import RunStatus
+from tests.bench.conftest import LONG_WARMUP, MARK, marked, until
+from tests.report.runs import write_run
+
+PACKAGE = Path(runs.__file__).parents[2]
+START = "from steelyard.cli.start import main; main()"
+
+
+class Command:
+    """A `steelyard` command whose processes can be found."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.mark = uuid.uuid4().hex
+        state = str(folder / "state")
+        environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(PACKAGE), "XDG_STATE_HOME": state}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", START, *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def others(self) -> dict[int, str]:
+        """Return its processes but itself."""
+        return {pid: line for pid, line in marked(self.mark).items() if pid != self.process.pid}
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def finish(self) -> tuple[int, str, str]:
+        """Wait for its end, which leaves nothing behind."""
+        out, err = self.process.communicate(timeout=100)
+        until(lambda: not self.others())
+        assert "Traceback" not in err
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> "Iterator[type[Command]]":
+    made: list[Command] = []
+
+    def begin(*arguments: str) -> Command:
+        made.append(Command(tmp_path, *arguments))
+        return made[-1]
+
+    yield begin  # type: ignore[misc]
+    for one in made:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.communicate()
+
+
+def test_a_characterization_stops_in_order(start, tmp_path):
+    command = start("characterize", "--hz", "0", "--duration", "0", "--", "sleep", "100")
+    until(lambda: any("sleep 100" in line for line in command.others().values()), 60)
+    command.interrupt()
+    code, _, err = command.finish()
+    assert code == 4
+    assert "stopped by SIGINT" in err
+    ((_, run),) = runs.listing(tmp_path / "runs")
+    assert run.status is RunStatus.INCOMPLETE
+    assert run.metrics == {}
+
+
+def test_a_second_interrupt_ends_a_run_at_once(start, tmp_path):
+    chosen = [word for text in ("memory=8MiB", *LONG_WARMUP) for word in ("--set", text)]
+    command = start("run", "tao", "--tier", "smoke", *chosen)
+    until(lambda: any("steelyard-load" in line for line in command.others().values()), 60)
+    command.interrupt()
+    # Before the first has had its effect or after: the end is the same but for what is said.
+    command.interrupt()
+    code, _, _ = command.finish()
+    assert code == 4
+    ((_, run),) = runs.listing(tmp_path / "runs")
+    assert run.status is RunStatus.INCOMPLETE
+    assert run.metrics == {}
+
+
+def test_an_interrupted_recording_keeps_what_it_has_or_nothing(start, tmp_path):
+    command = start("profile", "record", "--out", "profile", "--no-report", "--", "sleep", "100")
+    until(lambda: any(line.startswith("sleep 100") for line in command.others().values()), 60)
+    command.interrupt()
+    code, _, _ = command.finish()
+    assert code in (0, 1, 4)
+    left = [path.name for path in tmp_path.iterdir() if path.name != "state"]
+    assert left in ([], ["profile"])
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["report", "run"], ["doctor"]], ids=" ".join)
+@pytest.mark.parametrize("after_s", [0.1, 0.6])
+def test_an_interrupt_at_any_moment_is_no_traceback(arguments, after_s, start, tmp_path):
+    if arguments[0] == "report":
+        write_run(tmp_path / "runs" / "run", without=("telemetry", "cache_stats"))
+    command = start(*arguments)
+    time.sleep(after_s)
+    command.interrupt()
+    out, err = command.process.communicate(timeout=100)
+    # Before our first line runs, the interpreter is loading its own modules and complains in its own way.
+    assert "steelyard" not in err.replace("steelyard: interrupted", "")
+    assert command.process.returncode in (0, 1, 3, 4, -signal.SIGINT)
+    assert command.process.returncode != 0 or out
+    assert not command.others()
