@@ -25,6 +25,16 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
+class ScorePart:
+    """A part of a score: a category of a benchmark, or a member of a suite."""
+
+    name: str
+    """Its metric, or the benchmark."""
+    ratio: float
+    """Its score against the baseline."""
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """A result over that of a baseline machine. A ratio above 1 is better than the baseline."""
 
@@ -68,25 +78,14 @@ class Score:
     baseline_date: str | None = None
     """When the baseline was measured, as in 2026-11-21."""
 
-    @property
-    def baseline_runs(self) -> int:
-        """How many runs the baseline's figure is the median of."""
-        return len(self.baseline_ratios)
-
-    @property
-    def baseline_spread_ratio(self) -> float | None:
-        """Largest minus smallest of the baseline's runs, over their median; ``None`` with one run."""
-        return spread(self.baseline_ratios)
-
-    @property
-    def worst_part(self) -> tuple[str, float] | None:
-        """The part with the smallest ratio, ``None`` where the result has no parts."""
-        return min(self.parts.items(), key=lambda part: part[1], default=None)
-
-    @property
-    def best_part(self) -> tuple[str, float] | None:
-        """The part with the largest ratio, ``None`` where the result has no parts."""
-        return max(self.parts.items(), key=lambda part: part[1], default=None)
+    baseline_runs: int = 0
+    """How many runs the baseline's figure is the median of."""
+    baseline_spread_ratio: float | None = None
+    """Largest minus smallest of the baseline's runs, over their median; ``None`` with one run."""
+    worst_part: ScorePart | None = None
+    """The part with the smallest ratio, ``None`` where the result has no parts."""
+    best_part: ScorePart | None = None
+    """The part with the largest ratio."""
 
     def interval(self, confidence: float = CONFIDENCE) -> RatioInterval:
         """Return the interval for ``ratio``, with the noise of the runs and of the baseline's."""
@@ -94,13 +93,7 @@ class Score:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for ``--json``."""
-        return {
-            **asdict(self),
-            "baseline_runs": self.baseline_runs,
-            "baseline_spread_ratio": self.baseline_spread_ratio,
-            "worst_part": _named(self.worst_part),
-            "best_part": _named(self.best_part),
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +121,9 @@ class Overall:
     """Upper end of it."""
     no_interval: str | None = None
     """Why there is no interval, ``None`` where there is one or no mean."""
-    worst: tuple[str, float] | None = None
+    worst: ScorePart | None = None
     """The member with the smallest score, and that score."""
-    best: tuple[str, float] | None = None
+    best: ScorePart | None = None
     """The member with the largest score, and that score."""
 
     def as_json(self) -> dict[str, Any]:
@@ -172,9 +165,9 @@ def overall(scores: Mapping[str, Score | Refusal]) -> Overall:
     if lacking:
         return Overall(None, f"withheld: no score for {'; '.join(lacking)}", suspect)
     known = {name: one for name, one in scores.items() if isinstance(one, Score)}
-    ordered = sorted(((name, one.ratio) for name, one in known.items()), key=lambda member: member[1])
+    worst, best = ends_of({name: one.ratio for name, one in known.items()})
     low, high, reason = _overall_interval(list(known.values()))
-    return Overall(geometric_mean(ratios), None, suspect, low, high, reason, ordered[0], ordered[-1])
+    return Overall(geometric_mean(ratios), None, suspect, low, high, reason, worst, best)
 
 
 def _overall_interval(scores: Sequence[Score]) -> tuple[float | None, float | None, str | None]:
@@ -203,8 +196,10 @@ def _no_interval(found: RatioInterval) -> str:
     return f"{count} ({both})"
 
 
-def _named(part: tuple[str, float] | None) -> dict[str, Any] | None:
-    return None if part is None else {"name": part[0], "ratio": part[1]}
+def ends_of(ratios: Mapping[str, float]) -> tuple[ScorePart | None, ScorePart | None]:
+    """Return the part with the smallest and that with the largest ratio."""
+    parts = sorted((ScorePart(name, ratio) for name, ratio in ratios.items()), key=lambda part: part.ratio)
+    return (parts[0], parts[-1]) if parts else (None, None)
 
 
 def spread(values: Sequence[float]) -> float | None:
@@ -260,6 +255,8 @@ def _score(
     ratios = tuple(ratio(value) for value in values)
     references = tuple(ratio(value) for value in reference.values)
     found = median_ratio_interval(ratios, references, CONFIDENCE)
+    parts = _parts(runs, reference)
+    worst, best = ends_of(parts)
     return Score(
         benchmark=reference.benchmark,
         tier=reference.tier,
@@ -275,13 +272,17 @@ def _score(
         provenance=_provenance(baseline, reference),
         reservations=tuple(_reservations(runs, reference)),
         suspect=any(run.verdict is not None and run.verdict.level is Level.SUSPECT for run in runs),
-        parts=_parts(runs, reference),
+        parts=parts,
         no_interval=None if found.low is not None else _no_interval(found),
         spread_ratio=spread(values),
         run_ratios=ratios,
         baseline_ratios=references,
         baseline_suspect_runs=sum(level is Level.SUSPECT for level in reference.verdicts),
         baseline_date=baseline.date.isoformat(),
+        baseline_runs=len(references),
+        baseline_spread_ratio=spread(references),
+        worst_part=worst,
+        best_part=best,
     )
 
 

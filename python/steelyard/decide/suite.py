@@ -11,7 +11,7 @@ Not here: reading directories, and drawing.
 from collections.abc import Mapping, Sequence
 
 from steelyard.decide.baseline import Baseline
-from steelyard.decide.score import Refusal, Score, overall, score
+from steelyard.decide.score import Refusal, Score, ScorePart, overall, score
 from steelyard.records import Level, Run, Suite, SuiteBaseline, SuiteMember, SuiteOverall, SuitePart
 from steelyard.stats.intervals import median_interval
 
@@ -125,5 +125,5 @@ def _score_fields(found: Score) -> dict[str, object]:
     }
 
 
-def _part(part: tuple[str, float] | None) -> SuitePart | None:
-    return None if part is None else SuitePart(name=part[0], score=part[1])
+def _part(part: ScorePart | None) -> SuitePart | None:
+    return None if part is None else SuitePart(name=part.name, score=part.ratio)

@@ -7,7 +7,7 @@ Not here: computing scores (``decide``), and layout.
 
 from dataclasses import dataclass
 
-from steelyard.decide.score import Score
+from steelyard.decide.score import Score, ScorePart
 from steelyard.records import SuiteBaseline, SuiteMember, SuiteOverall, SuitePart
 from steelyard.report import format as fmt
 from steelyard.report.metrics import metric_name
@@ -91,10 +91,10 @@ def _interval(low: float | None, high: float | None, missing: str | None, spread
     return f"{missing or 'no interval'}{scatter}"
 
 
-def _parts(worst: tuple[str, float] | None, best: tuple[str, float] | None) -> str:
+def _parts(worst: ScorePart | None, best: ScorePart | None) -> str:
     if worst is None or best is None or worst == best:
         return ""
-    ends = [f"{metric_name(name)} {ratio_text(ratio)}" for name, ratio in (worst, best)]
+    ends = [f"{metric_name(one.name)} {ratio_text(one.ratio)}" for one in (worst, best)]
     return f"worst part {ends[0]}, best {ends[1]}"
 
 
@@ -116,5 +116,5 @@ def _baseline(runs: int, suspect: int, date: str | None, ratios: tuple[float, ..
     return f"baseline: {runs} runs{when}{trust}, from {low} to {high} (spread {spread})"
 
 
-def _pair(part: SuitePart | None) -> tuple[str, float] | None:
-    return None if part is None else (part.name, part.score)
+def _pair(part: SuitePart | None) -> ScorePart | None:
+    return None if part is None else ScorePart(part.name, part.score)

@@ -15,6 +15,7 @@ from steelyard import records
 from steelyard._base import RecordError, SteelyardError, UsageError, data_dir, schemas_dir
 from steelyard.decide import Baseline, Refusal, Score, find_baseline, load_baselines, overall, score
 from steelyard.decide.baseline import build
+from steelyard.decide.score import ScorePart
 from steelyard.records import Check, Level, Machine, Metric, Parameter, Run, RunStatus, Verdict
 from steelyard.records.schemas import schema_text
 
@@ -239,7 +240,7 @@ def test_the_mean_is_withheld_when_a_member_is_missing() -> None:
     two, eight = score([run(2000.0)], baseline()), score([run(8000.0)], baseline())
     found = overall({"a": two, "b": eight})
     assert (found.value, found.reason, found.low, found.high) == (pytest.approx(4.0), None, None, None)
-    assert (found.worst, found.best) == (("a", 2.0), ("b", 8.0))
+    assert (found.worst, found.best) == (ScorePart("a", 2.0), ScorePart("b", 8.0))
     assert found.no_interval == "1 run: no interval (needs 8 here and 8 of the baseline, which has 1)"
     withheld = overall({"a": two, "b": Refusal("the result is invalid"), "c": Refusal("not run")})
     assert withheld.value is None

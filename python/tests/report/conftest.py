@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from steelyard.decide.score import Score
+from steelyard.decide.score import Score, ScorePart
 
 FLAGS = (
     "--headless",
@@ -41,6 +41,10 @@ SCORE = Score(
     baseline_ratios=(0.953, 1.0, 1.076),
     baseline_suspect_runs=2,
     baseline_date="2026-11-21",
+    baseline_runs=3,
+    baseline_spread_ratio=0.123,
+    worst_part=ScorePart("fast_requests_per_s", 0.742),
+    best_part=ScorePart("slow_requests_per_s", 2.08),
 )
 
 
