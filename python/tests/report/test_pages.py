@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from steelyard.cli.main import invoke
 from steelyard.report import chart_library
 from steelyard.report.fleet_page import Cell, Column, Section, table, write_page
 from tests.report import pages
@@ -115,6 +116,10 @@ def test_pages_may_share_one_script(browser: Browser, tmp_path: Path) -> None:
     runs = [write_run(tmp_path / "suite" / name) for name in ("tao-1", "tao-2")]
     with chart_library.shared(tmp_path / "suite"):
         shared = [html.write(run) for run in runs]
+    assert (
+        invoke(["report", str(runs[0]), "--shared-script", "--report", str(tmp_path / "one" / "p.html")]) == 0
+    )
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["p.html", chart_library.SCRIPT]
     assert sum(path.stat().st_size for path in shared) < 500_000
     assert [path.name for path in (tmp_path / "suite").glob("*.js")] == [chart_library.SCRIPT]
     page = browser.new_page()

@@ -1,0 +1,61 @@
+"""Sections without rows of dashes: what is missing is one line with its reasons, and what is zero stays."""
+
+import numpy as np
+
+from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.format import MISSING
+from steelyard.report.sections import Cell, Section, Table
+from steelyard.report.unmeasured import unmeasured, without_missing
+
+
+def _row(name: str, value: str, reason: str = "", level: str | None = None) -> tuple[Cell, ...]:
+    return (Cell(name), Cell(value, level=level), Cell(reason, words=True))
+
+
+def test_rows_of_dashes_become_a_line_and_zeros_stay() -> None:
+    chart = Chart("c", "Clocks", x=np.array([0.0, 1.0]), traces=(Trace("a", "total", np.array([0.0, 1.0])),))
+    section = Section(
+        "s",
+        "S",
+        charts=(chart, absent("power", "Power", "no RAPL")),
+        tables=(
+            Table(
+                ("term", "value", "note"),
+                (
+                    _row("IPC", MISSING, "no counters"),
+                    _row("faults", "0"),
+                    _row("disk", MISSING, "the disk waits", level="suspect"),
+                    _row("CPI", MISSING, "no counters"),
+                ),
+            ),
+            Table(("term", "value", "note"), (_row("MPKI", MISSING, "no counters"),)),
+        ),
+        missing=(("bandwidth", "no counters"),),
+    )
+    left, missing = without_missing(section)
+    assert [[row[0].text for row in table.rows] for table in left.tables] == [["faults", "disk"]]
+    assert [one.id for one in left.charts] == ["c"]
+    told = unmeasured(missing)
+    assert told is not None
+    assert told.summary == (
+        "Not measured here: bandwidth, IPC, CPI and MPKI, because no counters; and 1 more for another reason."
+    )
+    assert told.reasons == (("no counters", "bandwidth, IPC, CPI, MPKI"), ("no RAPL", "Power"))
+
+
+def test_a_column_that_nothing_fills_is_left_out() -> None:
+    table = Table(("term", "value", "note"), (_row("faults", "0"), _row("switches", "12")))
+    left, missing = without_missing(Section("s", "S", tables=(table,)))
+    assert left.tables[0].columns == ("term", "value")
+    assert missing == []
+    assert unmeasured(missing) is None
+
+
+def test_a_section_with_nothing_has_only_its_line() -> None:
+    left, missing = without_missing(
+        Section("s", "S", tables=(Table(("a", "b", "c"), (_row("x", MISSING, "why"),)),))
+    )
+    assert left.tables == ()
+    told = unmeasured(missing)
+    assert told is not None
+    assert (told.summary, told.reasons) == ("Not measured here: x, because why.", ())
