@@ -7,7 +7,7 @@ Not here: the findings themselves (``rules_*``), the intensities (``intensities`
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -37,6 +37,7 @@ from steelyard.records import (
     HealthResult,
     LoadResult,
     Machine,
+    Metric,
     RankStats,
     Run,
     read,
@@ -109,20 +110,20 @@ def observe_folder(
         whole=whole,
     )
     found = replace(found, health=read_health(folder), stages=_stages(folder, begin_ns, end_ns))
-    found = replace(found, target=_with_exact_cpu_time(found.target, run))
+    found = replace(found, target=with_exact_cpu_time(found.target, run.metrics))
     found = _with_operations(found, folder, run, recording, whole=whole)
     done = found.operations or operations_of_run(folder, run)
     counters = counter_use(folder, run, found, recording=recording, machine=machine, operations=done.count)
     return replace(found, counters=counters)
 
 
-def _with_exact_cpu_time(target: TargetUse | None, run: Run) -> TargetUse | None:
+def with_exact_cpu_time(target: TargetUse | None, metrics: Mapping[str, Metric]) -> TargetUse | None:
     """Take the CPUs that a command used from what the kernel counted of all its processes (getrusage).
 
     Looks miss what a process did before the first and after the last look at it, and processes that were not
     there at any look; with the command's own end, none is missed.
     """
-    spent, elapsed = (run.metrics.get(name) for name in ("cpu_time_s", "elapsed_s"))
+    spent, elapsed = (metrics.get(name) for name in ("cpu_time_s", "elapsed_s"))
     if target is None or spent is None or elapsed is None or spent.value is None or not elapsed.value:
         return target
     return replace(target, cpus=Quantity(spent.value / elapsed.value, "1"), cpus_source=RUSAGE)

@@ -30,6 +30,9 @@ from steelyard.report.model import ReportData
 from steelyard.report.sections import Cell, Section, Table
 
 _EVENTS = 200
+_TOLD_ELSEWHERE = ("cpus_used",)
+"""Metrics whose figure has another source on the page: the CPU time of a program, which is known from its
+first instruction on, where counters begin a few milliseconds later."""
 _NARROWEST = 0.004
 """A part of less than this share of the bar has no box."""
 
@@ -345,7 +348,7 @@ def _metrics(use: CounterUse) -> list[Table]:
             Cell((metric.formula or "").replace("\\", ""), words=True),
         )
         for metric in use.metrics.values()
-        if metric.value is not None
+        if metric.value is not None and metric.name not in _TOLD_ELSEWHERE
     ]
     columns = ("metric", "value", "counted in", "what it is", "formula")
     return [Table(columns, tuple(rows), "Metrics")] if rows else []

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from steelyard.analyze import Conditions, explain
-from steelyard.analyze.characterization import figures, pressure_points
+from steelyard.analyze.characterization import figures, pressure_points, with_exact_cpu_time
 from steelyard.analyze.conditions import CpuBlame
 from steelyard.analyze.findings import Evidence, Finding, Rule, rule
 from steelyard.analyze.intensities import intensities
 from steelyard.analyze.profile_use import ProfileUse
 from steelyard.analyze.rank_findings import headline_time
 from steelyard.analyze.stages import observe_stages
-from steelyard.records import RankStats
+from steelyard.analyze.target import RUSAGE
+from steelyard.records import Metric, RankStats
 from tests.analyze.test_findings import CACHE, CALM, GENERATOR, cpus, q
 from tests.analyze.test_rules import ALONE, busy, target
 
@@ -152,3 +153,14 @@ def test_figures_of_the_machine_are_named_so_beside_a_program() -> None:
     assert watched["cpus_used"].value == 0.5
     assert {name for name in watched if "cpu_busy" in name} == {"machine_cpu_busy_ratio"}
     assert "cpu_busy_ratio" in figures(replace(ALONE, target=None))
+
+
+def test_cpus_of_a_command_have_one_source() -> None:
+    """0.444, 0.406 and 0.611 CPUs stood on one page, by looks, by getrusage and by counters."""
+    looked = target(cpus=q(0.406)).target
+    metrics = {"cpu_time_s": Metric(value=4.44, unit="s"), "elapsed_s": Metric(value=10.0, unit="s")}
+    exact = with_exact_cpu_time(looked, metrics)
+    assert exact is not None
+    assert (exact.cpus.value, exact.cpus_source) == (pytest.approx(0.444), RUSAGE)
+    assert with_exact_cpu_time(looked, {}) is looked
+    assert with_exact_cpu_time(None, metrics) is None
