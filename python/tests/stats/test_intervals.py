@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import gmean
 
-from steelyard.stats.intervals import count_for, geometric_mean, median_interval
+from steelyard.stats.intervals import count_for, geometric_mean, median_interval, median_ratio_interval
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 series = st.lists(finite, min_size=1, max_size=60)
@@ -122,3 +122,31 @@ def test_geometric_mean_of_nothing_and_of_what_is_no_ratio() -> None:
     for value in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="positive"):
             geometric_mean([1.0, value])
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "noise", "other_noise"), [(7, 7, 0.05, 0.05), (7, 6, 0.01, 0.2), (20, 8, 0.1, 0.02)]
+)
+def test_an_interval_for_a_ratio_holds_it_at_least_as_often_as_it_says(
+    above: int, below: int, noise: float, other_noise: float
+) -> None:
+    random = np.random.default_rng(above)
+    held = 0
+    for _ in range(400):
+        ours, theirs = random.normal(0, noise, above), random.normal(0, other_noise, below)
+        found = median_ratio_interval(list(1.3 * np.exp(ours)), list(np.exp(theirs)))
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 1.3 <= found.high
+    # Two standard errors below 95 %.
+    assert held / 400 >= 0.928
+
+
+def test_a_ratio_needs_runs_on_both_sides() -> None:
+    for above, below, needed in ((1, 6, (7, 7)), (6, 6, (7, 7)), (40, 5, (7, 6)), (3, 0, (7, 7))):
+        found = median_ratio_interval([1.0] * above, [1.0] * below)
+        assert (found.low, found.high) == (None, None)
+        assert (found.counts, found.needed[0]) == ((above, below), needed[0])
+    assert median_ratio_interval([2.0] * 7, [1.0] * 6).low == 2.0
+    with pytest.raises(ValueError, match="positive"):
+        median_ratio_interval([0.0] * 7, [1.0] * 7)
