@@ -28,7 +28,7 @@ def test_each_tool_is_asked(tmp_path: Path) -> None:
         "steelyard itself": 0.1,
         "telemetry": 0.75,
         "looks at threads": 0.5,
-        "profiler": 0.0612,
+        "profiler, naming included": 0.0612,
     }
     assert cpus(found, 2.0) == pytest.approx((0.1 + 0.75 + 0.5 + 0.0612) / 2)
 
