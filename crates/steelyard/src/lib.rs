@@ -132,9 +132,24 @@ pub fn usage(command: &clap::Command, mut error: clap::Error) -> String {
         .join("; ")
 }
 
+/// Ends this process with 0 when whoever read its standard output has left, as `| head` does.
+///
+/// `println!` panics then. The signal of a closed pipe stays ignored, because servers meet closed sockets.
+fn end_with_the_reader() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if said.starts_with("failed printing to stdout") && said.contains("os error 32") {
+            std::process::exit(0);
+        }
+        before(panic);
+    }));
+}
+
 /// Runs a program's body and turns its end into an exit code, with one line on standard error for a failure.
 pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
     start_logging();
+    end_with_the_reader();
     // Whoever started this program may have blocked them; it would wait for no signal then, and none would end it.
     let _ = steelyard_launch::unblock();
     match body() {
