@@ -271,19 +271,19 @@ fn no_minute_is_lost_or_doubled_when_the_clock_is_set() {
     for step_s in [
         -86_400, -3_600, -120, -60, -59, -30, -1, 1, 29, 30, 60, 61, 3_600, 86_400,
     ] {
-        for at_s in (0..60).step_by(7) {
+        for at_s in [14, 49] {
             let mut host = Host::new();
             let noted = Arc::new(Mutex::new(Vec::new()));
             let mut agent = host.agent("profiles.minutes_ratio = 0.0\n");
             agent.watch = Some(Box::new(Noted(Arc::clone(&noted))));
-            host.live(&mut agent, 180 + at_s);
+            host.live(&mut agent, 120 + at_s);
             let realtime_ns = host.now.realtime_ns as i64 + step_s * SECOND_NS as i64;
             host.now.realtime_ns = realtime_ns as u64;
-            host.live(&mut agent, 300);
+            host.live(&mut agent, 200);
             // A second step that takes the first one back.
             let realtime_ns = host.now.realtime_ns as i64 - step_s * SECOND_NS as i64;
             host.now.realtime_ns = realtime_ns as u64;
-            host.live(&mut agent, 300);
+            host.live(&mut agent, 200);
             let noted = noted.lock().unwrap();
             let mut starts: Vec<i64> = noted.iter().map(|(start, _)| *start).collect();
             let windows = starts.len();
@@ -294,7 +294,7 @@ fn no_minute_is_lost_or_doubled_when_the_clock_is_set() {
             let gap_s = |pair: &[(i64, u64)]| pair[1].1 - pair[0].1;
             let longest_s = noted.windows(2).map(gap_s).max().unwrap();
             assert!(longest_s <= 120, "{longest_s} s: {step_s} s at {at_s} s");
-            let minutes = (780 + at_s) as usize / 60;
+            let minutes = (520 + at_s) as usize / 60;
             assert!(
                 windows + 3 >= minutes,
                 "{windows} of {minutes}: {step_s} s at {at_s} s"
