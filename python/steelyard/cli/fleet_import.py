@@ -105,6 +105,7 @@ def _prometheus(
 
 def _print(done: Imported) -> None:
 
+    from steelyard.cli.output import printable
     from steelyard.report.format import several
 
     console = output_console(highlight=False)
@@ -116,6 +117,6 @@ def _print(done: Imported) -> None:
         lacking = several(done.left_out, "row")
         console.print(f"left out: {lacking} without what the table requires", markup=False)
     for note in done.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True)
+        console.print(f"note: {printable(note)}", markup=False, soft_wrap=True)
     if done.files > 1:
         console.print(f"{several(done.files, 'file')}; `fleet compact` joins them", markup=False)

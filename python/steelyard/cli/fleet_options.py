@@ -111,9 +111,11 @@ def warn_of_problems(store: Store) -> None:
     """Say on standard error how many files of the tables that were read were put aside, if any were."""
     problems = store.problems
     if problems:
+        from steelyard.cli.output import printable
+
         word = "file was" if len(problems) == 1 else "files were"
+        first = printable(f"{problems[0].path}: {problems[0].reason}")
         print(
-            f"steelyard: {len(problems)} {word} put aside, the first {problems[0].path}:"
-            f" {problems[0].reason} (see steelyard fleet check)",
+            f"steelyard: {len(problems)} {word} put aside, the first {first} (see steelyard fleet check)",
             file=sys.stderr,
         )

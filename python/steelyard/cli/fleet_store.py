@@ -46,13 +46,15 @@ def check(store: StoreUrl, first: From = None, last: To = None, as_json: Json = 
 
 def _print_check(found: Check) -> None:
 
+    from steelyard.cli.output import printable
     from steelyard.fleet.check import NAMED
     from steelyard.report.format import several
 
     console = output_console(highlight=False)
 
     def say(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
+        # Names of machines, tasks and files are from outside.
+        console.print(printable(text), markup=False, soft_wrap=True)
 
     for one in found.tables:
         replaced = f" ({one.replaced} held by compacted files)" if one.replaced else ""

@@ -160,7 +160,7 @@ def add(
 ) -> int:
     """Put the functions of programs into the store, so that profiles of the same build have names."""
     from steelyard._base import executable
-    from steelyard.cli.output import print_json
+    from steelyard.cli.output import print_json, printable
     from steelyard.fleet.symbols import PROGRAM
     from steelyard.fleet.symbols import add as put
 
@@ -169,7 +169,8 @@ def add(
         print_json([vars_of(one) for one in added])
     else:
         for one in added:
-            print(f"{one.path}: {one.symbols:,} functions of {one.module}, build {one.build_id}")
+            line = f"{one.path}: {one.symbols:,} functions of {one.module}, build {one.build_id}"
+            print(printable(line))
     return 0
 
 
