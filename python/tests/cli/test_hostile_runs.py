@@ -157,7 +157,7 @@ def test_an_odd_value_is_refused_with_its_field(
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
+@given(data=st.data())
 def test_changed_records_end_every_command_in_order(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
