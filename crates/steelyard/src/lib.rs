@@ -4,6 +4,7 @@
 //! crate of its name.
 
 pub mod args;
+mod manual;
 
 use std::process::ExitCode;
 
@@ -73,6 +74,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 /// Reads this process's command line, as `clap::Parser::parse` does, but tells what is wrong with it in one line.
 ///
+/// `--generate-docs DIR` writes the program's man pages and shell completions below `DIR` and ends the process.
 /// `--help` and `--version` print and end the process with 0; arguments that do not fit end it with
 /// [`Exit::Usage`] and one line on standard error, with the values that fit or the nearest name in it.
 pub fn parse<A: clap::Parser>() -> A {
@@ -82,6 +84,7 @@ pub fn parse<A: clap::Parser>() -> A {
     if let Some(odd) = odd {
         refuse(&command, &format!("the argument {odd:?} is not UTF-8"));
     }
+    manual::write_if_asked(&command);
     A::try_parse().unwrap_or_else(|error| {
         if !error.use_stderr() {
             error.exit();

@@ -186,7 +186,7 @@ struct Outcome<'a> {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = steelyard::parse();
     run("steelyard-profile", || match cli.command {
         Verb::Record(arguments) => run_record(arguments),
         Verb::Fold(arguments) => fold(&arguments),
