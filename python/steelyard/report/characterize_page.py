@@ -45,6 +45,9 @@ def _pressure(data: ReportData) -> Section:
         why = each.evidence or ""
         if each.reason:
             why = f"{why}; {each.reason}" if why else each.reason
+        if each.ratio is None and each.limit_source:
+            # Without a ratio the row becomes a line of what is missing, which has no column of limits.
+            why = f"{why}; its limit is {each.limit_source}" if why else f"its limit is {each.limit_source}"
         level = None if point is None else "suspect"
         rows.append(
             (
