@@ -282,3 +282,16 @@ def test_a_range_of_days_selects_windows(tmp_path):
         table = opened.table("task_samples")
         got = fetch_rows(table.group_by("date").agg(rows=table.count()).order_by("date"))
     assert got == [{"date": "2026-01-02", "rows": 6}, {"date": "2026-01-03", "rows": 6}]
+
+
+def test_a_compacted_file_vouches_for_its_rows_until_rules_change(store, monkeypatch):
+    compacted(store)
+    with open_store(str(store)) as opened:
+        (file,) = opened.listing("task_samples").files
+        assert file.is_vouched
+        assert file.suspected is None
+    monkeypatch.setattr("steelyard.fleet.listing.voucher", lambda table: "other rules")
+    monkeypatch.setattr("steelyard.fleet.rules.voucher", lambda table: "other rules")
+    assert not file.is_vouched
+    assert file.suspected is not None
+    assert read(store) == (EXPECTED, {})
