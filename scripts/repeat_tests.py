@@ -8,9 +8,9 @@
 A unit is a pytest file or folder, or `crate:NAME` for all tests of a crate. Each repeat is a new process.
 Tests of a crate run in one thread per CPU, as `cargo test` runs them; those of a pytest file run one by one.
 
-Prints a line for each test that failed at least once, with its failures alone and beside busy loops, and the
-first line of its last failure. `--json FILE` writes all counts. Exits with 1 if any test failed, with 4 if a unit
-could not run.
+Prints a line for each test that failed at least once: how often alone and beside busy loops, and the
+first line of its last failure. `--json FILE` writes all counts. Exits with 1 if a test failed, with 4 if
+a unit could not run.
 """
 
 from __future__ import annotations
