@@ -55,10 +55,8 @@ def test_a_command_ends_with_0(arguments: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["steelyard-probe", "sources"],
         ["steelyard-probe", "sources", "--json"],
         ["steelyard-probe", "numa", "--all", "--json", "--duration", "0"],
-        ["steelyard-tax", "list"],
         ["steelyard-top", "--once"],
         ["steelyard-top", "--json", "--count", "1"],
         ["steelyard-load", "--help"],
