@@ -11,7 +11,7 @@ use steelyard::args;
 pub struct LoadArguments {
     /// Server, in place of --target, --protocol, --tls and --path: http://HOST[:PORT][/PATH], https://..., redis://...,
     /// rediss://..., memcache://..., cql://... or thrift://...
-    #[arg(value_name = "URL", conflicts_with_all = ["target", "protocol", "tls", "path"])]
+    #[arg(value_name = "URL", value_parser = crate::url::checked, conflicts_with_all = ["target", "protocol", "tls", "path"])]
     pub url: Option<String>,
     /// Protocol to speak
     #[arg(long, value_enum, default_value = "memcached")]

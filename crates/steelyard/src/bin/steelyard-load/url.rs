@@ -27,6 +27,11 @@ const SCHEMES: [(&str, ProtocolArgument, bool, Option<u16>); 8] = [
     ("thrift", ProtocolArgument::Thrift, false, None),
 ];
 
+/// Lets a URL pass that can be taken apart: what cannot be is an error of the command line.
+pub fn checked(text: &str) -> Result<String, String> {
+    parse(text).map(|_| text.to_owned())
+}
+
 /// Takes a URL apart; the error says in one line what is wrong with it.
 pub fn parse(text: &str) -> Result<Url, String> {
     let (scheme, rest) = text.split_once("://").ok_or_else(|| {
