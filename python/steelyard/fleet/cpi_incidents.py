@@ -27,7 +27,7 @@ MOST_SUSPECTS = 5
 class RankedSuspect:
     """A task that shared the machine, with what speaks against it. Usage in CPU-seconds per second."""
 
-    job: str
+    job: str | None
     task: str
     job_class: str | None
     correlation: float | None

@@ -45,7 +45,7 @@ def expression(samples: Any, incidents: Sequence[Incident]) -> Any:
 
     wanted: dict[str, list[Any]] = {}
     for number, one in enumerate(incidents):
-        tasks = [(one.victim_job, one.victim_task)]
+        tasks: list[tuple[str | None, str]] = [(one.victim_job, one.victim_task)]
         tasks += [(s.job, s.task) for s in one.suspects[:_SUSPECTS]]
         for place, (job, task) in enumerate(tasks):
             row = {

@@ -165,8 +165,8 @@ class Fleet:
 def observe(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> Fleet:
     """Run both expressions.
 
-    Raises UsageError where there is nothing to place, EnvironmentLacksError where the capacity asked for is
-    not known.
+    Raises ResultSaysNoError where there is nothing to place, EnvironmentLacksError where the capacity asked
+    for is not known.
     """
     rows = fetch_rows(loads(tasks, settings))
     counted = [row for row in rows if row["counted"]]

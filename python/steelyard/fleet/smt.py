@@ -125,8 +125,8 @@ class SmtResult:
 def used_of_fleet(machine_samples: Any, *, uplifts: Mapping[str, float] | None = None) -> SmtResult:
     """Return used capacity by platform, by cluster, and by hour of the day.
 
-    ``uplifts`` are by platform; that of `ALL` is for those not named. Raises UsageError where there are no
-    samples, or an uplift is none.
+    ``uplifts`` are by platform; that of `ALL` is for those not named. Raises ResultSaysNoError where there
+    are no samples, UsageError where an uplift is not a ratio.
     """
     given = dict(uplifts or {})
     wrong = [name for name, ratio in given.items() if not 0 <= ratio <= 1]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from steelyard._base import UsageError
+from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.fleet.frequency import frequency_of_fleet
 from steelyard.fleet.smt import used_of_fleet
 from tests.fleet.rue_samples import NOON, table_of, tables_of
@@ -103,7 +103,7 @@ def test_wrong_uplifts_are_told():
     for uplifts, said in (({"*": 1.5}, "between 0 and 1"), ({"other": 0.2}, "no platform 'other'")):
         with pytest.raises(UsageError, match=said):
             used([sample()], uplifts=uplifts)
-    with pytest.raises(UsageError, match="no machine samples"):
+    with pytest.raises(ResultSaysNoError, match="no machine samples"):
         used([])
 
 

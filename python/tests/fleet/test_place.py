@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard._base import EnvironmentLacksError, ResultSaysNoError, UsageError
 from steelyard.fleet.place import PlaceSettings
 from steelyard.fleet.place_plan import place
 from steelyard.fleet.place_program import Present, Program, plan_moves, solve
@@ -237,7 +237,7 @@ def test_a_cost_that_eats_the_saving_leaves_all_in_place():
 
 def test_stand_ins_for_machines_without_counters():
     tables = samples(counts=False)
-    with pytest.raises(UsageError, match="instructions"):
+    with pytest.raises(ResultSaysNoError, match="instructions"):
         place(*tables, PlaceSettings())
     result = place(*tables, PlaceSettings(work="operations", cost="cpu-s", move_cost_cpu_s=0.0))
     assert result.best / result.present == pytest.approx(0.875)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard._base import UsageError
+from steelyard._base import ResultSaysNoError, UsageError
 from steelyard.cli.main import invoke
 from steelyard.fleet.rue import RueSettings, observe, other_labels
 from steelyard.fleet.rue_compare import compare
@@ -325,7 +325,7 @@ def test_wrong_names_are_told_with_what_there_is():
     with pytest.raises(UsageError, match="21 values"):
         compare(table_of(many), settings(labels=()))
     one_value = [one for one in fleet(np.random.default_rng(9)) if one["labels"][0][1] == "old"]
-    with pytest.raises(UsageError, match="one value"):
+    with pytest.raises(ResultSaysNoError, match="one value"):
         compare(table_of(one_value), settings())
 
 

@@ -13,6 +13,7 @@ from steelyard._base import UsageError
 from steelyard.cli.main import invoke
 from steelyard.fleet.simulate import Settings, simulate
 from steelyard.fleet.store import open_store
+from steelyard.telemetry.engine import fetch
 from tests.fleet.simulated import simulated_store, truth_of
 
 SMALL: dict[str, Any] = {"machines": 8, "days": 1, "clusters": 2}
@@ -145,8 +146,9 @@ def test_scores_follow_from_shares_and_distances() -> None:
     store = simulated_store()
     with open_store(str(store)) as opened:
         tasks = opened.table("task_samples").filter(lambda t: t.window_start_unix_s % 86400 == 36_000)
-        rows = tasks.select("machine", "platform", "cpu_s_per_node", "pages_per_node", "numa_score").execute()
-        machines = opened.table("machines").execute().set_index("machine").node_distances
+        columns = ("machine", "platform", "cpu_s_per_node", "pages_per_node", "numa_score")
+        rows = fetch(tasks.select(*columns)).to_pandas()
+        machines = fetch(opened.table("machines")).to_pandas().set_index("machine").node_distances
     spans: dict[str, list[float]] = {}
     for row in rows.itertuples():
         distances = np.array(machines[row.machine]).reshape(len(row.cpu_s_per_node), -1)

@@ -435,7 +435,7 @@ def test_what_is_no_such_file(tmp_path: Path) -> None:
             read_perf_stat(path)
     with pytest.raises(RecordError, match="No such file"):
         read_perf_stat(tmp_path / "absent")
-    with pytest.raises(RecordError, match="Is a directory"):
+    with pytest.raises(RecordError, match="not a regular file but a folder"):
         read_perf_stat(tmp_path)
 
 

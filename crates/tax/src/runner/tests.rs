@@ -203,7 +203,8 @@ fn time_off_the_cpu_is_a_disturbance_unless_waiting_is_the_work() {
     assert_eq!(sleeping, batches, "every batch is kept and counted");
     let (waiting, batches) = disturbed(1);
     assert!(waiting < batches, "its sleep is not held against it");
-    assert_eq!(found.verdict.level, steelyard_record::Level::Suspect);
+    // Suspect or invalid, by how much the neighbours take beside it.
+    assert_ne!(found.verdict.level, steelyard_record::Level::Valid);
 }
 
 #[test]
