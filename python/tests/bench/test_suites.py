@@ -118,7 +118,7 @@ def test_a_lost_member_is_no_result(tmp_path):
     suite, found = suites.load(launched.suite)
     assert len(found) == 2
     assert suite.status is RunStatus.INCOMPLETE
-    assert f"spin has no result: the run's directory {spin.name} is not in" in suite.status_reason
+    assert f"spin has no result: the run's directory {spin.name} is not here" in suite.status_reason
 
 
 def reference(launched, without=()):

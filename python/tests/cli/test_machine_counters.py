@@ -20,7 +20,10 @@ from steelyard.telemetry.counters import counter_series, gains
 GOLDEN = schemas_dir() / "golden" / "machine.json"
 
 
-def test_counters_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_counters_of_this_machine(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert invoke(["machine", "counters"]) == 0
     told = capsys.readouterr().out
     assert "context_switches_per_s" in told
