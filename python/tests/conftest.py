@@ -1,6 +1,15 @@
-"""What holds for all tests: how long one example of a property may take says nothing on a busy machine."""
+"""What holds for all tests.
+
+How long one example of a property may take says nothing on a busy machine. A shell that starts pytest in the
+background has it ignore SIGINT, and every program that a test starts would inherit that: tests interrupt theirs.
+"""
+
+import signal
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("steelyard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steelyard")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
