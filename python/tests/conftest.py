@@ -1,7 +1,8 @@
 """What holds for all tests.
 
-How long one example of a property may take says nothing on a busy machine. A shell that starts pytest in the
-background has it ignore SIGINT, and every program that a test starts would inherit that: tests interrupt theirs.
+How long one example of a property may take says nothing on a busy machine. A shell that starts
+pytest in the background has it ignore SIGINT, and every program that a test starts would inherit
+that: tests interrupt theirs.
 """
 
 import signal
