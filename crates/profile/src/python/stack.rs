@@ -13,10 +13,12 @@ const DEEPEST: usize = 512;
 const MOST_THREADS: usize = 64;
 /// Longest name that is read, characters.
 const LONGEST: u64 = 512;
-/// Code objects whose names are remembered at most.
+/// Names of code objects that are remembered at most.
 const MOST_NAMES: usize = 1 << 16;
 /// Bytes of a frame that are read at once: all that a layout names.
 const FRAME_BYTES: usize = 72;
+/// Bytes of a code object from its file name to its name, at most.
+const CODE_BYTES: usize = 24;
 /// Where glibc keeps the kernel's id of a thread in its pthread structure: x86-64, 64-bit Arm.
 const PTHREAD_IDS: [u64; 2] = [0x2d0, 0xd0];
 
@@ -41,7 +43,8 @@ pub struct StackReader<M> {
     memory: M,
     layout: &'static Layout,
     runtime: u64,
-    by_code: HashMap<u64, u32>,
+    /// By the addresses of name and file: a code object's own may soon be another's.
+    by_strings: HashMap<(u64, u64), u32>,
 }
 
 impl<M: Memory> StackReader<M> {
@@ -51,13 +54,13 @@ impl<M: Memory> StackReader<M> {
             memory,
             layout,
             runtime,
-            by_code: HashMap::new(),
+            by_strings: HashMap::new(),
         }
     }
 
-    /// Forgets names, since a code object may go and another take its place.
+    /// Forgets names, since a string may go and another take its place.
     pub fn forget(&mut self) {
-        self.by_code.clear();
+        self.by_strings.clear();
     }
 
     /// The stacks of all threads that can be read now; `is_thread` tells whether a number is a thread's id.
@@ -131,17 +134,23 @@ impl<M: Memory> StackReader<M> {
     }
 
     fn name(&mut self, code: u64, names: &mut impl Names) -> Option<u32> {
-        if let Some(&number) = self.by_code.get(&code) {
+        let (first, last) = (self.layout.file, self.layout.name);
+        let mut bytes = [0; CODE_BYTES];
+        self.memory.read(
+            code.checked_add(first)?,
+            &mut bytes[..(last - first + 8) as usize],
+        )?;
+        let strings = (word_in(&bytes, last - first)?, word_in(&bytes, 0)?);
+        if let Some(&number) = self.by_strings.get(&strings) {
             return Some(number);
         }
-        let name = self.text(self.memory.word(code.checked_add(self.layout.name)?)?)?;
-        let file = self.text(self.memory.word(code.checked_add(self.layout.file)?)?)?;
+        let (name, file) = (self.text(strings.0)?, self.text(strings.1)?);
         // As CPython's own perf maps have it.
         let number = names.number(&format!("py::{name}:{file}"));
-        if self.by_code.len() >= MOST_NAMES {
-            self.by_code.clear();
+        if self.by_strings.len() >= MOST_NAMES {
+            self.by_strings.clear();
         }
-        self.by_code.insert(code, number);
+        self.by_strings.insert(strings, number);
         Some(number)
     }
 

@@ -1,5 +1,8 @@
 //! Stacks read from memory that is made up, and from a real interpreter.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use proptest::prelude::*;
 
 use super::layout::{FLAGS, LENGTH};
@@ -29,6 +32,12 @@ impl Memory for Made {
         let at = usize::try_from(address.checked_sub(BASE)?).ok()?;
         bytes.copy_from_slice(self.0.get(at..at.checked_add(bytes.len())?)?);
         Some(())
+    }
+}
+
+impl Memory for Rc<RefCell<Made>> {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+        self.borrow().read(address, bytes)
     }
 }
 
@@ -102,6 +111,23 @@ fn stacks_of_every_layout_are_read_from_the_innermost_frame() {
         };
         assert_eq!(stacks, [expected], "3.{minor}");
     }
+}
+
+#[test]
+fn a_code_object_that_takes_anothers_place_has_its_own_name() {
+    let (memory, runtime) = made(11);
+    let memory = Rc::new(RefCell::new(memory));
+    let layout = layout_of(11).expect("a layout");
+    let mut names = NameTable::default();
+    let mut reader = StackReader::new(Rc::clone(&memory), layout, runtime);
+    let before = reader.read(&mut names, |id| id == 77);
+    // At the address of the innermost code object there is now one with the name of the other.
+    memory
+        .borrow_mut()
+        .put_word(BASE + 0x7000 + layout.name, BASE + 0x8000 + 0x200);
+    let after = reader.read(&mut names, |id| id == 77);
+    assert_eq!(names.names[before[0].frames[0] as usize], "py::inner:/a.py");
+    assert_eq!(names.names[after[0].frames[0] as usize], "py::Öuter:/a.py");
 }
 
 #[test]
