@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard._base import EnvironmentLacksError, ResultSaysNoError, UsageError
+from steelyard.fleet.rules import BEYOND
 from steelyard.telemetry.engine import fetch_rows
 
 Floats = NDArray[np.float64]
@@ -169,7 +170,7 @@ def observe(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> Fleet:
     for is not known.
     """
     rows = fetch_rows(loads(tasks, settings))
-    counted = [row for row in rows if row["counted"]]
+    counted = [row for row in rows if row["counted"] and _is_plausible(row)]
     if not counted:
         raise ResultSaysNoError(
             f"no task sample has both {settings.work} and {settings.cost}",
@@ -224,6 +225,12 @@ def observe(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> Fleet:
         window_stands_for=stands_for,
         span_s=float(span),
     )
+
+
+def _is_plausible(row: dict[str, Any]) -> bool:
+    """Return whether a job's work and cost on a platform can be sums of counts: no overflow, no speck."""
+    sums = ("work", "cost", "work_0", "cost_0", "work_1", "cost_1")
+    return all(not row[name] or 1 / BEYOND < row[name] < BEYOND for name in sums)
 
 
 def _stands_for(rows: list[dict[str, Any]]) -> float:
