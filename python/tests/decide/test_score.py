@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard import records
 from steelyard._base import RecordError, SteelyardError, UsageError, data_dir, schemas_dir
+from steelyard.bench import tiers
 from steelyard.decide import Baseline, Refusal, Score, find_baseline, load_baselines, overall, score
 from steelyard.decide.baseline import build
 from steelyard.decide.score import ScorePart
@@ -318,3 +319,12 @@ def test_every_shipped_baseline_can_be_scored_against() -> None:
             assert Level.INVALID not in result.verdicts
             assert len(result.values) == len(result.verdicts)
             assert result.value > 0
+
+
+@pytest.mark.parametrize("name", ["tao", "feed", "tax"])
+def test_the_shipped_baseline_has_every_parameter_of_todays_benchmarks(name: str) -> None:
+    """A parameter that only one side has refuses the score, and a newcomer's first page would have none."""
+    reference = find_baseline("default").result(name, "quick")
+    assert reference is not None
+    known = {parameter.name for parameter in tiers.benchmark(name).parameters}
+    assert reference.parameters.keys() == known
