@@ -59,6 +59,21 @@ fn open_at(
     Ok(unsafe { File::from_raw_fd(raw) })
 }
 
+/// Opens the folder `name` below `folder`, which is one of its owner's alone; `path` is what an error names.
+fn enter(folder: &File, name: &OsStr, path: &Path) -> io::Result<File> {
+    let below = open_at(folder.as_raw_fd(), name, FOLDER, 0).map_err(|error| {
+        match error.raw_os_error() {
+            Some(libc::ENOTDIR) => refused(format!(
+                "{} is a symbolic link or no folder",
+                path.display()
+            )),
+            _ => error,
+        }
+    })?;
+    own(&below, true)?;
+    Ok(below)
+}
+
 /// Refuses a folder that others could change, and shuts out those who could only look where `is_closed`.
 fn own(folder: &File, is_closed: bool) -> io::Result<()> {
     let metadata = folder.metadata()?;
@@ -168,16 +183,7 @@ impl Private {
     fn walk(&self, path: &Path) -> io::Result<File> {
         let mut folder = File::from(self.folder.try_clone()?);
         for name in self.names(path)? {
-            folder = open_at(folder.as_raw_fd(), name, FOLDER, 0).map_err(|error| {
-                match error.raw_os_error() {
-                    Some(libc::ENOTDIR) => refused(format!(
-                        "{} is a symbolic link or no folder",
-                        path.display()
-                    )),
-                    _ => error,
-                }
-            })?;
-            own(&folder, true)?;
+            folder = enter(&folder, name, path)?;
         }
         Ok(folder)
     }
@@ -243,16 +249,7 @@ impl Disk for Private {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
-            folder = open_at(folder.as_raw_fd(), name, FOLDER, 0).map_err(|error| {
-                match error.raw_os_error() {
-                    Some(libc::ENOTDIR) => refused(format!(
-                        "{} is a symbolic link or no folder",
-                        path.display()
-                    )),
-                    _ => error,
-                }
-            })?;
-            own(&folder, true)?;
+            folder = enter(&folder, name, path)?;
         }
         Ok(())
     }
