@@ -5,7 +5,7 @@ PYTHON_VENV := .venv
 BIN := $(PYTHON_VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/.tools/bin:$(PATH)
 
-.PHONY: run build build-dev test test-rust test-python lint bench schemas docs lock fuzz dist clean
+.PHONY: run build build-dev test test-rust test-python lint bench truth schemas docs lock fuzz dist clean
 
 # Weighs this machine: a table here, a report in runs/.
 run: build
@@ -44,6 +44,10 @@ lint: build-dev
 bench: build-dev
 	scripts/install-bench-packages
 	$(BIN)/python benches/run.py
+
+# Tries every statistic against simulated truth and writes docs/truth.md.
+truth: build-dev
+	scripts/truth
 
 # Writes the JSON Schemas again from the Python models.
 schemas: build
