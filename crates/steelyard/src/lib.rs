@@ -6,6 +6,7 @@
 pub mod args;
 mod manual;
 
+use std::io;
 use std::process::ExitCode;
 
 use steelyard_profile::names::printable;
@@ -149,6 +150,25 @@ fn end_with_the_reader() {
     }));
 }
 
+/// Whether an error only says that nobody reads standard output any more: what `println!` panics of, from `write!`.
+fn is_for_nobody(error: &anyhow::Error) -> bool {
+    let kind = match error.downcast_ref::<io::Error>() {
+        Some(error) => Some(error.kind()),
+        None => error
+            .downcast_ref::<serde_json::Error>()
+            .and_then(serde_json::Error::io_error_kind),
+    };
+    let mut output = libc::pollfd {
+        fd: libc::STDOUT_FILENO,
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one entry, which lives as long as the call.
+    kind == Some(io::ErrorKind::BrokenPipe)
+        && unsafe { libc::poll(&raw mut output, 1, 0) } == 1
+        && output.revents & libc::POLLERR != 0
+}
+
 /// Runs a program's body and turns its end into an exit code, with one line on standard error for a failure.
 pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
     start_logging();
@@ -157,6 +177,7 @@ pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode
     let _ = steelyard_launch::unblock();
     match body() {
         Ok(exit) => exit.into(),
+        Err(failure) if is_for_nobody(&failure.error) => Exit::Ok.into(),
         Err(failure) => {
             let hint = failure
                 .hint

@@ -305,3 +305,24 @@ fn a_check_judges_what_the_parser_cannot_and_does_nothing_else() {
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
 }
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    for (name, arguments) in [
+        ("steelyard-tax", &["list"][..]),
+        ("steelyard-tax", &["list", "--json"]),
+        ("steelyard-probe", &["sources"]),
+        ("steelyard-probe", &["sources", "--json"]),
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ended = Command::new(program(name))
+            .args(arguments)
+            .stdout(writer)
+            .output()
+            .expect("the executable starts");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(0), "{name} {arguments:?}: {said}");
+        assert!(said.is_empty(), "{name} {arguments:?}: {said}");
+    }
+}
