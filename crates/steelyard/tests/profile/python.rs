@@ -1,35 +1,8 @@
 //! Functions of Python programs have names in profiles: a real interpreter sampled.
 
-use std::collections::BTreeMap;
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn profile() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_steelyard-profile"))
-}
-
-/// Folded lines without the comments, by stack.
-fn counts(text: &str) -> BTreeMap<String, u64> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| {
-            let (stack, count) = line.rsplit_once(' ').expect("a count");
-            (stack.to_owned(), count.parse().expect("a number"))
-        })
-        .collect()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Whether sampling is refused here; a test that needs it then says so and ends.
-fn is_refused(output: &Output) -> bool {
-    let refused = output.status.code() == Some(3) && said(output).contains("cannot sample");
-    if refused {
-        eprintln!("skipped: {}", said(output));
-    }
-    refused
-}
+use super::support::{counts, is_refused, profile, stderr};
 
 /// Works in two functions for a time of its own CPU each, and prints both times.
 const SCRIPT: &str = "
@@ -81,7 +54,7 @@ fn functions_of_python_have_names_and_their_shares() {
     if is_refused(&output) {
         return;
     }
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = std::fs::read_to_string(&folded).expect("folded stacks");
     let counts = counts(&text);
     let among = |name: &str| {
@@ -114,7 +87,7 @@ fn functions_of_python_have_names_and_their_shares() {
         .args(["--", "python3", "-c", "sum(i * i for i in range(3000000))"])
         .output()
         .expect("it runs");
-    assert_eq!(native.status.code(), Some(0), "{}", said(&native));
+    assert_eq!(native.status.code(), Some(0), "{}", stderr(&native));
     assert!(
         !std::fs::read_to_string(&folded)
             .expect("stacks")
