@@ -17,10 +17,7 @@ from steelyard.bench import suite as suites
 from steelyard.bench import tiers
 from steelyard.decide.baseline import Baseline, build
 from steelyard.records import Level, Machine, Run, RunStatus
-from steelyard.stats.intervals import count_for
-
-RUNS_LEAST = count_for(0.95**0.5)
-"""Runs of each benchmark from which, beside as many of another machine, a score has a 95 % interval."""
+from steelyard.stats.intervals import RATIO_COUNT
 
 
 def arguments() -> argparse.Namespace:
@@ -34,7 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--allow-few",
         action="store_true",
-        help=f"take fewer than {RUNS_LEAST} runs of a benchmark: scores against it have no interval",
+        help=f"take fewer than {RATIO_COUNT} runs of a benchmark: scores against it have no interval",
     )
     parser.add_argument(
         "--keep", action="store_true", help="keep the file's results of other benchmarks, of the same machine"
@@ -46,10 +43,10 @@ def arguments() -> argparse.Namespace:
 def check_counts(baseline: Baseline) -> None:
     """Raise SteelyardError when a result rests on too few runs for any score to have an interval."""
     for one in baseline.results:
-        if len(one.values) < RUNS_LEAST:
+        if len(one.values) < RATIO_COUNT:
             raise SteelyardError(
-                f"{one.benchmark} {one.tier} has {len(one.values)} runs: {RUNS_LEAST} give an interval",
-                hint=f"run it with --repeat {RUNS_LEAST}, or allow it with --allow-few",
+                f"{one.benchmark} {one.tier} has {len(one.values)} runs: {RATIO_COUNT} give an interval",
+                hint=f"run it with --repeat {RATIO_COUNT}, or allow it with --allow-few",
             )
 
 

@@ -55,7 +55,7 @@ pub struct SuiteMember {
     pub unit: Option<String>,
     /// Score against the baseline, null when there is none.
     pub score: Option<f64>,
-    /// Lower end of the interval for the score, null with too few runs.
+    /// Lower end of the interval for the score, null below 3 runs of either side.
     pub score_low: Option<f64>,
     /// Upper end of it.
     pub score_high: Option<f64>,
@@ -124,7 +124,7 @@ pub struct SuiteRun {
 pub struct SuiteOverall {
     /// The mean, null when it is withheld.
     pub score: Option<f64>,
-    /// Lower end of the interval for the score, null with too few runs.
+    /// Lower end of the interval for the score, null below 3 runs of either side.
     #[serde(default)]
     pub score_low: Option<f64>,
     /// Upper end of it.

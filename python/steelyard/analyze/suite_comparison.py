@@ -1,7 +1,7 @@
 """What differs between two suites, member by member.
 
 In: two suites with their members' runs. Out: `SuiteComparison`: for each benchmark that both have the medians
-of its metric, their ratio, and the runs that stand for them.
+of its metric, their ratio with its interval, and the runs that stand for them.
 
 Invariants: a member is compared with the same benchmark only; invalid and incomplete runs are left out and
 counted; suites without a common benchmark are refused.
@@ -16,6 +16,7 @@ from typing import Any
 
 from steelyard._base import UsageError
 from steelyard.records import Level, Run, RunStatus, Suite
+from steelyard.stats.intervals import RATIO_COUNT, ratio_interval
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,11 @@ class MemberSide:
 
 @dataclass(frozen=True)
 class MemberComparison:
-    """One benchmark of both suites. ``ratio`` is B over A; ``better`` says whether B is."""
+    """One benchmark of both suites. ``ratio`` is B over A; ``better`` says whether B is.
+
+    ``ratio_low`` to ``ratio_high`` is the 95 % interval of the ratio, with the noise of both; None with fewer
+    than three runs of either. Where it holds 1, ``better`` is None: noise alone may have made the difference.
+    """
 
     benchmark: str
     metric: str
@@ -43,6 +48,8 @@ class MemberComparison:
     b: MemberSide
     ratio: float | None
     better: bool | None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,18 +93,27 @@ def _of(benchmark: str, runs: Sequence[Run]) -> list[Run]:
 
 
 def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run]) -> MemberComparison:
-    left, right = _side(metric, a), _side(metric, b)
+    values = [_counted(metric, runs) for runs in (a, b)]
+    left, right = (_side(runs, found) for runs, found in zip((a, b), values, strict=True))
     known = [run.metrics[metric] for run in (*a, *b) if metric in run.metrics]
     ratio = right.value / left.value if left.value and right.value and left.value * right.value > 0 else None
     better = None
     if known and known[0].better in ("higher", "lower") and None not in (left.value, right.value):
         grew = (right.value or 0.0) > (left.value or 0.0)
         better = None if left.value == right.value else grew == (known[0].better == "higher")
-    return MemberComparison(name, metric, known[0].unit if known else None, left, right, ratio, better)
+    low = high = None
+    if ratio is not None and all(value > 0 for found in values for value in found.values()):
+        interval = ratio_interval([*values[1].values()], [*values[0].values()])
+        low, high = interval.low, interval.high
+    if low is not None and high is not None and low <= 1 <= high:
+        better = None
+    unit = known[0].unit if known else None
+    return MemberComparison(name, metric, unit, left, right, ratio, better, low, high)
 
 
-def _side(metric: str, runs: Sequence[Run]) -> MemberSide:
-    counted = {
+def _counted(metric: str, runs: Sequence[Run]) -> dict[str, float]:
+    """Return the metric's value of each run that is a result, by run."""
+    return {
         run.run_id: value
         for run in runs
         if run.status is RunStatus.COMPLETE
@@ -105,6 +121,9 @@ def _side(metric: str, runs: Sequence[Run]) -> MemberSide:
         and run.verdict.level is not Level.INVALID
         if metric in run.metrics and (value := run.metrics[metric].value) is not None
     }
+
+
+def _side(runs: Sequence[Run], counted: Mapping[str, float]) -> MemberSide:
     levels = [run.verdict.level for run in runs if run.verdict is not None]
     worst = max(levels, key=lambda level: level.severity, default=None)
     if not counted:
@@ -116,8 +135,11 @@ def _side(metric: str, runs: Sequence[Run]) -> MemberSide:
 
 def _cautions(suites: Mapping[str, Suite], common: Sequence[str]) -> list[str]:
     found = []
-    if any(suite.repeats < 2 for suite in suites.values()):
-        found.append("one run of each member: whether a difference is more than noise, only repeats tell")
+    if any(suite.repeats < RATIO_COUNT for suite in suites.values()):
+        found.append(
+            f"fewer than {RATIO_COUNT} runs of each member: no ratio has an interval, and whether a"
+            f" difference is more than noise, only repeats tell (--repeat {RATIO_COUNT})"
+        )
     if len({suite.tier for suite in suites.values()}) > 1:
         found.append("the tiers differ: so may the results, for that reason")
     for letter, suite in suites.items():

@@ -14,10 +14,12 @@ from typing import Any
 from steelyard.decide.baseline import Baseline, BaselineResult, difference, medians
 from steelyard.records import Level, Run, RunStatus
 from steelyard.stats.intervals import (
+    RATIO_COUNT,
     RatioInterval,
     geometric_mean,
+    mean_ratio_interval,
     median_interval,
-    median_ratio_interval,
+    ratio_interval,
 )
 
 CONFIDENCE = 0.95
@@ -87,10 +89,6 @@ class Score:
     best_part: ScorePart | None = None
     """The part with the largest ratio."""
 
-    def interval(self, confidence: float = CONFIDENCE) -> RatioInterval:
-        """Return the interval for ``ratio``, with the noise of the runs and of the baseline's."""
-        return median_ratio_interval(self.run_ratios, self.baseline_ratios, confidence)
-
     def as_json(self) -> dict[str, Any]:
         """Return the fields for ``--json``."""
         return asdict(self)
@@ -116,7 +114,7 @@ class Overall:
     suspect: tuple[str, ...] = ()
     """Members whose score rests on a suspect result, and so does the mean."""
     low: float | None = None
-    """Lower end of the 95 % interval, which needs one of every member; ``None`` with too few runs."""
+    """Lower end of the 95 % interval, which needs three runs of every member; ``None`` with fewer."""
     high: float | None = None
     """Upper end of it."""
     no_interval: str | None = None
@@ -171,29 +169,25 @@ def overall(scores: Mapping[str, Score | Refusal]) -> Overall:
 
 
 def _overall_interval(scores: Sequence[Score]) -> tuple[float | None, float | None, str | None]:
-    """Return the interval for the mean of ``scores``: the means of the ends of theirs, or why there is none.
+    """Return the interval for the mean of ``scores``, or why there is none.
 
-    Where every member's interval holds, so does that of the mean: each gets its share of the error
-    (Bonferroni).
+    The repeats of a suite go through all members in turn, and so do those of a baseline.
     """
-    found = [one.interval(1 - (1 - CONFIDENCE) / len(scores)) for one in scores]
-    low = geometric_mean(one.low for one in found)
-    high = geometric_mean(one.high for one in found)
-    if low is None or high is None:
-        fewest = min(found, key=lambda one: sorted(one.counts))
-        return None, None, _no_interval(fewest)
-    return low, high, None
+    found = mean_ratio_interval([(one.run_ratios, one.baseline_ratios) for one in scores], CONFIDENCE)
+    return found.low, found.high, _no_interval(found)
 
 
-def _no_interval(found: RatioInterval) -> str:
-    """Return why there is no interval and how many runs give one."""
+def _no_interval(found: RatioInterval) -> str | None:
+    """Return why there is no interval and how many runs give one, ``None`` where there is one."""
+    if found.low is not None:
+        return None
     runs, reference = found.counts
     count = f"{runs} run{'' if runs == 1 else 's'}: no interval"
-    needed, needed_reference = found.needed
-    if runs < needed and 1 - 2.0 ** (1 - reference) > found.confidence:
-        return f"{count} (needs {needed})"
-    both = f"needs {max(needed, runs)} here and {needed_reference} of the baseline, which has {reference}"
-    return f"{count} ({both})"
+    needs = [f"{RATIO_COUNT}"] if runs < RATIO_COUNT else []
+    if reference < RATIO_COUNT:
+        needs = [f"{RATIO_COUNT} here"] if needs else []
+        needs.append(f"{RATIO_COUNT} of the baseline, which has {reference}")
+    return f"{count} ({found.reason or 'needs ' + ' and '.join(needs)})"
 
 
 def ends_of(ratios: Mapping[str, float]) -> tuple[ScorePart | None, ScorePart | None]:
@@ -254,7 +248,7 @@ def _score(
     middle = median_interval(values).median
     ratios = tuple(ratio(value) for value in values)
     references = tuple(ratio(value) for value in reference.values)
-    found = median_ratio_interval(ratios, references, CONFIDENCE)
+    found = ratio_interval(ratios, references, CONFIDENCE)
     parts = _parts(runs, reference)
     worst, best = ends_of(parts)
     return Score(
@@ -273,7 +267,7 @@ def _score(
         reservations=tuple(_reservations(runs, reference)),
         suspect=any(run.verdict is not None and run.verdict.level is Level.SUSPECT for run in runs),
         parts=parts,
-        no_interval=None if found.low is not None else _no_interval(found),
+        no_interval=_no_interval(found),
         spread_ratio=spread(values),
         run_ratios=ratios,
         baseline_ratios=references,

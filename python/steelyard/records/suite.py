@@ -57,7 +57,7 @@ class SuiteMember(Value):
         default=None, description="Score against the baseline, null when there is none"
     )
     score_low: float | None = Field(
-        default=None, description="Lower end of the interval for the score, null with too few runs"
+        default=None, description="Lower end of the interval for the score, null below 3 runs of either side"
     )
     score_high: float | None = Field(default=None, description="Upper end of it")
     no_score: str | None = Field(default=None, description="Why there is no score, null otherwise")
@@ -81,7 +81,7 @@ class SuiteOverall(Value):
 
     score: float | None = Field(default=None, description="The mean, null when it is withheld")
     score_low: float | None = Field(
-        default=None, description="Lower end of the interval for the score, null with too few runs"
+        default=None, description="Lower end of the interval for the score, null below 3 runs of either side"
     )
     score_high: float | None = Field(default=None, description="Upper end of it")
     no_interval: str | None = Field(

@@ -73,7 +73,7 @@ def _members(members: Sequence[MemberComparison]) -> Section:
             metric_name(one.metric),
             Cell(fmt.quantity(one.a.value, one.unit or "1")),
             Cell(fmt.quantity(one.b.value, one.unit or "1")),
-            one.ratio,
+            one.ratio if one.ratio_low is None else Interval(one.ratio, one.ratio_low, one.ratio_high),
             WORDS[one.better],
             f"{one.a.counted} of {one.a.runs}, {one.b.counted} of {one.b.runs}",
         )

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.analyze.comparison import RunComparison
-from steelyard.analyze.suite_comparison import SuiteComparison
+from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison
 from steelyard.records import Run
 from steelyard.report import format as fmt
 from steelyard.report.compare_counters import counter_lines
@@ -69,12 +69,19 @@ def suites_summary(names: tuple[str, str], found: SuiteComparison) -> Renderable
     for one in found.members:
         texts = [fmt.plain(fmt.quantity(side.value, one.unit or "1")) for side in (one.a, one.b)]
         name, metric = safe(one.benchmark), safe(metric_name(one.metric))
-        table.add_row(name, metric, *texts, _ratio(one.ratio), WORDS[one.better])
+        table.add_row(name, metric, *texts, ratio_text(one), WORDS[one.better])
     parts += [Text(), table]
     parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in found.conditions.items()]
     parts += [safe(f"only in A: {name}") for name in found.only_a]
     parts += [safe(f"only in B: {name}") for name in found.only_b]
     return Group(*parts)
+
+
+def ratio_text(one: MemberComparison) -> str:
+    """Return B over A of a suite's member, with its interval where there is one."""
+    if one.ratio_low is None or one.ratio_high is None:
+        return _ratio(one.ratio)
+    return f"{_ratio(one.ratio)} ({_ratio(one.ratio_low)} to {_ratio(one.ratio_high)})"
 
 
 def _ratio(value: float | None) -> str:

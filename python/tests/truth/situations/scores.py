@@ -1,0 +1,249 @@
+"""Scores against a baseline that has noise of its own, their mean over a suite, and suites compared."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from steelyard.stats.intervals import RatioInterval, mean_ratio_interval, ratio_interval
+
+from ..situation import Claim, Outcome, Random, Situation, Statistic
+
+TRUTH = 1.1
+
+
+def _noise(random: Random, shape: str, sd: float, count: int) -> np.ndarray:
+    """Return factors about a median of 1."""
+    match shape:
+        case "normal":
+            drawn = random.standard_normal(count)
+        case "heavy":
+            drawn = random.standard_t(3, count) / 3**0.5
+        case "skewed":
+            drawn = math.log(2) - random.exponential(1, count)
+        case "two levels":
+            drawn = random.choice([-1.0, 1.0], count) + 0.2 * random.standard_normal(count)
+        case _:
+            drawn = random.standard_normal(count)
+            drawn[0] -= 8  # A run in which something else used the machine.
+    return np.maximum(1 + sd * drawn, 0.05)
+
+
+def _score(
+    random: Random,
+    runs: int,
+    baseline: int,
+    shape: str = "normal",
+    sd: float = 0.03,
+    reference: str = "normal",
+) -> Outcome:
+    ours = TRUTH * 700 * _noise(random, shape, sd, runs)
+    theirs = 700 * _noise(random, shape if reference == "same" else reference, 0.03, baseline)
+    return _holds(ratio_interval(list(ours), list(theirs)))
+
+
+def _holds(found: RatioInterval) -> Outcome:
+    if found.low is None or found.high is None:
+        return Outcome(None)
+    return Outcome(found.low <= TRUTH <= found.high, width=math.log(found.high / found.low))
+
+
+def _told_apart(random: Random, ratio: float, runs: int, baseline: int) -> Outcome:
+    """Whether the interval excludes 1: how `compare` calls a member better or worse."""
+    found = ratio_interval(
+        list(ratio * _noise(random, "normal", 0.03, runs)), list(_noise(random, "normal", 0.03, baseline))
+    )
+    if found.low is None or found.high is None:
+        return Outcome(None)
+    return Outcome(not found.low <= 1 <= found.high)
+
+
+def _alike(random: Random) -> Outcome:
+    """Rates that the metric's grain makes all the same."""
+    theirs = np.round(700 * _noise(random, "normal", 0.0001, 5))
+    return Outcome(ratio_interval([770.0] * 3, list(theirs)).low is None)
+
+
+def _few(random: Random, runs: int, baseline: int) -> Outcome:
+    ours, theirs = _noise(random, "normal", 0.03, runs), _noise(random, "normal", 0.03, baseline)
+    return Outcome(ratio_interval(list(ours), list(theirs)).low is None)
+
+
+def _mean(
+    random: Random, runs: int, baseline: int, shared: float, members: int = 5, lost: int = 0
+) -> Outcome:
+    """A suite whose members have a part of their noise in common, pass by pass."""
+    pairs = []
+    common = [random.standard_normal(count) for count in (runs, baseline)]
+    for index in range(members):
+        sides = []
+        for count, one in zip((runs, baseline), common, strict=True):
+            own = random.standard_normal(count)
+            sd = 0.02 + 0.01 * index
+            sides.append(np.exp(sd * (shared**0.5 * one + (1 - shared) ** 0.5 * own)))
+        # Half of the members are twice, the others half as fast: the mean is what counts.
+        factor = TRUTH * 2.0 ** (index - members // 2)
+        ours = factor * sides[0]
+        pairs.append((list(ours[1:] if index < lost else ours), list(sides[1])))
+    return _holds(mean_ratio_interval(pairs))
+
+
+def _situation(name: str, before: str, **options: object) -> Situation:
+    bar = 0.93 if options.pop("wide", False) else None
+    return Situation(
+        name,
+        Claim.HOLDS,
+        partial(_score, **options),  # type: ignore[arg-type]
+        trials=2000,
+        quick=300,
+        before=before,
+        bar=bar,
+        note="conservative" if bar else "",
+    )
+
+
+SCORES = (
+    _situation(
+        "3 runs, baseline of 3, run sd 3 %", "78-83 %, without the baseline's noise", runs=3, baseline=3
+    ),
+    _situation("5 runs, baseline of 3", "refused below 6 or 7 runs", runs=5, baseline=3),
+    _situation("3 runs, baseline of 5", "85-88 %, without the baseline's noise", runs=3, baseline=5),
+    _situation("3 runs, baseline of 10", "92 %, without the baseline's noise", runs=3, baseline=10),
+    _situation("8 runs, baseline of 8", "100 %, width 0.17", runs=8, baseline=8),
+    _situation("3 runs 4 times as noisy, baseline of 5", "refused", runs=3, baseline=5, sd=0.12),
+    _situation("8 runs 4 times as noisy, baseline of 10", "100 %, width 0.40", runs=8, baseline=10, sd=0.12),
+    _situation("3 runs with a quarter of the noise, baseline of 3", "refused", runs=3, baseline=3, sd=0.0075),
+    _situation(
+        "5 runs and 5, heavy tails (t of 3)", "refused", runs=5, baseline=5, shape="heavy", reference="same"
+    ),
+    _situation(
+        "3 runs and 10, skewed to slow", "refused", runs=3, baseline=10, shape="skewed", reference="same"
+    ),
+    _situation("8 runs skewed to slow, baseline of 3 not", "refused", runs=8, baseline=3, shape="skewed"),
+    _situation(
+        "3 runs and 8, two levels 6 % apart",
+        "refused",
+        runs=3,
+        baseline=8,
+        shape="two levels",
+        reference="same",
+    ),
+    _situation(
+        "5 runs, one of them 24 % slow, baseline of 5",
+        "refused",
+        runs=5,
+        baseline=5,
+        shape="outlier",
+        wide=True,
+    ),
+    _situation(
+        "8 runs, one of them 24 % slow, baseline of 8",
+        "100 %, width 0.40",
+        runs=8,
+        baseline=8,
+        shape="outlier",
+        wide=True,
+    ),
+    Situation(
+        "2 runs, baseline of 10", Claim.SILENT, partial(_few, runs=2, baseline=10), trials=200, quick=20
+    ),
+    Situation(
+        "10 runs, baseline of 2", Claim.SILENT, partial(_few, runs=10, baseline=2), trials=200, quick=20
+    ),
+    Situation("no two runs differ, by the grain of the metric", Claim.SILENT, _alike, trials=200, quick=20),
+)
+
+COMPARED = (
+    Situation(
+        "no difference, 3 runs each, called better or worse",
+        Claim.FALSE,
+        partial(_told_apart, ratio=1.0, runs=3, baseline=3),
+        trials=2000,
+        quick=300,
+        before="always, by the medians alone",
+    ),
+    Situation(
+        "10 % more, 3 runs and a baseline of 3",
+        Claim.FOUND,
+        partial(_told_apart, ratio=1.1, runs=3, baseline=3),
+        trials=1000,
+        before="refused below 7",
+    ),
+    Situation(
+        "10 % more, 3 runs and a baseline of 10",
+        Claim.FOUND,
+        partial(_told_apart, ratio=1.1, runs=3, baseline=10),
+        trials=1000,
+        before="refused below 7",
+    ),
+    Situation(
+        "5 % more, 8 runs each",
+        Claim.FOUND,
+        partial(_told_apart, ratio=1.05, runs=8, baseline=8),
+        trials=1000,
+        before="7 %",
+    ),
+)
+
+MEANS = (
+    Situation(
+        "5 members, 3 runs, baseline of 3, noise of each its own",
+        Claim.HOLDS,
+        partial(_mean, runs=3, baseline=3, shared=0.0),
+        trials=2000,
+        quick=200,
+        before="no interval below 8 runs of both",
+    ),
+    Situation(
+        "half of the noise common to a pass",
+        Claim.HOLDS,
+        partial(_mean, runs=3, baseline=5, shared=0.5),
+        trials=2000,
+        quick=200,
+        before="no interval",
+    ),
+    Situation(
+        "all of the noise common to a pass",
+        Claim.HOLDS,
+        partial(_mean, runs=5, baseline=5, shared=1.0),
+        trials=2000,
+        quick=200,
+        before="no interval",
+    ),
+    Situation(
+        "a run of one member lost, half of the noise common",
+        Claim.HOLDS,
+        partial(_mean, runs=5, baseline=5, shared=0.5, lost=1),
+        trials=2000,
+        quick=200,
+        before="no interval",
+        bar=0.93,
+        note="conservative: the noise of the members is taken to be one",
+    ),
+)
+
+STATISTICS = (
+    Statistic(
+        name="Score against a baseline",
+        covers=("steelyard.stats.intervals.RatioInterval", "steelyard.decide.score.Score"),
+        about=(
+            "Student's t on logarithms, with the noise of the runs and of the baseline: the wider of one with"
+            " a variance a side (Welch) and one with a variance for both. The baseline has runs of sd 3 %."
+        ),
+        situations=SCORES,
+    ),
+    Statistic(
+        name="Overall score of a suite",
+        covers=("steelyard.decide.score.Overall",),
+        about="The same for the geometric mean: a pass over all members is the replicate.",
+        situations=MEANS,
+    ),
+    Statistic(
+        name="Member of two suites compared",
+        covers=("steelyard.analyze.suite_comparison.MemberComparison",),
+        about="Better or worse is said where the interval of the ratio of the score excludes 1.",
+        situations=COMPARED,
+    ),
+)
