@@ -1,8 +1,8 @@
 """What holds for all tests.
 
 How long one example of a property may take says nothing on a busy machine. A shell that starts
-pytest in the background has it ignore SIGINT, and every program that a test starts would inherit
-that: tests interrupt theirs.
+pytest in the background has it ignore SIGINT, and `nohup` SIGHUP, and every program that a test
+starts would inherit that: tests send theirs both.
 """
 
 import signal
@@ -14,3 +14,5 @@ settings.load_profile("steelyard")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -66,6 +66,8 @@ def _console_class() -> "type[Console]":
                 super().print(*objects, **options)
                 return
             # What fills a terminal's width with blanks must not fill this one with them.
+            for one in objects:
+                _fit_to_content(one)
             with self.capture() as captured:
                 super().print(*objects, **options)
             lines = captured.get().split("\n")
@@ -75,6 +77,20 @@ def _console_class() -> "type[Console]":
             raise BrokenPipeError
 
     return OutputConsole
+
+
+def _fit_to_content(renderable: Any) -> None:
+    """Make tables that fill the width as narrow as what stands in them."""
+    from rich.console import Group
+    from rich.table import Table
+
+    if isinstance(renderable, Group):
+        for one in renderable.renderables:
+            _fit_to_content(one)
+    elif isinstance(renderable, Table):
+        renderable.expand = False
+        for column in renderable.columns:
+            column.ratio = None
 
 
 def _write_tables(target: Writing, objects: Sequence[Any]) -> None:

@@ -71,3 +71,14 @@ def test_the_real_probe_is_understood(capsys: pytest.CaptureFixture[str]) -> Non
     told = {one["name"] for one in document["capabilities"] if one["area"] == "telemetry"}
     assert names == told
     assert {"cpu", "memory", "disk", "network"} <= names
+
+
+def test_a_pipe_gets_columns_as_wide_as_what_stands_in_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    invoke(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    head = next(line for line in lines if "how to enable" in line)
+    below = lines[lines.index(head) + 1 :]
+    assert len(head) <= max(map(len, below[: below.index("")]))

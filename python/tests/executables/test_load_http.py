@@ -94,27 +94,24 @@ def test_a_trace_of_paths_is_replayed(tmp_path: Path) -> None:
 
 def test_wrk_finds_the_same(tmp_path: Path) -> None:
     """Closed loops of 16 connections, each program in turn; the tolerance and its reasons are `agree`'s."""
-    ours, theirs = [], []
     units = {"us": 1e-3, "ms": 1.0, "s": 1e3}
     with backends.nginx(tmp_path) as nginx:
-        for _ in range(3):
+
+        def ours() -> tuple[float, float]:
             result = backends.load(nginx.server.port, *SHORT, "--connections", "16")
-            ours.append((result["throughput_per_s"], result["latency"]["service"]["p50_ns"] / 1e6))
-            command = [
-                servers.tool("wrk"),
-                "-t1",
-                "-c16",
-                "-d1s",
-                "--latency",
-                f"http://127.0.0.1:{nginx.server.port}/",
-            ]
+            return result["throughput_per_s"], result["latency"]["service"]["p50_ns"] / 1e6
+
+        def theirs() -> tuple[float, float]:
+            command = [servers.tool("wrk"), "-t1", "-c16", "-d1s", "--latency"]
+            command.append(f"http://127.0.0.1:{nginx.server.port}/")
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
             rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
             median = re.search(r"50%\s+([\d.]+)(us|ms|s)", done.stdout)
             assert rate, done.stdout
             assert median, done.stdout
-            theirs.append((float(rate[1]), float(median[1]) * units[median[2]]))
-    backends.agree(ours, theirs)
+            return float(rate[1]), float(median[1]) * units[median[2]]
+
+        backends.agree(ours, theirs)
 
 
 def test_ycsb_over_memcached_is_what_memcached_counts() -> None:

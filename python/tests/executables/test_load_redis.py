@@ -97,15 +97,18 @@ def test_a_trace_is_replayed_request_by_request(redis: servers.Server, tmp_path:
 
 def test_redis_benchmark_finds_the_same(redis: servers.Server) -> None:
     """Closed loops of 16 connections, each program in turn; the tolerance and its reasons are `agree`'s."""
-    ours, theirs = [], []
-    for _ in range(3):
+
+    def ours() -> tuple[float, float]:
         result = backends.load(
             redis.port, *SHORT, "--set-ratio", "1", "--value-sizes", "64", "--connections", "16"
         )
-        ours.append((result["throughput_per_s"], result["latency"]["service"]["p50_ns"] / 1e6))
+        return result["throughput_per_s"], result["latency"]["service"]["p50_ns"] / 1e6
+
+    def theirs() -> tuple[float, float]:
         command = [servers.tool("redis-benchmark"), "-p", str(redis.port), "-c", "16", "-n", "40000"]
         command += ["-t", "set", "-d", "64", "-r", str(KEYS), "--csv"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         row = next(csv.DictReader(io.StringIO(done.stdout)))
-        theirs.append((float(row["rps"]), float(row["p50_latency_ms"])))
+        return float(row["rps"]), float(row["p50_latency_ms"])
+
     backends.agree(ours, theirs)

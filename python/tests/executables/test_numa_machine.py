@@ -104,7 +104,7 @@ def test_two_nodes_score_as_programs_are_placed(tmp_path: Path) -> None:
         "remote": 10 / 21,
         "half": mean,
         "huge": mean,
-        "moving": mean,
+        "moving": None,
         "asleep": 10 / 21,
     }
     scores = boot(
@@ -125,10 +125,14 @@ def test_two_nodes_score_as_programs_are_placed(tmp_path: Path) -> None:
     check_formula(scores)
     seen = set()
     for name, row in scores.rows():
-        # Some pages of a program are where the kernel put them. How long one that moves has which CPU depends
-        # on the machine below, too.
-        tolerance = 0.2 if name == "moving" else 0.01
-        assert row.score == pytest.approx(wanted[name], abs=tolerance), row
+        if name == "moving":
+            # How long it has which CPU is for the machine below to say; the formula holds for it.
+            assert row.cpu_seconds_per_node is not None
+            assert all(row.cpu_seconds_per_node), row
+            assert 10 / 21 < (row.score or 0.0) < 1, row
+        else:
+            # Some pages of a program are where the kernel put them.
+            assert row.score == pytest.approx(wanted[name], abs=0.01), row
         assert row.cpu_basis == ("lifetime" if name == "asleep" else "window"), row
         huge = [0, 14 * MIB] if name == "huge" else [0, 0]
         assert row.huge_bytes_per_node == huge, row
