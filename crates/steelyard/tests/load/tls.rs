@@ -203,6 +203,65 @@ fn openssl_answers_or_is_refused_for_its_version() {
     assert!(refused.contains("does not speak TLS 1.3"), "{refused}");
 }
 
+#[test]
+fn urls_of_encrypted_servers_are_loaded() {
+    if !is_here("openssl") || !is_here("redis-server") {
+        return;
+    }
+    let files = Files::of("127.0.0.1");
+    let (certificate, key, ca) = (
+        files.path("certificate.pem"),
+        files.path("key.pem"),
+        files.path("ca.pem"),
+    );
+    let web = Program::start(|port| {
+        let mut command = Command::new("openssl");
+        command.args(["s_server", "-www", "-quiet", "-tls1_3", "-accept"]);
+        command.arg(format!("127.0.0.1:{port}"));
+        command.args(["-cert", text(&certificate), "-key", text(&key)]);
+        command
+    });
+    let redis = Program::start(|port| {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", "0", "--bind", "127.0.0.1", "--save", ""]);
+        command.args(["--tls-port", &port.to_string(), "--tls-auth-clients", "no"]);
+        command.args(["--tls-cert-file", text(&certificate)]);
+        command.args([
+            "--tls-key-file",
+            text(&key),
+            "--tls-ca-cert-file",
+            text(&ca),
+        ]);
+        command.current_dir(files.folder.path());
+        command
+    });
+    for url in [
+        format!("https://{}/", web.address),
+        format!("rediss://{}", redis.address),
+    ] {
+        let flags =
+            "--json --progress none --connections 1 --warmup 50ms --duration 300ms --tls-ca";
+        let child = Command::new(env!("CARGO_BIN_EXE_steelyard-load"))
+            .arg(&url)
+            .args(flags.split_whitespace())
+            .arg(&ca)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = finish(child, Duration::from_secs(30));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{url}: {stderr}");
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(
+            result["requests"]["completed"].as_u64().unwrap() > 2,
+            "{url}"
+        );
+        assert_eq!(result["requests"]["errors"], 0, "{url}");
+    }
+}
+
 /// Runs the program, which must end quickly with code 3 and one line; returns the line.
 fn refused(target: SocketAddr, arguments: &[&str]) -> String {
     let child = load(target, arguments).spawn().unwrap();
