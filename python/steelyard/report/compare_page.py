@@ -33,6 +33,7 @@ def write_runs(path: Path, runs: tuple[Run, Run], found: RunComparison, *, comma
         eyebrow=runs[0].benchmark,
         cautions=found.cautions,
         command=command,
+        source="two runs",
     )
 
 
@@ -59,6 +60,7 @@ def write_suites(
         eyebrow="suite",
         cautions=found.cautions,
         command=command,
+        source="two suites",
     )
 
 

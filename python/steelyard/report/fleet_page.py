@@ -77,12 +77,13 @@ def write_page(
     cautions: Sequence[str] = (),
     tiles: Sequence[Tile] = (),
     command: str = "",
+    source: str = "a fleet's store",
 ) -> Path:
     """Write the page to ``path``; a reader never sees half a page.
 
     ``heading`` is the answer in one line (``title`` by default), ``level`` and ``verdict`` a badge under it
     (``valid``, ``suspect``, ``invalid`` or ``incomplete``), ``cautions`` what a reader must know before
-    reading on.
+    reading on, ``source`` what it was drawn from.
 
     Raises WorkloadFailedError when it cannot be written.
     """
@@ -97,6 +98,7 @@ def write_page(
         cautions=cautions,
         tiles=tiles,
         command=command,
+        source=source,
         folder=path.parent,
     )
     return publish(path, text)
@@ -114,6 +116,7 @@ def render(
     cautions: Sequence[str] = (),
     tiles: Sequence[Tile] = (),
     command: str = "",
+    source: str = "a fleet's store",
     folder: Path | None = None,
 ) -> str:
     """Return the page's text, to be written into ``folder``."""
@@ -139,6 +142,7 @@ def render(
         "cautions": list(cautions),
         "tiles": list(tiles),
         "command": command,
+        "source": source,
         "sections": [_section(section, nonce) for section in sections],
     }
     return template(

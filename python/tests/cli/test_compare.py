@@ -1,5 +1,6 @@
 """`steelyard compare` between two runs on disk."""
 
+import html
 import json
 from pathlib import Path
 
@@ -44,3 +45,19 @@ def test_a_run_against_itself_differs_in_nothing(runs: Path, capsys: pytest.Capt
 def test_a_run_that_is_not_there_is_a_wrong_argument(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["compare", "tao-1", "nothing", "--out", str(runs)]) == 2
     assert "there is no run" in capsys.readouterr().err
+
+
+def test_a_page_says_what_differs_and_what_it_is_drawn_from(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = runs / "page.html"
+    arguments = ["compare", "tao-1", "tao-2", "--out", str(runs), "--json", "--report", str(page)]
+    assert invoke(arguments) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["report"] == str(page)
+    text = page.read_text()
+    assert f"{len(document['differences'])} results differ by 1 % or more" in text
+    assert "from two runs." in text
+    assert "better" in text
+    for caution in document["cautions"]:
+        assert html.escape(caution, quote=False) in text
