@@ -12,8 +12,11 @@ r is (1/n) sum over j of rho_x(j) rho_y(j) (Bartlett 1935), of which
     n_effective = n / (1 + 2 sum over j >= 1 of (1 - j/n) rho_x(j) rho_y(j))
 
 is the estimate that Pyper and Peterman (1998) recommend, with lags up to n/5 and never more than n. The
-interval is Fisher's: tanh(atanh r ± z / sqrt(n_effective - 3)). Looking at many lags finds something by
-chance; the best one is judged at the confidence that Bonferroni's correction leaves each.
+interval is Fisher's, with Student's quantile for n_effective - 2 degrees of freedom, because n_effective is
+an estimate: tanh(atanh r ± t / sqrt(n_effective - 3)). Two series that only rise correlate whatever they are,
+and lags of a fifth see too little of it; so the interval reaches over the same one of what remains of both
+without a cubic polynomial in time. Looking at many lags finds something by chance; the best one is judged at
+the confidence that Bonferroni's correction leaves each.
 
 Invariants: a constant series, or too few pairs, has no correlation and the reason, never 0. Correlation is no
 cause: a lag says what came first, not why.
@@ -26,11 +29,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steelyard.stats.sequential import student_quantile
 from steelyard.telemetry import EntitySeries
 
 Floats = NDArray[np.float64]
@@ -38,6 +41,8 @@ Floats = NDArray[np.float64]
 FEWEST_PAIRS = 8
 """Below it an interval covers nearly everything."""
 _AUTOCORRELATION_SHARE = 5
+_TREND = 3
+"""Degree of the polynomial that is a trend."""
 _ALMOST_ONE = 1 - 1e-12
 
 
@@ -157,7 +162,9 @@ def correlate(
     best = max(known, key=lambda each: (abs(each.r or 0.0), -abs(each.lag_ns)))
     looked_at = looked_at or len(known)
     lone = 1 - (1 - confidence) / looked_at
-    low, high = _interval(best.r or 0.0, best.effective_pairs or 0.0, lone)
+    low, high = best.low, best.high
+    if looked_at > 1 and low is not None:
+        low, high = _widened(binned, best, width, lone)
     return Correlation(
         first.name,
         second.name,
@@ -170,6 +177,14 @@ def correlate(
         high=high,
         looked_at=looked_at,
     )
+
+
+def _widened(
+    binned: tuple[Floats, Floats], best: AtLag, width: int, confidence: float
+) -> tuple[float | None, float | None]:
+    """Return the interval of the best lag at another confidence."""
+    again = at_lag(binned[0], binned[1], best.lag_ns // width, confidence=confidence)
+    return again.low, again.high
 
 
 def _step(series: TimeSeries) -> int:
@@ -225,7 +240,7 @@ def at_lag(
     r = float(np.nansum(dx * dy) / math.sqrt(float(np.nansum(dx**2)) * float(np.nansum(dy**2))))
     r = min(1.0, max(-1.0, r))
     effective = effective_pairs(dx, dy)
-    low, high = _interval(r, effective, confidence)
+    low, high = interval_of(r, effective, dx, dy, confidence)
     missing = None if low is not None else f"the pairs are worth {effective:.1f} independent ones"
     return AtLag(shift, r, low, high, pairs, effective, missing)
 
@@ -256,7 +271,7 @@ def coefficient(x: Floats, y: Floats) -> float | None:
 def effective_pairs(dx: Floats, dy: Floats) -> float:
     """Return what the pairs of two series are worth in independent ones (see the module).
 
-    ``dx`` and ``dy`` are deviations from the mean with NaN for gaps.
+    ``dx`` and ``dy`` are deviations from the mean, or from a trend, with NaN for gaps.
     """
     pairs = int((np.isfinite(dx) & np.isfinite(dy)).sum())
     most = min(max(1, pairs // _AUTOCORRELATION_SHARE), len(dx) - 1)
@@ -264,6 +279,41 @@ def effective_pairs(dx: Floats, dy: Floats) -> float:
     products = autocorrelations(dx, most)[1:] * autocorrelations(dy, most)[1:]
     total = float(np.sum((1 - lags / pairs) * products))
     return pairs / max(1.0, 1 + 2 * total)
+
+
+def interval_of(
+    r: float, effective: float, dx: Floats, dy: Floats, confidence: float
+) -> tuple[float | None, float | None]:
+    """Return the interval of a correlation that holds with the series' trends and without them.
+
+    Two series that only rise correlate whatever they are: a trend is one event, however many readings it has.
+    So the interval reaches over Fisher's of the series and Fisher's of what remains of them without a cubic
+    polynomial.
+    """
+    low, high = _interval(r, effective, confidence)
+    both = np.isfinite(dx) & np.isfinite(dy)
+    if low is None or high is None or int(both.sum()) < FEWEST_PAIRS:
+        return low, high
+    x, y = (_without_trend(one, both) for one in (dx, dy))
+    if x is None or y is None:
+        # Nothing remains without the trend, so nothing can be told beside it.
+        return min(low, 0.0), max(high, 0.0)
+    rest = float(np.nansum(x * y) / math.sqrt(float(np.nansum(x**2)) * float(np.nansum(y**2))))
+    worth = effective_pairs(x, y) - _TREND
+    rest_low, rest_high = _interval(rest, worth, confidence)
+    if rest_low is None or rest_high is None:
+        return min(low, 0.0), max(high, 0.0)
+    return min(low, rest_low), max(high, rest_high)
+
+
+def _without_trend(values: Floats, known: NDArray[np.bool_]) -> Floats | None:
+    """Return what remains of values without their trend, None where that is nothing."""
+    time = np.linspace(-1, 1, len(values))
+    shape = np.polynomial.legendre.legvander(time, _TREND)
+    weights, *_ = np.linalg.lstsq(shape[known], values[known], rcond=None)
+    found = np.where(known, values - shape @ weights, np.nan)
+    largest = float(np.nanmax(np.abs(found)))
+    return None if largest <= 1e-9 else found / largest
 
 
 def autocorrelations(deviations: Floats, most: int) -> Floats:
@@ -284,7 +334,7 @@ def _interval(r: float, effective: float, confidence: float) -> tuple[float | No
     if effective <= 3:
         return None, None
     middle = math.atanh(min(_ALMOST_ONE, max(-_ALMOST_ONE, r)))
-    half = NormalDist().inv_cdf(0.5 + confidence / 2) / math.sqrt(effective - 3)
+    half = student_quantile(0.5 + confidence / 2, effective - 2) / math.sqrt(effective - 3)
     return math.tanh(middle - half), math.tanh(middle + half)
 
 

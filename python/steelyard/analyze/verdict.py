@@ -242,9 +242,11 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
         yield Check(id="steady", level=Level.SUSPECT, claim="whether throughput was steady is not known")
         return
     moved = max(abs(measure.drift_ratio or 0.0), abs(measure.shift_ratio or 0.0))
+    # A dip lasts for a part of the phase and a cycle comes back: neither moves the mean by as much as itself.
+    swing = max(abs(measure.dip_ratio or 0.0), abs(measure.cycle_ratio or 0.0))
     if measure.steady:
         level = Level.VALID
-    elif measure.steady is False and moved > HEADLINE_RATIO[1]:
+    elif measure.steady is False and not swing and moved > HEADLINE_RATIO[1]:
         level = Level.INVALID
     else:
         level = Level.SUSPECT
@@ -252,7 +254,7 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
         id="steady",
         level=level,
         claim=f"throughput over the measure phase: {measure.reason}",
-        value=None if measure.steady is None else moved,
+        value=None if measure.steady is None else max(moved, swing),
         bound=HEADLINE_RATIO[0],
         unit="1",
     )

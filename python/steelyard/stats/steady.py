@@ -9,28 +9,32 @@ The two ask opposite questions, and so they are tested opposite ways round:
   test: the *confidence bound* of the drift must lie within the tolerance. (The usual test, "no significant
   trend", passes every series that is short or noisy enough.) An exponential approach is also extrapolated:
   a slow one drifts little over the windows seen and may still have far to go.
-* A measure phase is unsteady when a drift or a level shift is both real (significant with the
-  autocorrelation allowed for) and large enough to matter (above the tolerance).
+* A measure phase is unsteady when a drift, a level shift, a dip or a cycle is both real (stronger than noise
+  with the series' own autocorrelation shows, ``shapes``) and large enough to matter.
 
 "Not settled" and "cannot be told" are answers. What neither can see is a change that is too slow to show
-in the noise of the windows given; the rates at which they err are shown by simulation in their tests.
+in the noise of the windows given; how often they err, and what they find: docs/truth.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from steelyard.stats import shapes
 
 FEWEST_WINDOWS = 8
 """Below this, a slope, a variance and an autocorrelation cannot be estimated from one series."""
 
 _UNCERTAIN = 1.5
-"""Times the tolerance to which a mean must be known: its uncertainty is itself an estimate from few values,
-so that the bound lies between what is harmless and twice that."""
+"""Times the tolerance to which a mean must be known, so that the bound lies between what is harmless and
+twice that. The uncertainty is an estimate from few values: it must be beyond with 95 % confidence."""
+_SWING = 2.0
+"""Times the tolerance from which a dip or a cycle matters: the mean over the run moves by less."""
 
 Series = NDArray[np.float64]
 
@@ -67,7 +71,16 @@ class Steadiness:
     shift_ratio: float | None
     """Level after the shift minus level before, over the median; ``None`` when there is none."""
     uncertainty_ratio: float | None = None
-    """Half of the 95 % interval of the mean, over the mean; ``None`` when it cannot be told."""
+    """Half of the 95 % interval of the mean, over the median; ``None`` when it cannot be told."""
+    dip_ratio: float | None = None
+    """Level of a stretch inside minus that around it, over the median; ``None`` where there is none."""
+    dip_indices: tuple[int, int] | None = None
+    """First value of that stretch, and first after it."""
+    cycle_ratio: float | None = None
+    """Amplitude of a cycle, half of what lies between crest and trough, over the median; ``None`` when there
+    is none."""
+    cycle_period: float | None = None
+    """Values from crest to crest."""
 
 
 def settled(values: Sequence[float], *, tolerance_ratio: float = 0.02, windows: int = 10) -> Settled | None:
@@ -106,16 +119,16 @@ def settled(values: Sequence[float], *, tolerance_ratio: float = 0.02, windows: 
 
 
 def check(
-    values: Sequence[float], *, tolerance_ratio: float = 0.05, significance: float = 0.01
+    values: Sequence[float], *, tolerance_ratio: float = 0.05, significance: float = 0.04
 ) -> Steadiness:
     """Whether ``values`` kept one level from first to last, so that their mean is that level.
 
-    Unsteady means: a straight line through them changes by more than ``tolerance_ratio`` of their median
-    and that slope is significant, or their level shifts by more than ``tolerance_ratio`` at some moment and
-    the shift is significant (CUSUM test, Ploberger and Kraemer 1992, against Kolmogorov's distribution).
-    Both allow for first-order autocorrelation. Each test errs with probability ``significance``. A drift that
-    may be chance is none. Where the values scatter so much that their mean is not known to one and a half
-    times the tolerance, the question is open: ``steady`` is ``None``. Rates of error: docs/journal/0170.
+    Unsteady means that one of these is there and significant (``shapes.chance``): a straight line or a level
+    shift by more than ``tolerance_ratio`` of the median, or a dip (or rise) for a stretch of up to half of
+    the values, or a cycle, by more than twice that. The reason names the one that fits best. All tests
+    together err with probability ``significance``, also where neighbours are correlated by up to 0.9. A drift
+    that may be chance is none. Where the values scatter so much that their mean is not known to one and a
+    half times the tolerance, the question is open: ``steady`` is ``None``.
 
     >>> check([100.0, 101.0, 99.0, 100.5] * 5).steady
     True
@@ -137,31 +150,44 @@ def check(
         return Steadiness(
             None, "the median is zero, so that no change can be put in proportion", None, None, None
         )
-    line = _Line.fit(series, is_cautious=True)
-    drift_ratio = line.drift / level
-    drifts = abs(drift_ratio) > tolerance_ratio and line.p_value() < significance
-    index, shift, p_value = _level_shift(series)
-    shift_ratio = shift / level
-    shifts = abs(shift_ratio) > tolerance_ratio and p_value < significance
-    uncertainty = _uncertainty(series) / level
-    # A steep line also has a best changepoint, in its middle: the better fit of the two names the cause.
-    if shifts and (not drifts or _residual_sum(series, index) < line.residual_sum):
-        reason = f"the level shifts by {shift_ratio * 100:+.1f} % at interval {index} of {len(series)}"
-        return Steadiness(False, reason, drift_ratio, index, shift_ratio, uncertainty)
-    if drifts:
-        reason = f"the level drifts by {drift_ratio * 100:+.1f} % over {len(series)} intervals"
-        return Steadiness(False, reason, drift_ratio, None, None, uncertainty)
-    if uncertainty > _UNCERTAIN * tolerance_ratio:
-        reason = (
-            f"{len(series)} intervals scatter too much: their mean is known to {uncertainty * 100:.1f} % only"
-        )
-        return Steadiness(None, reason, drift_ratio, None, None, uncertainty)
+    found = [shapes.best(series, kind) for kind in shapes.KINDS]
+    drift_ratio = found[0].size / level
+    uncertainty = _uncertainty(series)
+    # Only what is large enough to matter is asked about: chance is simulated, which takes time.
+    real = [
+        one
+        for one in found
+        if abs(one.size) > tolerance_ratio * (_SWING if one.kind in (shapes.DIP, shapes.CYCLE) else 1) * level
+        and shapes.chance(series, one.kind) < significance / len(found)
+    ]
+    answer = Steadiness(None, "", drift_ratio, None, None, uncertainty / level)
+    if real:
+        # A steep line also has a best step, and a step a best cycle: what fits best is the cause.
+        return _unsteady(answer, min(real, key=lambda one: one.residual_sum), len(series), level)
+    known = f"the mean is known to {uncertainty / level * 100:.1f} %"
+    if uncertainty * _least_share(len(series) - 1) > _UNCERTAIN * tolerance_ratio * level:
+        return replace(answer, reason=f"{len(series)} intervals scatter too much: {known} only")
     chance = ", which may be chance" if abs(drift_ratio) > tolerance_ratio else ""
-    reason = (
-        f"drift {drift_ratio * 100:+.1f} % over {len(series)} intervals{chance}, no level shift; "
-        f"the mean is known to {uncertainty * 100:.1f} %"
-    )
-    return Steadiness(True, reason, drift_ratio, None, None, uncertainty)
+    reason = f"drift {drift_ratio * 100:+.1f} % over {len(series)} intervals{chance}, no level shift; {known}"
+    return replace(answer, steady=True, reason=reason)
+
+
+def _unsteady(answer: Steadiness, shape: shapes.Shape, count: int, level: float) -> Steadiness:
+    ratio = shape.size / level
+    change = f"by {ratio * 100:+.1f} %"
+    if shape.kind == shapes.LINE:
+        return replace(answer, steady=False, reason=f"the level drifts {change} over {count} intervals")
+    if shape.kind == shapes.STEP:
+        reason = f"the level shifts {change} at interval {shape.first} of {count}"
+        return replace(answer, steady=False, reason=reason, changepoint_index=shape.first, shift_ratio=ratio)
+    if shape.kind == shapes.DIP:
+        verb = "dips" if ratio < 0 else "rises"
+        reason = f"the level {verb} {change} from interval {shape.first} to {shape.end} of {count}"
+        return replace(
+            answer, steady=False, reason=reason, dip_ratio=ratio, dip_indices=(shape.first, shape.end)
+        )
+    reason = f"the level goes up and down by {ratio * 100:.1f} % every {shape.period:.3g} intervals"
+    return replace(answer, steady=False, reason=reason, cycle_ratio=ratio, cycle_period=shape.period)
 
 
 def has_trend(values: Sequence[float], *, significance: float = 0.01) -> bool | None:
@@ -188,24 +214,21 @@ class _Line:
     """Of ``drift``, with first-order autocorrelation allowed for."""
     freedom: float
     """Effective degrees of freedom."""
-    residual_sum: float
-    """Sum of squared residuals."""
 
     @staticmethod
-    def fit(series: Series, *, is_cautious: bool = False) -> _Line:
+    def fit(series: Series) -> _Line:
         count = len(series)
         time = np.arange(count) - (count - 1) / 2
         spread = float(time @ time)
         centred = series - series.mean()
         slope = float(time @ centred) / spread
         residuals = centred - slope * time
-        residual_sum = float(residuals @ residuals)
-        inflation = _inflation(residuals, fitted=2, is_cautious=is_cautious)
+        inflation = _inflation(residuals, fitted=2)
         # Fewer independent values also mean fewer degrees of freedom.
         freedom = max(count / inflation - 2, 2.0)
-        variance = residual_sum / (count - 2) * inflation
+        variance = float(residuals @ residuals) / (count - 2) * inflation
         error = math.sqrt(variance / spread) * (count - 1)
-        return _Line(slope * (count - 1), error, freedom, residual_sum)
+        return _Line(slope * (count - 1), error, freedom)
 
     def p_value(self) -> float:
         """Two-sided, of no drift."""
@@ -257,13 +280,12 @@ def _remaining(series: Series) -> float:
     return math.inf if ratio >= 1 else abs(after) * ratio / (1 - ratio)
 
 
-def _inflation(residuals: Series, fitted: int, *, is_cautious: bool = False) -> float:
+def _inflation(residuals: Series, fitted: int) -> float:
     """Factor by which autocorrelation raises the variance of a mean or a slope: (1 + r) / (1 - r).
 
     The sample's r is too small on short series, by about ``(fitted + (fitted + 2) r) / n`` where ``fitted``
     parameters were taken out (Marriott and Pope 1954 for the mean, extended to a line); that is put back.
-    Negative autocorrelation is not credited. ``is_cautious`` adds one standard error of r, 1 / sqrt(n): a
-    short series whose r comes out too small by chance would otherwise make a change of level out of noise.
+    Negative autocorrelation is not credited.
     """
     count = len(residuals)
     power = float(residuals @ residuals)
@@ -272,29 +294,8 @@ def _inflation(residuals: Series, fitted: int, *, is_cautious: bool = False) -> 
         return 1.0
     sample = float(residuals[1:] @ residuals[:-1]) / power
     corrected = (sample + fitted / count) / (1 - (fitted + 2) / count)
-    if is_cautious:
-        corrected += 1 / math.sqrt(count)
     correlation = min(max(corrected, 0.0), 0.9)
     return (1 + correlation) / (1 - correlation)
-
-
-def _level_shift(series: Series) -> tuple[int, float, float]:
-    """The best changepoint, the shift there, and the chance of as large a CUSUM without any shift."""
-    count = len(series)
-    sums = np.cumsum(series - series.mean())[:-1]
-    # The CUSUM peaks at the shift; its own maximum is also the estimate of where it is.
-    index = int(np.argmax(np.abs(sums))) + 1
-    before, after = series[:index], series[index:]
-    shift = float(after.mean() - before.mean())
-    residuals = np.concatenate([before - before.mean(), after - after.mean()])
-    # Choosing the changepoint takes out more than two means do: 4 keeps the error rate of the simulations.
-    variance = float(residuals @ residuals) / (count - 2) * _inflation(residuals, fitted=4, is_cautious=True)
-    if variance == 0:
-        return index, shift, 0.0 if shift else 1.0
-    statistic = float(np.abs(sums).max()) / math.sqrt(variance * count)
-    from scipy.special import kolmogorov
-
-    return index, shift, float(kolmogorov(statistic))
 
 
 def _uncertainty(series: Series) -> float:
@@ -313,9 +314,11 @@ def _uncertainty(series: Series) -> float:
     return 2 * math.sqrt(power / (count - 1) * inflation / count)
 
 
-def _residual_sum(series: Series, index: int) -> float:
-    before, after = series[:index], series[index:]
-    return float(((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum())
+def _least_share(freedom: int) -> float:
+    """Return the lower 95 % bound of a normal standard deviation over its estimate."""
+    from scipy.special import chdtri
+
+    return math.sqrt(freedom / float(chdtri(freedom, 0.05)))
 
 
 def _finite(values: Sequence[float]) -> Series:

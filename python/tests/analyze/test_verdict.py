@@ -246,6 +246,8 @@ def test_a_warm_up_that_never_settled(evidence):
         (Steadiness(False, "drifts", -0.08, None, None), Level.SUSPECT),
         (Steadiness(False, "shifts", 0.01, 30, 0.19), Level.SUSPECT),
         (Steadiness(False, "shifts", 0.01, 30, -0.25), Level.INVALID),
+        (Steadiness(False, "dips", 0.01, None, None, dip_ratio=-0.5, dip_indices=(9, 13)), Level.SUSPECT),
+        (Steadiness(False, "goes up and down", 0.3, None, None, cycle_ratio=0.3), Level.SUSPECT),
         (None, Level.SUSPECT),
     ],
 )
