@@ -25,6 +25,7 @@ from steelyard.cli.fleet_options import (
 from steelyard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
+    from steelyard.fleet.cpi_evidence import Bar
     from steelyard.fleet.cpi_rule import Rule
     from steelyard.fleet.cpi_specs import Spec, SpecSettings
     from steelyard.fleet.store import Store
@@ -143,9 +144,24 @@ def incidents(
         int, typer.Option(metavar="SECONDS", help="How far suspects are looked back at.")
     ] = 600,
     floor: Annotated[
-        float, typer.Option(help="From this correlation on a suspect is the antagonist.")
+        float, typer.Option(help="From this correlation on a suspect is the antagonist, by the paper's rule.")
     ] = 0.35,
     align: Annotated[int, typer.Option(metavar="SECONDS", help="Samples in one such span are paired.")] = 60,
+    rule: Annotated[
+        str,
+        typer.Option(
+            "--rule",
+            metavar="tested|paper",
+            help="Name by tested evidence, or by the paper's correlation alone: among bursty tasks it is"
+            " mostly wrong.",
+        ),
+    ] = "tested",
+    evidence_window: Annotated[
+        int, typer.Option(metavar="SECONDS", help="How far back the tested evidence looks.")
+    ] = 7200,
+    false_names: Annotated[
+        float, typer.Option(help="Largest p value of a name; 1 / this many windows are needed.")
+    ] = 0.01,
     min_usage: MinUsage = 0.25,
     min_tasks: MinTasks = 5,
     min_samples: MinSamples = 100,
@@ -166,21 +182,23 @@ def incidents(
     from steelyard.fleet import cpi_incidents, cpi_outliers, cpi_timeline, cpi_truth
     from steelyard.report.fleet_cpi_incidents import tell_incidents
 
-    rule = _rule(min_usage, outliers, within, window=window, floor=floor, align=align)
+    paper = _rule(min_usage, outliers, within, window=window, floor=floor, align=align)
+    bar = _bar(rule, evidence_window, false_names, paper)
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, 0.9)
     with opened(store, engine, first, last) as fleet:
         samples = fleet.table("task_samples")
         thresholds, source = _thresholds(fleet, samples, settings, specs)
-        rows = cpi_outliers.expression(samples, thresholds, rule)
-        recorded = fleet.table("incidents")
+        rows, recorded = cpi_outliers.expression(samples, thresholds, paper), fleet.table("incidents")
         if job is not None:
-            rows = rows.filter(rows.job == job)
-            recorded = recorded.filter(recorded.victim_job == job)
-        found = cpi_incidents.find_incidents(samples, rows, recorded, rule)
+            rows, recorded = rows.filter(rows.job == job), recorded.filter(recorded.victim_job == job)
+        found = cpi_incidents.find_incidents(samples, rows, recorded, paper, bar=bar)
         truth = cpi_truth.read_truth(fleet)
-        curve = cpi_truth.find_curve(samples, rows, truth, rule, job=job) if truth is not None else None
+        curve = cpi_truth.find_curve(samples, rows, truth, paper, job=job) if truth is not None else None
+        right = cpi_truth.found_point(found, truth, paper) if truth is not None and job is None else None
         lines = cpi_timeline.find_timelines(samples, found) if report is not None else []
-        told = tell_incidents(found, rule, source, curve=curve, timelines=lines, each=each)
+        told = tell_incidents(
+            found, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each
+        )
         rows = max(ROWS, len(found)) if each else ROWS
         show(fleet, told, as_json=as_json, report=report, rows=rows)
     return _code(True)
@@ -258,6 +276,28 @@ def _rule(
         return Rule(min_usage, outliers, within, window, floor, align)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _bar(name: str, evidence_s: int, false_name_ratio: float, rule: Rule) -> Bar | None:
+    """Return what a name takes, ``None`` for the paper's rule."""
+    from steelyard._base import UsageError
+    from steelyard.fleet.cpi_evidence import Bar
+
+    if name not in ("tested", "paper"):
+        raise UsageError(f"no rule is called {name!r}", hint="tested or paper")
+    if name == "paper":
+        return None
+    try:
+        bar = Bar(evidence_s=evidence_s, false_name_ratio=false_name_ratio)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    windows = evidence_s // rule.align_s
+    if windows < bar.fewest_windows:
+        raise UsageError(
+            f"{windows} windows of {rule.align_s} s cannot bear a p value of {false_name_ratio:g}",
+            hint=f"--evidence-window {bar.fewest_windows * rule.align_s} or more",
+        )
+    return bar
 
 
 def _samples(fleet: Store, job: str | None, platform: str | None) -> Any:

@@ -50,6 +50,7 @@ _CAP = {
     "threshold_cpi": "number",
     "cpi_ratio": "number",
     "recovered": "truth?",
+    "confirmed": "truth?",
 }
 _TABLE_CHECK = {
     **dict.fromkeys(("files", "rows", "replaced_files", "bad_rows", "repeated_rows"), "count"),
@@ -70,15 +71,22 @@ _FIELDS: dict[str, Any] = {
     },
     "cpi_outliers": {
         "settings": _RULE,
-        "jobs": [JobOutliers],
+        "jobs": [(JobOutliers, {"anomalous_task_day_ratio": "number", "is_ordinary": "truth"})],
         "anomalous_tasks": "count",
         "tasks": [AnomalousTask],
     },
     "cpi_incidents": {
-        "settings": {**_RULE, "correlation_s": "count", "correlation_floor": "number", "align_s": "count"},
+        "settings": {
+            **_RULE,
+            **dict.fromkeys(("correlation_s", "align_s"), "count"),
+            "correlation_floor": "number",
+            "rule": "text?",
+            **dict.fromkeys(("evidence_s", "false_name_ratio"), "number?"),
+        },
         "groups": [IncidentGroup],
         "incidents": [(Incident, {"seen_by": "text", "effect": (_CAP, None)})],
         "truth_curve": ([(Point, dict.fromkeys(("precision", "recall", "victim_recall"), "number"))], None),
+        "truth": ((Point, dict.fromkeys(("precision", "recall", "victim_recall"), "number")), None),
     },
     "cpi_distribution": {
         "distributions": [

@@ -2,6 +2,11 @@
 
 In: outliers (``cpi_outliers``) and how many samples count. Out: `Anomalies`.
 
+Three outliers in five minutes are no rare event: with independent samples of which 2.3 % are outliers (2
+standard deviations of a normal curve) a tenth of all healthy task-days has them, with 4.5 % half of them,
+and where the samples of a task resemble each other for minutes, nearly all. The share of task-days with an
+anomaly says how much one means; above `ORDINARY_RATIO` it is said to be ordinary.
+
 Invariant: the engine adds up by task; what is added up here are its rows.
 
 Not here: who is to blame (``cpi_suspects``).
@@ -16,6 +21,9 @@ from steelyard.fleet import cpi_outliers
 
 MOST_TASKS = 1000
 """So many anomalous tasks are named; all are counted."""
+
+ORDINARY_RATIO = 0.05
+"""Where more task-days than this have an anomaly, it is ordinary."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,20 @@ class JobOutliers:
     tasks_with_outliers: int
     anomalous_tasks: int
     anomalous_samples: int
+    task_days: int
+    """Days on which a task of it had samples that count, summed over its tasks."""
+    anomalous_task_days: int
+
+    @property
+    def anomalous_task_day_ratio(self) -> float | None:
+        """Share of task-days with an anomaly; None without a spec."""
+        known = self.threshold_cpi is not None and self.task_days
+        return self.anomalous_task_days / self.task_days if known else None
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether an anomaly of this job says little by itself."""
+        return (self.anomalous_task_day_ratio or 0.0) > ORDINARY_RATIO
 
 
 @dataclass(frozen=True)
@@ -64,7 +86,14 @@ class Anomalies:
     def document(self) -> dict[str, Any]:
         """Return the counts for ``--json``."""
         return {
-            "jobs": [asdict(one) for one in self.jobs],
+            "jobs": [
+                {
+                    **asdict(one),
+                    "anomalous_task_day_ratio": one.anomalous_task_day_ratio,
+                    "is_ordinary": one.is_ordinary,
+                }
+                for one in self.jobs
+            ],
             "anomalous_tasks": self.anomalous_tasks,
             "tasks": [asdict(one) for one in self.tasks],
         }
@@ -91,6 +120,9 @@ def find_anomalies(outliers: Any, counts: Any) -> Anomalies:
     )
     for row in summed.to_pylist():
         by_job[tuple(row[key] for key in keys)] = row
+    days: dict[tuple[Any, ...], int] = {}
+    for row in fetch_rows(cpi_outliers.anomalous_days(outliers)):
+        days[tuple(row[key] for key in keys)] = row["task_days"]
     jobs = []
     for row in fetch_rows(counts):
         key = tuple(row[key] for key in keys)
@@ -112,6 +144,8 @@ def find_anomalies(outliers: Any, counts: Any) -> Anomalies:
                 tasks_with_outliers=int(found["task_count"]) if found else 0,
                 anomalous_tasks=int(found["is_anomalous_sum"]) if found else 0,
                 anomalous_samples=int(found["anomalous_sum"]) if found else 0,
+                task_days=int(row["task_days"]),
+                anomalous_task_days=days.get(key, 0),
             )
         )
     jobs.sort(key=lambda one: (-one.anomalous_tasks, -one.outliers, one.job, one.platform))

@@ -19,6 +19,8 @@ from steelyard.fleet.cpi_samples import Guards, judged
 from steelyard.telemetry.deferred import ibis
 
 PHASES = ("before", "during", "after")
+LEAST_SAMPLES = 3
+"""So many samples show what a phase was like."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,29 @@ class CapEffect:
         during = self.victim_cpi["during"]
         return None if during is None else during <= self.threshold_cpi
 
+    @property
+    def confirmed(self) -> bool | None:
+        """Whether the victim recovered under the cap and suffered again after it.
+
+        None where it stayed well after the cap, so that the antagonist may have stopped by itself, or where
+        less than 3 samples show it.
+        """
+        after = self.victim_cpi["after"]
+        if self.victim_samples["during"] < LEAST_SAMPLES or self.recovered is None:
+            return None
+        if not self.recovered:
+            return False
+        enough = after is not None and self.victim_samples["after"] >= LEAST_SAMPLES
+        return True if enough and after is not None and after > self.threshold_cpi else None
+
     def document(self) -> dict[str, Any]:
         """Return the figures for ``--json``."""
-        return {**asdict(self), "cpi_ratio": self.cpi_ratio, "recovered": self.recovered}
+        return {
+            **asdict(self),
+            "cpi_ratio": self.cpi_ratio,
+            "recovered": self.recovered,
+            "confirmed": self.confirmed,
+        }
 
 
 def expression(samples: Any, incidents: Any, rule: Rule = PAPER, guards: Guards | None = None) -> Any:

@@ -1,7 +1,7 @@
 """Incidents of CPU interference: what the samples show, what agents recorded, and what capping did.
 
-In: ranked suspects (``cpi_suspects``), the store's ``incidents`` and the effects of caps (``cpi_caps``). Out:
-`Incident`s, the clearest first.
+In: judged episodes (``cpi_windows``; by the paper's rule ``cpi_suspects``), the store's ``incidents`` and the
+effects of caps (``cpi_caps``). Out: `Incident`s, the clearest first.
 
 Invariants: an incident that an agent recorded and that the samples show too appears once; nobody is said to
 be cappable but batch and best-effort tasks, for latency-sensitive victims.
@@ -15,10 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from steelyard.fleet import cpi_caps, cpi_suspects
+from steelyard.fleet import cpi_caps, cpi_suspects, cpi_windows
 from steelyard.fleet.cpi_caps import CapEffect
-from steelyard.fleet.cpi_rule import CAP_CPU_RATIO, LATENCY_SENSITIVE, PAPER, Rule
+from steelyard.fleet.cpi_evidence import Bar, Evidence
+from steelyard.fleet.cpi_rule import CAP_CPU_RATIO, LATENCY_SENSITIVE, PAPER, Ranked, Rule
 from steelyard.fleet.cpi_samples import Guards
+from steelyard.fleet.cpi_windows import Judged
 
 MOST_SUSPECTS = 5
 
@@ -34,6 +36,8 @@ class RankedSuspect:
     pairs: int | None
     usage_mean: float | None
     may_be_capped: bool
+    evidence: Evidence | None = None
+    """What speaks for it (``cpi_evidence``); None by the paper's rule, and where only an agent named it."""
 
 
 @dataclass(frozen=True)
@@ -102,21 +106,66 @@ def find_incidents(
     recorded: Any = None,
     rule: Rule = PAPER,
     guards: Guards | None = None,
+    bar: Bar | None = None,
 ) -> list[Incident]:
-    """Return all incidents, those with the highest correlation first.
+    """Return all incidents, the clearest first.
 
-    ``recorded`` is the store's table of incidents.
+    ``recorded`` is the store's table of incidents. With ``bar`` names take the evidence that it asks for,
+    without one the paper's correlation alone.
     """
     from steelyard.telemetry.engine import fetch_rows
 
-    ranked = cpi_suspects.expression(samples, outliers, rule, guards)
-    # Beyond the first few only those that may be capped at all can matter.
-    ranked = ranked.filter((ranked["rank"] <= MOST_SUSPECTS) | ranked.is_guilty)
-    found = of_rows(fetch_rows(ranked), rule)
+    if bar is not None:
+        episodes = cpi_windows.find_episodes(outliers, rule)
+        found = [of_judged(one) for one in cpi_windows.judge_episodes(samples, episodes, rule, bar, guards)]
+    else:
+        ranked = cpi_suspects.expression(samples, outliers, rule, guards)
+        # Beyond the first few only those that may be capped at all can matter.
+        ranked = ranked.filter((ranked["rank"] <= MOST_SUSPECTS) | ranked.is_guilty)
+        found = of_rows(fetch_rows(ranked), rule)
     if recorded is not None:
         effects = cpi_caps.find_effects(samples, recorded, rule, guards)
         found = merge(found, fetch_rows(recorded), effects, rule)
     return sorted(found, key=_clearness)
+
+
+def of_judged(one: Judged) -> Incident:
+    """Return the incident of a judged episode."""
+    episode, judgement = one.episode, one.judgement
+
+    def told(ranked: Ranked) -> RankedSuspect:
+        suspect = ranked.suspect
+        return RankedSuspect(
+            job=suspect.job,
+            task=suspect.task,
+            job_class=suspect.job_class,
+            correlation=ranked.correlation.value,
+            pairs=ranked.correlation.pairs,
+            usage_mean=one.usage_mean[suspect.job, suspect.task],
+            may_be_capped=ranked.may_be_capped,
+            evidence=ranked.evidence,
+        )
+
+    cluster, machine, platform, job, task = episode.key
+    return Incident(
+        cluster=cluster,
+        machine=machine,
+        platform=platform,
+        victim_job=job,
+        victim_task=task,
+        victim_class=episode.job_class,
+        start_unix_s=episode.start_unix_s,
+        end_unix_s=episode.end_unix_s,
+        decided_unix_s=one.decided_unix_s,
+        anomalous_samples=len(episode.anomalous_unix_s),
+        threshold_cpi=episode.threshold_cpi,
+        victim_cpi=episode.victim_cpi,
+        suspects=tuple(told(ranked) for ranked in judgement.order[:MOST_SUSPECTS]),
+        antagonist=told(judgement.antagonist) if judgement.antagonist is not None else None,
+        cap=told(judgement.cap) if judgement.cap is not None else None,
+        cap_cpu_ratio=judgement.cap_cpu_ratio,
+        reason=judgement.reason,
+    )
 
 
 def of_rows(rows: Iterable[dict[str, Any]], rule: Rule = PAPER) -> list[Incident]:
@@ -259,5 +308,13 @@ def _of_record(row: dict[str, Any], effect: CapEffect | None) -> Incident:
 
 
 def _clearness(one: Incident) -> tuple[float, str, str, int, str]:
-    best = max((s.correlation for s in one.suspects if s.correlation is not None), default=-2.0)
+    best = max((_fit(s) for s in one.suspects), default=-2.0)
+    # Named ones first: by the evidence a high correlation alone names nobody.
+    best += 10.0 * (one.antagonist is not None)
     return (-best, one.cluster, one.machine, one.start_unix_s, one.victim_task)
+
+
+def _fit(one: RankedSuspect) -> float:
+    if one.evidence is not None:
+        return -2.0 if one.evidence.fit is None else one.evidence.fit
+    return -2.0 if one.correlation is None else one.correlation

@@ -23,6 +23,7 @@ from steelyard.fleet.cpi_samples import KEYS, Guards, counted, judged
 from steelyard.fleet.cpi_specs import Spec
 from steelyard.telemetry.deferred import ibis
 
+DAY_S = 86_400
 TASK = ("cluster", "machine", "platform", "job", "task")
 
 
@@ -90,15 +91,31 @@ def by_task(outliers: Any) -> Any:
     )
 
 
+def anomalous_days(outliers: Any) -> Any:
+    """Return for each job, platform and source on how many days its tasks were anomalous, added up."""
+    found = outliers.filter(outliers.is_anomalous)
+    day = found.window_start_unix_s - found.window_start_unix_s % DAY_S
+    found = found.mutate(day=day)
+    days = found.group_by(*TASK, "cpi_source", "day").aggregate(samples=found.count())
+    return days.group_by(*KEYS).aggregate(task_days=days.count())
+
+
 def counts(samples: Any, specs: Any, rule: Rule = PAPER, guards: Guards | None = None) -> Any:
-    """Return how many samples of each job, platform and source count: what outliers are a share of.
+    """Return how many samples and task-days of each job, platform and source count: what outliers and
+    anomalies are shares of.
 
     ``threshold_cpi`` is null where there is no spec.
     """
     rows = judged(samples, _guards(rule, guards))
-    found = rows.group_by(*KEYS).aggregate(samples=(rows.state == 0).cast("int64").sum())
+    rows = rows.mutate(day=rows.window_start_unix_s - rows.window_start_unix_s % DAY_S)
+    days = rows.group_by("cluster", "machine", "task", "day", *KEYS).aggregate(
+        counted=(rows.state == 0).cast("int64").sum()
+    )
+    found = days.group_by(*KEYS).aggregate(
+        samples=days.counted.sum(), task_days=(days.counted > 0).cast("int64").sum()
+    )
     thresholds = specs.select(*KEYS, "threshold_cpi")
-    return found.left_join(thresholds, list(KEYS)).select(*KEYS, "samples", "threshold_cpi")
+    return found.left_join(thresholds, list(KEYS)).select(*KEYS, "samples", "task_days", "threshold_cpi")
 
 
 def _guards(rule: Rule, guards: Guards | None) -> Guards:

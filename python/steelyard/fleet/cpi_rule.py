@@ -17,6 +17,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from steelyard.fleet.cpi_evidence import TESTED, Bar, Evidence, weigh
+
 LATENCY_SENSITIVE, BATCH, BEST_EFFORT = "latency-sensitive", "batch", "best-effort"
 CAP_CPU_RATIO = {BATCH: 0.1, BEST_EFFORT: 0.01}
 """What a capped task is left with, in CPU-seconds per second (section 5), by class; others are not capped."""
@@ -71,6 +73,8 @@ class Suspect:
     task: str
     job_class: str
     usage: Sequence[float | None]
+    misses: Sequence[float | None] | None = None
+    """Last-level cache misses per second, where they are counted."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Ranked:
     suspect: Suspect
     correlation: Correlation
     may_be_capped: bool
+    evidence: Evidence | None = None
+    """None by the paper's rule."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +202,53 @@ def judge(
         CAP_CPU_RATIO[cap.suspect.job_class] if cap is not None else None,
         reason,
     )
+
+
+def judge_tested(
+    victim_class: str,
+    victim_cpi: Sequence[float | None],
+    threshold_cpi: float,
+    suspects: Sequence[Suspect],
+    rule: Rule = PAPER,
+    bar: Bar = TESTED,
+) -> Judgement:
+    """Return the suspects by their fit, and whom to cap of those that the evidence names (``cpi_evidence``).
+
+    The windows are those of ``bar.evidence_s``; the paper's correlation, over the last ``rule.correlation_s``
+    of them, is told beside the evidence and decides nothing.
+    """
+    protected = victim_class == LATENCY_SENSITIVE
+    misses = [one.misses for one in suspects]
+    found = weigh(victim_cpi, [one.usage for one in suspects], threshold_cpi, misses, bar)
+    recent = rule.correlation_s // rule.align_s
+    ranked = [
+        Ranked(
+            one,
+            correlate(victim_cpi[-recent:], one.usage[-recent:], threshold_cpi),
+            protected and may_be_capped(one.job_class),
+            evidence,
+        )
+        for one, evidence in zip(suspects, found, strict=True)
+    ]
+    ranked.sort(key=_fitness)
+    guilty = [one for one in ranked if one.evidence is not None and one.evidence.refusal is None]
+    cap = next((one for one in guilty if one.may_be_capped), None)
+    reason = None
+    if not ranked:
+        reason = "no suspect shares the machine"
+    elif not guilty:
+        first = ranked[0]
+        assert first.evidence is not None
+        reason = f"{first.suspect.task}: {first.evidence.refusal}"
+    elif cap is None:
+        reason = _reason(victim_class, ranked, guilty, rule)
+    cap_cpu_ratio = CAP_CPU_RATIO[cap.suspect.job_class] if cap is not None else None
+    return Judgement(tuple(ranked), guilty[0] if guilty else None, cap, cap_cpu_ratio, reason)
+
+
+def _fitness(one: Ranked) -> tuple[bool, float, str, str]:
+    fit = None if one.evidence is None else one.evidence.fit
+    return (fit is None, -(fit or 0.0), one.suspect.job, one.suspect.task)
 
 
 def may_be_capped(job_class: str) -> bool:

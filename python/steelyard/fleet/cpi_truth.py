@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from steelyard.fleet import cpi_suspects
+from steelyard.fleet.cpi_incidents import Incident
 from steelyard.fleet.cpi_rule import PAPER, Rule
 from steelyard.fleet.cpi_samples import Guards
 from steelyard.fleet.store import Store
@@ -121,6 +122,26 @@ def find_curve(
         return []
     rows = fetch_rows(cpi_suspects.tops(samples, outliers, rule, guards))
     return [point(rows, truth, floor, rule) for floor in floors]
+
+
+def found_point(incidents: Iterable[Incident], truth: Sequence[Guilt], rule: Rule = PAPER) -> Point:
+    """Return how right the names of ``incidents`` are; ``floor`` is that of the correlation, which decided
+    nothing where the evidence named.
+    """
+    rows = [
+        {
+            "cluster": one.cluster,
+            "machine": one.machine,
+            "victim_task": one.victim_task,
+            "episode_start_unix_s": one.start_unix_s,
+            "decided_unix_s": one.decided_unix_s,
+            "task": one.antagonist.task,
+            "correlation": 1.0,
+        }
+        for one in incidents
+        if one.antagonist is not None and one.decided_unix_s is not None
+    ]
+    return replace(point(rows, truth, -1.0, rule), floor=rule.correlation_floor)
 
 
 def point(rows: Iterable[dict[str, Any]], truth: Sequence[Guilt], floor: float, rule: Rule = PAPER) -> Point:

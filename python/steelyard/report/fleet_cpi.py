@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.fleet.cpi_anomalies import Anomalies
+from steelyard.fleet.cpi_anomalies import ORDINARY_RATIO, Anomalies
 from steelyard.fleet.cpi_distribution import Distribution
 from steelyard.fleet.cpi_rule import Rule
 from steelyard.fleet.cpi_samples import COUNTED
@@ -334,6 +334,7 @@ def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Answer:
         Column("share", "ratio"),
         Column("tasks with outliers", rank=1),
         Column("anomalous tasks"),
+        Column("task-days with an anomaly", "ratio", rank=1),
     )
     rows = [
         (
@@ -345,6 +346,7 @@ def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Answer:
             one.outlier_ratio if one.threshold_cpi is not None else Missing("no spec"),
             one.tasks_with_outliers if one.threshold_cpi is not None else Missing("no spec"),
             one.anomalous_tasks if one.threshold_cpi is not None else Missing("no spec"),
+            one.anomalous_task_day_ratio if one.threshold_cpi is not None else Missing("no spec"),
         )
         for one in found.jobs
     ]
@@ -366,7 +368,14 @@ def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Answer:
         from_zero=True,
         height=max(240, 90 + 24 * len(judged)),
     )
-    jobs = Section("jobs", "By job", (table(columns, rows), chart))
+    ordinary = sorted({one.job for one in found.jobs if one.is_ordinary})
+    intro = ""
+    if ordinary:
+        intro = (
+            f"An anomaly of {', '.join(ordinary)} says little by itself: more than"
+            f" {ORDINARY_RATIO:.0%} of the task-days have one. Raise --sigmas or --outliers."
+        )
+    jobs = Section("jobs", "By job", (table(columns, rows), chart), intro)
     document = {
         "settings": {
             "outliers": rule.outliers,

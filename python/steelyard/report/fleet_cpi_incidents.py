@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from steelyard.fleet.cpi_evidence import Bar
 from steelyard.fleet.cpi_incident_groups import IncidentGroup, group_incidents
 from steelyard.fleet.cpi_incidents import Incident
 from steelyard.fleet.cpi_rule import Rule
@@ -38,12 +39,15 @@ def tell_incidents(
     rule: Rule,
     source: str,
     *,
+    bar: Bar | None = None,
     curve: Sequence[Point] | None = None,
+    right: Point | None = None,
     timelines: Sequence[Timeline] = (),
     each: bool = False,
 ) -> Answer:
     """Return the incidents by victim and antagonist, what agents did about them, and, for a simulated fleet,
-    how right they are. ``each`` shows every incident on a terminal, too.
+    how right they are: ``right`` by the rule in use, ``curve`` by the paper's at each floor. ``bar`` is what
+    a name takes, ``None`` by the paper's rule. ``each`` shows every incident on a terminal, too.
     """
     groups = group_incidents(found)
     named = [one for one in found if one.antagonist is not None]
@@ -52,10 +56,7 @@ def tell_incidents(
         f"{several(len(found), 'incident')}, an antagonist named in {len(named):,},"
         f" {len(cappable):,} may be capped"
     )
-    subline = (
-        f"correlation from {rule.correlation_floor:g} over {rule.correlation_s} s;"
-        f" {rule.outliers} outliers in {rule.anomaly_s} s above {source}"
-    )
+    subline = f"{_rule_words(rule, bar)}; {rule.outliers} outliers in {rule.anomaly_s} s above {source}"
     sections = [
         Section("groups", "By victim and antagonist", (_group_table(groups, each=each),)),
         Section("incidents", "Incidents", (_incident_table(found, each=each),), on_terminal=each),
@@ -70,7 +71,7 @@ def tell_incidents(
         sections.append(Section("timelines", "Over time", tuple(charts), intro, grid=True))
     sections += _cap_sections(found)
     if curve:
-        sections.append(_curve_section(curve, rule))
+        sections.append(_curve_section(curve, rule, right))
     document = {
         "settings": {
             "outliers": rule.outliers,
@@ -80,10 +81,14 @@ def tell_incidents(
             "correlation_floor": rule.correlation_floor,
             "align_s": rule.align_s,
             "specs": source,
+            "rule": "paper" if bar is None else "tested",
+            "evidence_s": None if bar is None else bar.evidence_s,
+            "false_name_ratio": None if bar is None else bar.false_name_ratio,
         },
         "groups": [one.document() for one in groups],
         "incidents": [one.document() for one in found],
         "truth_curve": [one.document() for one in curve] if curve is not None else None,
+        "truth": right.document() if right is not None else None,
     }
     tiles = (
         Tile("incidents", f"{len(found):,}"),
@@ -92,6 +97,15 @@ def tell_incidents(
         Tile("capped by agents", f"{sum(one.effect is not None for one in found):,}"),
     )
     return Answer("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
+
+
+def _rule_words(rule: Rule, bar: Bar | None) -> str:
+    if bar is None:
+        return (
+            f"the paper's rule: correlation from {rule.correlation_floor:g} over {rule.correlation_s} s,"
+            " which is mostly wrong among bursty tasks"
+        )
+    return f"named with p <= {bar.false_name_ratio:g} over {bar.evidence_s} s, corrected for all suspects"
 
 
 def _group_table(groups: Sequence[IncidentGroup], *, each: bool) -> Any:
@@ -148,7 +162,9 @@ def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
         Column("threshold", rank=2),
         Column("first suspect", is_text=True),
         Column("class", is_text=True, rank=2),
-        Column("correlation"),
+        Column("correlation", rank=1),
+        Column("p value", rank=1),
+        Column("share of the excess", "ratio", rank=1),
         Column("to cap", is_text=True, is_answer=True),
         Column("agent", is_text=True, rank=1),
     )
@@ -157,6 +173,7 @@ def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
     for one in shown:
         first = one.suspects[0] if one.suspects else None
         no_correlation = Missing("the suspect was idle, or alone")
+        evidence = first.evidence if first else None
         cap = (
             f"{one.cap.task} to {one.cap_cpu_ratio:g} CPU-s/s"
             if one.cap and one.cap_cpu_ratio
@@ -172,11 +189,16 @@ def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
                 first.task if first else "",
                 (first.job_class or "") if first else "",
                 first.correlation if first and first.correlation is not None else no_correlation,
+                evidence.p_value if evidence else None,
+                evidence.explained_ratio if evidence else None,
                 cap or "",
                 f"{one.recorded.action}: {one.recorded.reason}" if one.recorded else "",
             )
         )
-    caption = "Times are UTC. To cap: whom the rule would cap, or why nobody; agents note what they did."
+    caption = (
+        "Share of the excess: of the CPI that the victim has more then, what the suspect's usage explains."
+        " Times are UTC. To cap: whom the rule would cap, or why nobody; agents note what they did."
+    )
     if len(found) > len(shown):
         caption += f" The clearest {len(shown):,} of {len(found):,}; --all and --json have all."
     return table(columns, rows, caption=caption)
@@ -234,6 +256,7 @@ def _cap_sections(found: Sequence[Incident]) -> list[Section]:
         Column("usage before", rank=1),
         Column("during", rank=1),
         Column("after", rank=1),
+        Column("confirmed", is_text=True),
         Column("undone", is_text=True),
     )
     rows = []
@@ -248,19 +271,21 @@ def _cap_sections(found: Sequence[Incident]) -> list[Section]:
                 *effect.victim_cpi.values(),
                 effect.cpi_ratio,
                 *effect.antagonist_usage.values(),
+                {True: "yes", False: "no", None: "unclear"}[effect.confirmed],
                 {True: "yes", False: "no", None: ""}[recorded.undone],
             )
         )
     known = [one.effect.recovered for one in capped if one.effect and one.effect.recovered is not None]
     intro = f"{sum(known)} of {len(known)} victims fell to their threshold or below while capped."
     caption = (
-        "Means of the 10 minutes before, of the cap, and of the 10 minutes after. An antagonist may also stop"
-        " by itself."
+        "Means of the 10 minutes before, of the cap, and of the 10 minutes after. Confirmed: the victim"
+        " recovered under the cap and suffered again after it; unclear: it did not suffer again, or there"
+        " are too few samples."
     )
     return [Section("caps", "What capping did", (table(columns, rows, caption=caption),), intro)]
 
 
-def _curve_section(curve: Sequence[Point], rule: Rule) -> Section:
+def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> Section:
     floors = [one.floor for one in curve]
     chart = Chart(
         "truth",
@@ -285,4 +310,9 @@ def _curve_section(curve: Sequence[Point], rule: Rule) -> Section:
     )
     rows = [(one.floor, one.named, one.right, one.precision, one.recall, one.victim_recall) for one in curve]
     intro = "This fleet is simulated: who slowed down whom is known (truth.json), and was not used above."
+    if right is not None and right.precision is not None and right.recall is not None:
+        intro += (
+            f" Of {right.named} names above {right.precision:.1%} are right, and {right.recall:.1%} of the"
+            f" {right.episodes} episodes were found. The curve is the paper's rule at other floors."
+        )
     return Section("truth", "How right is it?", (chart, table(columns, rows)), intro)

@@ -47,12 +47,22 @@ def test_outliers_and_incidents_name_tasks(store, capsys, tmp_path) -> None:
     assert found["truth_curve"]
     named = [one for one in found["incidents"] if one["antagonist"]]
     assert named
+    assert found["settings"]["rule"] == "tested"
     for one in named:
-        assert one["antagonist"]["correlation"] >= 0.35
+        evidence = one["antagonist"]["evidence"]
+        assert evidence is None or (evidence["p_value"] <= 0.01 and evidence["refusal"] is None)
         assert one["cap"] is None or one["cap"]["job_class"] in ("batch", "best-effort")
     text = page.read_text()
     assert '"id":"incident-0-cpi"' in text
     assert '"id":"truth"' in text
+
+
+def test_the_papers_rule_is_kept_and_called_so(store, capsys) -> None:
+    found = _json(capsys, "incidents", "--store", store, "--specs", "computed", "--rule", "paper")
+    assert found["settings"]["rule"] == "paper"
+    named = [one for one in found["incidents"] if one["antagonist"]]
+    assert named
+    assert all(one["antagonist"]["correlation"] >= 0.35 for one in named)
 
 
 def test_distribution_is_drawn_for_one_job(store, capsys, tmp_path) -> None:
@@ -93,6 +103,8 @@ def test_tables_fit_a_terminal(store, capsys) -> None:
         (["outliers"], 1, "no job has a spec"),
         (["incidents", "--window", "601"], 2, "whole number of alignment spans"),
         (["incidents", "--floor", "7"], 2, "between -1 and 1"),
+        (["incidents", "--rule", "mine"], 2, "no rule is called 'mine'"),
+        (["incidents", "--evidence-window", "1200"], 2, "20 windows of 60 s cannot bear a p value of 0.01"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(arguments, code, words, tmp_path: Path, capsys) -> None:

@@ -30,6 +30,7 @@ def sample(minute: int = 0, **changed: Any) -> dict[str, Any]:
         "instructions": 1_000_000,
         "cpi": 2.0,
         "cpi_source": COUNTED,
+        "llc_misses": None,
         "operations": None,
         "date": DAY,
         "cluster": "a",

@@ -1,0 +1,349 @@
+"""Who made a task suffer: antagonists named rightly and wrongly, and anomalies of healthy tasks.
+
+Tasks are drawn as bursts of geometric lengths, CPI as Gumbel noise, by itself or correlated in time: neither
+is how the product's own simulation draws them. A machine runs for two hours before its victim begins to
+suffer; then the rule is asked at each of its looks, as the guard and the fleet's query ask it, until somebody
+is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.fleet.cpi_anomalies import JobOutliers
+from steelyard.fleet.cpi_evidence import is_look, weigh
+from steelyard.fleet.cpi_rule import PAPER, anomalies
+
+from ..situation import Claim, Outcome, Random, Situation, Statistic
+
+Floats = NDArray[np.float64]
+THRESHOLD = 1.18
+"""Mean and 2 standard deviations of the calm CPI of 1."""
+CALM, WHOLE = 125, 200
+"""Windows of a minute before the victim suffers, and in all."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What one machine went through: the victim's CPI, its neighbours' usage, and who is guilty."""
+
+    cpi: Floats
+    usage: Floats
+    guilty: frozenset[int] = frozenset()
+
+
+def _bursts(
+    random: Random,
+    tasks: int,
+    on: tuple[float, float] = (1, 10),
+    duty: tuple[float, float] = (0.02, 0.5),
+    cpus: tuple[float, float] = (0.3, 2.0),
+) -> Floats:
+    """Return tasks of bursts: minutes on of a mean in ``on``, so much of the time, at such a use."""
+    usage = np.abs(random.normal(0, 0.01, (tasks, WHOLE)))
+    for one in usage:
+        mean_on = random.uniform(*on)
+        share, level = (float(np.exp(random.uniform(*np.log(one_of)))) for one_of in (duty, cpus))
+        mean_off = mean_on * (1 - share) / share
+        is_on, at = bool(random.random() < share), 0
+        while at < WHOLE:
+            run = int(random.geometric(1 / max(mean_on if is_on else mean_off, 1.0001)))
+            if is_on:
+                one[at : at + run] += level
+            at, is_on = at + run, not is_on
+        one *= np.clip(random.normal(1, 0.1, WHOLE), 0.5, 1.5)
+    return usage
+
+
+def _cpi(random: Random, excess: Floats, correlation: float = 0.0) -> Floats:
+    """Return a CPI of 1 with skewed noise of 9 %, raised by ``excess``."""
+    noise = (random.gumbel(0, 1, WHOLE) - np.euler_gamma) / 1.2825
+    for at in range(1, WHOLE):
+        noise[at] = correlation * noise[at - 1] + np.sqrt(1 - correlation**2) * noise[at]
+    return np.maximum(1 + 0.09 * noise, 0.2) * (1 + excess)
+
+
+def _span(random: Random) -> Floats:
+    """Return one stretch of 8 to 40 minutes."""
+    when = np.zeros(WHOLE)
+    when[CALM : CALM + int(random.integers(8, 40))] = 1.0
+    return when
+
+
+def _on_off(random: Random) -> Floats:
+    """Return minutes on and minutes off."""
+    when = np.zeros(WHOLE)
+    at, is_on = CALM, True
+    while at < WHOLE:
+        run = int(random.integers(3, 7))
+        when[at : at + run] = float(is_on)
+        at, is_on = at + run, not is_on
+    return when
+
+
+def _by_itself(random: Random, times: float, tasks: int, duty: tuple[float, float] = (0.02, 0.5)) -> Machine:
+    return Machine(_cpi(random, (times - 1) * _span(random)), _bursts(random, tasks, duty=duty))
+
+
+def _cycling(random: Random, times: float, tasks: int) -> Machine:
+    return Machine(_cpi(random, (times - 1) * _on_off(random)), _bursts(random, tasks))
+
+
+def _idle(random: Random, times: float, tasks: int) -> Machine:
+    ticks = (random.random((tasks, WHOLE)) < 0.05) * 1e-4
+    return Machine(_cpi(random, (times - 1) * _span(random)), ticks)
+
+
+def _healthy(random: Random, tasks: int) -> Machine:
+    return Machine(_cpi(random, np.zeros(WHOLE), 0.9), _bursts(random, tasks))
+
+
+def _antagonists(
+    random: Random, times: float, tasks: int, cpus: float, shape: Callable[[Random], Floats], count: int = 1
+) -> Machine:
+    usage, excess = _bursts(random, tasks), np.zeros(WHOLE)
+    for number in range(count):
+        work = np.maximum(shape(random), 0.02) * np.clip(random.normal(1, 0.08, WHOLE), 0.7, 1.3)
+        usage[number] = cpus * work
+        excess += (times - 1) * work
+    return Machine(_cpi(random, excess), usage, frozenset(range(count)))
+
+
+def _named(machine: Machine, windows: int) -> int | None:
+    """Return whom the rule names in the episode, with so many windows to look back at."""
+    start = [60 * minute for minute in range(WHOLE)]
+    anomalous = anomalies(start, (machine.cpi > THRESHOLD).tolist(), PAPER)
+    seen = 0
+    for now in np.flatnonzero(anomalous):
+        if now < min(CALM, windows):
+            continue
+        seen += 1
+        if not is_look(seen):
+            continue
+        span = slice(max(0, now + 1 - windows), now + 1)
+        found = weigh(list(machine.cpi[span]), [list(one) for one in machine.usage[:, span]], THRESHOLD)
+        guilty = [(-(one.fit or 0), at) for at, one in enumerate(found) if one.refusal is None]
+        if guilty:
+            return min(guilty)[1]
+    return None
+
+
+def _wrong(random: Random, make: Callable[[Random], Machine], windows: int = 120) -> Outcome:
+    machine = make(random)
+    named = _named(machine, windows)
+    return Outcome(named is not None and named not in machine.guilty)
+
+
+def _right(random: Random, make: Callable[[Random], Machine], windows: int = 120) -> Outcome:
+    machine = make(random)
+    return Outcome(_named(machine, windows) in machine.guilty)
+
+
+def _silent(random: Random, make: Callable[[Random], Machine], windows: int) -> Outcome:
+    return Outcome(_named(make(random), windows) is None)
+
+
+def _healthy_day(random: Random) -> Outcome:
+    """Return whether a healthy job has a task-day with an anomaly, and is not said to be ordinary."""
+    days, anomalous = 20, 0
+    for _ in range(days):
+        noise = np.empty(1440)
+        noise[0] = random.standard_normal()
+        for at, shock in enumerate(random.standard_normal(1439) * np.sqrt(1 - 0.9**2), 1):
+            noise[at] = 0.9 * noise[at - 1] + shock
+        anomalous += any(anomalies(range(0, 86_400, 60), (noise > 2).tolist(), PAPER))
+    job = JobOutliers("web", "p", "cycles/instructions", 1.2, 28_800, 0, 0.0, 0, 0, 0, days, anomalous)
+    return Outcome(anomalous > 0 and not job.is_ordinary)
+
+
+def _paper(random: Random, make: Callable[[Random], Machine], *, wants_right: bool) -> Outcome:
+    """Return whether the paper's rule names somebody wrong (or right) in the episode."""
+    machine = make(random)
+    start = [60 * minute for minute in range(WHOLE)]
+    for now in np.flatnonzero(anomalies(start, (machine.cpi > THRESHOLD).tolist(), PAPER)):
+        if now < CALM:
+            continue
+        span = slice(now - 9, now + 1)
+        cpi, usage = machine.cpi[span], machine.usage[:, span]
+        strain = np.where(cpi > THRESHOLD, 1 - THRESHOLD / cpi, cpi / THRESHOLD - 1)
+        with np.errstate(invalid="ignore"):
+            values = np.nan_to_num(usage @ strain / usage.sum(axis=1), nan=-1.0)
+        best = int(values.argmax())
+        if values[best] >= PAPER.correlation_floor:
+            return Outcome((best in machine.guilty) is wants_right)
+    return Outcome(False)
+
+
+_SLOW_16 = partial(_by_itself, times=1.6, tasks=50)
+_SLOW_20 = partial(_by_itself, times=2.0, tasks=50)
+_HOG = partial(_antagonists, times=2.0, tasks=50, cpus=4.0, shape=_span)
+_COMING = partial(_antagonists, times=2.0, tasks=50, cpus=4.0, shape=_on_off)
+_WEAK = partial(_antagonists, times=1.6, tasks=50, cpus=4.0, shape=_on_off)
+_SMALL = partial(_antagonists, times=2.0, tasks=50, cpus=1.0, shape=_on_off)
+_TWO = partial(_antagonists, times=2.0, tasks=50, cpus=4.0, shape=_on_off, count=2)
+_FEW = partial(_antagonists, times=2.0, tasks=10, cpus=4.0, shape=_on_off)
+
+STATISTICS = (
+    Statistic(
+        name="Antagonists",
+        covers=("steelyard.fleet.cpi_evidence.Evidence",),
+        about="Whom `fleet cpi incidents` and the agent's guard name in one episode, over all its looks:"
+        " turned windows, the maximum over suspects, and floors of usage, share, effect and overlap.",
+        situations=(
+            Situation(
+                "nobody guilty: 50 bursty tasks, a victim slow by itself, x1.6",
+                Claim.FALSE,
+                partial(_wrong, make=_SLOW_16),
+                trials=300,
+                quick=30,
+                before="22 %",
+            ),
+            Situation(
+                "nobody guilty: 50 bursty tasks, a victim slow by itself, x2",
+                Claim.FALSE,
+                partial(_wrong, make=_SLOW_20),
+                trials=400,
+                quick=30,
+                before="100 %",
+            ),
+            Situation(
+                "nobody guilty: 50 tasks of rare bursts, x2",
+                Claim.FALSE,
+                partial(_wrong, make=partial(_by_itself, times=2.0, tasks=50, duty=(0.02, 0.1))),
+                trials=300,
+                before="100 %",
+            ),
+            Situation(
+                "nobody guilty: 10 bursty tasks, x2",
+                Claim.FALSE,
+                partial(_wrong, make=partial(_by_itself, times=2.0, tasks=10)),
+                trials=200,
+                before="100 %",
+            ),
+            Situation(
+                "nobody guilty: 200 bursty tasks, x2",
+                Claim.FALSE,
+                partial(_wrong, make=partial(_by_itself, times=2.0, tasks=200)),
+                trials=100,
+                before="100 %",
+            ),
+            Situation(
+                "nobody guilty: a victim that cycles by itself, x2, 50 bursty tasks",
+                Claim.FALSE,
+                partial(_wrong, make=partial(_cycling, times=2.0, tasks=50)),
+                trials=200,
+                before="99 %",
+            ),
+            Situation(
+                "nobody guilty: 50 idle tasks with ticks of 1 ms, x2",
+                Claim.FALSE,
+                partial(_wrong, make=partial(_idle, times=2.0, tasks=50)),
+                trials=100,
+                quick=20,
+                bar=0.0,
+                before="95 %",
+            ),
+            Situation(
+                "nobody guilty: healthy, CPI with correlation 0.9, 50 bursty tasks",
+                Claim.FALSE,
+                partial(_wrong, make=partial(_healthy, tasks=50)),
+                trials=100,
+            ),
+            *(
+                situation
+                for name, make, before in (
+                    ("4 CPUs, one stretch, x2, among 49 bursty tasks", _HOG, ("60 %", "40 %")),
+                    ("4 CPUs, on and off, x2, among 49 bursty tasks", _COMING, ("42 %", "58 %")),
+                    ("4 CPUs, on and off, x1.6, among 49 bursty tasks", _WEAK, ("2 %", "56 %")),
+                    ("1 CPU, on and off, x2, among 49 bursty tasks", _SMALL, ("42 %", "58 %")),
+                    ("4 CPUs, on and off, x2, among 9 bursty tasks", _FEW, ("74 %", "26 %")),
+                    ("two at once of 4 CPUs, x2 each, among 48 bursty tasks", _TWO, ("47 %", "53 %")),
+                )
+                for situation in (
+                    Situation(
+                        f"antagonist of {name}: the right one named",
+                        Claim.FOUND,
+                        partial(_right, make=make),
+                        trials=150,
+                        quick=20 if make is _HOG else 0,
+                        before=before[0],
+                        bar=0.8 if make is _HOG else None,
+                    ),
+                    Situation(
+                        f"antagonist of {name}: a wrong one named",
+                        Claim.FALSE,
+                        partial(_wrong, make=make),
+                        trials=150,
+                        before=before[1],
+                    ),
+                )
+            ),
+            Situation(
+                "60 windows of history: nobody named",
+                Claim.SILENT,
+                partial(_silent, make=_HOG, windows=60),
+                trials=50,
+                quick=10,
+                note="a p value of 0.01 takes 100 windows",
+            ),
+            Situation(
+                "100 windows of history: 4 CPUs, one stretch, x2, the right one named",
+                Claim.FOUND,
+                partial(_right, make=_HOG, windows=100),
+                trials=100,
+            ),
+        ),
+    ),
+    Statistic(
+        name="Antagonists by the paper's rule",
+        covers=(),
+        about="`--rule paper`: the correlation of CPI2 (section 4.2) alone, from 0.35 on.",
+        situations=(
+            Situation(
+                "50 bursty tasks, a victim slow by itself, x1.6: somebody named",
+                Claim.FOUND,
+                partial(_paper, make=_SLOW_16, wants_right=False),
+                trials=200,
+            ),
+            Situation(
+                "50 bursty tasks, a victim slow by itself, x2: somebody named",
+                Claim.FOUND,
+                partial(_paper, make=_SLOW_20, wants_right=False),
+                trials=200,
+            ),
+            Situation(
+                "an antagonist of 4 CPUs, one stretch, x2: a wrong one named",
+                Claim.FOUND,
+                partial(_paper, make=_HOG, wants_right=False),
+                trials=200,
+            ),
+            Situation(
+                "an antagonist of 4 CPUs, one stretch, x2: the right one named",
+                Claim.FOUND,
+                partial(_paper, make=_HOG, wants_right=True),
+                trials=200,
+            ),
+        ),
+    ),
+    Statistic(
+        name="Anomalies of tasks",
+        covers=("steelyard.fleet.cpi_anomalies.JobOutliers",),
+        about="Three outliers in five minutes. Where more than 5 % of a job's task-days have them, `fleet cpi"
+        " outliers` says that an anomaly of it is ordinary.",
+        situations=(
+            Situation(
+                "20 healthy task-days, CPI with correlation 0.9: an anomaly, and not said to be ordinary",
+                Claim.FALSE,
+                _healthy_day,
+                trials=60,
+                quick=5,
+                before="95 to 100 %",
+            ),
+        ),
+    ),
+)
