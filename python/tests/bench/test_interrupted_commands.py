@@ -1,6 +1,8 @@
 """An interrupt in any command: an exit code, no traceback, nothing left behind, no half result."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,9 +11,11 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from steelyard.bench import runs
+from steelyard.cli.main import invoke
 from steelyard.records import RunStatus
 from tests.bench.conftest import LONG_WARMUP, MARK, marked, until
 from tests.report.runs import write_run
@@ -122,3 +126,54 @@ def test_an_interrupt_at_any_moment_is_no_traceback(arguments, after_s, start, t
     assert command.process.returncode in (0, 1, 3, 4, -signal.SIGINT)
     assert command.process.returncode != 0 or out
     assert not command.others()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet") / "store"
+    arguments = ["--machines", "6", "--jobs", "12", "--days", "1", "--step-s", "600", "--files", "machine"]
+    assert invoke(["fleet", "simulate", "--store", str(folder), *arguments]) == 0
+    return folder
+
+
+def rows(store: Path) -> int:
+    with duckdb.connect() as engine:
+        ((count,),) = engine.execute(f"select count(*) from '{store}/task_samples/**/*.parquet'").fetchall()
+    return int(count)
+
+
+@pytest.mark.parametrize("after_s", [0.7, 1.5])
+def test_an_interrupted_compaction_loses_and_doubles_nothing(after_s, start, store, tmp_path):
+    copy = tmp_path / "store"
+    shutil.copytree(store, copy)
+    before = rows(copy)
+    command = start("fleet", "compact", "--store", str(copy))
+    time.sleep(after_s)
+    command.interrupt()
+    code, _, _ = command.finish()
+    assert code in (0, 4, -signal.SIGINT)
+    # The next compaction ends what was begun.
+    assert invoke(["fleet", "compact", "--store", str(copy)]) == 0
+    assert rows(copy) == before
+
+
+def test_an_interrupted_query_is_no_half_answer(start, store):
+    command = start("fleet", "cpi", "incidents", "--store", str(store), "--specs", "computed", "--json")
+    time.sleep(1.0)
+    command.interrupt()
+    code, out, _ = command.finish()
+    assert code in (0, 4, -signal.SIGINT)
+    assert bool(out) == (code == 0)
+
+
+def test_an_interrupted_suite_begins_no_further_member(start, tmp_path):
+    command = start("run", "smoke")
+    until(lambda: any(is_load(line) for line in command.others().values()), 60)
+    command.interrupt()
+    code, _, err = command.finish()
+    assert code == 4
+    assert "stopped by SIGINT" in err
+    ((_, run),) = runs.listing(tmp_path / "runs")
+    assert run.status is RunStatus.INCOMPLETE
+    (suite,) = runs.suites(tmp_path / "runs")
+    assert json.loads((suite / "suite.json").read_text())["status"] == "incomplete"
