@@ -4,9 +4,11 @@ In: figures of now, figures of earlier good checks. Out: a `Comparison`: every f
 expected, how far it may stray, and alerts in plain words for those that strayed to the worse side.
 
 How far a figure may stray is the largest of three, as a log-ratio: a floor for its family (below it no
-difference matters to anybody), three robust standard deviations of the earlier checks (1.4826 MAD, from
-four checks on; with fewer, the range they span), and both intervals together (root of the sum of
-squares). One earlier check alone says nothing of how checks differ: the floor then counts twice.
+difference matters to anybody), the prediction interval of another check from the earlier ones (Student's t),
+and both intervals together (root of the sum of squares). A check asks of some fifty figures at once: each has
+its share of `FALSE_RATIO` (Bonferroni). The earlier checks' standard deviation is that of the figure or of
+its family, whichever is larger: of two or three checks one alone may seem quiet by chance. One earlier check
+alone says nothing of how checks differ: the floor then counts twice.
 
 Not here: measuring, storing, drawing.
 """
@@ -32,6 +34,13 @@ FLOORS = {
 }
 """Smallest difference that is told, by family, as a ratio: our choice, above what idle machines show from
 check to check (docs/journal/0070), below what anybody would act on."""
+
+FALSE_RATIO = 0.01
+"""How often a check of a healthy machine may alert by chance, where noise between checks is normal; with
+heavier tails it is about 6 % (docs/truth.md)."""
+
+FAMILY_WORTH = 3
+"""Figures that a family is worth at most: what disturbs one disturbs them all in part."""
 
 NOISY_RATIO = 0.5
 """A figure that may stray by more than this is too noisy to watch, and is told to be."""
@@ -102,7 +111,25 @@ class Comparison:
         return not self.alerts
 
 
-def tolerance(figure: Figure, earlier: Sequence[Figure]) -> float:
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What the earlier values of one family's figures tell of their noise."""
+
+    variance: float = 0.0
+    """Mean over the figures of the variance of their logarithms."""
+    figures: int = 1
+    """How many have one."""
+    asked: int = 1
+    """Figures of the whole check, all families together."""
+
+    @classmethod
+    def of(cls, members: Sequence[Sequence[Figure]], asked: int) -> Family:
+        """Return that of a family, from the earlier values of each of its figures."""
+        known = [_variance(logs) for logs in map(_logarithms, members) if len(logs) > 1]
+        return cls(statistics.fmean(known) if known else 0.0, max(1, len(known)), asked)
+
+
+def tolerance(figure: Figure, earlier: Sequence[Figure], family: Family | None = None) -> float:
     """Return how far ``figure`` may stray from the median of ``earlier``, as a ratio.
 
     >>> one = Figure("x", "x", "bandwidth", "bytes/s", "higher", 100.0, 99.0, 101.0)
@@ -110,19 +137,36 @@ def tolerance(figure: Figure, earlier: Sequence[Figure]) -> float:
     (0.1664, 0.08)
     """
     floor = math.log1p(FLOORS[figure.family])
-    logs = [math.log(one.value) for one in earlier if one.value]
+    logs = _logarithms(earlier)
     if len(logs) == 1:
         floor *= 2
         spread = 0.0
-    elif len(logs) < 4:
-        spread = max(logs) - min(logs)
     else:
-        middle = statistics.median(logs)
-        spread = 3 * 1.4826 * statistics.median(abs(each - middle) for each in logs)
+        spread = _foreseen(logs, family or Family())
     # The middle of several checks is known better than one of them.
     widths = [_half_width(one) for one in earlier]
     behind = statistics.median(widths) / math.sqrt(len(widths)) if widths else 0.0
     return math.expm1(max(floor, spread, math.hypot(_half_width(figure), behind)))
+
+
+def _foreseen(logs: Sequence[float], family: Family) -> float:
+    """Return how far the logarithm of another check may lie from the middle of ``logs``."""
+    # Loading it takes longer than a whole check's comparison; a machine's first check has no use for it.
+    from scipy.special import stdtrit
+
+    freedom = (len(logs) - 1) * min(FAMILY_WORTH, family.figures)
+    # A median of n values varies by pi / 2 as much as their mean.
+    error = math.sqrt(max(_variance(logs), family.variance) * (1 + math.pi / 2 / len(logs)))
+    return float(stdtrit(freedom, 1 - FALSE_RATIO / family.asked)) * error
+
+
+def _logarithms(figures: Sequence[Figure]) -> list[float]:
+    return [math.log(one.value) for one in figures if one.value]
+
+
+def _variance(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def _half_width(figure: Figure) -> float:
@@ -131,7 +175,7 @@ def _half_width(figure: Figure) -> float:
     return max(math.log(figure.high / figure.value), math.log(figure.value / figure.low), 0.0)
 
 
-def compare_figure(figure: Figure, earlier: Sequence[Figure]) -> Compared:
+def compare_figure(figure: Figure, earlier: Sequence[Figure], family: Family | None = None) -> Compared:
     """Return ``figure`` beside the same figure of earlier checks."""
     known = [one for one in earlier if one.value]
     if not known or not figure.value:
@@ -139,7 +183,7 @@ def compare_figure(figure: Figure, earlier: Sequence[Figure]) -> Compared:
         expected = statistics.median(one.value for one in known if one.value) if known else None
         return Compared(figure, expected, len(known), None, None, state)
     expected = statistics.median(one.value for one in known if one.value)
-    allowed = tolerance(figure, known)
+    allowed = tolerance(figure, known, family)
     change = figure.value / expected - 1
     strays = abs(math.log(figure.value / expected)) > math.log1p(allowed)
     if strays:
@@ -163,7 +207,7 @@ def compare(
         for figure in figures(one):
             past.setdefault(figure.id, []).append(figure)
     now = figures(result)
-    rows = [compare_figure(figure, past.get(figure.id, [])) for figure in now]
+    rows = compare_figures(now, past)
     asked = {figure.id for figure in now}
     rows += [_absent(key, past[key], result) for key in past if key not in asked and _was_asked(key, result)]
     busy = busy_parts(result)
@@ -189,6 +233,15 @@ def compare(
         notes=told,
         is_quiet=not busy,
     )
+
+
+def compare_figures(now: Sequence[Figure], past: Mapping[str, Sequence[Figure]]) -> list[Compared]:
+    """Return all figures of a check beside those of earlier checks, which ``past`` has by their ids."""
+    families: dict[str, list[Sequence[Figure]]] = {}
+    for figure in now:
+        families.setdefault(figure.family, []).append(past.get(figure.id, ()))
+    noise = {name: Family.of(members, len(now)) for name, members in families.items()}
+    return [compare_figure(figure, past.get(figure.id, []), noise[figure.family]) for figure in now]
 
 
 def _was_asked(key: str, result: HealthResult) -> bool:

@@ -45,6 +45,7 @@ from steelyard.fleet.rue_strata import Cells, StrataChoice, choose_strata, expla
 from steelyard.fleet.rue_strata import Step as StrataStep
 from steelyard.stats.power import Need, pairs_needed, replicates_needed, variance_needed
 from steelyard.stats.ratios import (
+    LEAST_DEGREES,
     ArmSums,
     Effect,
     arm_variances,
@@ -403,6 +404,7 @@ def _need(sums: ArmSums, fair: Effect, settings: RueSettings) -> Need | None:
         always_valid_for=None
         if settings.looks == "once"
         else float(np.log1p(settings.expected_effect_ratio)),
+        degrees=max(LEAST_DEGREES, fair.degrees or LEAST_DEGREES),
     )
     both = np.intersect1d(sums.cluster[sums.arm == 0], sums.cluster[sums.arm == 1])
     if 2 * len(both) > min(fair.replicates):

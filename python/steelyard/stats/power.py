@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from steelyard.stats.sequential import mixture_radius
+from steelyard.stats.sequential import mixture_radius, student_quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,16 @@ def variance_needed(
     confidence: float = 0.95,
     power: float = 0.8,
     always_valid_for: float | None = None,
+    degrees: float = math.inf,
 ) -> float:
     """Return the largest variance at which an effect of that size is found with probability ``power``.
 
     An interval finds it when its half width and the deviation times z(power) stay below the effect. For one
     look half the width is z(1 - alpha/2) deviations, so that the variance is (effect / (z + z))^2; with
     ``always_valid_for`` it is that of `mixture_radius` with this expected effect, at the end of the
-    collection.
+    collection. The variance that it is compared with is known with ``degrees`` of freedom: Student's
+    quantiles take the place of the normal ones (Julious and Owen, Statistics in Medicine 25, 2006), without
+    which ten replicates would give a power of 0.7 for 0.8.
 
     >>> round(variance_needed(0.01) ** 0.5, 6), round(variance_needed(0.01, always_valid_for=0.05) ** 0.5, 6)
     (0.003569, 0.002309)
@@ -44,17 +47,18 @@ def variance_needed(
     Raises ValueError for arguments outside their range.
     """
     from scipy.optimize import brentq
-    from scipy.special import ndtri
 
     if least_effect <= 0 or not 0 < confidence < 1 or not 0.5 <= power < 1:
         raise ValueError("needs a positive effect, a confidence and a power between 0 and 1")
-    behind = float(ndtri(power))
-    once = (least_effect / (float(ndtri((1 + confidence) / 2)) + behind)) ** 2
+    behind = student_quantile(power, degrees)
+    once = (least_effect / (student_quantile((1 + confidence) / 2, degrees) + behind)) ** 2
     if always_valid_for is None:
         return once
 
     def beyond(deviation: float) -> float:
-        radius = mixture_radius(deviation**2, confidence=confidence, expected_effect=always_valid_for or 1.0)
+        radius = mixture_radius(
+            deviation**2, degrees=degrees, confidence=confidence, expected_effect=always_valid_for or 1.0
+        )
         return radius + behind * deviation - least_effect
 
     return float(brentq(beyond, least_effect * 1e-6, least_effect)) ** 2

@@ -19,6 +19,14 @@ QUICK = [(group, one) for group, one in EVERY if one.quick]
 
 NOT_STATISTICS = {
     # Ends of something that is no statement about a population.
+    "steelyard.analyze.histograms.Histogram": "smallest and largest reading, and percentiles of the readings",
+    "steelyard.analyze.smt.Bounds": "what arithmetic leaves open: the value lies between them, not by chance",
+    "steelyard.analyze.topdown.Node": "what events that were not counted leave open",
+    "steelyard.fleet.rules.Bound": "the range that a rule allows",
+    "steelyard.fleet.smt.Used": "what samples without core time leave open (as analyze.smt)",
+    "steelyard.stats.gev.Histogram": "ends of bins",
+    "steelyard.telemetry.rates.Gauge": "smallest and largest reading",
+    "steelyard.telemetry.series.Band": "smallest and largest reading at each point",
 }
 """Dataclasses with a ``low`` and a ``high`` that state nothing of chance, with what they are."""
 
@@ -49,7 +57,11 @@ def _carriers() -> Iterator[str]:
             continue  # They show what others computed.
         loaded = importlib.import_module(module.name)
         for name, value in vars(loaded).items():
-            if not dataclasses.is_dataclass(value) or getattr(value, "__module__", "") != module.name:
+            if (
+                not isinstance(value, type)
+                or not dataclasses.is_dataclass(value)
+                or getattr(value, "__module__", "") != module.name
+            ):
                 continue
             fields = {one.name for one in dataclasses.fields(value)}
             has_ends = any(one == "low" or one.endswith("_low") for one in fields)
