@@ -89,7 +89,7 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
             values = [run.metrics[metric].value for run in counted if metric in run.metrics]
             known = [value for value in values if value is not None]
             if known:
-                interval = median_interval(known)
+                interval = median_interval(known, in_order=True)
                 metrics[metric] = {
                     "count": interval.count,
                     "median": interval.median,
@@ -100,6 +100,9 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
                     "confidence": interval.confidence,
                     "coverage": interval.coverage,
                     "reason": interval.reason,
+                    "correlation": interval.correlation,
+                    "correlation_p_value": interval.correlation_p_value,
+                    "effective_count": interval.effective_count,
                     "unit": next(run.metrics[metric].unit for run in counted if metric in run.metrics),
                 }
         found[name] = {

@@ -218,7 +218,7 @@ def _result(runs: Sequence[Run], metric: str, parts: Sequence[str]) -> BaselineR
             why = found.missing if found else "there is no such metric"
             raise SteelyardError(f"{run.run_id}: {metric}: {why}")
         values.append(found.value)
-    interval = median_interval(values)
+    interval = median_interval(values, in_order=True)
     return BaselineResult(
         benchmark=first.benchmark,
         tier=first.tier,

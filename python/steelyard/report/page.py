@@ -449,12 +449,17 @@ def _repeats_summary(run: Run, name: str | None, values: list[float]) -> str:
     if name is None or len(values) < 2:
         return "Fewer than two repeats have a result: nothing can be said about the spread."
     unit = metric_unit(name, run.metrics[name]) if name in run.metrics else None
-    found = median_interval(values)
+    found = median_interval(values, in_order=True)
     text = f"Median {fmt.quantity(found.median, unit)}"
     if found.low is not None and found.high is not None:
         return (
             f"{text}, {fmt.quantity(found.confidence, 'ratio')} interval"
             f" {fmt.quantity(found.low, unit)} to {fmt.quantity(found.high, unit)}"
+            + (
+                f", if one run does not resemble the next: {found.count} cannot show it"
+                if found.is_order_open
+                else ""
+            )
         )
     extremes = f"{fmt.quantity(found.lowest, unit)} to {fmt.quantity(found.highest, unit)}"
     return f"{text}, runs from {extremes} ({found.reason})"

@@ -210,7 +210,7 @@ def _report(path: Path) -> Text:
 def _median(values: Sequence[float], unit: str | None, name: str | None) -> Text:
     if len(values) < 2:
         return Text("fewer than two repeats have a result: nothing can be said about the spread", style="dim")
-    found = median_interval(values)
+    found = median_interval(values, in_order=True)
 
     def text(value: float) -> str:
         return fmt.plain(fmt.quantity(value, unit))
@@ -218,7 +218,12 @@ def _median(values: Sequence[float], unit: str | None, name: str | None) -> Text
     line = Text("median ").append(text(found.median), style="bold")
     if found.low is not None and found.high is not None:
         share = fmt.plain(fmt.quantity(found.confidence, "ratio"))
-        return line.append(f" [{text(found.low)}, {text(found.high)}], an interval of {share}")
+        return line.append(f" [{text(found.low)}, {text(found.high)}], an interval of {share}").append(
+            f"\nif one run does not resemble the next: {found.count} cannot show it"
+            if found.is_order_open
+            else "",
+            style="dim",
+        )
     return line.append(f" [{text(found.lowest)}, {text(found.highest)}]").append(
         f"\n{found.reason}", style="dim"
     )

@@ -12,6 +12,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from steelyard.stats.serial import FEW, serial
+
 
 @dataclass(frozen=True, slots=True)
 class MedianInterval:
@@ -36,6 +38,17 @@ class MedianInterval:
     ``lowest`` to ``highest``, which is all that the values can give."""
     reason: str | None
     """Why there is no interval, ``None`` where there is one."""
+    correlation: float | None = None
+    """Of a value with the one before, by ranks; ``None`` where it was not asked for or cannot be told."""
+    correlation_p_value: float | None = None
+    """Chance of as large a correlation if the order of the values means nothing."""
+    effective_count: float | None = None
+    """What the values are worth in independent ones; ``count`` where they were not found to be correlated."""
+
+    @property
+    def is_order_open(self) -> bool:
+        """Whether the interval holds only if the values are independent, which so few cannot show."""
+        return self.low is not None and self.effective_count is not None and self.count < FEW
 
 
 def count_for(confidence: float) -> int:
@@ -54,12 +67,20 @@ def count_for(confidence: float) -> int:
     return count
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> MedianInterval:
+def median_interval(
+    values: Sequence[float], confidence: float = 0.95, *, in_order: bool = False
+) -> MedianInterval:
     """Median of ``values`` with a distribution-free interval for the median that they were drawn from.
 
     The interval runs from the k-th smallest to the k-th largest value, with the largest k for which the
     coverage ``1 - 2 * BinomialCDF(k - 1; n, 1/2)`` reaches ``confidence`` (David and Nagaraja, Order
-    Statistics, 3rd ed., section 7.1). It is exact for continuous values, conservative where they tie.
+    Statistics, 3rd ed., section 7.1). It is exact for continuous, independent values, conservative where they
+    tie.
+
+    With ``in_order`` the values are in the order of time, and it is tested whether each resembles the one
+    before
+    (``serial``). Where they do, the interval is that of as many values as they are worth, or there is none.
+    Few values cannot show it (``is_order_open``).
 
     >>> result = median_interval([10.0, 11.0, 12.0, 13.0, 14.0, 15.0])
     >>> result.median, result.low, result.high, result.coverage
@@ -79,22 +100,23 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Median
         raise ValueError("a value is not finite")
     middle = count // 2
     median = ordered[middle] if count % 2 else ordered[middle - 1] / 2 + ordered[middle] / 2
+    found = serial(values) if in_order and count >= count_for(confidence) else None
+    worth = count if found is None else found.effective_count
     rank = 0
-    coverage = 1 - 2.0 ** (1 - count)
-    while rank + 1 <= (count + 1) // 2 and _coverage(rank + 1, count) >= confidence:
+    coverage = _coverage(1, count, worth)
+    enough = worth >= min(count, count_for(confidence))
+    while enough and rank + 1 <= (count + 1) // 2 and _coverage(rank + 1, count, worth) >= confidence:
         rank += 1
-        coverage = _coverage(rank, count)
+        coverage = _coverage(rank, count, worth)
     reason = None
-    if rank == 0:
+    if rank == 0 and found is not None and worth < count:
         reason = (
-            f"an interval of {confidence * 100:g} % confidence needs {count_for(confidence)} values, "
-            f"{count} {'was' if count == 1 else 'were'} given: "
-            + (
-                f"smallest to largest covers {coverage * 100:.3g} %"
-                if count > 1
-                else "one says nothing of spread"
-            )
+            f"each of the {count} values resembles the one before (correlation {found.correlation:.2f}):"
+            f" they are worth {worth:.1f} independent ones, and an interval of {confidence * 100:g} %"
+            f" confidence needs {count_for(confidence)}"
         )
+    elif rank == 0:
+        reason = _too_few(count, confidence)
     return MedianInterval(
         count=count,
         median=median,
@@ -105,6 +127,18 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Median
         high=ordered[count - rank] if rank else None,
         coverage=coverage,
         reason=reason,
+        correlation=None if found is None else found.correlation,
+        correlation_p_value=None if found is None else found.p_value,
+        effective_count=None if found is None else worth,
+    )
+
+
+def _too_few(count: int, confidence: float) -> str:
+    widest = f"smallest to largest covers {100 - 100 * 2.0 ** (1 - count):.3g} %"
+    return (
+        f"an interval of {confidence * 100:g} % confidence needs {count_for(confidence)} values, "
+        f"{count} {'was' if count == 1 else 'were'} given: "
+        + (widest if count > 1 else "one says nothing of spread")
     )
 
 
@@ -258,9 +292,14 @@ def _check_confidence(confidence: float) -> None:
         raise ValueError(f"confidence {confidence} is not between 0 and 1")
 
 
-def _coverage(rank: int, count: int) -> float:
-    """Probability that the median lies between the ``rank``-th smallest and largest of ``count``."""
-    # Loading it takes longer than a whole report; few who load this module ask for an interval.
-    from scipy.special import bdtr
+def _coverage(rank: int, count: int, worth: float) -> float:
+    """Probability that the median lies between the ``rank``-th smallest and largest of ``count``.
 
-    return float(1 - 2 * bdtr(rank - 1, count, 0.5))
+    Of values that are worth fewer, ``rank`` is taken in proportion: the binomial distribution by its
+    continuous form, the incomplete beta function.
+    """
+    # Loading it takes longer than a whole report; few who load this module ask for an interval.
+    from scipy.special import betainc
+
+    share = rank * worth / count
+    return float(1 - 2 * betainc(max(worth - share + 1, 1e-9), share, 0.5)) if count > 1 else 0.0
