@@ -56,9 +56,8 @@ def variance_needed(
         return once
 
     def beyond(deviation: float) -> float:
-        radius = mixture_radius(
-            deviation**2, degrees=degrees, confidence=confidence, expected_effect=always_valid_for or 1.0
-        )
+        # At the end there are many more degrees of freedom than now.
+        radius = mixture_radius(deviation**2, confidence=confidence, expected_effect=always_valid_for or 1.0)
         return radius + behind * deviation - least_effect
 
     return float(brentq(beyond, least_effect * 1e-6, least_effect)) ** 2

@@ -43,7 +43,7 @@ def mixture_radius(
     must be fixed before the data are seen: it decides when the interval is tightest, not whether it holds.
     For a variance that is itself estimated, the quantile of the normal distribution that this is becomes
     Student's of the same probability. That is not exact; docs/truth.md has how often it errs. (Student's own
-    likelihood ratio, Lai 1976, is, but bounds nothing where the deviation is larger than the expected effect.)
+    likelihood ratio, Lai 1976, is, but bounds nothing where the deviation exceeds the expected effect.)
 
     >>> round(mixture_radius(0.01**2), 4), round(mixture_radius(0.0), 4)
     (0.031, 0.0)
