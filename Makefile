@@ -23,14 +23,16 @@ test: build-dev
 	scripts/install-test-packages
 	$(MAKE) --no-print-directory test-rust test-python
 
+# A shell that starts a job in the background may have it ignore the signals that tests send to their programs.
+SIGNALS := env --default-signal=HUP,INT,QUIT
 test-rust:
-	cargo test --workspace --locked
+	$(SIGNALS) cargo test --workspace --locked
 
 # What starts no server runs on all CPUs; what measures has the machine to itself.
 MEASURING := bench cli executables
 test-python:
-	$(BIN)/python -m pytest --durations 15 --durations-min 5 -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
-	$(BIN)/python -m pytest --durations 15 --durations-min 5 $(MEASURING:%=python/tests/%)
+	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
+	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 $(MEASURING:%=python/tests/%)
 
 lint: build-dev
 	cargo fmt --all --check

@@ -92,8 +92,7 @@ impl Threads {
 
     /// Makes a thread known; called by the thread itself.
     fn enter(&self, name: String, kind: &'static str) {
-        // SAFETY: gettid has no preconditions.
-        let tid = unsafe { libc::gettid() };
+        let tid = thread_id();
         self.rows
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -107,8 +106,7 @@ impl Threads {
 
     /// Keeps the CPU time of a thread that ends, since the kernel forgets it; called by the thread itself.
     fn leave(&self) {
-        // SAFETY: gettid has no preconditions.
-        let tid = unsafe { libc::gettid() };
+        let tid = thread_id();
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         for row in rows.iter_mut().filter(|row| row.tid == tid) {
             row.ended_cpu_ns = Some(cpu_ns(libc::RUSAGE_THREAD));
@@ -146,6 +144,14 @@ pub fn give_up(program: &str, why: &str) -> ! {
     eprintln!("{program}: {why}");
     // 4: the work failed, as for every executable.
     std::process::exit(4)
+}
+
+/// Returns the kernel's number of this thread. By system call: the C library has a function for it since glibc 2.30,
+/// and packages are linked against 2.28.
+fn thread_id() -> libc::pid_t {
+    // SAFETY: gettid has no preconditions.
+    let id = unsafe { libc::syscall(libc::SYS_gettid) };
+    libc::pid_t::try_from(id).unwrap_or(-1)
 }
 
 #[cfg(test)]
