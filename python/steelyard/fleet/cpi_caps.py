@@ -48,14 +48,15 @@ class CapEffect:
     def confirmed(self) -> bool | None:
         """Whether the victim recovered under the cap and suffered again after it.
 
-        None where it stayed well after the cap, so that the antagonist may have stopped by itself, or where
-        less than 3 samples show it.
+        False where half of its excess stayed, as the agent says too; None where it stayed well after the cap,
+        so that the antagonist may have stopped by itself, and where fewer than 3 samples show it.
         """
-        after = self.victim_cpi["after"]
-        if self.victim_samples["during"] < LEAST_SAMPLES or self.recovered is None:
+        before, during, after = (self.victim_cpi[phase] for phase in PHASES)
+        if during is None or self.victim_samples["during"] < LEAST_SAMPLES:
             return None
-        if not self.recovered:
-            return False
+        if during > self.threshold_cpi:
+            halfway = (self.threshold_cpi + before) / 2 if before is not None else self.threshold_cpi
+            return False if during >= halfway else None
         enough = after is not None and self.victim_samples["after"] >= LEAST_SAMPLES
         return True if enough and after is not None and after > self.threshold_cpi else None
 

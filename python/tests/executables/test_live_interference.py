@@ -26,11 +26,20 @@ SOURCE = Path(__file__).with_name("interference.c")
 VICTIM, HOG, STEADY = "latency-sensitive/web/web-0", "batch/hog/hog-0", "batch/steady/steady-0"
 VICTIM_KIB, HOG_MIB, STEADY_MS = 3072, 32, 20
 CALM_WINDOWS, CAP_S, PATIENCE_S, LEARNINGS = 12, 5, 30.0, 3
-# The paper's rules at a sixtieth of its times, and with less work and fewer samples to a specification.
-RULES = {"outliers": 3, "outlier_window_s": 6, "correlation_window_s": 20, "min_usage": 0.05}
-MIN_CORRELATION = 0.35
-# A hog that always runs correlates by 1 - threshold / CPI: this is what 0.35 wants, and a third more.
-LEAST_EFFECT = 1 / (1 - MIN_CORRELATION) * 4 / 3
+# The rules at a sixtieth of their times, and with less work and fewer samples to a specification. A p value
+# of 0.02 takes 50 windows: for so long nobody is named.
+FEWEST_WINDOWS = 50
+RULES = {
+    "outliers": 3,
+    "outlier_window_s": 6,
+    "correlation_window_s": 20,
+    "min_usage": 0.05,
+    "evidence_window_s": 120,
+    "false_name_ratio": 1 / FEWEST_WINDOWS,
+    "test_cap_s": 5,
+}
+# What the hog must add for the guard to name it is less; this leaves room for strangers on the host.
+LEAST_EFFECT = 2.05
 
 
 @dataclass
@@ -186,7 +195,7 @@ def specification(scene: Scene) -> dict[str, Any]:
 
 
 def until_capped(scene: Scene) -> None:
-    """Wait until the hog is capped; skip where the guard suspects it first, and less than it may act upon.
+    """Wait until the hog is capped; skip where the guard suspects it first, and has too little evidence.
 
     On some hosts caches hide the hog after a while: the guard is right to let it be then.
     """
@@ -197,10 +206,10 @@ def until_capped(scene: Scene) -> None:
             continue
         found = [one["evidence"]["suspects"] for one in scene.told()[before:] if one["what"] == "incident"]
         hog = HOG.removeprefix("batch/")
-        first = [suspects[0]["correlation"] for suspects in found if suspects[0]["task"] == hog]
+        first = [suspects[0]["refusal"] for suspects in found if suspects and suspects[0]["task"] == hog]
         assert first, f"in {PATIENCE_S:g} s the hog was never the first suspect: {found}"
-        assert max(first) < MIN_CORRELATION, f"the hog was not capped in spite of {max(first):.3f}"
-        pytest.skip(f"the hog, suspected first, correlates by {max(first):.3f} only on this machine")
+        assert None not in first, f"the hog was named and not capped: {found}"
+        pytest.skip(f"the hog, suspected first, is not named on this machine: {', '.join(first)}")
 
 
 def is_calm(scene: Scene, since: float, windows: int = 3) -> bool:
@@ -217,6 +226,7 @@ def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(
         with running(scene.agent("cap")) as agent:
             until("there is a specification", lambda: any("1 spec" in one["outcome"] for one in scene.told()))
             begun = time.time()
+            time.sleep(FEWEST_WINDOWS)
             until("calm before the hog", lambda: is_calm(scene, since=begun), 2 * PATIENCE_S)
             with running(scene.start(HOG, "hog", str(HOG_MIB))) as hog:
                 until_capped(scene)
@@ -248,6 +258,7 @@ def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
         scene.steelyard(
             *("cpi", "incidents", "--json", "--report", str(page), "--align", "1", "--window", "20"),
             *("--within", "6", "--min-usage", str(RULES["min_usage"])),
+            *("--evidence-window", "120", "--false-names", str(RULES["false_name_ratio"])),
         )
     )
     capped = [one for one in told["incidents"] if one["recorded"] and one["recorded"]["action"] == "cap"]

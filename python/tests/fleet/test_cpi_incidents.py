@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from steelyard.fleet import cpi_outliers, cpi_truth
-from steelyard.fleet.cpi_caps import find_effects
+from steelyard.fleet.cpi_caps import CapEffect, find_effects
+from steelyard.fleet.cpi_evidence import TESTED
 from steelyard.fleet.cpi_incidents import find_incidents
 from steelyard.fleet.cpi_rule import PAPER
 from steelyard.fleet.cpi_specs import find_specs
@@ -34,6 +35,22 @@ def test_antagonists_are_named_rightly_at_the_papers_settings(curve: list[cpi_tr
     assert paper.precision >= 0.9
     assert paper.recall is not None
     assert paper.recall >= 0.7
+
+
+def test_the_tested_rule_names_as_rightly_and_more() -> None:
+    folder = simulated_store(machines=50, days=2, episodes_per_machine_day=1.0, profiled_ratio=0.001)
+    with open_store(str(folder)) as store:
+        truth = cpi_truth.read_truth(store)
+        assert truth is not None
+        samples = store.table("task_samples")
+        outliers = cpi_outliers.expression(samples, cpi_outliers.spec_table(find_specs(samples)))
+        found = cpi_truth.found_point(find_incidents(samples, outliers, bar=TESTED), truth)
+    assert found.precision is not None
+    assert found.precision >= 0.9
+    assert found.recall is not None
+    assert found.recall >= 0.75
+    assert found.victim_recall is not None
+    assert found.victim_recall >= 0.65
 
 
 def test_a_higher_floor_trades_recall_for_precision(curve: list[cpi_truth.Point]) -> None:
@@ -119,6 +136,21 @@ def test_what_a_cap_did_is_measured_before_during_and_after() -> None:
     assert effect.antagonist_usage == pytest.approx({"before": 2.025, "during": 0.1, "after": 4.0})
     assert effect.cpi_ratio == pytest.approx(1 / 3)
     assert effect.recovered is True
+    assert effect.confirmed is True
+
+
+def test_only_a_victim_that_recovers_and_suffers_again_confirms() -> None:
+    def confirmed(during: float, after: float | None, samples: int = 5) -> bool | None:
+        cpi = {"before": 4.0, "during": during, "after": after}
+        counts = {"before": 10, "during": samples, "after": 0 if after is None else 10}
+        return CapEffect(cpi, counts, {}, threshold_cpi=2.0).confirmed
+
+    assert confirmed(1.5, 4.0) is True
+    assert confirmed(3.5, 4.0) is False
+    assert confirmed(2.5, 4.0) is None, "between"
+    assert confirmed(1.5, 1.5) is None, "it may have stopped by itself"
+    assert confirmed(1.5, None) is None
+    assert confirmed(1.5, 4.0, samples=2) is None
 
 
 def test_a_cap_without_an_end_lasts_as_long_as_caps_do_and_a_missing_phase_is_none() -> None:

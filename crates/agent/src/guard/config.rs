@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::settings::{Action, JobList, Settings};
+use super::evidence::Bar;
+use super::settings::{Action, JobList, Rule, Settings};
 
 /// Every key: its name, its default as TOML (empty where nothing holds), what it means.
 pub const KEYS: &[(&str, &str, &str)] = &[
@@ -34,9 +35,29 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "Seconds over which suspects' usage is correlated with the victim's CPI.",
     ),
     (
+        "rule",
+        "\"tested\"",
+        "`tested` (by evidence that holds among bursty tasks) or `paper` (by correlation alone).",
+    ),
+    (
         "min_correlation",
         "0.35",
-        "Correlation from which a suspect is acted upon.",
+        "Correlation from which a suspect is acted upon, by the rule `paper`.",
+    ),
+    (
+        "evidence_window_s",
+        "7200.0",
+        "Seconds over which the rule `tested` looks back.",
+    ),
+    (
+        "false_name_ratio",
+        "0.01",
+        "Largest p value of a name by the rule `tested`; 1 / this many windows are needed.",
+    ),
+    (
+        "test_cap_s",
+        "180.0",
+        "Seconds that the first cap of a suspect for a victim lasts at most, by the rule `tested`.",
     ),
     ("cap_s", "300.0", "Seconds that a cap lasts."),
     (
@@ -107,7 +128,11 @@ struct Text {
     outliers: usize,
     outlier_window_s: f64,
     correlation_window_s: f64,
+    rule: String,
     min_correlation: f64,
+    evidence_window_s: f64,
+    false_name_ratio: f64,
+    test_cap_s: f64,
     cap_s: f64,
     batch_cap_cpu_ratio: f64,
     best_effort_cap_cpu_ratio: f64,
@@ -131,7 +156,11 @@ impl Default for Text {
             outliers: settings.outliers,
             outlier_window_s: settings.outlier_window_s,
             correlation_window_s: settings.correlation_window_s,
+            rule: settings.rule.as_str().into(),
             min_correlation: settings.min_correlation,
+            evidence_window_s: settings.evidence_window_s,
+            false_name_ratio: settings.bar.false_name_ratio,
+            test_cap_s: settings.test_cap_s,
             cap_s: settings.cap_s,
             batch_cap_cpu_ratio: settings.batch_cap_cpu_ratio,
             best_effort_cap_cpu_ratio: settings.best_effort_cap_cpu_ratio,
@@ -160,6 +189,12 @@ impl GuardConfig {
                 text.action
             )
         })?;
+        let rule = Rule::parse(&text.rule).ok_or_else(|| {
+            format!(
+                "guard.rule is {:?}, which is none of tested, paper",
+                text.rule
+            )
+        })?;
         let refresh = Duration::try_from_secs_f64(text.refresh_s)
             .ok()
             .filter(|refresh| !refresh.is_zero())
@@ -171,7 +206,14 @@ impl GuardConfig {
             outliers: text.outliers,
             outlier_window_s: text.outlier_window_s,
             correlation_window_s: text.correlation_window_s,
+            rule,
             min_correlation: text.min_correlation,
+            evidence_window_s: text.evidence_window_s,
+            bar: Bar {
+                false_name_ratio: text.false_name_ratio,
+                ..Bar::default()
+            },
+            test_cap_s: text.test_cap_s,
             cap_s: text.cap_s,
             batch_cap_cpu_ratio: text.batch_cap_cpu_ratio,
             best_effort_cap_cpu_ratio: text.best_effort_cap_cpu_ratio,
@@ -233,6 +275,8 @@ mod tests {
             ("action = \"kill\"", "guard.action is \"kill\""),
             ("cap_s = -1.0", "guard: the length of a cap"),
             ("refresh_s = 0.0", "guard.refresh_s is 0"),
+            ("rule = \"mine\"", "guard.rule is \"mine\""),
+            ("false_name_ratio = 0.0", "guard: 0 is no chance"),
             ("outliers = -1", "guard: "),
             ("min_usage = \"x\"", "guard: "),
         ] {

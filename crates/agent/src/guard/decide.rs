@@ -2,6 +2,7 @@
 //!
 //! In: suspects in their order, the settings, whom the guard may not touch. Out: a decision with its reason as a sentence.
 
+use super::evidence::Evidence;
 use super::history::Suspect;
 use super::sample::TaskName;
 use super::settings::Settings;
@@ -43,7 +44,7 @@ pub fn decide<'a>(
     };
     let enough = suspects
         .iter()
-        .take_while(|suspect| suspect.correlation >= settings.min_correlation)
+        .take_while(|suspect| is_named(settings, suspect))
         .count();
     if enough == 0 {
         return leave(None, no_suspect(settings, suspects));
@@ -75,6 +76,14 @@ pub fn decide<'a>(
     )
 }
 
+/// Whether a suspect is named: by its evidence where there is one, else by its correlation.
+pub fn is_named(settings: &Settings, suspect: &Suspect) -> bool {
+    match &suspect.evidence {
+        Some(evidence) => evidence.refusal.is_none(),
+        None => suspect.correlation >= settings.min_correlation,
+    }
+}
+
 fn unprotected(settings: &Settings, (name, class): (&TaskName, JobClass)) -> Option<String> {
     let refusal = match class {
         JobClass::LatencySensitive => settings.victims.refusal(&name.job)?,
@@ -86,6 +95,15 @@ fn unprotected(settings: &Settings, (name, class): (&TaskName, JobClass)) -> Opt
 fn no_suspect(settings: &Settings, suspects: &[Suspect]) -> String {
     match suspects.first() {
         None => "no other task used CPU time in these windows".into(),
+        Some(Suspect {
+            name,
+            evidence:
+                Some(Evidence {
+                    refusal: Some(refusal),
+                    ..
+                }),
+            ..
+        }) => format!("nobody is named: of the likeliest, {name}: {refusal}"),
         Some(likeliest) => format!(
             "nobody is suspected enough: the likeliest, {}, has a correlation of {:.3}, below {}",
             likeliest.name, likeliest.correlation, settings.min_correlation
@@ -94,6 +112,16 @@ fn no_suspect(settings: &Settings, suspects: &[Suspect]) -> String {
 }
 
 fn evidence(settings: &Settings, suspect: &Suspect) -> String {
+    if let Some(found) = &suspect.evidence {
+        return format!(
+            "{} ({}) fits with a p value of {:.4} among all suspects, explains {:.2} of the excess, and used {:.3} CPU-s/s while the victim suffered",
+            suspect.name,
+            suspect.class.name(),
+            found.p_value.unwrap_or(f64::NAN),
+            found.explained_ratio.unwrap_or(f64::NAN),
+            suspect.usage_in_outliers
+        );
+    }
     format!(
         "{} ({}) has a correlation of {:.3}, from {} on, and used {:.3} CPU-s/s while the victim suffered",
         suspect.name,
@@ -185,6 +213,7 @@ mod tests {
             cgroup: format!("/{job}"),
             correlation,
             usage_in_outliers: usage,
+            evidence: None,
         }
     }
 

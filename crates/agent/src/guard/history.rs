@@ -3,18 +3,21 @@
 //! In: samples in any order, and what is normal. Out: a task's outliers within the outlier window, and suspects
 //! ranked over the correlation window.
 //!
-//! Invariants: a task's points are in the order of their windows and no window counts twice; nothing older than the longer of
-//! the two windows is kept; memory is bounded by [`TASKS`] times the windows of that time.
+//! Invariants: a task's points are in the order of their windows and no window counts twice; nothing older than the longest of
+//! the windows is kept; memory is bounded by [`TASKS`] and [`POINTS`].
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
+use super::evidence::{Bar, Evidence, Series, weigh};
 use super::sample::TaskName;
 use super::suspects::correlation;
 use crate::rows::{JobClass, TaskSample};
 
 /// Most tasks remembered at once.
 pub const TASKS: usize = 20_000;
+/// Most windows of all tasks remembered at once: 24 MiB. Two hours of 3,300 tasks, each minute.
+pub const POINTS: usize = 400_000;
 
 /// One window of one task.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +27,8 @@ struct Point {
     /// The CPI, where it may be judged by.
     cpi: Option<f64>,
     outlier: bool,
+    /// Last-level cache misses per second, where they are counted.
+    misses: Option<f64>,
 }
 
 /// What is known of a task.
@@ -47,6 +52,8 @@ pub struct Suspect {
     pub correlation: f64,
     /// Its mean usage over the windows in which the victim was an outlier, in CPU-s/s.
     pub usage_in_outliers: f64,
+    /// What speaks for it; None by the paper's rule.
+    pub evidence: Option<Evidence>,
 }
 
 /// A task's outliers within the outlier window.
@@ -77,6 +84,8 @@ pub enum Refused {
 #[derive(Debug)]
 pub struct History {
     tasks: HashMap<TaskName, Known>,
+    /// Windows of all tasks.
+    points: usize,
     keep_s: f64,
     newest_unix_s: Option<i64>,
 }
@@ -86,6 +95,7 @@ impl History {
     pub fn new(keep_s: f64) -> Self {
         Self {
             tasks: HashMap::new(),
+            points: 0,
             keep_s,
             newest_unix_s: None,
         }
@@ -105,6 +115,7 @@ impl History {
     /// Forgets everything, as after a clock that was set back.
     pub fn clear(&mut self) {
         self.tasks.clear();
+        self.points = 0;
         self.newest_unix_s = None;
     }
 
@@ -121,6 +132,9 @@ impl History {
             .is_some_and(|newest| self.is_old(start, newest))
         {
             return Err(Refused::Late);
+        }
+        if self.points >= POINTS {
+            return Err(Refused::Full);
         }
         let count = self.tasks.len();
         let known = match self.tasks.entry(TaskName::of(sample)) {
@@ -149,8 +163,12 @@ impl History {
                 usage: sample.cpu_usage(),
                 cpi,
                 outlier,
+                misses: sample
+                    .llc_misses
+                    .map(|misses| misses as f64 / sample.window_s),
             },
         );
+        self.points += 1;
         if place + 1 == known.points.len() {
             // The newest window says what the task is now.
             known.class = sample.task.job_class;
@@ -170,6 +188,7 @@ impl History {
             return;
         };
         let oldest = newest as f64 - self.keep_s;
+        let points = &mut self.points;
         self.tasks.retain(|_, known| {
             while known
                 .points
@@ -177,6 +196,7 @@ impl History {
                 .is_some_and(|point| point.start_unix_s as f64 <= oldest)
             {
                 known.points.pop_front();
+                *points -= 1;
             }
             !known.points.is_empty()
         });
@@ -242,6 +262,7 @@ impl History {
                     cgroup: other.cgroup.clone(),
                     correlation: correlation(points, threshold)?,
                     usage_in_outliers: if count == 0 { 0.0 } else { sum / count as f64 },
+                    evidence: None,
                 })
             })
             .collect();
@@ -252,6 +273,88 @@ impl History {
                 .then_with(|| one.name.cmp(&other.name))
         });
         suspects
+    }
+
+    /// The suspects with the evidence for each over the last `evidence_s` seconds: those that it names first, then by their fit.
+    ///
+    /// The windows are the victim's; a task that began or ended between them uses nothing where it was not there.
+    pub fn weighed(
+        &self,
+        victim: &TaskName,
+        correlation_s: f64,
+        evidence_s: f64,
+        threshold: f64,
+        bar: &Bar,
+    ) -> Vec<Suspect> {
+        let (Some(newest), Some(known)) = (self.newest_unix_s, self.tasks.get(victim)) else {
+            return Vec::new();
+        };
+        let from = newest as f64 - evidence_s;
+        let windows: Vec<&Point> = known
+            .points
+            .iter()
+            .filter(|point| point.start_unix_s as f64 > from)
+            .collect();
+        let cpi: Vec<_> = windows.iter().map(|point| point.cpi).collect();
+        let starts: Vec<_> = windows.iter().map(|point| point.start_unix_s).collect();
+        // By name, so that the sums are added in the same order each time.
+        let mut others: Vec<_> = self.tasks.iter().filter(|one| one.0 != victim).collect();
+        others.sort_by_key(|one| one.0);
+        let series: Vec<Series> = others
+            .iter()
+            .map(|(_, other)| series(&starts, &other.points))
+            .collect();
+        let mut found: HashMap<&TaskName, Evidence> = others
+            .iter()
+            .map(|one| one.0)
+            .zip(weigh(&cpi, &series, threshold, bar))
+            .collect();
+        let mut suspects = self.suspects(victim, correlation_s, threshold);
+        for suspect in &mut suspects {
+            suspect.evidence = found.remove(&suspect.name);
+        }
+        let order = |suspect: &Suspect| {
+            let evidence = suspect.evidence.as_ref();
+            let named = evidence.is_some_and(|evidence| evidence.refusal.is_none());
+            let fit = evidence.and_then(|evidence| evidence.fit);
+            (named, fit.unwrap_or(f64::NEG_INFINITY))
+        };
+        suspects.sort_by(|one, other| {
+            let (this, that) = (order(one), order(other));
+            that.0
+                .cmp(&this.0)
+                .then(that.1.total_cmp(&this.1))
+                .then_with(|| one.name.cmp(&other.name))
+        });
+        suspects
+    }
+}
+
+/// A task in the windows that began at `starts`.
+fn series(starts: &[i64], points: &VecDeque<Point>) -> Series {
+    let mut next = 0;
+    let found: Vec<Option<&Point>> = starts
+        .iter()
+        .map(|&start| {
+            while points
+                .get(next)
+                .is_some_and(|point| point.start_unix_s < start)
+            {
+                next += 1;
+            }
+            points.get(next).filter(|point| point.start_unix_s == start)
+        })
+        .collect();
+    let misses: Vec<_> = found
+        .iter()
+        .map(|point| point.and_then(|point| point.misses))
+        .collect();
+    Series {
+        usage: found
+            .iter()
+            .map(|point| point.map(|point| point.usage))
+            .collect(),
+        misses: misses.iter().any(Option::is_some).then_some(misses),
     }
 }
 

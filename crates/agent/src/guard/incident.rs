@@ -76,6 +76,11 @@ pub fn evidence(
                 "class": suspect.class.name(),
                 "correlation": suspect.correlation,
                 "cpu_usage": suspect.usage_in_outliers,
+                "p_value": suspect.evidence.as_ref().and_then(|found| found.p_value),
+                "explained_ratio": suspect.evidence.as_ref().and_then(|found| found.explained_ratio),
+                "effect_ratio": suspect.evidence.as_ref().and_then(|found| found.effect_ratio),
+                "misses_rise": suspect.evidence.as_ref().and_then(|found| found.misses_rise),
+                "refusal": suspect.evidence.as_ref().and_then(|found| found.refusal.as_deref()),
             })
         })
         .collect();

@@ -5,7 +5,7 @@
 //! back; an audit log of what was done and why.
 //!
 //! The journey of one window: `watch` judges each sample against its specification (`spec`), keeps the last minutes of all
-//! tasks (`history`), and asks for a victim's suspects by correlation (`suspects`) whether something is to be done
+//! tasks (`history`), and asks for a victim's suspects by the evidence (`evidence`; by the paper's rule by correlation, `suspects`) whether something is to be done
 //! (`decide`). `caps` writes the undoing down (`journal`), changes the quota (`quota`), and takes it back when its time is over,
 //! when the agent ends, or, after a kill, by `watchdog` or at the next start (`service`).
 //!
@@ -20,7 +20,10 @@ mod audit;
 mod caps;
 mod clock;
 pub mod config;
+mod confirm;
 mod decide;
+mod episodes;
+mod evidence;
 mod history;
 mod incident;
 mod journal;

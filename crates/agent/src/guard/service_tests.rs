@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::guard::settings::Rule;
 use crate::guard::testing::{group_v1, knob, moment, sample, v1};
 use crate::rows::JobClass;
 use crate::store;
@@ -25,6 +26,7 @@ impl Machine {
         let config = Config {
             settings: Settings {
                 action,
+                rule: Rule::Paper,
                 ..Settings::default()
             },
             origin: Origin {

@@ -1,10 +1,11 @@
 //! What the guard may do, and by which figures it judges. The defaults are the paper's (Zhang et al., "CPI2", EuroSys
-//! 2013); every one of them is a parameter.
+//! 2013) but for the rule by which suspects are named; every one of them is a parameter.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::evidence::Bar;
 use crate::rows::JobClass;
 
 /// What is done about an antagonist.
@@ -40,6 +41,32 @@ impl Action {
 impl fmt::Display for Action {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(self.as_str())
+    }
+}
+
+/// By which rule a suspect is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// By tested evidence (see `evidence`).
+    Tested,
+    /// By the paper's correlation alone: among many bursty tasks it mostly names a wrong one.
+    Paper,
+}
+
+impl Rule {
+    /// The word of the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tested => "tested",
+            Self::Paper => "paper",
+        }
+    }
+
+    /// The rule of a word of the configuration.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Tested, Self::Paper]
+            .into_iter()
+            .find(|rule| rule.as_str() == word)
     }
 }
 
@@ -103,8 +130,16 @@ pub struct Settings {
     pub outlier_window_s: f64,
     /// Seconds of time-aligned samples by which suspects are ranked.
     pub correlation_window_s: f64,
-    /// Correlation from which a suspect is acted upon.
+    /// By which rule a suspect is named.
+    pub rule: Rule,
+    /// Correlation from which a suspect is acted upon, by the paper's rule.
     pub min_correlation: f64,
+    /// Seconds over which the tested rule looks back.
+    pub evidence_window_s: f64,
+    /// What the tested rule asks for.
+    pub bar: Bar,
+    /// Seconds that the first cap of a suspect for a victim lasts, by the tested rule.
+    pub test_cap_s: f64,
     /// Seconds that a cap lasts.
     pub cap_s: f64,
     /// CPU-seconds per second that a batch antagonist keeps.
@@ -130,7 +165,11 @@ impl Default for Settings {
             outliers: 3,
             outlier_window_s: 300.0,
             correlation_window_s: 600.0,
+            rule: Rule::Tested,
             min_correlation: 0.35,
+            evidence_window_s: 7200.0,
+            bar: Bar::default(),
+            test_cap_s: 180.0,
             cap_s: 300.0,
             batch_cap_cpu_ratio: 0.1,
             best_effort_cap_cpu_ratio: 0.01,
@@ -158,6 +197,8 @@ impl Settings {
         let positive = [
             ("outlier window", self.outlier_window_s),
             ("correlation window", self.correlation_window_s),
+            ("evidence window", self.evidence_window_s),
+            ("length of a test cap", self.test_cap_s),
             ("length of a cap", self.cap_s),
             ("age of a stale specification", self.spec_stale_s),
         ];
@@ -184,6 +225,13 @@ impl Settings {
             return Some(format!(
                 "a correlation lies in [-1, 1], so that {} is none to act from",
                 self.min_correlation
+            ));
+        }
+        let ratio = self.bar.false_name_ratio;
+        // Below, no history that is kept could name anybody.
+        if !(0.001..1.0).contains(&ratio) {
+            return Some(format!(
+                "{ratio} is no chance of a wrong name: 0.001 or more, and below 1"
             ));
         }
         if !(self.min_usage.is_finite() && self.min_usage >= 0.0) {

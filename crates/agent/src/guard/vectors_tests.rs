@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::decide::{Groups, decide};
+use super::evidence::{Bar, Series, weigh};
 use super::history::{History, Suspect};
 use super::sample::TaskName;
 use super::settings::Settings;
@@ -85,6 +86,58 @@ fn anomalies() {
             let outliers = history.outliers(&name("web"), figure("window_s"), None);
             let is = found && outliers.is_some_and(|of| of.count as f64 >= figure("outliers"));
             assert_eq!(Some(is), anomaly.as_bool(), "{} at {start}", case["name"]);
+        }
+    }
+}
+
+#[test]
+fn evidence() {
+    for case in vectors("evidence") {
+        let told = &case["name"];
+        let suspects: Vec<Series> = case["suspects"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| Series {
+                usage: numbers(&one["usage"]),
+                misses: one["misses"].is_array().then(|| numbers(&one["misses"])),
+            })
+            .collect();
+        let bar = Bar {
+            false_name_ratio: case["false_name_ratio"].as_f64().unwrap(),
+            ..Bar::default()
+        };
+        let threshold = case["threshold_cpi"].as_f64().unwrap();
+        let found = weigh(&numbers(&case["victim_cpi"]), &suspects, threshold, &bar);
+        let expected = case["expected"].as_array().unwrap();
+        assert_eq!(found.len(), expected.len(), "{told}");
+        for (one, expected) in found.iter().zip(expected) {
+            for (name, value) in [
+                ("fit", one.fit),
+                ("p_value", one.p_value),
+                ("swing", one.swing),
+                ("explained_ratio", one.explained_ratio),
+                ("effect_ratio", one.effect_ratio),
+            ] {
+                let expected = expected[name].as_f64();
+                let same = match (value, expected) {
+                    (None, None) => true,
+                    (Some(value), Some(expected)) => (value - expected).abs() < 1e-9,
+                    _ => false,
+                };
+                assert!(same, "{told}: {name} is {value:?}, not {expected:?}");
+            }
+            assert_eq!(
+                Some(one.windows as u64),
+                expected["windows"].as_u64(),
+                "{told}"
+            );
+            assert_eq!(one.misses_rise, expected["misses_rise"].as_bool(), "{told}");
+            assert_eq!(
+                one.refusal.as_deref(),
+                expected["refusal"].as_str(),
+                "{told}"
+            );
         }
     }
 }

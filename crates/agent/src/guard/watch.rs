@@ -14,12 +14,14 @@ use std::collections::HashMap;
 use super::audit::{Audit, Line};
 use super::caps::{Caps, Order};
 use super::clock::Moment;
-use super::decide::{Decision, Groups, decide};
+use super::confirm::Tests;
+use super::decide::{Decision, Groups, decide, is_named};
+use super::episodes::Episodes;
 use super::history::{History, Refused, Suspect};
 use super::incident::{begin, evidence, finish, window_end};
 use super::journal::Entry;
 use super::sample::{TaskName, fault};
-use super::settings::{Action, Settings};
+use super::settings::{Action, Rule, Settings};
 use super::spec::{Specs, threshold};
 use super::stats::Stats;
 use crate::rows::{Incident, TaskSample};
@@ -31,6 +33,8 @@ struct Open {
     /// When its observation ends by itself; a cap's end ends it before or after.
     until_boot_s: f64,
     capped: bool,
+    /// Whether somebody is named.
+    named: bool,
     /// Windows that began from here on show what the action did.
     acted_unix_s: i64,
     cpi_sum: f64,
@@ -57,6 +61,10 @@ pub struct Guard {
     open: Vec<Open>,
     /// Up to which window a victim's outliers have had their incident.
     dealt: HashMap<TaskName, i64>,
+    /// By the tested rule: how many anomalous windows a victim had by now.
+    episodes: Episodes,
+    /// By the tested rule: what caps showed.
+    tests: Tests,
     /// None unless caps may be made.
     caps: Option<Caps>,
     audit: Audit,
@@ -72,7 +80,10 @@ impl Guard {
         caps: Option<Caps>,
         audit: Audit,
     ) -> Self {
-        let keep_s = settings.correlation_window_s.max(settings.outlier_window_s);
+        let mut keep_s = settings.correlation_window_s.max(settings.outlier_window_s);
+        if settings.rule == Rule::Tested {
+            keep_s = keep_s.max(settings.evidence_window_s);
+        }
         Self {
             settings,
             machine,
@@ -80,6 +91,8 @@ impl Guard {
             history: History::new(keep_s),
             open: Vec::new(),
             dealt: HashMap::new(),
+            episodes: Episodes::default(),
+            tests: Tests::default(),
             caps,
             audit,
             stats: Stats::default(),
@@ -175,6 +188,7 @@ impl Guard {
         }
         self.history.clear();
         self.dealt.clear();
+        self.episodes.clear();
         self.stats.clock_steps += 1;
         let line = Line {
             what: "clock",
@@ -231,6 +245,8 @@ impl Guard {
         let window_s = self.settings.outlier_window_s;
         self.dealt
             .retain(|_, &mut until| (newest - until) as f64 <= window_s);
+        let window_s = self.settings.correlation_window_s;
+        self.episodes.forget(newest, window_s);
     }
 
     /// A task with an outlier: is it anomalous, and what is to be done?
@@ -242,7 +258,9 @@ impl Guard {
         limit: f64,
         specs: &Specs,
     ) {
-        if self.open.iter().any(|open| open.victim == name) {
+        let open = self.open.iter().find(|open| open.victim == name);
+        // By the tested rule an incident without a name may get one while it lasts.
+        if open.is_some_and(|open| open.named || self.settings.rule == Rule::Paper) {
             return;
         }
         let since = self.dealt.get(&name).copied();
@@ -254,8 +272,9 @@ impl Guard {
         else {
             return;
         };
-        let window_s = self.settings.correlation_window_s;
-        let suspects = self.history.suspects(&name, window_s, limit);
+        let Some(suspects) = self.suspects(&name, sample, limit) else {
+            return;
+        };
         let groups = Groups {
             victim: &sample.task.cgroup,
             own: self.own_cgroup.as_deref(),
@@ -268,6 +287,14 @@ impl Guard {
             groups,
             |group| caps.and_then(|caps| caps.incident_of(group)),
         );
+        let named = suspects
+            .first()
+            .is_some_and(|first| is_named(&self.settings, first));
+        let earlier = self.open.iter().position(|open| open.victim == name);
+        if earlier.is_some() && !named {
+            return;
+        }
+        let earlier = earlier.map(|place| self.open.remove(place).incident);
         let mut incident = begin(
             &self.machine,
             sample,
@@ -278,7 +305,14 @@ impl Guard {
         );
         let age = self.age_of_spec(now, sample, specs);
         incident.reason.push_str(&age);
-        self.stats.incidents += 1;
+        match earlier {
+            // The same incident, of which more is known now.
+            Some(earlier) => {
+                incident.incident = earlier.incident;
+                incident.start_unix_s = earlier.start_unix_s;
+            }
+            None => self.stats.incidents += 1,
+        }
         let evidence = evidence(sample, &outliers, limit, &suspects);
         self.act(now, &mut incident, &suspects, &decision, evidence);
         let capped = incident.action == Action::Cap.as_str();
@@ -287,10 +321,35 @@ impl Guard {
             victim: name,
             until_boot_s: now.boot_s + self.settings.cap_s,
             capped,
+            named,
             acted_unix_s: now.unix_whole_s(),
             cpi_sum: 0.0,
             cpi_count: 0,
         });
+    }
+
+    /// The suspects of a victim that is anomalous now; None where the tested rule does not look at this window.
+    fn suspects(
+        &mut self,
+        name: &TaskName,
+        sample: &TaskSample,
+        limit: f64,
+    ) -> Option<Vec<Suspect>> {
+        let window_s = self.settings.correlation_window_s;
+        if self.settings.rule == Rule::Paper {
+            return Some(self.history.suspects(name, window_s, limit));
+        }
+        let looks = self.episodes.count(name, sample.window_start_unix_s);
+        let settings = &self.settings;
+        looks.then(|| {
+            self.history.weighed(
+                name,
+                window_s,
+                settings.evidence_window_s,
+                limit,
+                &settings.bar,
+            )
+        })
     }
 
     /// What is to be said about a specification that is old.
@@ -347,6 +406,11 @@ impl Guard {
                 &format!("; not done: {in_force} caps are in force, no more at once");
             return;
         }
+        let (seconds, note) = self.tests.seconds(&self.settings, incident, suspect, now);
+        incident.reason += &note;
+        let Some(seconds) = seconds else {
+            return;
+        };
         match (self.settings.action, &mut self.caps) {
             (Action::None, _) => incident.reason += "; not done: told to do nothing",
             (Action::DryRun, _) | (Action::Cap, None) => {
@@ -360,7 +424,7 @@ impl Guard {
                 let order = Order {
                     cgroup: &suspect.cgroup,
                     cpu_ratio: ratio,
-                    seconds: self.settings.cap_s,
+                    seconds,
                     incident,
                     why: &incident.reason,
                 };
@@ -405,7 +469,15 @@ impl Guard {
             }
             open.incident.victim_cpi_after =
                 (open.cpi_count > 0).then(|| open.cpi_sum / open.cpi_count as f64);
-            if let Some(newest) = self.history.newest_unix_s() {
+            if open.capped {
+                self.tests.keep(&open.incident, open.cpi_count, now.boot_s);
+            }
+            if open.named {
+                self.episodes.end(&open.victim);
+            }
+            // By the tested rule outliers that named nobody still count for the next look.
+            let is_dealt = open.named || self.settings.rule == Rule::Paper;
+            if let Some(newest) = self.history.newest_unix_s().filter(|_| is_dealt) {
                 self.dealt.insert(open.victim, newest);
             }
             over.push(open.incident);

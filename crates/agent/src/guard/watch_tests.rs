@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
+use crate::guard::evidence::Bar;
 use crate::guard::journal::Journal;
 use crate::guard::testing::{group_v1, knob, moment, sample, spec, v1};
 use crate::rows::JobClass;
@@ -69,9 +70,11 @@ impl Scene {
     }
 }
 
+/// By the paper's rule, which names from the first outliers on.
 fn settings(action: Action) -> Settings {
     Settings {
         action,
+        rule: Rule::Paper,
         ..Settings::default()
     }
 }
@@ -237,6 +240,122 @@ fn no_more_caps_than_allowed() {
         "{}",
         refused.reason
     );
+}
+
+/// By the tested rule, with a history of an hour and names from 50 windows on.
+fn tested(action: Action) -> Settings {
+    Settings {
+        action,
+        evidence_window_s: 3_600.0,
+        bar: Bar {
+            false_name_ratio: 0.02,
+            ..Bar::default()
+        },
+        ..Settings::default()
+    }
+}
+
+/// An hour less some minutes of calm, and then so many with the hog; returns the scene and what is over.
+fn after_calm(action: Action, calm: i64, minutes: i64) -> (Scene, Vec<Incident>) {
+    let mut scene = Scene::new(tested(action));
+    let mut over = Vec::new();
+    for minute in 0..calm {
+        let cpi = 1.8 + 0.01 * (minute % 7) as f64;
+        over.extend(scene.window(60_000 + 60 * minute, cpi, 0.01));
+    }
+    for minute in calm..calm + minutes {
+        over.extend(scene.window(60_000 + 60 * minute, 4.24, 0.9));
+    }
+    (scene, over)
+}
+
+#[test]
+fn by_the_tested_rule_the_fifth_outlier_caps_the_hog_for_a_test() {
+    let (scene, over) = after_calm(Action::Cap, 48, 4);
+    assert!(over.is_empty());
+    assert_eq!(
+        scene.quota(),
+        "-1",
+        "the first two anomalous windows are not looked at"
+    );
+    let (mut scene, _) = after_calm(Action::Cap, 48, 5);
+    assert_eq!(scene.quota(), "10000");
+    // The test lasts 180 s, in which the victim recovers.
+    let start = 60_000 + 60 * 52;
+    for minute in 1..=2 {
+        assert!(scene.window(start + 60 * minute, 1.9, 0.1).is_empty());
+    }
+    let over = scene.window(start + 180, 1.9, 0.1);
+    assert_eq!((over.len(), scene.quota().as_str()), (1, "-1"));
+    assert!(
+        over[0].reason.contains("a test of 180 s"),
+        "{}",
+        over[0].reason
+    );
+    assert!(
+        over[0].reason.contains("p value of 0.0"),
+        "{}",
+        over[0].reason
+    );
+    // It comes back: the victim suffers again, and now it is confirmed and held for the whole time.
+    for minute in 4..=8 {
+        scene.window(start + 60 * minute, 4.24, 0.9);
+    }
+    assert_eq!(scene.quota(), "10000");
+    let over = scene.guard.stop(moment((start + 600) as f64), "a test");
+    assert!(
+        over[0].reason.contains("; confirmed: "),
+        "{}",
+        over[0].reason
+    );
+}
+
+#[test]
+fn a_suspect_whose_cap_changed_nothing_is_not_capped_again() {
+    let (mut scene, _) = after_calm(Action::Cap, 48, 5);
+    let start = 60_000 + 60 * 52;
+    let mut over = Vec::new();
+    for minute in 1..=3 {
+        over.extend(scene.window(start + 60 * minute, 4.3, 0.1));
+    }
+    assert_eq!(over.len(), 1);
+    // Calm for long enough, and then both together again: named, and left alone.
+    for minute in 4..=20 {
+        scene.window(start + 60 * minute, 1.8, 0.01);
+    }
+    for minute in 21..=40 {
+        over.extend(scene.window(start + 60 * minute, 4.24, 0.9));
+        assert_eq!(scene.quota(), "-1");
+    }
+    over.extend(scene.guard.stop(moment((start + 60 * 41) as f64), "a test"));
+    let refused = over.iter().find(|one| one.reason.contains("not confirmed"));
+    assert!(refused.is_some(), "{over:?}");
+}
+
+#[test]
+fn too_short_a_history_names_nobody_and_says_so() {
+    let (mut scene, _) = after_calm(Action::Cap, 20, 5);
+    assert_eq!(scene.quota(), "-1");
+    let over = scene.guard.stop(moment(70_000.0), "a test");
+    assert_eq!((over.len(), over[0].antagonist_job.as_deref()), (1, None));
+    assert!(
+        over[0]
+            .reason
+            .contains("25 windows of the 50 that a name takes"),
+        "{}",
+        over[0].reason
+    );
+}
+
+#[test]
+fn a_victim_that_is_slow_by_itself_gets_nobody_capped() {
+    let mut scene = Scene::new(tested(Action::Cap));
+    for minute in 0..90 {
+        let cpi = if minute >= 60 { 4.24 } else { 1.8 };
+        let usage = if minute % 9 < 4 { 0.9 } else { 0.01 };
+        scene.window(60_000 + 60 * minute, cpi, usage);
+        assert_eq!(scene.quota(), "-1");
+    }
 }
 
 #[test]

@@ -114,6 +114,13 @@ def _antagonists(
     return Machine(_cpi(random, excess), usage, frozenset(range(count)))
 
 
+def _follow(random: Random) -> Machine:
+    """Return a victim that its own load slows down, and callers whose use follows that load."""
+    usage, load = _bursts(random, 50), _on_off(random)
+    usage[:5] = 2.0 * np.maximum(load, 0.1) * np.clip(random.normal(1, 0.1, (5, WHOLE)), 0.5, 1.5)
+    return Machine(_cpi(random, load), usage)
+
+
 def _named(machine: Machine, windows: int) -> int | None:
     """Return whom the rule names in the episode, with so many windows to look back at."""
     start = [60 * minute for minute in range(WHOLE)]
@@ -201,7 +208,7 @@ STATISTICS = (
                 partial(_wrong, make=_SLOW_16),
                 trials=300,
                 quick=30,
-                before="22 %",
+                before="65 %",
             ),
             Situation(
                 "nobody guilty: 50 bursty tasks, a victim slow by itself, x2",
@@ -223,7 +230,7 @@ STATISTICS = (
                 Claim.FALSE,
                 partial(_wrong, make=partial(_by_itself, times=2.0, tasks=10)),
                 trials=200,
-                before="100 %",
+                before="99.7 %",
             ),
             Situation(
                 "nobody guilty: 200 bursty tasks, x2",
@@ -237,7 +244,7 @@ STATISTICS = (
                 Claim.FALSE,
                 partial(_wrong, make=partial(_cycling, times=2.0, tasks=50)),
                 trials=200,
-                before="99 %",
+                before="100 %",
             ),
             Situation(
                 "nobody guilty: 50 idle tasks with ticks of 1 ms, x2",
@@ -246,23 +253,32 @@ STATISTICS = (
                 trials=100,
                 quick=20,
                 bar=0.0,
-                before="95 %",
+                before="100 %",
             ),
             Situation(
                 "nobody guilty: healthy, CPI with correlation 0.9, 50 bursty tasks",
                 Claim.FALSE,
                 partial(_wrong, make=partial(_healthy, tasks=50)),
                 trials=100,
+                before="0 %",
+                note="such anomalies add less than 0.4 to the calm CPI",
+            ),
+            Situation(
+                "a common cause: 5 of 50 tasks follow the victim's own load, x2: somebody named",
+                Claim.FOUND,
+                partial(_wrong, make=_follow),
+                trials=150,
+                note="not told apart from an antagonist by samples; a test cap does",
             ),
             *(
                 situation
                 for name, make, before in (
-                    ("4 CPUs, one stretch, x2, among 49 bursty tasks", _HOG, ("60 %", "40 %")),
-                    ("4 CPUs, on and off, x2, among 49 bursty tasks", _COMING, ("42 %", "58 %")),
-                    ("4 CPUs, on and off, x1.6, among 49 bursty tasks", _WEAK, ("2 %", "56 %")),
-                    ("1 CPU, on and off, x2, among 49 bursty tasks", _SMALL, ("42 %", "58 %")),
-                    ("4 CPUs, on and off, x2, among 9 bursty tasks", _FEW, ("74 %", "26 %")),
-                    ("two at once of 4 CPUs, x2 each, among 48 bursty tasks", _TWO, ("47 %", "53 %")),
+                    ("4 CPUs, one stretch, x2, among 49 bursty tasks", _HOG, ("23 to 27 %", "72 to 77 %")),
+                    ("4 CPUs, on and off, x2, among 49 bursty tasks", _COMING, ("26 %", "74 %")),
+                    ("4 CPUs, on and off, x1.6, among 49 bursty tasks", _WEAK, ("0.3 %", "65 %")),
+                    ("1 CPU, on and off, x2, among 49 bursty tasks", _SMALL, ("26 %", "74 %")),
+                    ("4 CPUs, on and off, x2, among 9 bursty tasks", _FEW, ("79 %", "21 %")),
+                    ("two at once of 4 CPUs, x2 each, among 48 bursty tasks", _TWO, ("29 %", "71 %")),
                 )
                 for situation in (
                     Situation(
