@@ -125,7 +125,7 @@ def diff(
     from steelyard.analyze.tax_rules import rules_with
     from steelyard.fleet.profiles import Selection
     from steelyard.fleet.top_diff import diff as find
-    from steelyard.report import fleet_top as drawn
+    from steelyard.report import fleet_diff as drawn
     from steelyard.report.fleet_content import Answer
 
     found_rules = rules_with(rules or [])
@@ -142,10 +142,11 @@ def diff(
         )
         told = Answer(
             f"Differences by {by}",
-            drawn.diff_heading(answer),
-            drawn.diff_sections(answer, rules=found_rules),
+            drawn.heading(answer),
+            drawn.sections(answer, rules=found_rules),
             answer.document(),
-            drawn.diff_subline(answer),
+            drawn.subline(answer),
+            drawn.cautions(answer),
         )
         show(source, told, as_json=as_json, report=report)
     return 0

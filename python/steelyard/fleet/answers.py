@@ -31,7 +31,7 @@ from steelyard.fleet.symbols import Added
 from steelyard.stats.gev import GevFit
 
 _SHARE = {"ratio": "number", "low": "number", "high": "number"}
-_PART = {"part": ("text", "count"), "machine_minutes": "count", "shares": {"*": (_SHARE, None)}}
+_PART = {"part": ("text", "count"), "machines": "count", "shares": {"*": (_SHARE, None)}}
 _EFFECT = {
     **dict.fromkeys(("value", "low", "high", "standard_error", "p_value"), "number"),
     **dict.fromkeys(("samples", "strata", "machines"), "count"),
@@ -123,16 +123,19 @@ _FIELDS: dict[str, Any] = {
                 "module": "text?",
                 **dict.fromkeys(("own_ratio", "own_low_ratio", "own_high_ratio", "fleet_weight"), "number"),
                 **dict.fromkeys(("total_ratio", "total_low_ratio", "total_high_ratio"), "number"),
-                **dict.fromkeys(("samples", "machine_minutes"), "count"),
-                "more_machine_minutes": "count?",
+                **dict.fromkeys(("samples", "machines"), "count"),
+                **dict.fromkeys(("more_machines", "least_machines"), "count?"),
             }
         ],
         **dict.fromkeys(("keys", "bucket_s"), "count"),
         "sample": {
             **dict.fromkeys(("machine_minutes", "machines", "samples", "functions"), "count"),
-            **dict.fromkeys(("entropy_bits", "manhattan_distance", "precision_ratio"), "number"),
-            "expected_manhattan_distance": "number",
-            "more_machine_minutes": "count?",
+            **dict.fromkeys(("entropy_bits", "entropy_low_bits", "entropy_high_bits"), "number"),
+            **dict.fromkeys(("sampled_entropy_bits", "unseen_ratio"), "number"),
+            "entropy_missing": "text?",
+            **dict.fromkeys(("manhattan_distance", "expected_manhattan_distance"), "number"),
+            **dict.fromkeys(("least_machines", "precision_ratio"), "number"),
+            "more_machines": "count?",
             "is_enough": "truth",
         },
         "by_platform": [_PART],
@@ -143,10 +146,12 @@ _FIELDS: dict[str, Any] = {
     },
     "diff": {
         **dict.fromkeys(("a", "b", "by", "event", "unit"), "text"),
+        "machines": ["count"],
         "machine_minutes": ["count"],
         "samples": ["count"],
+        "both_machines": "count",
         "fleet_weight": ["number"],
-        "alpha": "number",
+        **dict.fromkeys(("alpha", "least_machines"), "number"),
         "changes": "count",
         "rows": [
             {
@@ -154,7 +159,7 @@ _FIELDS: dict[str, Any] = {
                 "module": "text?",
                 **dict.fromkeys(("a_ratio", "b_ratio", "difference_ratio"), "number"),
                 **dict.fromkeys(("low_ratio", "high_ratio", "p_value"), "number"),
-                **dict.fromkeys(("a_samples", "b_samples", "machine_minutes"), "count"),
+                **dict.fromkeys(("a_samples", "b_samples", "machines"), "count"),
                 "is_change": "truth?",
             }
         ],

@@ -3,13 +3,8 @@
 In: ``profiles`` and ``symbols``. Out: `Top`: shares of fleet cycles with intervals, apart by platform and by
 time, the profile of the whole for a flame graph, and whether the sample is enough.
 
-Whether a sample is enough is told as Google-Wide Profiling does (Ren et al., IEEE Micro 30(4), 2010), by
-entropy and Manhattan distance: the entropy of the shares of functions says over how many functions the cycles
-are spread, and the distance sum |p - q| of the shares in two halves of the machine-minutes, from 0 to 2, how
-much of the profile is noise. Beside it stands the distance that the intervals let expect: much more than
-that, and the halves differ by more than chance, because the fleet changed meanwhile.
-
-Not here: intervals (``top_shares``), two selections (``top_diff``), drawing.
+Not here: intervals (``top_shares``), whether the sample is enough (``top_sample``), two selections
+(``top_diff``), drawing.
 """
 
 from __future__ import annotations
@@ -26,24 +21,23 @@ from steelyard.analyze.tax_map import TaxMap, classify, place_all
 from steelyard.analyze.tax_rules import Rules, shipped_rules
 from steelyard.fleet.profiles import Selection, Stacks, event_rows, gather, select
 from steelyard.fleet.top_rows import numbered
+from steelyard.fleet.top_sample import PRECISION, Sample, sample_of
 from steelyard.fleet.top_shares import (
     Share,
     binaries,
-    halves,
     keyed_by_column,
     keyed_by_stack,
+    machines_to_state,
     moments,
     needed,
-    share,
+    shares,
     sizes,
 )
 from steelyard.telemetry.deferred import ibis
-from steelyard.telemetry.engine import fetch, fetch_rows, floats
+from steelyard.telemetry.engine import fetch_rows
 
 BY = ("function", "binary", "job", "platform", "cluster", "category")
 CONFIDENCE = 0.95
-PRECISION = 0.10
-"""The half of an interval, as part of the share, that is called enough."""
 _APART = 6
 """Keys whose shares are shown by platform and over time."""
 _BUCKETS = 24
@@ -62,10 +56,12 @@ class TopRow:
     fleet: float
     """Own weight of the whole fleet, in the unit of `Top`."""
     samples: int
-    clusters: int
-    """Machine-minutes that saw it."""
-    more_clusters: int | None
-    """How many more machine-minutes bring the interval to ``PRECISION`` of the share."""
+    machines: int
+    """Machines that have it."""
+    more_machines: int | None
+    """How many more machines bring the interval to ``PRECISION`` of the share; None without an interval."""
+    least_machines: int | None = None
+    """Where there is no interval: about how many machines in all give one."""
 
     def document(self) -> dict[str, Any]:
         """Return what ``--json`` shows."""
@@ -80,46 +76,9 @@ class TopRow:
             "total_high_ratio": None if self.total is None else self.total.high,
             "fleet_weight": self.fleet,
             "samples": self.samples,
-            "machine_minutes": self.clusters,
-            "more_machine_minutes": self.more_clusters,
-        }
-
-
-@dataclass(frozen=True)
-class Sample:
-    """How much was sampled, and whether it is enough."""
-
-    machine_minutes: int
-    machines: int
-    samples: int
-    entropy_bits: float
-    """Of the shares of functions, own."""
-    functions: int
-    distance: float | None
-    """Manhattan distance between the functions' shares in two halves, 0 to 2; None where a half is empty."""
-    expected_distance: float | None
-    """What chance alone would make of it."""
-    more_machine_minutes: int | None
-    """Until every row shown is known to ``PRECISION`` of its share; None where nothing is known of it."""
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether every row shown is known to ``PRECISION`` of its share."""
-        return self.more_machine_minutes == 0
-
-    def document(self) -> dict[str, Any]:
-        """Return what ``--json`` shows."""
-        return {
-            "machine_minutes": self.machine_minutes,
             "machines": self.machines,
-            "samples": self.samples,
-            "entropy_bits": self.entropy_bits,
-            "functions": self.functions,
-            "manhattan_distance": self.distance,
-            "expected_manhattan_distance": self.expected_distance,
-            "more_machine_minutes": self.more_machine_minutes,
-            "precision_ratio": PRECISION,
-            "is_enough": self.is_enough,
+            "more_machines": self.more_machines,
+            "least_machines": self.least_machines,
         }
 
 
@@ -132,15 +91,15 @@ class Apart:
     keys: tuple[str, ...]
     shares: tuple[tuple[Share | None, ...], ...]
     """A row a key, a column a part; None where nothing was sampled of the part."""
-    clusters: tuple[int, ...]
-    """Machine-minutes of each part."""
+    machines: tuple[int, ...]
+    """Machines of each part."""
 
     def document(self) -> list[dict[str, Any]]:
         """Return what ``--json`` shows."""
         return [
             {
                 "part": part,
-                "machine_minutes": self.clusters[at],
+                "machines": self.machines[at],
                 "shares": {
                     key: None if one is None else {"ratio": one.ratio, "low": one.low, "high": one.high}
                     for key, one in zip(self.keys, (row[at] for row in self.shares), strict=True)
@@ -234,10 +193,10 @@ def top(
     else:
         keyed = keyed_by_stack(chosen, memtable(own_keys(stacks, by, rules)))
     found = fetch_rows(moments(chosen, keyed))
-    found.sort(key=lambda row: (-row["own"], row["key"]))
+    found.sort(key=lambda row: (-row["own_y"], row["key"]))
     totals = _totals(chosen, stacks, [row["key"] for row in found[:rows]]) if by == "function" else {}
     modules = modules_of(stacks.profile) if by == "function" else {}
-    made = tuple(_row(one, totals.get(one["key"]), modules, size, confidence) for one in found[:rows])
+    made = _rows(found[:rows], totals, modules, size, confidence)
     names = [row.key for row in made[:_APART]]
     bucket = bucket_of(chosen)
     timed = keyed.mutate(bucket=_bucket(keyed, bucket))
@@ -318,28 +277,30 @@ def _totals(rows: Any, stacks: Stacks, functions: Sequence[str]) -> dict[str, di
     return {row["key"]: row for row in fetch_rows(moments(rows, keyed))}
 
 
-def _row(
-    one: dict[str, Any],
-    total: dict[str, Any] | None,
+def _rows(
+    found: Sequence[dict[str, Any]],
+    totals: dict[str, dict[str, Any]],
     modules: dict[str, str],
     size: dict[str, Any],
     confidence: float,
-) -> TopRow:
-    own = share((one["own"], one["own_square"], one["own_cluster"]), size, confidence)
-    with_callees = None
-    if total is not None:
-        with_callees = share(
-            (total["total"], total["total_square"], total["total_cluster"]), size, confidence
+) -> tuple[TopRow, ...]:
+    called = [row["key"] for row in found if row["key"] in totals]
+    with_callees = shares([totals[key] for key in called], size, confidence, "total")
+    total = dict(zip(called, with_callees, strict=True))
+    machines = int(size["machines"])
+    return tuple(
+        TopRow(
+            key=str(row["key"]),
+            module=modules.get(row["key"]),
+            own=own,
+            total=total.get(row["key"]),
+            fleet=float(row["own_y"]),
+            samples=round(row["samples"]),
+            machines=int(row["machines"]),
+            more_machines=needed(own, machines, PRECISION),
+            least_machines=machines_to_state(own, machines),
         )
-    return TopRow(
-        key=str(one["key"]),
-        module=modules.get(one["key"]),
-        own=own,
-        total=with_callees,
-        fleet=float(one["own"]),
-        samples=round(one["samples"]),
-        clusters=int(one["clusters"]),
-        more_clusters=needed(own, int(size["clusters"]), PRECISION),
+        for row, own in zip(found, shares(found, size, confidence), strict=True)
     )
 
 
@@ -353,41 +314,7 @@ def _sample(
     """Return how much was sampled; ``known`` are the moments of functions, if they were fetched already."""
     keyed = keyed_by_stack(rows, memtable(functions))
     found = known if known is not None else fetch_rows(moments(rows, keyed))
-    weights = np.array([row["own"] for row in found], dtype=np.float64)
-    shares = weights / weights.sum() if len(weights) else weights
-    present = shares[shares > 0]
-    split = fetch(halves(rows, keyed))
-    first, second = (floats(split[name]) for name in ("first", "second"))
-    distance = expected = None
-    if first.sum() > 0 and second.sum() > 0:
-        distance = float(np.abs(first / first.sum() - second / second.sum()).sum())
-        expected = _expected(found, size)
-    missing = [row.more_clusters for row in shown]
-    return Sample(
-        machine_minutes=int(size["clusters"]),
-        machines=int(size["machines"]),
-        samples=int(size["samples"]),
-        entropy_bits=float(-(present * np.log2(present)).sum()) + 0.0,
-        functions=len(present),
-        distance=distance,
-        expected_distance=expected,
-        more_machine_minutes=None
-        if not missing or None in missing
-        else max(m for m in missing if m is not None),
-    )
-
-
-def _expected(found: list[dict[str, Any]], size: dict[str, Any]) -> float:
-    """Return the distance of two halves that the variances of the shares let expect.
-
-    A half has twice the variance of the whole, the difference of two independent ones four times; the mean of
-    the absolute value of a normal variable is its standard deviation times sqrt(2 / pi).
-    """
-    errors = [
-        share((row["own"], row["own_square"], row["own_cluster"]), size).standard_error or 0.0
-        for row in found
-    ]
-    return float(2 * np.sqrt(2 / np.pi) * np.sum(errors))
+    return sample_of(rows, keyed, found, size, [row.more_machines for row in shown])
 
 
 def bucket_of(rows: Any) -> int:
@@ -409,17 +336,16 @@ def _apart(rows: Any, keyed: Any, by: str, keys: Sequence[str], confidence: floa
     parts = fetch_rows(sizes(rows, (by,)))
     some = keyed.filter(keyed.key.isin(list(keys)))
     found = {(row[by], row["key"]): row for row in fetch_rows(moments(rows, some, (by,)))}
-    shares: list[tuple[Share | None, ...]] = []
-    for key in keys:
-        line: list[Share | None] = []
-        for part in parts:
-            row = found.get((part[by], key))
-            sums = (row["own"], row["own_square"], row["own_cluster"]) if row else (0.0, 0.0, 0.0)
-            line.append(share(sums, part, confidence) if part["weight"] else None)
-        shares.append(tuple(line))
+    columns = []
+    for part in parts:
+        present = [row for key in keys if (row := found.get((part[by], key))) is not None]
+        known = {row["key"]: one for row, one in zip(present, shares(present, part, confidence), strict=True)}
+        # What no machine of the part has is not known to be nothing: no interval.
+        column = [known.get(key, Share(0.0, None, None, None)) for key in keys]
+        columns.append(column if part["weight"] else [None for _ in keys])
     return Apart(
         tuple(part[by] for part in parts),
         tuple(keys),
-        tuple(shares),
-        tuple(int(part["clusters"]) for part in parts),
+        tuple(tuple(column[at] for column in columns) for at in range(len(keys))),
+        tuple(int(part["machines"]) for part in parts),
     )

@@ -3,9 +3,10 @@
 In: ``profiles``, two `Selection`s. Out: `FleetDiff`: shares in A and in B, each of its own cycles, with the
 interval of their difference, and whether it is a change.
 
-How it is judged: the variance of each difference comes from machine-minutes (``top_shares``); its t-test is
-corrected by Holm over all keys that are judged, so that two samples of the same thing show any change in at
-most ``ALPHA`` of all pairs. Keys that few machine-minutes saw are not judged.
+How it is judged: the variance of each difference comes from machines (``top_shares``), pair by pair where A
+and B are of the same machines; its t-test is corrected by Holm over all keys that are judged, so that two
+samples of the same fleet show any change in at most ``ALPHA`` of all pairs. Keys that few machines make up in
+effect are not judged: of others nothing is known.
 
 Not here: single profiles of one machine (``analyze.profile_diff``), drawing.
 """
@@ -24,15 +25,16 @@ from steelyard.fleet.effects import holm
 from steelyard.fleet.profiles import Selection, Stacks, event_rows, gather, select
 from steelyard.fleet.top import BY, memtable, own_keys
 from steelyard.fleet.top_shares import (
-    RARE,
+    Differences,
     Floats,
-    difference_variance,
+    differences_of,
     keyed_by_column,
     keyed_by_stack,
     pair_moments,
     pair_sizes,
     sides,
 )
+from steelyard.stats.shares import LEAST_HOLDERS
 from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
 
 ALPHA = 0.05
@@ -48,15 +50,16 @@ class DiffRow:
     a_ratio: float
     b_ratio: float
     low: float | None
-    """Lower end of the interval of B's share less A's."""
+    """Lower end of the interval of B's share less A's; None where a side has it on one machine or none."""
     high: float | None
     p_value: float | None
     """After Holm's correction; None where the key is not judged."""
     a_samples: int
     b_samples: int
-    clusters: int
+    machines: int
+    """Machines that have it, of A or of B."""
     is_change: bool | None
-    """None where it is not judged: too few machine-minutes saw it."""
+    """None where it is not judged: too few machines make it up."""
 
     @property
     def difference_ratio(self) -> float:
@@ -76,7 +79,7 @@ class DiffRow:
             "p_value": self.p_value,
             "a_samples": self.a_samples,
             "b_samples": self.b_samples,
-            "machine_minutes": self.clusters,
+            "machines": self.machines,
             "is_change": self.is_change,
         }
 
@@ -91,6 +94,10 @@ class FleetDiff:
     unit: str
     rows: tuple[DiffRow, ...]
     """Changes first, then by the size of the difference."""
+    machines: tuple[int, int]
+    """Of A and of B."""
+    both_machines: int
+    """Machines that A and B have both."""
     machine_minutes: tuple[int, int]
     samples: tuple[int, int]
     fleet: tuple[float, float]
@@ -110,6 +117,9 @@ class FleetDiff:
             "by": self.by,
             "event": self.event,
             "unit": self.unit,
+            "machines": list(self.machines),
+            "both_machines": self.both_machines,
+            "least_machines": LEAST_HOLDERS,
             "machine_minutes": list(self.machine_minutes),
             "samples": list(self.samples),
             "fleet_weight": list(self.fleet),
@@ -144,7 +154,7 @@ def diff(
     rows_b = rows_b.filter(rows_b.event == event)
     both = sides(rows_a, rows_b)
     size = fetch_rows(pair_sizes(both))[0]
-    for name, count in ((a.text, size["a_clusters"]), (b.text, size["b_clusters"])):
+    for name, count in ((a.text, size["a_minutes"]), (b.text, size["b_minutes"])):
         if count < 2:
             raise ResultSaysNoError(f"{name}: {count} machine-minutes with samples: nothing can be compared")
     stacks = gather(both, event, symbols)
@@ -161,7 +171,9 @@ def diff(
         event=event,
         unit=stacks.unit,
         rows=made,
-        machine_minutes=(int(size["a_clusters"]), int(size["b_clusters"])),
+        machines=(int(size["a_machines"]), int(size["b_machines"])),
+        both_machines=int(size["both_machines"]),
+        machine_minutes=(int(size["a_minutes"]), int(size["b_minutes"])),
         samples=(int(size["a_samples"]), int(size["b_samples"])),
         fleet=(float(size["a"]), float(size["b"])),
         profiles=(_side(rows_a, stacks), _side(rows_b, stacks)),
@@ -173,14 +185,15 @@ def judge(
 ) -> tuple[DiffRow, ...]:
     """Return the rows of an Arrow table of moments, judged together."""
     sums: dict[str, Floats] = {name: floats(found[name]) for name in _SUMS}
-    clusters = integers(found["clusters"])
-    p, q, variance = difference_variance(sums, size)
-    judged = (clusters >= RARE) & (variance > 0)
-    reach, p_values = _tests(q - p, variance, judged, size, confidence)
+    machines = integers(found["machines"])
+    known = differences_of(sums, size)
+    p, q = known.a, known.b
+    judged = (known.holders >= LEAST_HOLDERS) & (known.variance > 0) & np.isfinite(known.variance)
+    reach, p_values = _tests(q - p, known, judged, confidence)
     keys, a_samples, b_samples = (found[name].to_pylist() for name in ("key", "a_samples", "b_samples"))
     rows = []
     for at, key in enumerate(keys):
-        known = bool(judged[at])
+        is_judged = bool(judged[at])
         gap = float(q[at] - p[at])
         rows.append(
             DiffRow(
@@ -188,34 +201,30 @@ def judge(
                 module=modules.get(key),
                 a_ratio=float(p[at]),
                 b_ratio=float(q[at]),
-                low=max(-1.0, gap - float(reach[at])) if known else None,
-                high=min(1.0, gap + float(reach[at])) if known else None,
-                p_value=float(p_values[at]) if known else None,
+                low=max(-1.0, gap - float(reach[at])) if np.isfinite(reach[at]) else None,
+                high=min(1.0, gap + float(reach[at])) if np.isfinite(reach[at]) else None,
+                p_value=float(p_values[at]) if is_judged else None,
                 a_samples=round(a_samples[at]),
                 b_samples=round(b_samples[at]),
-                clusters=int(clusters[at]),
-                is_change=bool(p_values[at] <= ALPHA) if known else None,
+                machines=int(machines[at]),
+                is_change=bool(p_values[at] <= ALPHA) if is_judged else None,
             )
         )
     rows.sort(key=lambda row: (not row.is_change, -abs(row.difference_ratio), row.key))
     return tuple(rows)
 
 
-def _tests(
-    gap: Floats, variance: Floats, judged: Any, size: dict[str, Any], confidence: float
-) -> tuple[Floats, Floats]:
-    """Return the half of each difference's interval, and p-values corrected over all that are judged.
-
-    The degrees of freedom are those of the smaller side, which is on the safe one.
-    """
+def _tests(gap: Floats, known: Differences, judged: Any, confidence: float) -> tuple[Floats, Floats]:
+    """Return the half of each difference's interval, and p-values corrected over all that are judged."""
     from scipy.special import stdtr, stdtrit
 
-    freedom = min(int(size["a_clusters"]), int(size["b_clusters"])) - 1
-    error = np.sqrt(variance)
-    reach: Floats = float(stdtrit(freedom, (1 + confidence) / 2)) * error
-    p_values = np.ones(len(gap))
+    reach, p_values = np.full(len(gap), np.nan), np.ones(len(gap))
     if judged.any():
-        p_values[judged] = holm(2 * stdtr(freedom, -np.abs(gap[judged]) / error[judged]))
+        error, degrees = np.sqrt(known.variance[judged]), known.degrees[judged]
+        chance = known.by_chance[judged]
+        # One side hardly has it, and says too little of how it scatters there.
+        reach[judged] = np.where(np.isnan(chance), stdtrit(degrees, (1 + confidence) / 2) * error, np.nan)
+        p_values[judged] = holm(np.fmax(2 * stdtr(degrees, -np.abs(gap[judged]) / error), chance))
     return reach, p_values
 
 

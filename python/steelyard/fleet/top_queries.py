@@ -58,7 +58,7 @@ EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
     "top sizes by platform": lambda store: top_shares.sizes(_rows(store), ("platform",)),
     "top by binary": lambda store: top_shares.moments(_rows(store), _binaries(store)),
     "top by function": _by_leaf,
-    "top halves": lambda store: top_shares.halves(_rows(store), _binaries(store)),
+    "top groups": lambda store: top_shares.grouped(_rows(store), _binaries(store)),
     "diff sizes": lambda store: top_shares.pair_sizes(_sides(store)),
     "diff by job": lambda store: top_shares.pair_moments(
         _sides(store), top_shares.keyed_by_column(_sides(store), "job")

@@ -3,7 +3,7 @@
 In: selected rows (``profiles.select``). Out: `Numbered`. ``top`` asks a dozen questions of the same rows, and
 each would read and compare the texts of all stacks again; numbers take a tenth of the room.
 
-Invariants: numbers follow the order of names, so that what is drawn by lot (``top_shares.halves``) is the
+Invariants: numbers follow the order of names, so that what is drawn by lot (``top_shares.grouped``) is the
 same with and without them. Where an engine keeps nothing, the rows are computed at each question.
 
 Not here: what is asked (``top``).

@@ -1,8 +1,8 @@
-"""What ``fleet top`` and ``fleet diff`` found, as sections of a page and of the terminal.
+"""What ``fleet top`` found, as sections of a page and of the terminal.
 
-In: `Top`, `FleetDiff`. Out: headings and `Section`s: tables, charts by platform and over time, flame graphs.
+In: `Top`. Out: headings and `Section`s: tables, charts by platform and over time, flame graphs.
 
-Not here: finding it (``fleet.top``, ``fleet.top_diff``), writing the page (``fleet_page``).
+Not here: finding it (``fleet.top``), differences (``fleet_diff``), writing the page (``fleet_page``).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steelyard.analyze.tax_rules import Rules
-from steelyard.fleet.top import CONFIDENCE, PRECISION, Apart, Top, TopRow
-from steelyard.fleet.top_diff import ALPHA, DiffRow, FleetDiff
-from steelyard.fleet.top_shares import RARE, Share
+from steelyard.fleet.top import CONFIDENCE, Apart, Top, TopRow
+from steelyard.fleet.top_sample import PRECISION
+from steelyard.fleet.top_shares import Share
 from steelyard.report import format as fmt
-from steelyard.report.flame import diff_flame_html, flame_html
+from steelyard.report.flame import flame_html
 from steelyard.report.fleet_content import (
     Cell,
     Chart,
@@ -29,11 +29,10 @@ from steelyard.report.fleet_content import (
     Tile,
     table,
 )
-from steelyard.report.profile_page import points
+from steelyard.stats.shares import LEAST_HOLDERS
 
 _ROLES = ("blue", "red", "green", "purple", "orange", "sky", "ink", "yellow")
 _BARS = 20
-_DIFF_ROWS = 60
 _PLURALS = {"function": "functions", "binary": "binaries", "category": "categories"}
 
 
@@ -49,7 +48,7 @@ def plural(by: str) -> str:
 def heading(top: Top) -> str:
     """Return the answer in one line."""
     first = top.rows[0]
-    return f"{first.key}: {_percent(first.own.ratio)} of all {top.unit}"
+    return f"{first.key}: {percent(first.own.ratio)} of all {top.unit}"
 
 
 def subline(top: Top) -> str:
@@ -67,18 +66,25 @@ def subline(top: Top) -> str:
 def cautions(top: Top) -> list[str]:
     """Return what a reader must know first."""
     said = []
-    if top.sample.more_machine_minutes is None:
-        said.append("Too few machine-minutes for intervals: the shares are those of the sample alone.")
-    elif not top.sample.is_enough:
+    without = [row.least_machines for row in top.rows if row.own.low is None]
+    if without:
+        most = max((count for count in without if count is not None), default=None)
+        enough = "" if most is None else f"; about {most:,} machines in all would give them one"
         said.append(
-            f"The sample is not enough for every row shown: {top.sample.more_machine_minutes:,} more"
-            f" machine-minutes bring each to ±{PRECISION:.0%} of its share."
+            f"{len(without)} of {len(top.rows)} rows have no interval: fewer than {LEAST_HOLDERS:g} machines"
+            f" make up their weight in effect, and samples of other machines may differ{enough}."
+        )
+    more = max((row.more_machines for row in top.rows if row.more_machines), default=0)
+    if more:
+        said.append(
+            f"The sample is not enough for every row shown: {more:,} more machines bring each that has an"
+            f" interval to ±{PRECISION:.0%} of its share."
         )
     unknown = sum(ratio for _, ratio in top.unknown)
     if unknown >= 0.001:
-        said.append(f"{_percent(unknown)} of the {top.unit} are in modules without symbols in the store.")
+        said.append(f"{percent(unknown)} of the {top.unit} are in modules without symbols in the store.")
     if top.rest_ratio >= 0.001 and top.by in ("function", "category"):
-        said.append(f"{_percent(top.rest_ratio)} are in stacks too rare to be kept apart, and in no row.")
+        said.append(f"{percent(top.rest_ratio)} are in stacks too rare to be kept apart, and in no row.")
     if top.other_events:
         said.append(f"Samples of {', '.join(top.other_events)} are left out: --event shows them.")
     return said
@@ -94,8 +100,8 @@ def tiles(top: Top) -> list[Tile]:
         Tile("machine-minutes", fmt.count(sample.machine_minutes), str(sample.machine_minutes)),
         Tile(
             "entropy of functions",
-            f"{sample.entropy_bits:.2f} bits",
-            note=f"as if spread evenly over {2**sample.entropy_bits:,.0f} of {sample.functions:,}",
+            f"{sample.entropy.value:.2f} bits",
+            note=f"as if spread evenly over {2**sample.entropy.value:,.0f} functions; {_entropy_ends(top)}",
         ),
         Tile("distance of two halves", distance, note=f"of 2 at most; chance alone makes {expected}"),
         Tile("datacenter tax", fmt.quantity(tax, "ratio"), note="of busy samples"),
@@ -126,9 +132,20 @@ def _intro(top: Top) -> str:
     own = "Own is where the time was spent, total with what it calls. " if top.by == "function" else ""
     return (
         f"{own}Shares are of all {top.unit} of the selected part of the fleet. Intervals ({CONFIDENCE:.0%})"
-        f" take a machine-minute as one draw, because the samples of one are not independent. More"
-        f" needed: how many more machine-minutes would bring the interval to ±{PRECISION:.0%} of the share."
+        f" take a machine as one draw from a fleet of machines like these, because its minutes are alike."
+        f" More needed: how many more machines would bring the interval to ±{PRECISION:.0%} of the share."
     )
+
+
+def _entropy_ends(top: Top) -> str:
+    """Return the interval of the entropy, or why there is none.
+
+    The reason follows a figure, so that it needs no capital.
+    """
+    entropy = top.sample.entropy
+    if entropy.low is None or entropy.high is None:
+        return f"no interval: {entropy.missing}"
+    return f"{entropy.low:.2f} to {entropy.high:.2f} bits ({CONFIDENCE:.0%})"
 
 
 def _interval(one: Share | None) -> Interval | None:
@@ -146,7 +163,7 @@ def _table(top: Top) -> Table:
     columns += [
         Column(f"fleet {top.unit}", rank=1),
         Column("samples", rank=2),
-        Column("machine-minutes", rank=2),
+        Column("machines", rank=2),
         Column("more needed", rank=1),
     ]
     rows = []
@@ -157,7 +174,7 @@ def _table(top: Top) -> Table:
         cells.append(_interval(row.own))
         if is_function:
             cells.append(_interval(row.total))
-        rows.append([*cells, row.fleet, row.samples, row.clusters, row.more_clusters])
+        rows.append([*cells, row.fleet, row.samples, row.machines, row.more_machines])
     caption = f"{len(top.rows)} of {top.keys:,} {plural(top.by)}." if top.keys > len(top.rows) else ""
     return table(columns, rows, caption=caption)
 
@@ -301,25 +318,26 @@ def _behind(category: object) -> str:
 def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
     sample = top.sample
     rows: list[tuple[object, ...]] = [
-        ("machine-minutes with samples", sample.machine_minutes, "what chance chose; each is one draw"),
-        ("machines", sample.machines, ""),
+        ("machines", sample.machines, "each is one draw from the fleet"),
+        ("machine-minutes with samples", sample.machine_minutes, "those of one machine are alike"),
         ("samples", sample.samples, f"of {top.event}"),
         ("functions seen", sample.functions, ""),
+        ("entropy, bits", sample.entropy.value, f"of the fleet; {_entropy_ends(top)}"),
+        ("entropy of the sample, bits", sample.entropy.sampled, "too small by what was not seen"),
         (
-            "entropy, bits",
-            sample.entropy_bits,
-            f"as if spread evenly over {2**sample.entropy_bits:,.0f} functions; steady from day to day where"
-            " the sample is enough",
+            "of functions on one machine alone",
+            Cell(percent(sample.entropy.unseen_ratio), repr(sample.entropy.unseen_ratio)),
+            "share of the weight; about as much of the fleet's is of functions not seen",
         ),
         (
             "Manhattan distance of two halves",
             sample.distance,
-            "sum of the differences of all shares, 0 to 2, of two halves drawn by lot",
+            "sum of the differences of all shares, 0 to 2, of two halves of the machines drawn by lot",
         ),
         ("… expected of chance alone", sample.expected_distance, "from the intervals"),
         (
-            f"machine-minutes until every row is within ±{PRECISION:.0%}",
-            sample.more_machine_minutes,
+            f"machines until every row is within ±{PRECISION:.0%}",
+            sample.more_machines,
             "more, of the same fleet",
         ),
     ]
@@ -329,8 +347,8 @@ def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
     if sample.distance and sample.expected_distance and sample.distance > 2 * sample.expected_distance:
         blocks.append(
             Paragraph(
-                "The halves differ by more than twice what chance makes of it: the fleet changed from minute"
-                " to minute more than its samples tell. Look at the shares over time.",
+                "The halves differ by more than twice what chance makes of it: they have unlike machines, or"
+                " too few. Look at the shares by platform and over time.",
                 "suspect",
             )
         )
@@ -352,121 +370,6 @@ def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
     return tuple(blocks)
 
 
-def diff_heading(diff: FleetDiff) -> str:
-    """Return the comparison in one line."""
-    if diff.changes:
-        row = diff.changes[0]
-        return f"{row.key}: {_percent(row.a_ratio)} → {_percent(row.b_ratio)}"
-    return "No change beyond the noise of sampling"
-
-
-def diff_subline(diff: FleetDiff) -> str:
-    """Return what the comparison stands on."""
-    return fmt.plain(
-        f"A, {diff.names[0]}: {diff.samples[0]:,} samples in {diff.machine_minutes[0]:,} machine-minutes;"
-        f" B, {diff.names[1]}: {diff.samples[1]:,} in {diff.machine_minutes[1]:,}."
-        f" {len(diff.changes)} of {len(diff.rows):,} {plural(diff.by)} changed."
-    )
-
-
-def diff_sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
-    """Return the page of two selections."""
-    flame = Fragment(
-        lambda nonce: diff_flame_html(
-            *diff.profiles,
-            "Widths of B, colours by the change from A",
-            names=("A", "B"),
-            nonce=nonce,
-            rules=rules,
-        )
-    )
-    intro = (
-        f"Shares are of A's and of B's own {diff.unit}. A row is a change when the t-test of its difference,"
-        f" whose variance is that of machine-minutes, is below {ALPHA:.0%} after Holm's correction over all"
-        f" rows that are judged; one that fewer than {RARE} machine-minutes saw is not. Intervals are of each"
-        " row alone."
-    )
-    return [
-        Section("changes", "Changes", (_diff_table(diff), _diff_bars(diff)), intro=intro),
-        Section("graph", "Flame graph", (flame,)),
-    ]
-
-
-def _diff_table(diff: FleetDiff) -> Table:
-    count = max(_DIFF_ROWS // 3, min(_DIFF_ROWS, len(diff.changes)))
-    columns = (
-        Column(diff.by),
-        Column("A", "ratio"),
-        Column("B", "ratio"),
-        Column("difference, points"),
-        Column("interval"),
-        Column("p, corrected"),
-        Column("machine-minutes", rank=1),
-        Column("", is_text=True),
-    )
-    rows = [
-        (
-            row.key,
-            row.a_ratio,
-            row.b_ratio,
-            Cell(points(row.difference_ratio), repr(row.difference_ratio)),
-            _ends_text(row),
-            None if row.p_value is None else Cell(f"{row.p_value:.2g}", repr(row.p_value)),
-            row.clusters,
-            _verdict(row),
-        )
-        for row in diff.rows[:count]
-    ]
-    caption = f"{len(rows)} of {len(diff.rows):,} rows." if len(rows) < len(diff.rows) else ""
-    return table(columns, rows, caption=caption)
-
-
-def _ends_text(row: DiffRow) -> Cell | None:
-    if row.low is None or row.high is None:
-        return None
-    return Cell(f"{points(row.low)} to {points(row.high)}", f"{row.low!r} to {row.high!r}")
-
-
-def _verdict(row: DiffRow) -> Cell:
-    if row.is_change is None:
-        return Cell("too rare to judge", is_text=True)
-    return (
-        Cell("change", level="suspect", is_text=True) if row.is_change else Cell("may be noise", is_text=True)
-    )
-
-
-def _diff_bars(diff: FleetDiff) -> Chart:
-    rows = [row for row in diff.rows if row.low is not None][:_BARS]
-    names: list[str] = []
-    for row in rows:
-        name = row.key if len(row.key) <= 60 else f"{row.key[:59]}…"
-        names.append(name if name not in names else f"{name} ({len(names) + 1})")
-
-    def series(label: str, role: str, wanted: bool) -> Series:
-        chosen = [(name, row) for name, row in zip(names, rows, strict=True) if row.is_change is wanted]
-        return Series(
-            label,
-            [name for name, _ in chosen],
-            [row.difference_ratio for _, row in chosen],
-            "bar",
-            role,
-            low=[row.low for _, row in chosen],
-            high=[row.high for _, row in chosen],
-        )
-
-    both = (series("change", "red", True), series("may be noise", "sky", False))
-    return Chart(
-        "differences",
-        "Differences of shares, B less A",
-        tuple(one for one in both if one.x),
-        y_unit="ratio",
-        x_kind="name",
-        horizontal=True,
-        stacked=True,
-        height=100 + 24 * len(rows),
-        missing="" if rows else "no row is judged",
-    )
-
-
-def _percent(ratio: float) -> str:
+def percent(ratio: float) -> str:
+    """Return a share as a percentage."""
     return fmt.plain(fmt.quantity(ratio, "ratio"))

@@ -12,7 +12,7 @@ from steelyard.fleet import top_shares
 from steelyard.fleet.profiles import Selection, gather, select
 from steelyard.fleet.store import open_store
 from steelyard.fleet.top import top
-from steelyard.fleet.top_shares import Share, needed, share, wilson
+from steelyard.fleet.top_shares import Share, machines_to_state, needed
 from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.arrow_tables import MIDNIGHT, Fleet
 from tests.fleet.simulated import simulated_store, truth_of
@@ -43,7 +43,7 @@ def _top(fleet, **options):
     )
 
 
-def test_shares_are_of_fleet_cycles_and_their_variance_is_that_of_machine_minutes():
+def test_shares_are_of_fleet_cycles_and_their_variance_is_that_of_machines():
     answer = _top(_fleet())
     assert answer.fleet == 48.0
     assert answer.unit == "cycles"
@@ -52,11 +52,16 @@ def test_shares_are_of_fleet_cycles_and_their_variance_is_that_of_machine_minute
     assert own["scan"].own.ratio == pytest.approx(30 / 48)
     assert own["scan"].fleet == 30.0
     assert own["scan"].module == "db"
-    # By hand: the three machine-minutes have (scan, all) = (0, 16), (10, 12), (20, 20).
-    p, parts, sizes = 30 / 48, np.array([0, 10, 20]), np.array([16, 12, 20])
-    variance = 3 / 2 * ((parts - p * sizes) ** 2).sum() / 48**2
+    # By hand: the two machines have (scan, all) = (0, 16), (30, 32).
+    p, parts, sizes = 30 / 48, np.array([0, 30]), np.array([16, 32])
+    of_all = sizes / 48
+    bias = (of_all**2).sum() - 2 * (of_all**3).sum() + (of_all**2).sum() ** 2
+    variance = ((parts - p * sizes) ** 2).sum() / 48**2 * (of_all**2).sum() / bias
     assert own["scan"].own.standard_error == pytest.approx(math.sqrt(variance))
-    assert 0 < own["scan"].own.low < p < own["scan"].own.high < 1
+    assert own["scan"].own.low is None
+    assert own["scan"].more_machines is None
+    assert own["scan"].least_machines == 8, "one machine has it, and four must"
+    assert own["scan"].machines == 1
     assert own["tcp_sendmsg"].samples == 4
     assert answer.sample.machine_minutes == 3
     assert answer.sample.machines == 2
@@ -98,16 +103,17 @@ def test_categories_are_those_of_the_tax_map():
 def test_entropy_and_distance_of_halves():
     answer = _top(_fleet())
     shares = np.array([30, 10, 8]) / 48
-    assert answer.sample.entropy_bits == pytest.approx(-(shares * np.log2(shares)).sum())
-    # In their order: m0, then m1 twice; the lot is the parity of squares modulo a prime.
-    lot = [((at * 48_271 + 1) % 1_000_003) ** 2 % 1_000_003 % 2 for at in range(3)]
-    assert sorted(set(lot)) == [0, 1]
-    parts = np.array([[0, 8, 8], [10, 2, 0], [20, 0, 0]], dtype=float)
-    first, second = (parts[[one == side for one in lot]].sum(axis=0) for side in (0, 1))
+    entropy = answer.sample.entropy
+    assert entropy.sampled == pytest.approx(-(shares * np.log2(shares)).sum())
+    assert entropy.low is None
+    assert "2 machines" in entropy.missing
+    assert entropy.unseen_ratio == pytest.approx(38 / 48)
+    parts = np.array([[0, 8, 8], [30, 2, 0]], dtype=float)
+    first, second = parts
     distance = np.abs(first / first.sum() - second / second.sum()).sum()
     assert answer.sample.distance == pytest.approx(distance)
     assert answer.sample.expected_distance > 0
-    assert answer.sample.more_machine_minutes > 0
+    assert answer.sample.more_machines is None
     assert not answer.sample.is_enough
 
 
@@ -118,8 +124,8 @@ def test_parts_of_the_fleet_have_shares_of_their_own():
     assert answer.bucket_s == 300
     assert answer.times.parts == (MIDNIGHT, MIDNIGHT + 600)
     assert [row[1].ratio for row in answer.times.shares] == pytest.approx([1.0, 0.0])
-    assert answer.times.clusters == (2, 1)
-    assert answer.times.shares[0][1].low is None, "one machine-minute has no interval"
+    assert answer.times.machines == (2, 1)
+    assert answer.times.shares[0][1].low is None, "two machines have no interval"
 
 
 def test_weights_are_scaled_by_the_share_that_was_profiled():
@@ -243,41 +249,42 @@ def test_selections():
             Selection.parse(wrong)
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say():
-    # 400 fleets of 60 machine-minutes; within one, all samples are of one kind more often than not.
+def test_sums_of_the_engine_are_those_of_machines():
     random = np.random.default_rng(7)
-    fleets, minutes = 400, 60
-    size = random.gamma(4.0, 25.0, (fleets, minutes)).round() + 5
-    part = random.beta(0.4, 1.6, (fleets, minutes)) * size
+    machines, minutes = 12, 5
+    part = random.gamma(2.0, 10.0, (machines, minutes)).round() + 1
+    rest = random.gamma(4.0, 25.0, (machines, minutes)).round() + 1
     columns = {
-        "cluster": np.repeat([f"{at}" for at in range(fleets)], minutes * 2),
-        "machine": np.tile(np.repeat([f"m{at}" for at in range(minutes)], 2), fleets),
-        "stack": np.tile(["c;f [c]", "c;g [c]"], fleets * minutes),
-        "weight": np.stack([part, size - part], axis=-1).ravel(),
-        "sampled_ratio": np.ones(fleets * minutes * 2),
+        "machine": np.repeat([f"m{at}" for at in range(machines)], minutes * 2),
+        "window_start_unix_s": np.tile(np.repeat(MIDNIGHT + 300 * np.arange(minutes), 2), machines),
+        "stack": np.tile(["c;f [c]", "c;g [c]"], machines * minutes),
+        "weight": np.stack([part, rest], axis=-1).ravel(),
+        "sampled_ratio": np.ones(machines * minutes * 2),
     }
     rows = select(Fleet().put("profiles", **columns).table("profiles"), Selection())
     keyed = top_shares.keyed_by_column(rows, "stack")
-    sizes = {row["cluster"]: row for row in fetch_rows(top_shares.sizes(rows, ("cluster",)))}
-    found = [
-        row for row in fetch_rows(top_shares.moments(rows, keyed, ("cluster",))) if row["key"] == "c;f [c]"
-    ]
-    made = [share((r["own"], r["own_square"], r["own_cluster"]), sizes[r["cluster"]]) for r in found]
-    held = np.mean([one.low <= 0.2 <= one.high for one in made])
-    assert len(made) == fleets
-    assert 0.92 <= held <= 0.98, held
-    # As if each sample were a draw of its own, the intervals would be three times too narrow and hold far
-    # less.
-    naive = [wilson(one.ratio, one.ratio * (1 - one.ratio) / float(s.sum()), 10**9, 0.95)
-             for one, s in zip(made, size, strict=True)]  # fmt: skip
-    assert np.mean([low <= 0.2 <= high for low, high in naive]) < 0.6
+    size = fetch_rows(top_shares.sizes(rows))[0]
+    y, x = part.sum(axis=1), (part + rest).sum(axis=1)
+    assert size["machines"] == 12
+    assert size["machine_minutes"] == 60
+    assert size["weight_cube"] == pytest.approx((x**3).sum())
+    row = fetch_rows(top_shares.moments(rows, keyed))[0]
+    products = {"y": y, "yy": y * y, "yx": y * x, "yyy": y**3, "yyx": y * y * x, "yxx": y * x * x}
+    assert {name: row[f"own_{name}"] for name in products} == {
+        name: pytest.approx(product.sum()) for name, product in products.items()
+    }
+    groups = fetch_rows(top_shares.grouped(rows, keyed))
+    assert {row["part"] for row in groups} == set(range(12)), "each machine is a group of its own"
+    assert sum(row["own"] for row in groups) == pytest.approx(x.sum())
 
 
-def test_more_machine_minutes_go_with_the_square_of_the_interval():
+def test_more_machines_go_with_the_square_of_the_interval():
     one = Share(0.2, 0.18, 0.22, 0.01)
     assert needed(one, 100, 0.10) == 0
     assert needed(one, 100, 0.05) == 300
     assert needed(Share(0.2, None, None, None), 1, 0.1) is None
+    assert machines_to_state(one, 100) is None
+    assert machines_to_state(Share(0.2, None, None, 0.1, 2.0), 10) == 20
 
 
 def test_the_simulators_truth_is_within_the_intervals():

@@ -51,13 +51,13 @@ def test_a_real_change_is_found_and_what_did_not_change_is_noise():
     assert rows["h"].is_change is False
     assert answer.machine_minutes == (60, 60)
     assert rows["f"].a_ratio == pytest.approx(a[:, 0].sum() / a.sum())
-    # By hand, of independent machine-minutes: the variances add.
+    assert answer.machines == (60, 60)
+    assert answer.both_machines == 60
+    # By hand: each machine is compared with itself.
     p, q = a[:, 0].sum() / a.sum(), b[:, 0].sum() / b.sum()
-    spread = sum(
-        60 / 59 * ((x[:, 0] - r * x.sum(axis=1)) ** 2).sum() / x.sum() ** 2 for x, r in ((a, p), (b, q))
-    )
+    moved = (b[:, 0] - q * b.sum(axis=1)) / b.sum() - (a[:, 0] - p * a.sum(axis=1)) / a.sum()
     half = (rows["f"].high - rows["f"].low) / 2
-    assert half == pytest.approx(2.0010 * spread**0.5, rel=1e-3)
+    assert half == pytest.approx(2.0010 * (60 / 59 * (moved**2).sum()) ** 0.5, rel=1e-3)
     assert len(answer.profiles[0].counts) == 4
 
 
@@ -101,12 +101,13 @@ def _sums(a, b):
             "b_of_a": zero,
             "a_samples": zero,
             "b_samples": zero,
-            "clusters": ((a > 0).sum(axis=0) + (b > 0).sum(axis=0)).astype(np.int64),
+            "machines": ((a > 0).sum(axis=0) + (b > 0).sum(axis=0)).astype(np.int64),
         }
     )
     size = {
         "a": of_a.sum(), "b": of_b.sum(), "aa": (of_a**2).sum(), "bb": (of_b**2).sum(), "ab": 0.0,
-        "a_clusters": len(a), "b_clusters": len(b),
+        "aaa": (of_a**3).sum(), "bbb": (of_b**3).sum(),
+        "a_machines": len(a), "b_machines": len(b), "both_machines": 0,
     }  # fmt: skip
     return table, size
 
