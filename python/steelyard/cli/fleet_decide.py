@@ -49,6 +49,15 @@ Split = Annotated[
 Replicate = Annotated[
     str, typer.Option("--replicate", help="machine, machine-day, task or task-day: what is assigned.")
 ]
+ClusterBy = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster-by",
+        metavar="NAME",
+        help="What machines are alike by: cluster, name (how names begin), a label such as rack, or none;"
+        " else found.",
+    ),
+]
 Confidence = Annotated[float, typer.Option("--confidence", help="Of intervals, between 0.5 and 1.")]
 Power = Annotated[float, typer.Option("--power", help="With which a difference that matters is to be found.")]
 LeastEffect = Annotated[
@@ -80,6 +89,7 @@ def rue(
     strata: Strata = None,
     split: Split = None,
     replicate: Replicate = "machine",
+    cluster_by: ClusterBy = None,
     confidence: Confidence = 0.95,
     power: Power = 0.8,
     least_effect: LeastEffect = 0.01,
@@ -107,6 +117,7 @@ def rue(
             jobs=tuple(jobs or ()),
             labels=other_labels(tasks, label),
             replicate=replicate,
+            cluster_by=cluster_by,
             strata=_names(strata),
             split=_split(split),
             confidence=confidence,

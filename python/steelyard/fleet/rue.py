@@ -45,6 +45,8 @@ LOAD = "load level"
 """The factor made of the machine's CPU utilisation, in fifths."""
 FACTORS = ("job", "platform", "cluster", LOAD)
 """What every task sample has beside its labels, and may be stratified by."""
+NAME_PREFIX = "name"
+"""The beginnings of machines' names, which often name the rack (``rue_clusters``)."""
 UNKNOWN = "(none)"
 """The level of a factor where a sample says nothing."""
 LABELS_AT_MOST = 12
@@ -75,6 +77,10 @@ class RueSettings:
     least_effect_ratio: float = 0.01
     """The smallest difference worth a decision."""
     expected_effect_ratio: float = 0.05
+    cluster_by: str | None = None
+    """What replicates are alike by: ``cluster``, ``name`` or a label; None looks for it, ``none`` says that
+    nothing is.
+    """
     looks: str = "any"
     """``any``: decided by intervals valid however often somebody looks; ``once``: at one time fixed
     before."""
@@ -98,6 +104,18 @@ class RueSettings:
         for name in self.strata or ():
             if name not in known:
                 raise UsageError(f"cannot stratify by {name!r}", hint=f"there are: {', '.join(known)}")
+        allowed = (*self.may_group, NAME_PREFIX, "none")
+        if self.cluster_by is not None and self.cluster_by not in allowed:
+            raise UsageError(
+                f"cannot cluster by {self.cluster_by!r}", hint=f"there are: {', '.join(allowed)}"
+            )
+        if self.cluster_by == NAME_PREFIX and "machine" not in REPLICATES[self.replicate]:
+            raise UsageError("tasks have no machine's name", hint="--replicate machine")
+
+    @property
+    def may_group(self) -> tuple[str, ...]:
+        """Factors that replicates may be alike by."""
+        return ("cluster", *self.labels)
 
 
 def label_keys(tasks: Any) -> Any:
@@ -190,6 +208,8 @@ class Observed:
     """Samples without a figure for work."""
     missing: dict[str, int] = field(default_factory=dict)
     """Samples without a figure for usage, by resource."""
+    machine: Factor | None = None
+    """Names of machines, where replicates are of one."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +240,7 @@ def observe(tasks: Any, settings: RueSettings) -> Observed:
         counted={name: _integers(table, f"{name}_samples") for name in names},
         no_work=int(_integers(table, "no_work").sum()),
         missing={name: int(_integers(table, f"{name}_missing").sum()) for name in names},
+        machine=_factor(table, "machine") if "machine" in REPLICATES[settings.replicate] else None,
     )
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from steelyard.fleet.rue import RueSettings
+from steelyard.fleet.rue import NAME_PREFIX, RueSettings
+from steelyard.fleet.rue_clusters import Alike
 from steelyard.fleet.rue_result import Comparison, Decision, Group, Reweighted, SampleRatio, Speedup, Total
 from steelyard.fleet.rue_strata import StrataChoice
 from steelyard.stats.power import Need
@@ -32,9 +33,10 @@ def recommend(
     choice: StrataChoice,
     need: Need | None,
     settings: RueSettings,
+    alike: Alike | None = None,
 ) -> tuple[Decision, str]:
     """Return what to do about configuration 2 as far as this resource goes, in one sentence."""
-    noun = NOUNS[resource]
+    noun, units = NOUNS[resource], units_of(settings, alike)
     if choice.inseparable:
         factors = ", ".join(choice.inseparable)
         return Decision.UNDECIDED, (
@@ -49,7 +51,7 @@ def recommend(
     span = fair.speedup.interval(settings.looks)
     if span is None:
         return Decision.UNDECIDED, (
-            f"Undecided about {noun}: {fair.speedup.missing}; run {names[1]!r} on more {settings.replicate}s."
+            f"Undecided about {noun}: {fair.speedup.missing}; run {names[1]!r} on more {units}."
         )
     where = _where(fair, names)
     decision = _decide(span, settings.least_effect_ratio)
@@ -68,7 +70,17 @@ def recommend(
             f"{names[1]!r} and {names[0]!r} need the same {noun} within"
             f" {settings.least_effect_ratio * 100:g} %{where}: decide on other grounds."
         )
-    return decision, f"Undecided about {noun}: {_collect(fair.speedup, span, names, need, settings)}{where}."
+    return (
+        decision,
+        f"Undecided about {noun}: {_collect(fair.speedup, span, names, need, settings, units)}{where}.",
+    )
+
+
+def units_of(settings: RueSettings, alike: Alike | None) -> str:
+    """Return what counts as one draw, in the plural."""
+    if alike is None:
+        return f"{settings.replicate}s"
+    return "groups of machines" if alike.name == NAME_PREFIX else f"groups by {alike.name}"
 
 
 def with_mismatch(comparison: Comparison, ratios: Sequence[SampleRatio]) -> Comparison:
@@ -140,17 +152,18 @@ def _collect(
     names: tuple[str, str],
     need: Need | None,
     settings: RueSettings,
+    units: str,
 ) -> str:
     known = (
         f"the speedup lies between {span[0]:.3f} and {span[1]:.3f}, and a difference of"
         f" {settings.least_effect_ratio * 100:g} % matters"
     )
     if need is None:
-        return f"{known}; run {names[1]!r} on more {settings.replicate}s"
+        return f"{known}; run {names[1]!r} on more {units}"
     if need.enough:
         return f"{known}; it is near the edge of what matters, so keep collecting"
     asked = [
-        f"{count:,} more {settings.replicate}s with {name!r}"
+        f"{count:,} more {units} with {name!r}"
         for count, name in zip(need.more, names, strict=True)
         if count > 0
     ]

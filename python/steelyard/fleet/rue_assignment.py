@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.fleet.rue import LOAD, Assigned, RueSettings
+from steelyard.fleet.rue_clusters import Alike
 from steelyard.fleet.rue_result import SampleRatio
 from steelyard.fleet.rue_strata import Cells
 from steelyard.stats.assignment import (
@@ -44,14 +45,24 @@ def sample_ratios(
     names: tuple[str, str],
     strata: tuple[str, ...],
     settings: RueSettings,
+    alike: Alike | None = None,
 ) -> list[SampleRatio]:
-    """Test the declared split, if any, and whether the split is the same in every stratum."""
+    """Test the declared split, if any, and whether the split is the same in every stratum.
+
+    Where configurations were given to whole groups (``alike``), groups are what was split.
+    """
     codes = assigned.configuration.codes
     keep = np.isin(codes, pair)
     arm = np.where(codes[keep] == pair[1], 1, 0).astype(np.int64)
     declared = None
     if settings.split is not None and all(one in settings.split for one in names):
         declared = (settings.split[names[0]], settings.split[names[1]])
+    if alike is not None and alike.assigned:
+        if declared is None:
+            return []
+        shares, of, counts = declared, f"group by {alike.name}", alike.groups
+        question = f"is the split of groups by {alike.name} {shares[0]:g} to {shares[1]:g}, as declared?"
+        return [_tested(question, of, counts, shares, lambda: split_mismatch(counts, shares))]
     units = (("machine", assigned.machine[keep], 0.0), ("task", assigned.task[keep], CHANGED_RATIO))
     for name, unit, most in units:
         both = np.intersect1d(unit[arm == 0], unit[arm == 1])

@@ -32,6 +32,7 @@ from steelyard.fleet.rue import (
     observe_assignments,
 )
 from steelyard.fleet.rue_assignment import sample_ratios
+from steelyard.fleet.rue_clusters import find_alike, many_groups, prefixes
 from steelyard.fleet.rue_result import (
     Comparison,
     Decision,
@@ -73,13 +74,19 @@ def compare(tasks: Any, settings: RueSettings) -> RueResult:
     for other in others:
         pair = (names[first], names[other])
         for resource in settings.resources:
-            comparisons.append(_compare_one(observed, (first, other), resource, settings))
+            comparisons.append(compare_one(observed, (first, other), resource, settings))
         strata = comparisons[-len(settings.resources)].choice.factors
         cells = _cells(observed, (first, other), settings.resources[0])[0]
         if len(cells.arm):
-            ratios += sample_ratios(assigned, cells, (first, other), pair, strata, settings)
+            alike = comparisons[-len(settings.resources)].alike
+            ratios += sample_ratios(assigned, cells, (first, other), pair, strata, settings, alike)
     if settings.baseline is None:
         notes.append(f"configuration 1 is {names[first]!r}, which most samples have (--baseline sets it)")
+    if settings.cluster_by is None and all(one.alike is None for one in comparisons):
+        notes.append(
+            f"{settings.replicate}s are taken as independent: neither names nor labels tell of racks or waves"
+            " that make some alike (--cluster-by declares them)"
+        )
     if any(LOAD in one.choice.factors for one in comparisons):
         notes.append(
             "a machine's load is partly the configuration's own doing: strata by load take that part"
@@ -126,15 +133,17 @@ def _configurations(observed: Observed, settings: RueSettings) -> tuple[int, lis
     return first, [code for code in range(len(names)) if code != first]
 
 
-def _compare_one(
+def compare_one(
     observed: Observed, pair: tuple[int, int], resource: str, settings: RueSettings
 ) -> Comparison:
+    """Compare two configurations, by their codes, by one resource."""
     names = (observed.configuration.names[pair[0]], observed.configuration.names[pair[1]])
     cells, samples = _cells(observed, pair, resource)
     reason = _nothing_to_compare(cells, names, resource, settings)
     if reason is not None:
         return _without(resource, names, reason, observed, samples)
     choice = _choose(cells, settings)
+    alike, cells = find_alike(cells, choice.factors, settings)
     sums = cells.sums(choice.factors)
     groups = _groups(cells, samples, sums, choice.factors, settings)
     by_first = _by_first(cells, samples, sums, choice.factors, settings)
@@ -142,7 +151,7 @@ def _compare_one(
     asked = by_first or groups
     total, reweighted, need = _over_all(sums, samples, cells, asked, choice, settings)
     decision, recommendation = rue_advice.recommend(
-        resource, names, total, reweighted, asked, choice, need, settings
+        resource, names, total, reweighted, asked, choice, need, settings, alike
     )
     return Comparison(
         resource=resource,
@@ -159,6 +168,7 @@ def _compare_one(
         missing=None,
         no_usage=observed.missing[resource],
         counted=int(samples.sum()),
+        alike=alike,
     )
 
 
@@ -172,6 +182,9 @@ def _cells(observed: Observed, pair: tuple[int, int], resource: str) -> tuple[Ce
         usage=observed.usage[resource][keep],
         work=observed.work[resource][keep],
         factors={name: Factor(factor.codes[keep], factor.names) for name, factor in observed.factors.items()},
+        prefix=None
+        if observed.machine is None
+        else prefixes(Factor(observed.machine.codes[keep], observed.machine.names)),
     )
     return cells, observed.counted[resource][keep]
 
@@ -220,9 +233,22 @@ def _choose(cells: Cells, settings: RueSettings) -> StrataChoice:
         ]
         return StrataChoice(settings.strata, tuple(steps), {}, settings.strata)
     several = tuple(name for name, factor in cells.factors.items() if len(np.unique(factor.codes)) > 1)
+    # What each configuration has many of, as racks, is no part of the difference but of its noise.
+    several = tuple(
+        name
+        for name in several
+        if name != settings.cluster_by and not (name in settings.may_group and _is_noise(cells, name))
+    )
     # Operations of two jobs are not the same work, so that they are never added.
     forced = ("job",) if "job" in several and settings.work == "operations" else ()
     return choose_strata(cells, several, forced)
+
+
+def _is_noise(cells: Cells, name: str) -> bool:
+    """Return whether a factor that no two configurations meet on has many levels of each."""
+    codes = cells.factors[name].codes
+    met = np.intersect1d(codes[cells.arm == 0], codes[cells.arm == 1])
+    return not len(met) and many_groups(cells, name)
 
 
 def _groups(

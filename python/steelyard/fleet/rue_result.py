@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from steelyard.fleet.rue_clusters import Alike
 from steelyard.fleet.rue_strata import StrataChoice
 from steelyard.stats.power import Need
 from steelyard.stats.ratios import Effect
@@ -139,6 +140,8 @@ class Comparison:
     """Samples without a figure for this resource."""
     counted: int
     """Samples that have one, and work."""
+    alike: Alike | None = None
+    """By what replicates are alike, and counted as one: a rack, a cluster, a label."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ class Cells:
     usage: Floats
     work: Floats
     factors: dict[str, Factor]
+    prefix: Factor | None = None
+    """Beginnings of machines' names, where replicates are of one machine."""
 
     def strata(self, names: tuple[str, ...]) -> Integers:
         """Return a code for each row's combination of the factors ``names``."""

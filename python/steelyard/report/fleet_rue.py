@@ -5,6 +5,8 @@ In: `RueResult`. Out: heading, cautions and `Section`s. Not here: figures (``fle
 
 from __future__ import annotations
 
+from steelyard.fleet.rue import NAME_PREFIX
+from steelyard.fleet.rue_clusters import Alike
 from steelyard.fleet.rue_result import Comparison, Group, RueResult, SampleRatio, Speedup
 from steelyard.report import format as fmt
 from steelyard.report.fleet_content import (
@@ -238,20 +240,44 @@ def _why(one: Comparison, result: RueResult) -> list[Paragraph | Notes]:
             "The mixes alone move the total's speedup by a factor of"
             f" {fmt.significant(one.reweighted.mix_ratio)}."
         )
-    notes += _needs(one.need, one, result.replicate)
+    if one.alike is not None:
+        notes.append(_alike(one.alike, result.replicate))
+    notes += _needs(one.need, one, result.replicate if one.alike is None else f"group by {one.alike.name}")
     if one.no_usage:
         notes.append(f"{one.no_usage:,} samples have no figure for {one.resource} and are left out.")
     found.append(Notes(tuple(notes)))
     return found
 
 
+def _several(unit: str) -> str:
+    """Return the plural of a unit.
+
+    >>> _several("machine"), _several("group by rack")
+    ('machines', 'groups by rack')
+    """
+    return unit.replace("group by", "groups by") if unit.startswith("group by") else f"{unit}s"
+
+
+def _alike(alike: Alike, replicate: str) -> str:
+    """Return by what replicates count as one, and why."""
+    name = "the beginning of machines' names" if alike.name == NAME_PREFIX else alike.name
+    why = "as declared" if alike.declared else "the variance between groups is too large for chance"
+    if alike.assigned:
+        why = "configurations were given to whole groups" + (", as declared" if alike.declared else "")
+    groups = f"{alike.groups[0]:,} groups with configuration 1, {alike.groups[1]:,} with 2"
+    effect = ""
+    if alike.design_effect is not None:
+        effect = f"; that multiplies the variance by {fmt.significant(alike.design_effect)}"
+    return f"The draw is a group by {name}, not a {replicate}: {why} ({groups}){effect}."
+
+
 def _needs(need: Need | None, one: Comparison, replicate: str) -> list[str]:
     if need is None:
         return []
     if need.enough:
-        return [f"There are enough {replicate}s to tell the smallest difference that matters."]
+        return [f"There are enough {_several(replicate)} to tell the smallest difference that matters."]
     parts = [
-        f"{total:,} {replicate}s with {name} ({more:,} more)"
+        f"{total:,} {_several(replicate)} with {name} ({more:,} more)"
         for total, more, name in zip(need.replicates, need.more, one.configurations, strict=True)
         if more > 0
     ]
