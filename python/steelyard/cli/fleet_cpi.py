@@ -227,7 +227,7 @@ def distribution(
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
     with opened(store, engine, first, last) as fleet:
         samples = _samples(fleet, job, platform)
-        found, distributions = _build(samples, settings, quantile)
+        found, distributions = _build(samples, settings, quantile, errors=True)
         following = cpi_throughput.find_following(samples, settings.guards)
         told = tell_distributions(found, distributions, following, quantile=quantile)
         show(fleet, told, as_json=as_json, report=report)
@@ -307,8 +307,10 @@ def _samples(fleet: Store, job: str | None, platform: str | None) -> Any:
     return rows if platform is None else rows.filter(rows.platform == platform)
 
 
-def _build(samples: Any, settings: SpecSettings, quantile: float | None) -> tuple[list[Spec], list[Any]]:
-    """Return specs and, with ``quantile``, their distributions."""
+def _build(
+    samples: Any, settings: SpecSettings, quantile: float | None, *, errors: bool = False
+) -> tuple[list[Spec], list[Any]]:
+    """Return specs and, with ``quantile``, their distributions, if wanted with errors of the fits."""
     from steelyard._base import UsageError
     from steelyard.fleet.cpi_distribution import find_distributions, with_tails
     from steelyard.fleet.cpi_specs import find_specs
@@ -318,7 +320,7 @@ def _build(samples: Any, settings: SpecSettings, quantile: float | None) -> tupl
     found = find_specs(samples, settings)
     if quantile is None:
         return found, []
-    distributions = find_distributions(samples, found, settings)
+    distributions = find_distributions(samples, found, settings, errors=errors)
     return with_tails(found, distributions, quantile), distributions
 
 

@@ -3,9 +3,10 @@
 In: ``task_samples`` and the specs made of them, which say how wide bins should be. Out: `Distribution`s.
 
 Method: bins are a power of two wide, about a sixteenth of the standard deviation, so that both engines put
-every sample into the same bin; the engine counts, and what is fitted is fitted to the counts. The published
-example (Zhang et al., EuroSys 2013, figure 7) is a web-search job whose best fit is GEV(1.73, 0.133,
--0.0534).
+every sample into the same bin; the engine counts, and what is fitted is fitted to the counts. For the
+errors of a fit the engine then adds up by task what each sample moves it by (`stats.gev.scores`): tasks are
+unlike, and samples of one are alike. The published example (Zhang et al., EuroSys 2013, figure 7) is a
+web-search job whose best fit is GEV(1.73, 0.133, -0.0534).
 
 Not here: the fitting (``stats.gev``), drawing.
 """
@@ -22,7 +23,7 @@ import numpy as np
 
 from steelyard.fleet.cpi_samples import KEYS, Guards, counted
 from steelyard.fleet.cpi_specs import Spec, SpecSettings
-from steelyard.stats.gev import GevFit, Histogram, fit_gev
+from steelyard.stats.gev import GevFit, Histogram, TaskSums, clustered, fit_gev, scores
 from steelyard.telemetry.deferred import ibis
 
 BINS_PER_SD = 16
@@ -130,10 +131,30 @@ def expression(samples: Any, widths: Any, guards: Guards | None = None) -> Any:
     return rows.group_by(*KEYS, "date", "width", "bin").aggregate(n=rows.count())
 
 
+def by_task(samples: Any, widths: Any, moved: Any, days: Any, guards: Guards | None = None) -> Any:
+    """Return of each job, platform and source the sums over its tasks that the errors of a fit stand on.
+
+    ``moved`` has a row for each bin with its scores (``s0`` to ``s2``), ``days`` a weight for each date.
+    """
+    rows = counted(samples, guards or Guards()).join(widths.select(*KEYS, "width"), list(KEYS))
+    # In two steps: Ibis 12 cannot join by a column that the same projection of a join makes.
+    rows = rows.select(*KEYS, "task", "date", "cpi", "width")
+    rows = rows.mutate(bin=(rows.cpi / rows.width).floor().cast("int64"))
+    rows = rows.join(days, "date").select(*KEYS, "task", "bin", "day_weight")
+    rows = rows.join(moved, [*KEYS, "bin"])
+    sums = {f"s{at}": (rows.day_weight * rows[f"s{at}"]).sum() for at in range(3)}
+    each = rows.group_by(*KEYS, "task").agg(n=rows.day_weight.sum(), **sums)
+    products = {f"s{a}{b}": (each[f"s{a}"] * each[f"s{b}"]).sum() for a in range(3) for b in range(a, 3)}
+    return each.group_by(*KEYS).agg(n=each.n.sum(), n_square=(each.n * each.n).sum(), **products)
+
+
 def find_distributions(
-    samples: Any, specs: Sequence[Spec], settings: SpecSettings | None = None
+    samples: Any, specs: Sequence[Spec], settings: SpecSettings | None = None, *, errors: bool = True
 ) -> list[Distribution]:
-    """Return the distribution of every usable spec, with samples weighted by age as the spec's are."""
+    """Return the distribution of every usable spec, with samples weighted by age as the spec's are.
+
+    ``errors`` of the fits take another pass over the samples.
+    """
     from steelyard.telemetry.engine import fetch
 
     settings = settings or SpecSettings()
@@ -142,13 +163,72 @@ def find_distributions(
         return []
     if settings.as_of is not None:
         samples = samples.filter(samples.date <= settings.as_of)
-    columns = fetch(expression(samples, width_table(usable), settings.guards)).to_pydict()
+    widths = width_table(usable)
+    columns = fetch(expression(samples, widths, settings.guards)).to_pydict()
     last = settings.as_of or max(columns["date"], default=None)
+    days = {
+        day: settings.day_weight ** ((date.fromisoformat(last) - date.fromisoformat(day)).days if last else 0)
+        for day in sorted(set(columns["date"]))
+    }
     bins: dict[tuple[str, str, str | None], list[tuple[int, float, float]]] = {}
     for job, platform, source, day, width, place, n in zip(*columns.values(), strict=True):
-        age = (date.fromisoformat(last) - date.fromisoformat(day)).days if last else 0
-        bins.setdefault((job, platform, source), []).append((place, width, settings.day_weight**age * n))
-    return [_distribution(one, bins.get(one.key, [])) for one in usable]
+        bins.setdefault((job, platform, source), []).append((place, width, days[day] * n))
+    found = [_distribution(one, bins.get(one.key, [])) for one in usable]
+    if not errors or all(one.fit is None for one in found):
+        return found
+    rows = fetch(by_task(samples, widths, _moved(found), _day_table(days), settings.guards)).to_pylist()
+    sums = {(row["job"], row["platform"], row["cpi_source"]): row for row in rows}
+    return [_with_errors(one, sums.get(one.spec.key)) for one in found]
+
+
+def _moved(distributions: Sequence[Distribution]) -> Any:
+    """Return the scores of each bin of each fit as an Ibis table."""
+    import pyarrow as pa
+
+    parts = []
+    for one in distributions:
+        if one.fit is None:
+            continue
+        bins = one.histogram
+        moved = scores(bins, one.fit.gev)
+        spec, count = one.spec, len(bins.count)
+        parts.append(
+            pa.table(
+                {
+                    "job": pa.array([spec.job] * count, pa.string()),
+                    "platform": pa.array([spec.platform] * count, pa.string()),
+                    "cpi_source": pa.array([spec.cpi_source] * count, pa.string()),
+                    "bin": pa.array(np.rint(bins.low / (bins.high - bins.low)).astype(np.int64)),
+                    **{f"s{at}": pa.array(moved[:, at]) for at in range(3)},
+                }
+            )
+        )
+    return ibis.memtable(pa.concat_tables(parts))
+
+
+def _day_table(days: dict[str, float]) -> Any:
+    import pyarrow as pa
+
+    return ibis.memtable(
+        pa.table(
+            {
+                "date": pa.array(list(days), pa.string()),
+                "day_weight": pa.array(list(days.values()), pa.float64()),
+            }
+        )
+    )
+
+
+def _with_errors(one: Distribution, row: dict[str, Any] | None) -> Distribution:
+    """Return a distribution whose fit has errors by task."""
+    if one.fit is None:
+        return one
+    if row is None:
+        bare = replace(one.fit, shape_error=None, location_error=None, scale_error=None)
+        return replace(one, fit=replace(bare, errors_missing="no sample has a task"))
+    products = np.array([[row[f"s{min(a, b)}{max(a, b)}"] for b in range(3)] for a in range(3)])
+    sums = TaskSums(float(row["n"]), float(row["n_square"]), products)
+    return replace(one, fit=clustered(one.fit, one.histogram, sums))
 
 
 def with_tails(

@@ -261,7 +261,8 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
             )
         )
     caption = (
-        "GEV: location, scale, shape as the paper writes it (xi); --json has standard errors. Distance: the"
+        "GEV: location, scale, shape as the paper writes it (xi); --json has intervals, with tasks as draws."
+        " Distance: the"
         " largest between the two distribution functions; next best: that of the nearest of the normal,"
         " log-normal and gamma curves of the same mean and sd."
     )
@@ -270,12 +271,15 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
 
 def _gev(fit: GevFit) -> Cell:
     gev = fit.gev
-    errors = ", ".join(
-        "none" if one is None else f"{one:.2g}"
-        for one in (fit.location_error, fit.scale_error, fit.shape_error)
-    )
     figures = ", ".join(fmt.significant(one) for one in (gev.location, gev.scale, -gev.shape))
-    return Cell(figures, f"{gev!r}, standard errors {errors}")
+    if fit.location_interval is None or fit.scale_interval is None or fit.shape_interval is None:
+        return Cell(figures, f"{gev!r}, no intervals: {fit.errors_missing}")
+    # The paper writes the shape with the other sign.
+    xi = (-fit.shape_interval[1], -fit.shape_interval[0])
+    spans = ", ".join(
+        f"{low:.4g} to {high:.4g}" for low, high in (fit.location_interval, fit.scale_interval, xi)
+    )
+    return Cell(figures, f"{gev!r}, intervals (95 %, {fit.tasks or 0:.0f} tasks in effect) {spans}")
 
 
 def _following_section(following: Sequence[Following]) -> Section:

@@ -5,18 +5,23 @@ fitted curve lies from the data. The shape is that of `scipy.stats.genextreme` (
 that CPI2's paper writes: its GEV(1.73, 0.133, -0.0534) has c = 0.0534.
 
 Method: L-moments of the histogram (Hosking, Wallis and Wood, Technometrics 27, 1985), each bin taken as
-uniform, then the likelihood of the bins' counts, whose curvature gives the standard errors. Counts may be
-weighted; standard errors then take the weights for samples.
+uniform, then the likelihood of the bins' counts, whose curvature gives the standard errors of independent
+samples. Counts may be weighted; standard errors then take the weights for samples.
 
-Invariant: a histogram that no curve can be fitted to gives None with a reason, never a curve.
+Samples of one task are alike, and tasks are not: a histogram of ten tasks is ten draws, however many samples
+it has. `clustered` takes the sandwich of that curvature and the sums of scores by task instead (Liang and
+Zeger, Biometrika 73, 1986), with Student's t by Kish's effective number of tasks.
 
-Not here: which bins (``fleet.cpi_distribution``).
+Invariants: a histogram that no curve can be fitted to gives None with a reason, never a curve; with fewer
+than ``LEAST_TASKS`` tasks in effect there are no errors and no intervals, with a reason.
+
+Not here: which bins, and the sums by task (``fleet.cpi_distribution``).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +32,10 @@ _FEWEST_BINS = 6
 _FEWEST_SAMPLES = 50
 _TINY = 1e-300
 _LARGEST_TAU = 0.9
+_STEP = 2e-3
+LEAST_TASKS = 8.0
+"""Tasks, counted by their samples (Kish), that errors need."""
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,9 @@ class Gev:
 
 @dataclass(frozen=True)
 class GevFit:
-    """A fitted curve. Errors are standard errors of the likelihood, None where its curvature gives none."""
+    """A fitted curve. Errors are standard errors, None where there are none: of the likelihood, as if samples
+    were independent, until `clustered` puts those by task in their place.
+    """
 
     gev: Gev
     shape_error: float | None
@@ -100,6 +111,29 @@ class GevFit:
     samples: float
     distance: float
     """The largest distance of the two distribution functions at the bins' edges (Kolmogorov and Smirnov)."""
+    tasks: float | None = None
+    """Tasks that errors and intervals are by, counted by their samples; None for errors of the likelihood."""
+    shape_interval: Interval | None = None
+    """Of 95 %, for tasks like these; None without errors by task."""
+    location_interval: Interval | None = None
+    scale_interval: Interval | None = None
+    errors_missing: str | None = None
+    """Why there are no errors by task."""
+
+
+@dataclass(frozen=True)
+class TaskSums:
+    """Sums over tasks of products of what each has: samples (or their weight) and `scores`."""
+
+    count: float
+    count_square: float
+    products: Floats
+    """3 by 3: the sum over tasks of the outer product of a task's sum of scores with itself."""
+
+    @property
+    def effective(self) -> float:
+        """Tasks counted by their samples."""
+        return self.count**2 / self.count_square if self.count_square > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -194,9 +228,7 @@ def distance(histogram: Histogram, gev: Gev) -> float:
 
 
 def _unlikelihood(histogram: Histogram, shape: float, location: float, scale: float) -> float:
-    gev = Gev(shape, location, scale)
-    inside = gev.cdf(histogram.high) - gev.cdf(histogram.low)
-    return -float(histogram.count @ np.log(np.maximum(inside, _TINY)))
+    return -float(histogram.count @ _log_inside(histogram, Gev(shape, location, scale)))
 
 
 def _most_likely(histogram: Histogram, start: Gev) -> Gev:
@@ -218,28 +250,85 @@ def _most_likely(histogram: Histogram, start: Gev) -> Gev:
     )
 
 
-def _standard_errors(histogram: Histogram, at: Gev) -> tuple[float | None, float | None, float | None]:
-    """Return standard errors from the curvature of the likelihood, by central differences."""
+def scores(histogram: Histogram, at: Gev) -> Floats:
+    """Return how much the logarithm of each bin's probability moves with shape, location and scale.
+
+    One row a bin; location and scale in units of the curve's scale.
+    """
     unit = np.array([1.0, at.scale, at.scale])
     here = np.array([at.shape, at.location, at.scale])
-    step = 2e-3
+    columns = []
+    for step in _STEP * np.eye(3):
+        ends = [_log_inside(histogram, Gev(*(here + way * step * unit).tolist())) for way in (1, -1)]
+        columns.append((ends[0] - ends[1]) / (2 * _STEP))
+    return np.stack(columns, axis=1)
+
+
+def clustered(fit: GevFit, histogram: Histogram, tasks: TaskSums, confidence: float = 0.95) -> GevFit:
+    """Return the fit with errors and intervals by task, or with the reason why it has none."""
+    from scipy.special import stdtrit
+
+    bare = replace(fit, shape_error=None, location_error=None, scale_error=None, tasks=tasks.effective)
+    if tasks.effective < LEAST_TASKS:
+        few = f"samples of {tasks.effective:.1f} tasks in effect: errors need {LEAST_TASKS:g}"
+        return replace(bare, errors_missing=few)
+    inverse = _inverse_curvature(histogram, fit.gev)
+    if inverse is None:
+        return replace(bare, errors_missing="the likelihood has no clear maximum")
+    variances = np.diag(inverse @ tasks.products @ inverse) * tasks.effective / (tasks.effective - 1)
+    if not np.all(np.isfinite(variances)) or np.any(variances < 0):
+        return replace(bare, errors_missing="the likelihood has no clear maximum")
+    errors = (np.sqrt(variances) * np.array([1.0, fit.gev.scale, fit.gev.scale])).tolist()
+    t = float(stdtrit(tasks.effective - 1, (1 + confidence) / 2))
+    spans = [
+        (value - t * error, value + t * error)
+        for value, error in zip((fit.gev.shape, fit.gev.location, fit.gev.scale), errors, strict=True)
+    ]
+    return replace(
+        bare,
+        shape_error=errors[0],
+        location_error=errors[1],
+        scale_error=errors[2],
+        shape_interval=spans[0],
+        location_interval=spans[1],
+        scale_interval=spans[2],
+    )
+
+
+def _log_inside(histogram: Histogram, gev: Gev) -> Floats:
+    return np.asarray(np.log(np.maximum(gev.cdf(histogram.high) - gev.cdf(histogram.low), _TINY)))
+
+
+def _standard_errors(histogram: Histogram, at: Gev) -> tuple[float | None, float | None, float | None]:
+    """Return standard errors from the curvature of the likelihood."""
+    inverse = _inverse_curvature(histogram, at)
+    if inverse is None:
+        return None, None, None
+    shape, location, scale = (np.sqrt(np.diag(inverse)) * np.array([1.0, at.scale, at.scale])).tolist()
+    return shape, location, scale
+
+
+def _inverse_curvature(histogram: Histogram, at: Gev) -> Floats | None:
+    """Return the inverse of the likelihood's curvature, by central differences, in the units of `scores`."""
+    unit = np.array([1.0, at.scale, at.scale])
+    here = np.array([at.shape, at.location, at.scale])
 
     def cost(shift: Floats) -> float:
         return _unlikelihood(histogram, *(here + shift * unit).tolist())
 
     curvature = np.empty((3, 3))
-    eye = step * np.eye(3)
+    eye = _STEP * np.eye(3)
     for i in range(3):
         for j in range(3):
             ends = (
                 cost(eye[i] + eye[j]) - cost(eye[i] - eye[j]) - cost(eye[j] - eye[i]) + cost(-eye[i] - eye[j])
             )
-            curvature[i, j] = ends / (4 * step**2)
+            curvature[i, j] = ends / (4 * _STEP**2)
     try:
-        variances = np.diag(np.linalg.inv(curvature))
+        inverse = np.linalg.inv(curvature)
     except np.linalg.LinAlgError:
-        return None, None, None
+        return None
+    variances = np.diag(inverse)
     if not np.all(np.isfinite(variances)) or np.any(variances <= 0):
-        return None, None, None
-    shape, location, scale = (np.sqrt(variances) * unit).tolist()
-    return shape, location, scale
+        return None
+    return np.asarray(inverse)

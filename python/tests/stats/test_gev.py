@@ -8,7 +8,7 @@ from scipy import stats
 
 from steelyard.stats.gev import Gev, Histogram, distance, fit_gev, from_l_moments, l_moments
 
-_SHAPES = st.floats(-0.4, 0.6) | st.just(0.0)
+_SHAPES = st.floats(-0.4, 0.6).filter(lambda shape: abs(shape) > 1e-9) | st.just(0.0)
 
 
 @given(_SHAPES, st.floats(-5, 5), st.floats(0.01, 10))
