@@ -10,12 +10,14 @@ with an interval that is robust to samples of one cluster (a machine) being alik
 
 The estimate solves  sum_s S_xy,s (1 + a x_s) / y_s = a sum_s S_xx,s  with the strata's means x_s, y_s and
 their centred sums of products: the moment equation of the model above with each stratum's base profiled out,
-which is linear in a. Its variance is the sandwich over clusters, with G / (G - 1) and Student's t of G - 1
-degrees of freedom (Liang and Zeger, Biometrika 73, 1986; Cameron and Miller, Journal of Human Resources 50,
-2015).
+which is linear in a. Its variance is the sandwich over clusters (Liang and Zeger, Biometrika 73, 1986), each
+cluster's residuals scaled for the part that they have in a (Bell and McCaffrey, Survey Methodology 28, 2002;
+Cameron and Miller, Journal of Human Resources 50, 2015). Degrees of freedom are the effective number of
+clusters less 1, counted by how much of the estimate each decides: the mean of its part of the variance of x
+and of its part where the whole cluster is off by one factor.
 
-Invariants: a stratum in which x does not differ says nothing and takes no part; without two clusters there is
-no interval, with the reason.
+Invariants: a stratum in which x does not differ says nothing and takes no part; with fewer than
+``LEAST_DEGREES`` degrees of freedom there is no interval, with the reason.
 
 Not here: the sums (``numa``, ``pair``), which engines make.
 """
@@ -31,8 +33,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
-FEW_CLUSTERS = 10
-"""Below so many clusters, intervals of this kind are known to be too narrow."""
+LEAST_DEGREES = 1.5
+"""With fewer degrees of freedom an interval would say nothing."""
 _ROUNDING = 1e-12
 _SUMS = ("n", "x", "xx", "y", "xy")
 
@@ -53,7 +55,7 @@ class Effect:
     strata: int
     clusters: int
     reason: str = ""
-    """Why there is no interval, or what weakens it."""
+    """Why there is no interval."""
 
     def at(self, x: float) -> tuple[float, float | None, float | None]:
         """Return the ratio of y at ``x`` to y at 0, with its interval."""
@@ -85,7 +87,7 @@ def stratified_effect(
     """Return the effect of x on y within strata, or None where x differs in no stratum.
 
     ``strata`` and ``clusters`` number each row, ``sums`` holds ``n``, ``x``, ``xx``, ``y`` and ``xy`` of it.
-    ``freedom`` are degrees of freedom where few clusters have an x of their own kind; G - 1 by default.
+    ``freedom`` are degrees of freedom at most, where few clusters have an x of their own kind.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return _stratified(strata, clusters, sums, confidence, freedom)
@@ -134,9 +136,28 @@ def _stratified(
     )
     if count < 2:
         return replace(bare, reason="samples of one machine only")
+    part, degrees = _leverage(which, strata[keep], {k: v[keep] for k, v in sums.items()}, x_mean)
+    degrees = min(degrees, np.inf if freedom is None else freedom)
+    if degrees < LEAST_DEGREES:
+        return replace(
+            bare, reason=f"samples of {count} machines, of which few decide: too few for an interval"
+        )
     of_cluster = np.bincount(which, weights=influence)
-    variance = float((of_cluster**2).sum()) * count / (count - 1) / jacobian**2
-    return _with_interval(bare, variance, confidence, freedom or count - 1)
+    variance = float((of_cluster**2 / (1 - part)).sum()) / jacobian**2
+    return _with_interval(bare, variance, confidence, degrees)
+
+
+def _leverage(which: Ids, strata: Ids, sums: Mapping[str, Floats], x_mean: Floats) -> tuple[Floats, float]:
+    """Return each cluster's part of the variance of x, and the degrees of freedom between clusters."""
+    mean, n, x = x_mean[strata], sums["n"], sums["x"]
+    squares = np.bincount(which, weights=np.maximum(0.0, sums["xx"] - 2 * mean * x + n * mean**2))
+    whole = np.bincount(which, weights=x - n * mean) ** 2
+    part = squares / squares.sum()
+    # Where every cluster has the same x, none is off by more than its part.
+    shifted = whole / whole.sum() if whole.sum() > _ROUNDING * squares.sum() else part
+    both = (part + shifted) / 2
+    degrees = 1 / float((both**2).sum()) - 1
+    return np.minimum(part, 1 - _ROUNDING), degrees
 
 
 def _influence(
@@ -160,7 +181,7 @@ def _influence(
     return result
 
 
-def _with_interval(bare: Effect, variance: float, confidence: float, freedom: int) -> Effect:
+def _with_interval(bare: Effect, variance: float, confidence: float, freedom: float) -> Effect:
     from scipy.special import stdtr, stdtrit
 
     error = variance**0.5
@@ -171,14 +192,12 @@ def _with_interval(bare: Effect, variance: float, confidence: float, freedom: in
     p_value = 0.0 if bare.value else 1.0
     if error > 0:
         p_value = float(2 * stdtr(freedom, -abs(bare.value) / error))
-    few = bare.clusters < FEW_CLUSTERS
     return replace(
         bare,
         low=bare.value - reach,
         high=bare.value + reach,
         standard_error=error,
         p_value=p_value,
-        reason=f"{bare.clusters} machines only: the interval may be too narrow" if few else "",
     )
 
 

@@ -25,6 +25,8 @@ LEAST_EXPECTED = 5.0
 
 PERMUTATIONS = 1999
 """Permuted assignments: the smallest p-value that they can give is 0.0005."""
+LEAST_DEGREES = 1.0
+"""With fewer degrees of freedom a share of work is not tested."""
 _CELLS_AT_ONCE = 1 << 21
 
 
@@ -130,7 +132,8 @@ def share_mismatch(first: Floats, second: Floats, share: float) -> Mismatch:
     """Test whether arm 1 did the declared share of all work, where replicates serve both arms.
 
     One element is what a replicate did for arm 0 and for arm 1. The share is a ratio of sums, whose residuals
-    by replicate give its variance (Student's distribution).
+    by replicate give its variance, scaled for the part that each replicate has in it, with Student's
+    distribution by Kish's effective number of replicates.
 
     Raises ValueError for fewer than three replicates, no work, or a share outside 0 to 1.
     """
@@ -142,16 +145,20 @@ def share_mismatch(first: Floats, second: Floats, share: float) -> Mismatch:
         raise ValueError("needs three replicates that did work, and a share between 0 and 1")
     found = float(second.sum()) / total
     influence = (second - found * every) / total
-    count = len(first)
-    variance = float((influence**2).sum()) * count / (count - 1)
+    size = every / total
+    squares, cubes = float((size**2).sum()), float((size**3).sum())
+    own = squares - 2 * cubes + squares**2
+    freedom = 1 / squares - 1
+    if freedom < LEAST_DEGREES or own <= 0:
+        raise ValueError("one replicate does nearly all the work")
+    variance = float((influence**2).sum()) * squares / own
     expected = np.array([(1 - share) * total, share * total])
     if variance <= 1e-24:
         p_value = 1.0 if math.isclose(found, share, rel_tol=1e-9) else 0.0
-        return Mismatch(math.inf if p_value == 0 else 0.0, count - 1, p_value, "share of work", expected)
+        return Mismatch(math.inf if p_value == 0 else 0.0, round(freedom), p_value, "share of work", expected)
     statistic = (found - share) / math.sqrt(variance)
-    return Mismatch(
-        statistic, count - 1, float(2 * stdtr(count - 1, -abs(statistic))), "share of work", expected
-    )
+    p_value = float(2 * stdtr(freedom, -abs(statistic)))
+    return Mismatch(statistic, round(freedom), p_value, "share of work", expected)
 
 
 def uneven_shares(first: Floats, second: Floats) -> Mismatch:
