@@ -15,6 +15,7 @@ from steelyard.fleet import (
     cpi_specs,
     cpi_suspects,
     cpi_throughput,
+    cpi_windows,
 )
 from steelyard.fleet.store import Store
 
@@ -29,6 +30,15 @@ def _outliers(store: Store) -> Any:
     return cpi_outliers.expression(store.table("task_samples"), _specs(store))
 
 
+def _windows(store: Store) -> Any:
+    """The samples of the machines that had an anomalous task, over the time of its anomalies."""
+    found = _outliers(store)
+    found = found.filter(found.is_anomalous)
+    start = found.window_start_unix_s
+    spans = found.group_by("cluster", "machine").aggregate(first=start.min() - 600, last=start.max())
+    return cpi_windows.expression(store.table("task_samples"), spans)
+
+
 EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
     "cpi specs": _specs,
     "cpi stored specs": lambda store: cpi_outliers.latest(store.table("cpi_specs")),
@@ -36,6 +46,8 @@ EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
     "cpi outliers": _outliers,
     "cpi outliers by task": lambda store: cpi_outliers.by_task(_outliers(store)),
     "cpi counts": lambda store: cpi_outliers.counts(store.table("task_samples"), _specs(store)),
+    "cpi anomalous days": lambda store: cpi_outliers.anomalous_days(_outliers(store)),
+    "cpi windows": _windows,
     "cpi suspects": lambda store: cpi_suspects.expression(store.table("task_samples"), _outliers(store)),
     "cpi caps": lambda store: cpi_caps.expression(store.table("task_samples"), store.table("incidents")),
     "cpi throughput": lambda store: cpi_throughput.expression(store.table("task_samples")),

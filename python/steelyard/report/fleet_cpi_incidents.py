@@ -199,6 +199,9 @@ def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
         "Share of the excess: of the CPI that the victim has more then, what the suspect's usage explains."
         " Times are UTC. To cap: whom the rule would cap, or why nobody; agents note what they did."
     )
+    weighed = [it.evidence for one in found for it in one.suspects if it.evidence is not None]
+    if weighed and all(one.misses_rise is None for one in weighed):
+        caption += " No cache misses were counted: usage alone speaks for and against suspects."
     if len(found) > len(shown):
         caption += f" The clearest {len(shown):,} of {len(found):,}; --all and --json have all."
     return table(columns, rows, caption=caption)

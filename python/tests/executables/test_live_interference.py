@@ -36,7 +36,7 @@ RULES = {
     "min_usage": 0.05,
     "evidence_window_s": 120,
     "false_name_ratio": 1 / FEWEST_WINDOWS,
-    "test_cap_s": 5,
+    "first_cap_s": 5,
 }
 # What the hog must add for the guard to name it is less; this leaves room for strangers on the host.
 LEAST_EFFECT = 2.05

@@ -99,7 +99,7 @@ impl Tests {
                 (Some(settings.cap_s), note.into())
             }
             Some(Shown::Unclear) | None => {
-                let seconds = settings.cap_s.min(settings.test_cap_s);
+                let seconds = settings.cap_s.min(settings.first_cap_s);
                 let note = format!("; not confirmed yet: a test of {seconds} s");
                 (Some(seconds), note)
             }

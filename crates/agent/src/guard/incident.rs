@@ -2,11 +2,13 @@
 
 use serde_json::json;
 
+use super::clock::Moment;
 use super::decide::Decision;
 use super::history::{Outliers, Suspect};
 use super::journal::Entry;
 use super::sample::TaskName;
 use super::settings::Action;
+use super::spec::Specs;
 use crate::rows::{Incident, TaskSample};
 
 /// Suspects named in the audit log for each incident.
@@ -44,6 +46,19 @@ pub fn begin(
         undone: None,
         victim_cpi_after: None,
     }
+}
+
+/// What is to be said about a specification that is older than `stale_s`.
+pub fn age_of_spec(now: Moment, sample: &TaskSample, specs: &Specs, stale_s: f64) -> String {
+    let spec = sample
+        .cpi_source
+        .as_ref()
+        .and_then(|source| specs.find(&sample.task.job, source));
+    let age_s = spec.map_or(0.0, |spec| now.unix_s - spec.built_unix_s as f64);
+    if age_s <= stale_s {
+        return String::new();
+    }
+    format!("; the specification is {:.1} days old", age_s / 86_400.0)
 }
 
 /// What is to be said of a cap's end; None: it is still in force, and the agent ends.

@@ -139,7 +139,7 @@ pub struct Settings {
     /// What the tested rule asks for.
     pub bar: Bar,
     /// Seconds that the first cap of a suspect for a victim lasts, by the tested rule.
-    pub test_cap_s: f64,
+    pub first_cap_s: f64,
     /// Seconds that a cap lasts.
     pub cap_s: f64,
     /// CPU-seconds per second that a batch antagonist keeps.
@@ -169,7 +169,7 @@ impl Default for Settings {
             min_correlation: 0.35,
             evidence_window_s: 7200.0,
             bar: Bar::default(),
-            test_cap_s: 180.0,
+            first_cap_s: 180.0,
             cap_s: 300.0,
             batch_cap_cpu_ratio: 0.1,
             best_effort_cap_cpu_ratio: 0.01,
@@ -198,7 +198,7 @@ impl Settings {
             ("outlier window", self.outlier_window_s),
             ("correlation window", self.correlation_window_s),
             ("evidence window", self.evidence_window_s),
-            ("length of a test cap", self.test_cap_s),
+            ("length of a test cap", self.first_cap_s),
             ("length of a cap", self.cap_s),
             ("age of a stale specification", self.spec_stale_s),
         ];

@@ -18,7 +18,7 @@ use super::confirm::Tests;
 use super::decide::{Decision, Groups, decide, is_named};
 use super::episodes::Episodes;
 use super::history::{History, Refused, Suspect};
-use super::incident::{begin, evidence, finish, window_end};
+use super::incident::{age_of_spec, begin, evidence, finish, window_end};
 use super::journal::Entry;
 use super::sample::{TaskName, fault};
 use super::settings::{Action, Rule, Settings};
@@ -275,18 +275,7 @@ impl Guard {
         let Some(suspects) = self.suspects(&name, sample, limit) else {
             return;
         };
-        let groups = Groups {
-            victim: &sample.task.cgroup,
-            own: self.own_cgroup.as_deref(),
-        };
-        let caps = self.caps.as_ref();
-        let decision = decide(
-            &self.settings,
-            (&name, sample.task.job_class),
-            &suspects,
-            groups,
-            |group| caps.and_then(|caps| caps.incident_of(group)),
-        );
+        let decision = self.decide(&name, sample, &suspects);
         let named = suspects
             .first()
             .is_some_and(|first| is_named(&self.settings, first));
@@ -303,8 +292,7 @@ impl Guard {
             &suspects,
             &decision,
         );
-        let age = self.age_of_spec(now, sample, specs);
-        incident.reason.push_str(&age);
+        incident.reason += &age_of_spec(now, sample, specs, self.settings.spec_stale_s);
         match earlier {
             // The same incident, of which more is known now.
             Some(earlier) => {
@@ -352,17 +340,14 @@ impl Guard {
         })
     }
 
-    /// What is to be said about a specification that is old.
-    fn age_of_spec(&self, now: Moment, sample: &TaskSample, specs: &Specs) -> String {
-        let spec = sample
-            .cpi_source
-            .as_ref()
-            .and_then(|source| specs.find(&sample.task.job, source));
-        let age_s = spec.map_or(0.0, |spec| now.unix_s - spec.built_unix_s as f64);
-        if age_s <= self.settings.spec_stale_s {
-            return String::new();
-        }
-        format!("; the specification is {:.1} days old", age_s / 86_400.0)
+    fn decide(&self, name: &TaskName, sample: &TaskSample, suspects: &[Suspect]) -> Decision {
+        let groups = Groups {
+            victim: &sample.task.cgroup,
+            own: self.own_cgroup.as_deref(),
+        };
+        let victim = (name, sample.task.job_class);
+        let capped = |group: &str| self.caps.as_ref()?.incident_of(group);
+        decide(&self.settings, victim, suspects, groups, capped)
     }
 
     /// Does what was decided, as far as it may be done, and tells of it.

@@ -332,6 +332,40 @@ fn a_suspect_whose_cap_changed_nothing_is_not_capped_again() {
     assert!(refused.is_some(), "{over:?}");
 }
 
+/// The rules of the live demonstration (`test_live_interference.py`), where strangers on the host are not in the way.
+#[test]
+fn with_windows_of_a_second_a_hog_is_capped_within_seconds_and_again() {
+    let mut scene = Scene::new(Settings {
+        outlier_window_s: 6.0,
+        correlation_window_s: 20.0,
+        evidence_window_s: 120.0,
+        cap_s: 5.0,
+        first_cap_s: 5.0,
+        min_usage: 0.05,
+        ..tested(Action::Cap)
+    });
+    let (mut capped, mut was_capped) = (Vec::new(), false);
+    for second in 0..110 {
+        let is_capped = scene.quota() != "-1";
+        let works = second >= 70;
+        let usage = if is_capped { 0.1 } else { 0.9 };
+        let cpi = if works && !is_capped { 4.24 } else { 1.8 };
+        let noise = 0.02 * f64::from(second % 5);
+        let usage = if works { usage } else { 0.0 };
+        scene.window(60_000 + i64::from(second), cpi + noise, usage);
+        let is_capped = scene.quota() != "-1";
+        if is_capped && !was_capped {
+            capped.push(second);
+        }
+        was_capped = is_capped;
+    }
+    assert!(capped.len() >= 2, "{capped:?}");
+    assert!(
+        capped[0] - 70 < 10 && capped[1] - capped[0] < 20,
+        "{capped:?}"
+    );
+}
+
 #[test]
 fn too_short_a_history_names_nobody_and_says_so() {
     let (mut scene, _) = after_calm(Action::Cap, 20, 5);

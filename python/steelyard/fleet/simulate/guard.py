@@ -1,8 +1,9 @@
 """What the guards of a block's machines found and did on a day: rows of ``incidents``, and the caps they set.
 
 In: a block's load and CPI as they would be without guards, and yesterday's specs. Out: `Incident`s, and for
-each task and window the CPU use that a cap allows. The rules are CPI2's (``cpi_rule``, which the queries and
-the agent state too). A third of the machines enforce, the others only tell (their label ``guard``).
+each task and window the CPU use that a cap allows. The rules are the paper's (``cpi_rule``: what the queries
+and the agent do with the rule ``paper``, so that stores stay as they are). A third of the machines enforce,
+the others only tell (their label ``guard``).
 
 On the first day nobody has a spec, so guards are silent. A cap holds for 5 minutes from the window after the
 incident; while it does, the victim's CPI loses the part that followed the antagonist's use.
