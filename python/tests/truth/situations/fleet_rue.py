@@ -81,12 +81,18 @@ def _trial(**keywords: object) -> partial[Outcome]:
 STATISTICS = (
     Statistic(
         name="RUE where machines of a rack are alike",
-        covers=(),
+        covers=("steelyard.fleet.rue_result.Speedup", "steelyard.stats.ratios.Effect"),
         about=(
             "20 machines a rack, which differ by 15 %. Intervals are of one look; width is of the speedup's"
             " logarithm. Racks are in machines' names, in a label, or declared."
         ),
         situations=(
+            Situation(
+                "20 machines an arm, each by itself",
+                Claim.HOLDS,
+                _trial(racks=1, rack_sd=0.0, named="no"),
+                trials=400,
+            ),
             Situation(
                 "racks sd 5 %, 2 racks an arm, in names",
                 Claim.HOLDS,
