@@ -4,7 +4,7 @@ In: two runs with their records, findings and profiles. Out: `RunComparison`.
 
 Ranking. A result's place is by the logarithm of the ratio of its two values, so that half and double count
 alike. Two runs have no spread: whether a difference is more than noise, only repeats tell, and the comparison
-says so instead of judging. Profiles do have a spread of their own, that of their samples.
+says so instead of judging. Rows of profiles are shown that stand out against the noise of their samples.
 
 Invariant: runs of different benchmarks are refused, because no figure of one is a figure of the other; runs
 of one benchmark in other tiers or with other parameters are compared, and their conditions are listed.
@@ -22,7 +22,7 @@ from steelyard.analyze.counter_comparison import CounterComparison, compare_coun
 from steelyard.analyze.counter_use import CounterUse
 from steelyard.analyze.findings import Finding
 from steelyard.analyze.profile import Profile
-from steelyard.analyze.profile_diff import diff
+from steelyard.analyze.profile_diff import OWN, diff
 from steelyard.analyze.values import Quantity
 from steelyard.machine.compare import compare_machines
 from steelyard.records import Machine, Metric, Run
@@ -171,9 +171,8 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]
     changed = [
         (table.by, row)
         for table in compared.tables
-        if table.measure == "own" or table.by == "category"
-        for row in table.rows
-        if row.changed
+        if table.measure == OWN and table.by != "module"
+        for row in table.standing_out
     ]
     changed.sort(key=lambda one: (-abs(one[1].difference_ratio), one[1].name))
     rows = [
@@ -183,8 +182,6 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]
             "a_ratio": row.a_ratio,
             "b_ratio": row.b_ratio,
             "difference_ratio": row.difference_ratio,
-            "low_ratio": row.low_ratio,
-            "high_ratio": row.high_ratio,
         }
         for by, row in changed
     ]

@@ -1,29 +1,34 @@
-"""What changed between two profiles, and what may be noise.
+"""What changed between two profiles, or between several runs of each side, and what may be noise.
 
-In: two profiles of samples. Out: `ProfileDiff`: for functions, modules and categories of the tax map, the
-shares of both, their difference with an interval, and whether it is a change.
+In: profiles of samples, one or several runs a side; or the blocks of time that one run a side was cut into.
+Out: `ProfileDiff`: for functions, modules and categories of the tax map, the shares of both, their
+difference, and what is known of it.
 
-How it is judged. The samples of a profile are n draws from a multinomial distribution, so that the share of
-one function is a binomial one. The difference of two shares has Newcombe's interval, made of Wilson's
-(Newcombe, Statistics in Medicine 17, 1998, method 10). Whether a difference is a change is decided by
-Fisher's exact test, which holds its level for any counts, with Holm's correction over all rows of a table
-(Scandinavian Journal of Statistics 6, 1979), after leaving out rows too rare to ever be significant (Tarone,
-Biometrics 46, 1990): two profiles of the same thing show any change in a table in at most ``alpha`` of all
-pairs.
+How it is judged, by what there is (``ProfileDiff.basis``):
 
-Invariants: shares are of busy samples, each profile's own; counts that are not samples get no interval and no
-judgement, with the reason; a function that one profile lacks has the share 0 there, which is what was
-counted.
+- *runs*, three or more a side: the run is the unit (``profile_units``). Only this tells a change from what
+  one run differs from the next, so only this calls a row a change and gives it an interval.
+- *blocks*: one run a side, cut into stretches of time. A row stands out when it differs by more than the
+  blocks do: the phases of a program are in that, what differs from run to run is not.
+- *samples*: one run a side without times. A row stands out when it differs by more than independent samples
+  would (Fisher's exact test, which holds its level for any counts; rows too rare to ever be significant take
+  no part, Tarone, Biometrics 46, 1990). Samples of one phase are not independent, so that this is a hint.
 
-Not here: that two runs of one program differ by more than the noise of sampling (only repeated runs tell);
-drawing.
+All corrections are Holm's (Scandinavian Journal of Statistics 6, 1979) over the rows of a table, and
+``alpha`` is shared among the tables: of pairs of equal sides, in at most ``alpha`` any row of any table is
+called a change.
+
+Invariants: shares are of busy samples, each profile's own, and means over the runs where there are several;
+counts that are not samples get no judgement, with the reason; a function that one profile lacks has the
+share 0 there, which is what was counted.
+
+Not here: drawing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +39,13 @@ from steelyard.analyze.profile import (
     UNKNOWN,
     Ids,
     Profile,
+    Weights,
     by_function,
     by_module,
     modules_of,
     weigh,
 )
+from steelyard.analyze.profile_units import FEWEST_RUNS, compare_units
 from steelyard.analyze.tax_map import place_all
 from steelyard.analyze.tax_rules import IDLE, Rules, shipped_rules
 
@@ -46,6 +53,15 @@ Floats = NDArray[np.float64]
 ALPHA = 0.05
 CONFIDENCE = 0.95
 OWN, TOTAL = "self", "total"
+RUNS, BLOCKS, SAMPLES_BASIS = "runs", "blocks", "samples"
+_KEYS = {"function": by_function, "module": by_module}
+_TABLES = (
+    ("function", OWN),
+    ("function", TOTAL),
+    ("module", OWN),
+    ("module", TOTAL),
+    ("category", OWN),
+)
 _NAMELESS = (UNKNOWN, TRUNCATED, "[no module]")
 
 
@@ -62,19 +78,23 @@ class Change:
     difference_ratio: float
     """Share in B less share in A."""
     low_ratio: float | None
-    """Lower end of the difference's own 95 % interval; None where counts are not samples."""
+    """Lower end of the difference's own 95 % interval; None without several runs a side."""
     high_ratio: float | None
     p_value: float | None
-    """Of Fisher's exact test, not yet corrected."""
+    """Of the test of the comparison's basis, not yet corrected; None where nothing is judged."""
     changed: bool | None
-    """Whether the difference is more than noise after correction; None where that cannot be judged."""
+    """Whether the difference is more than noise after correction; None without several runs a side, or where
+    the row is too rare."""
+    stands_out: bool | None = None
+    """Whether the difference is more than the noise within the runs after correction; where there are several
+    runs a side, whether it is a change."""
 
 
 @dataclass(frozen=True)
 class Table:
     """All rows of one kind (``function``, ``module``, ``category``) and measure (``self``, ``total``).
 
-    Changes come first, then the rest, each by the size of the difference.
+    Rows that stand out come first, then the rest, each by the size of the difference.
     """
 
     by: str
@@ -86,6 +106,11 @@ class Table:
         """Rows whose difference is more than noise."""
         return [row for row in self.rows if row.changed]
 
+    @property
+    def standing_out(self) -> list[Change]:
+        """Rows whose difference is more than the noise within the runs."""
+        return [row for row in self.rows if row.stands_out]
+
 
 @dataclass(frozen=True)
 class ProfileDiff:
@@ -94,12 +119,15 @@ class ProfileDiff:
     a_samples: int
     b_samples: int
     alpha: float
-    """Share of pairs of equal profiles in which a table shows any change, at most."""
+    """Share of pairs of equal sides in which any table shows any change, at most."""
     confidence: float
     tables: tuple[Table, ...]
     reason: str | None = None
     """Why nothing is judged, None where it is."""
     cautions: tuple[str, ...] = field(default_factory=tuple)
+    basis: str = "samples"
+    """What a difference is held against: ``runs``, ``blocks`` or ``samples``."""
+    runs: tuple[int, int] = (1, 1)
 
     def table(self, by: str, measure: str = OWN) -> Table:
         """Return one table."""
@@ -108,41 +136,14 @@ class ProfileDiff:
     @property
     def changed(self) -> bool | None:
         """Whether any table shows a change; None where that cannot be judged."""
-        return None if self.reason else any(one.changes for one in self.tables)
+        if self.reason or self.basis != RUNS:
+            return None
+        return any(one.changes for one in self.tables)
 
-
-def wilson(count: Floats, size: float, z: float) -> tuple[Floats, Floats]:
-    """Return Wilson's interval for shares ``count / size`` (Journal of the American Statistical Association
-    22, 1927).
-
-    >>> low, high = wilson(np.array([10.0]), 100, 1.959964)
-    >>> round(float(low[0]), 4), round(float(high[0]), 4)
-    (0.0552, 0.1744)
-    """
-    share = count / size
-    spread = z * np.sqrt(share * (1 - share) / size + z * z / (4 * size * size))
-    scale = 1 + z * z / size
-    middle = share + z * z / (2 * size)
-    return np.maximum(0.0, (middle - spread) / scale), np.minimum(1.0, (middle + spread) / scale)
-
-
-def newcombe(
-    a: Floats, a_size: float, b: Floats, b_size: float, confidence: float = CONFIDENCE
-) -> tuple[Floats, Floats]:
-    """Return Newcombe's hybrid score interval for ``b / b_size - a / a_size``.
-
-    >>> low, high = newcombe(np.array([48.0]), 80, np.array([56.0]), 70)  # Newcombe's example (a), 0.2
-    >>> round(float(low[0]), 4), round(float(high[0]), 4)
-    (0.0524, 0.3339)
-    """
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    a_low, a_high = wilson(a, a_size, z)
-    b_low, b_high = wilson(b, b_size, z)
-    a_share, b_share = a / a_size, b / b_size
-    difference = b_share - a_share
-    below = np.sqrt((b_share - b_low) ** 2 + (a_high - a_share) ** 2)
-    above = np.sqrt((b_high - b_share) ** 2 + (a_share - a_low) ** 2)
-    return difference - below, difference + above
+    @property
+    def stands_out(self) -> bool:
+        """Whether any row is more than the noise within the runs."""
+        return any(one.standing_out for one in self.tables)
 
 
 def fisher(a: Ids, a_size: int, b: Ids, b_size: int) -> Floats:
@@ -198,38 +199,63 @@ def judge(p_values: Floats, least: Floats, alpha: float) -> NDArray[np.bool_]:
 
 
 def diff(
-    a: Profile,
-    b: Profile,
+    a: Profile | Sequence[Profile],
+    b: Profile | Sequence[Profile],
     rules: Rules | None = None,
     *,
     alpha: float = ALPHA,
     confidence: float = CONFIDENCE,
+    are_blocks: bool = False,
 ) -> ProfileDiff:
-    """Compare two profiles by function, module and category of the tax map."""
+    """Compare two profiles, or several runs a side, by function, module and category of the tax map.
+
+    With ``are_blocks`` each side's profiles are blocks of time of one run.
+    """
     rules = rules or shipped_rules()
-    idle = tuple(_idle_share(one) for one in (a, b))
-    a, b = a.busy(), b.busy()
-    reason = _reason(a, b)
-    modules = modules_of(a) | modules_of(b)
-    tables: list[Table] = []
-    for by, key_of in (("function", by_function), ("module", by_module)):
-        weights = [weigh(one, key_of) for one in (a, b)]
-        for measure in (OWN, TOTAL):
-            counts = [
-                dict(zip(one.keys, (one.own if measure == OWN else one.total).tolist(), strict=True))
-                for one in weights
-            ]
-            if measure == TOTAL:
-                # Callers without a name are no function whose share could change.
-                counts = [{key: n for key, n in one.items() if key not in _NAMELESS} for one in counts]
-            known = modules if by == "function" else {}
-            tables.append(_table(by, measure, counts, (a.total, b.total), known, reason, alpha, confidence))
+    given = [[one] if isinstance(one, Profile) else list(one) for one in (a, b)]
+    idle = [_idle_share(units) for units in given]
+    sides = [[busy for one in units if (busy := one.busy()).total] for units in given]
+    reason = _reason(given, sides)
+    basis = SAMPLES_BASIS
+    if reason is None and are_blocks and min(len(units) for units in sides) > 1:
+        basis = BLOCKS
+    elif reason is None and min(len(units) for units in sides) >= FEWEST_RUNS:
+        basis = RUNS
+    judge_by = _Judge(basis, reason, alpha / len(_TABLES), confidence)
+    modules: dict[str, str] = {}
+    for one in (*sides[1], *sides[0]):
+        modules |= modules_of(one)
+    weights = {by: [[weigh(one, key) for one in units] for units in sides] for by, key in _KEYS.items()}
     titles = {one.id: one.title for one in rules.categories}
-    counts = [{titles[key]: value for key, value in _by_category(one, rules).items()} for one in (a, b)]
-    tables.append(_table("category", OWN, counts, (a.total, b.total), {}, reason, alpha, confidence))
+    tables = []
+    for by, measure in _TABLES:
+        if by == "category":
+            units = [
+                [{titles[key]: n for key, n in _by_category(one, rules).items()} for one in side]
+                for side in sides
+            ]
+        else:
+            units = [[_counts(one, measure) for one in side] for side in weights[by]]
+        totals = [[one.total for one in side] for side in sides]
+        tables.append(judge_by.table(by, measure, units, totals, modules if by == "function" else {}))
     return ProfileDiff(
-        a.total, b.total, alpha, confidence, tuple(tables), reason, tuple(_cautions(a, b, idle))
+        sum(one.total for one in sides[0]),
+        sum(one.total for one in sides[1]),
+        alpha,
+        confidence,
+        tuple(tables),
+        reason,
+        tuple(_cautions(given, idle, basis, are_blocks)),
+        basis,
+        (1, 1) if are_blocks else (len(given[0]), len(given[1])),
     )
+
+
+def _counts(weights: Weights, measure: str) -> dict[str, int]:
+    values = (weights.own if measure == OWN else weights.total).tolist()
+    found = dict(zip(weights.keys, values, strict=True))
+    # Callers without a name are no function whose share could change.
+    return found if measure == OWN else {key: n for key, n in found.items() if key not in _NAMELESS}
 
 
 def _by_category(profile: Profile, rules: Rules) -> dict[str, int]:
@@ -240,82 +266,150 @@ def _by_category(profile: Profile, rules: Rules) -> dict[str, int]:
     return counts
 
 
-def _table(
-    by: str,
-    measure: str,
-    counts: Sequence[dict[str, int]],
-    sizes: tuple[int, int],
-    modules: dict[str, str],
-    reason: str | None,
-    alpha: float,
-    confidence: float,
-) -> Table:
-    names = sorted(name for name in counts[0].keys() | counts[1].keys())
-    a = np.array([counts[0].get(name, 0) for name in names], dtype=np.int64)
-    b = np.array([counts[1].get(name, 0) for name in names], dtype=np.int64)
-    seen = (a + b) > 0
-    names = [name for name, kept in zip(names, seen, strict=True) if kept]
-    a, b = a[seen], b[seen]
-    low: Floats | None = None
-    high, p_values, changed = low, low, np.zeros(len(names), dtype=bool)
-    if reason is None:
-        low, high = newcombe(a.astype(np.float64), sizes[0], b.astype(np.float64), sizes[1], confidence)
-        p_values = fisher(a, sizes[0], b, sizes[1])
-        changed = judge(p_values, smallest_p(a + b, *sizes), alpha)
-    rows = [
-        Change(
-            name,
-            modules.get(name),
-            int(a[at]),
-            int(b[at]),
-            a_ratio := int(a[at]) / sizes[0] if sizes[0] else 0.0,
-            b_ratio := int(b[at]) / sizes[1] if sizes[1] else 0.0,
-            b_ratio - a_ratio,
-            None if low is None else float(low[at]),
-            None if high is None else float(high[at]),
-            None if p_values is None else float(p_values[at]),
-            None if reason else bool(changed[at]),
-        )
-        for at, name in enumerate(names)
-    ]
-    rows.sort(key=lambda row: (not row.changed, -abs(row.difference_ratio), row.name))
-    return Table(by, measure, tuple(rows))
+@dataclass(frozen=True)
+class _Judge:
+    """How the rows of a table are judged."""
 
+    basis: str
+    reason: str | None
+    alpha: float
+    confidence: float
 
-def _reason(a: Profile, b: Profile) -> str | None:
-    for name, profile in (("A", a), ("B", b)):
-        if not profile.total:
-            return f"{name} has no busy sample"
-        if profile.unit != SAMPLES:
-            return (
-                f"{name} counts {profile.unit}, not samples: how many samples stand behind a difference"
-                " is not known"
+    def table(
+        self,
+        by: str,
+        measure: str,
+        units: Sequence[Sequence[dict[str, int]]],
+        totals: Sequence[Sequence[int]],
+        modules: dict[str, str],
+    ) -> Table:
+        """Return the rows of a table from the counts of each unit of both sides."""
+        names = sorted({name for side in units for unit in side for name, count in unit.items() if count})
+        counts = [
+            np.array([[unit.get(name, 0) for name in names] for unit in side], dtype=np.int64).reshape(
+                len(side), len(names)
             )
+            for side in units
+        ]
+        a, b = (one.sum(axis=0) for one in counts)
+        if self.reason or self.basis == SAMPLES_BASIS:
+            rows = self._by_samples(names, a, b, [sum(one) for one in totals], modules)
+        else:
+            rows = self._by_units(names, counts, totals, modules)
+        rows.sort(key=lambda row: (not row.stands_out, -abs(row.difference_ratio), row.name))
+        return Table(by, measure, tuple(rows))
+
+    def _by_samples(
+        self, names: Sequence[str], a: Ids, b: Ids, sizes: Sequence[int], modules: dict[str, str]
+    ) -> list[Change]:
+        p_values, out = np.zeros(len(names)), np.zeros(len(names), dtype=bool)
+        if self.reason is None:
+            p_values = fisher(a, sizes[0], b, sizes[1])
+            out = judge(p_values, smallest_p(a + b, sizes[0], sizes[1]), self.alpha)
+        found = []
+        for at, name in enumerate(names):
+            shares = [int(one[at]) / size if size else 0.0 for one, size in zip((a, b), sizes, strict=True)]
+            found.append(
+                Change(
+                    name,
+                    modules.get(name),
+                    int(a[at]),
+                    int(b[at]),
+                    shares[0],
+                    shares[1],
+                    shares[1] - shares[0],
+                    None,
+                    None,
+                    None if self.reason else float(p_values[at]),
+                    None,
+                    None if self.reason else bool(out[at]),
+                )
+            )
+        return found
+
+    def _by_units(
+        self,
+        names: Sequence[str],
+        counts: Sequence[Ids],
+        totals: Sequence[Sequence[int]],
+        modules: dict[str, str],
+    ) -> list[Change]:
+        sizes = [np.array(one, dtype=np.float64) for one in totals]
+        found = compare_units(
+            counts[0], sizes[0], counts[1], sizes[1], alpha=self.alpha, confidence=self.confidence
+        )
+        is_runs = self.basis == RUNS
+        return [
+            Change(
+                name,
+                modules.get(name),
+                int(counts[0][:, at].sum()),
+                int(counts[1][:, at].sum()),
+                float(found.a_ratio[at]),
+                float(found.b_ratio[at]),
+                float(found.b_ratio[at] - found.a_ratio[at]),
+                float(found.low[at]) if is_runs else None,
+                float(found.high[at]) if is_runs else None,
+                float(found.p_value[at]),
+                bool(found.is_change[at]) if is_runs and found.is_judged[at] else None,
+                bool(found.is_change[at]) if found.is_judged[at] else None,
+            )
+            for at, name in enumerate(names)
+        ]
+
+
+def _reason(given: Sequence[Sequence[Profile]], busy: Sequence[Sequence[Profile]]) -> str | None:
+    for name, units, kept in zip("AB", given, busy, strict=True):
+        if not kept:
+            return f"{name} has no busy sample"
+        for profile in units:
+            if profile.unit != SAMPLES:
+                return (
+                    f"{name} counts {profile.unit}, not samples: how many samples stand behind a difference"
+                    " is not known"
+                )
         # Beyond this the hypergeometric distribution of the library loses its digits.
-        if profile.total > 2_000_000_000:
-            return f"{name} has {profile.total:,} samples, more than any profiler takes: is that its unit?"
+        total = sum(one.total for one in kept)
+        if total > 2_000_000_000:
+            return f"{name} has {total:,} samples, more than any profiler takes: is that its unit?"
     return None
 
 
-def _idle_share(profile: Profile) -> float | None:
-    total = profile.total
-    return float(profile.counts[profile.idle].sum()) / total if total else None
+def _idle_share(units: Sequence[Profile]) -> float | None:
+    total = sum(one.total for one in units)
+    return float(sum(one.counts[one.idle].sum() for one in units)) / total if total else None
 
 
-def _cautions(a: Profile, b: Profile, idle: tuple[float | None, ...]) -> list[str]:
-    found = []
+_ONE_RUN = {
+    BLOCKS: "one run a side: what stands out differs by more than blocks of time within the runs do; whether"
+    " it changed, only three runs a side or more tell",
+    SAMPLES_BASIS: "one run a side, without times: what stands out differs by more than independent samples"
+    " would, as phases and other runs of the same program also do; whether it changed, only three runs a side"
+    " or more tell",
+}
+
+
+def _cautions(
+    sides: Sequence[Sequence[Profile]], idle: Sequence[float | None], basis: str, are_blocks: bool
+) -> list[str]:
+    found = [_ONE_RUN[basis]] if basis in _ONE_RUN else []
+    if basis == SAMPLES_BASIS and not are_blocks and max(len(one) for one in sides) > 1:
+        fewest = " and ".join(str(len(one)) for one in sides)
+        found = [f"{fewest} runs: how much one differs from the next takes {FEWEST_RUNS} a side", *found[1:]]
+    a, b = (one[0] for one in sides)
     for fact, noun in (("event", "events"), ("scope", "scopes"), ("hz", "rates")):
         one, other = a.facts.get(fact), b.facts.get(fact)
         if one and other and one != other:
             found.append(f"the profiles are of different {noun}: {one} and {other}")
-    for name, profile in (("A", a), ("B", b)):
-        lost, total = profile.lost, profile.total
-        if lost and total and lost > 0.01 * (total + lost):
-            found.append(f"{name} lost {lost:,} samples beside its {total:,}: its shares may lean")
-        if profile.facts.get("reason"):
-            found.append(f"{name} is reduced: {profile.facts['reason']}")
-        found += [f"{name}: {sentence}" for sentence in profile.reading.sentences()]
+    for name, units in zip("AB", sides, strict=True):
+        for profile in units:
+            lost, total = profile.lost, profile.total
+            if lost and total and lost > 0.01 * (total + lost):
+                found.append(f"{name} lost {lost:,} samples beside its {total:,}: its shares may lean")
+            if profile.facts.get("reason"):
+                found.append(f"{name} is reduced: {profile.facts['reason']}")
+            found += [f"{name}: {sentence}" for sentence in profile.reading.sentences()]
     if all(share is not None for share in idle) and any(share for share in idle):
         shares = " and ".join(f"{share:.1%}" for share in idle if share is not None)
         found.append(f"idle processors had {shares} of the samples and are left out")
-    return found
+    return list(dict.fromkeys(found))

@@ -8,6 +8,7 @@ Not here: stacks (``steelyard-profile fold``), drawing (``report.time_chart``).
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from steelyard._base import RecordError
 # A sample's first line has its time, as ``comm 12 [001] 1234.567890: 1 cycles:``; lines of stacks begin with
 # a tab.
 _HEAD = re.compile(rb"[^\t].*?\s(\d{1,9})\.(\d{3,9}):\s")
+FEWEST_IN_BLOCK = 20
+"""Samples in a block of time below which its shares say next to nothing."""
 _LOOK_AHEAD = 1000
 """Lines in which the first time must stand."""
 
@@ -61,6 +64,26 @@ def between(path: Path, begin_s: float, end_s: float, target: Path) -> int:
             hint=f"its last is at second {times.max() / 1e9:.3f}",
         )
     return count
+
+
+def cut(path: Path, count: int, folder: Path) -> list[Path]:
+    """Write the samples to ``count`` files in ``folder``, each of as many, in the order of their times.
+
+    Returns nothing where they have no times, or are too few: `FEWEST_IN_BLOCK` in each file. Raises
+    RecordError when the file cannot be read.
+    """
+    times = sample_times(path)
+    if times is None or len(times) < count * FEWEST_IN_BLOCK:
+        return []
+    block_of = np.empty(len(times), dtype=np.int64)
+    block_of[np.argsort(times, kind="stable")] = np.arange(len(times)) * count // len(times)
+    files = [folder / f"{number}.{path.name}" for number in range(count)]
+    with contextlib.ExitStack() as opened:
+        outs = [opened.enter_context(file.open("wb")) for file in files]
+        blocks = (lines for time, lines in _blocks(path) if time is not None)
+        for number, lines in zip(block_of.tolist(), blocks, strict=True):
+            outs[number].writelines(lines)
+    return files
 
 
 def _blocks(path: Path) -> Iterator[tuple[int | None, list[bytes]]]:

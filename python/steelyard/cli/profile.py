@@ -35,6 +35,10 @@ Input = Annotated[
         help="Folded stacks, a folder with profile.folded, or perf.data, perf script text or pprof."
     ),
 ]
+Runs = Annotated[
+    Path,
+    typer.Argument(help="As for ``show``; or a folder of several such profiles, one a run."),
+]
 
 
 @app.command(
@@ -121,27 +125,30 @@ def show(
 @app.command(
     epilog=examples(
         "steelyard profile diff before.folded after.folded",
-        "steelyard profile diff before after --exit-code --report differences.html",
+        "steelyard profile diff runs-before/ runs-after/ --exit-code --report differences.html",
     )
 )
 def diff(
-    a: Input,
-    b: Input,
+    a: Runs,
+    b: Runs,
     rules: RuleFiles = None,
     rows: Rows = 12,
     alpha: Annotated[
         float,
         typer.Option(
-            min=1e-9, max=0.5, help="Share of pairs of equal profiles in which a table shows a change."
+            min=1e-9, max=0.5, help="Share of pairs of equal sides in which anything is called a change."
         ),
     ] = 0.05,
     page: Report = None,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 1 when anything changed by more than noise.")
+        bool,
+        typer.Option(
+            "--exit-code", help="Exit with 1 when anything changed, which takes three runs a side or more."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Compare two profiles by shares of time, with intervals, so that noise is not a change."""
+    """Compare two profiles, or two folders with three runs each or more, so that noise is not a change."""
     from steelyard.cli.profile_run import show_diff
 
     return show_diff(

@@ -342,9 +342,14 @@ def show_diff(
     shown_by: str,
 ) -> int:
     """Show what changed from one profile to the other; 0, or 1 with ``exit_code`` when anything did."""
+    from steelyard.cli.profile_sides import side_of
+
     chosen = rules_with(rules)
-    a, b = (read_profile(path) for path in paths)
-    result = diff(a, b, chosen, alpha=alpha)
+    sides = [side_of(path) for path in paths]
+    are_blocks = all(side.blocks for side in sides)
+    units = [side.blocks if are_blocks else side.runs for side in sides]
+    result = diff(units[0], units[1], chosen, alpha=alpha, are_blocks=are_blocks)
+    a, b = (side.whole for side in sides)
     names = _names(paths)
     page = None
     if report is not None:
@@ -379,6 +384,8 @@ def _diff_document(
         "b_samples": result.b_samples,
         "alpha": result.alpha,
         "confidence": result.confidence,
+        "basis": result.basis,
+        "runs": list(result.runs),
         "changed": result.changed,
         "reason": result.reason,
         "cautions": list(result.cautions),
@@ -389,7 +396,8 @@ def _diff_document(
                 "measure": table.measure,
                 "rows_in_all": len(table.rows),
                 "changes": len(table.changes),
-                "rows": [asdict(row) for row in table.rows[: max(rows, len(table.changes))]],
+                "standing_out": len(table.standing_out),
+                "rows": [asdict(row) for row in table.rows[: max(rows, len(table.standing_out))]],
             }
             for table in result.tables
         ],

@@ -155,7 +155,7 @@ def _profile(rows: Sequence[Mapping[str, Any]]) -> Section:
             str(row["by"]),
             row["a_ratio"],
             row["b_ratio"],
-            Interval(row["difference_ratio"], row["low_ratio"], row["high_ratio"]),
+            row["difference_ratio"],
         )
         for row in rows
     ]

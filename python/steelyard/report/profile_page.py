@@ -18,7 +18,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from steelyard.analyze.profile import Profile, Weights, modules_of, weigh
-from steelyard.analyze.profile_diff import OWN, ProfileDiff, Table
+from steelyard.analyze.profile_diff import OWN, RUNS, Change, ProfileDiff, Table
 from steelyard.analyze.tax_map import TaxMap
 from steelyard.analyze.tax_rules import Rules
 from steelyard.report import format as fmt
@@ -146,7 +146,8 @@ def write_diff(
             "names": names,
             "alpha": f"{result.alpha:.0%}",
             "confidence": f"{result.confidence:.0%}",
-            "tables": [_diff_table(table) for table in result.tables],
+            "has_runs": result.basis == RUNS,
+            "tables": [_diff_table(table, result) for table in result.tables],
         },
         "times": None,
         "command": command,
@@ -158,15 +159,35 @@ def heading_of(result: ProfileDiff) -> str:
     """Return the comparison in one line."""
     if result.reason:
         return "Not judged: " + result.reason
-    changes = result.table("function", OWN).changes
-    if changes:
-        row = changes[0]
-        return f"{row.name}: {row.a_ratio:.1%} → {row.b_ratio:.1%}"
+    out = result.table("function", OWN).standing_out
+    if out:
+        row = out[0]
+        open_question = "" if result.basis == RUNS else "; one run a side cannot tell whether it changed"
+        return f"{row.name}: {row.a_ratio:.1%} → {row.b_ratio:.1%}{open_question}"
+    if result.basis == RUNS:
+        return (
+            "Changes in callers, modules or categories only" if result.changed else "No change beyond noise"
+        )
     return (
-        "Changes in callers, modules or categories only"
-        if result.changed
-        else "No change beyond the noise of sampling"
+        "Callers, modules or categories stand out only"
+        if result.stands_out
+        else "No difference beyond the noise of sampling"
     )
+
+
+def word_of(row: Change) -> str:
+    """Return what is known of a row in a word."""
+    if row.changed is not None:
+        return "change" if row.changed else "may be noise"
+    return "" if row.stands_out is None else "stands out" if row.stands_out else "may be noise"
+
+
+def count_of(table: Table, result: ProfileDiff) -> str:
+    """Return how many rows of a table are changes, or stand out."""
+    count = len(table.standing_out)
+    if result.basis == RUNS:
+        return f"{count} change{'' if count == 1 else 's'}"
+    return f"{count} stand{'s' if count == 1 else ''} out"
 
 
 def _write(path: Path, content: dict[str, Any], nonce: str) -> Path:
@@ -231,11 +252,11 @@ def points(value: float) -> str:
     return f"{'−' if value < 0 else '+'}{abs(100 * value):.2f}"
 
 
-def _diff_table(table: Table) -> dict[str, Any]:
+def _diff_table(table: Table, result: ProfileDiff) -> dict[str, Any]:
     return {
         "by": table.by,
         "measure": table.measure,
-        "changes": len(table.changes),
+        "changes": count_of(table, result),
         "count": len(table.rows),
         "rows": [
             {
@@ -249,8 +270,8 @@ def _diff_table(table: Table) -> dict[str, Any]:
                 "interval": ""
                 if row.low_ratio is None or row.high_ratio is None
                 else f"{points(row.low_ratio)} to {points(row.high_ratio)}",
-                "changed": row.changed,
+                "answer": word_of(row),
             }
-            for row in table.rows[: max(20, min(60, len(table.changes)))]
+            for row in table.rows[: max(20, min(60, len(table.standing_out)))]
         ],
     }

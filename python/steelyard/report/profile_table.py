@@ -17,10 +17,18 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from steelyard.analyze.profile import Profile
-from steelyard.analyze.profile_diff import OWN, ProfileDiff, Table
+from steelyard.analyze.profile_diff import OWN, RUNS, ProfileDiff, Table
 from steelyard.analyze.tax_map import TaxMap
 from steelyard.report import format as fmt
-from steelyard.report.profile_page import FunctionRow, cautions_of, facts_of, heading_of, points
+from steelyard.report.profile_page import (
+    FunctionRow,
+    cautions_of,
+    count_of,
+    facts_of,
+    heading_of,
+    points,
+    word_of,
+)
 from steelyard.report.terminal import safe
 
 _BAR = 12
@@ -120,11 +128,11 @@ def diff_summary(
         ("module", "Modules"),
     ):
         parts += [Text(), _differences(result.table(by, OWN), title, names, count, result)]
-    if not result.reason:
+    if result.basis == RUNS:
         parts.append(
             Text(
-                f"intervals {result.confidence:.0%}, each row alone; a change holds over its whole table at"
-                f" {result.alpha:.0%}; how much one run differs from the next is not in them",
+                f"intervals {result.confidence:.0%}, each row alone, from what {result.runs[0]} and"
+                f" {result.runs[1]} runs differ by; changes hold over all tables at {result.alpha:.0%}",
                 style="dim",
             )
         )
@@ -135,30 +143,26 @@ def _differences(
     table: Table, title: str, names: tuple[str, str], count: int, result: ProfileDiff
 ) -> RenderableType:
     shown = table.rows[: max(count, 0)]
-    changes = len(table.changes)
-    judged = (
-        "" if result.reason else f": {changes} change{'' if changes == 1 else 's'} in {len(table.rows)} rows"
-    )
+    judged = "" if result.reason else f": {count_of(table, result)} in {len(table.rows)} rows"
     grid = _grid(title + judged)
     for name in names:
         grid.add_column(safe(name[-12:]), justify="right", no_wrap=True)
     grid.add_column("points", justify="right", no_wrap=True)
-    grid.add_column("interval", justify="right", no_wrap=True)
+    grid.add_column("interval" if result.basis == RUNS else "", justify="right", no_wrap=True)
     grid.add_column(table.by, no_wrap=True, overflow="ellipsis", ratio=1)
     grid.add_column("", no_wrap=True)
     for row in shown:
         interval = ""
         if row.low_ratio is not None and row.high_ratio is not None:
             interval = f"{points(row.low_ratio)} to {points(row.high_ratio)}"
-        word = "" if row.changed is None else "change" if row.changed else "may be noise"
-        style = "bold" if row.changed else "dim" if row.changed is False else ""
+        style = "bold" if row.stands_out else "dim" if row.stands_out is False else ""
         grid.add_row(
             _ratio(row.a_ratio),
             _ratio(row.b_ratio),
             points(row.difference_ratio),
             interval,
             safe(row.name[:200]),
-            word,
+            word_of(row),
             style=style,
         )
     return grid

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import fisher_exact
 
 from steelyard.analyze.profile import Profile
-from steelyard.analyze.profile_diff import ALPHA, diff, fisher, judge, newcombe, smallest_p
+from steelyard.analyze.profile_diff import ALPHA, BLOCKS, RUNS, SAMPLES_BASIS, diff, fisher, judge, smallest_p
+from steelyard.report.profile_exports import folded
 from tests.folded import profile
 
 ONE_THREAD = {
@@ -46,27 +47,12 @@ def test_finished_ops_comes_first(tmp_path: Path) -> None:
     first = result.table("function").rows[0]
     assert first.name == "rocksdb::Stats::FinishedOps"
     assert (round(first.a_ratio, 4), round(first.b_ratio, 4)) == (0.0394, 0.8667)
-    assert first.changed
+    assert first.stands_out
     assert first.difference_ratio == pytest.approx(0.8273)
-    assert first.low_ratio is not None
-    assert first.high_ratio is not None
-    assert 0.81 < first.low_ratio < 0.8273 < first.high_ratio < 0.84
-
-
-def test_newcombe_as_published() -> None:
-    # Newcombe 1998, table II, method 10: 56/70 - 48/80, 9/10 - 3/10, 6/7 - 2/7, 5/56 - 0/29, 0/10 - 0/20,
-    # 10/10 - 0/20.
-    cases = [
-        ((56, 70, 48, 80), (0.0524, 0.3339)),
-        ((9, 10, 3, 10), (0.1705, 0.8090)),
-        ((6, 7, 2, 7), (0.0582, 0.8062)),
-        ((5, 56, 0, 29), (-0.0381, 0.1926)),
-        ((0, 10, 0, 20), (-0.1611, 0.2775)),
-        ((10, 10, 0, 20), (0.6791, 1.0000)),
-    ]
-    for (b, b_size, a, a_size), expected in cases:
-        low, high = newcombe(np.array([float(a)]), a_size, np.array([float(b)]), b_size)
-        assert (low[0], high[0]) == pytest.approx(expected, abs=6e-5)
+    # One run a side cannot tell what differs from run to run, so that nothing is called a change.
+    assert (result.basis, result.changed, first.changed) == (SAMPLES_BASIS, None, None)
+    assert (first.low_ratio, first.high_ratio) == (None, None)
+    assert "one run a side, without times" in result.cautions[0]
 
 
 def test_fisher_against_the_library() -> None:
@@ -110,7 +96,7 @@ def _program(functions: int) -> tuple[list[str], np.ndarray]:
 
 
 @pytest.mark.parametrize(("a_size", "b_size"), [(1000, 1000), (400, 4000)])
-def test_two_profiles_of_the_same_program_show_a_change_in_at_most_alpha(
+def test_what_stands_out_of_independent_samples_of_one_program_is_at_most_alpha(
     tmp_path: Path, a_size: int, b_size: int
 ) -> None:
     draw = np.random.default_rng(12)
@@ -127,7 +113,7 @@ def test_two_profiles_of_the_same_program_show_a_change_in_at_most_alpha(
             _drawn(tmp_path, names, shares, a_size, draw), _drawn(tmp_path, names, shares, b_size, draw)
         )
         for key in false:
-            false[key] += bool(result.table(*key).changes)
+            false[key] += bool(result.table(*key).standing_out)
     # A binomial count of this many pairs at alpha lies below this bound in 99.9 % of all cases.
     bound = ALPHA * pairs + 3.1 * (ALPHA * (1 - ALPHA) * pairs) ** 0.5
     assert all(count <= bound for count in false.values()), false
@@ -142,7 +128,7 @@ def test_a_change_of_a_few_percent_is_found(tmp_path: Path) -> None:
     found = 0
     for _ in range(20):
         result = diff(_drawn(tmp_path, names, shares, 5000, draw), _drawn(tmp_path, names, other, 5000, draw))
-        found += "function_10" in [row.name for row in result.table("function").changes]
+        found += "function_10" in [row.name for row in result.table("function").standing_out]
     assert found >= 18
 
 
@@ -150,9 +136,9 @@ def test_profiles_of_other_lengths_and_idle_processors_compare_by_shares(tmp_pat
     a = profile(tmp_path, {"a;f [a]": 100, "a;g [a]": 300, "swapper;intel_idle [kernel]": 4000})
     b = profile(tmp_path, {"a;f [a]": 1000, "a;g [a]": 3000, "swapper;intel_idle [kernel]": 10})
     result = diff(a, b)
-    assert result.changed is False
+    assert not result.stands_out
     assert all(row.difference_ratio == 0 for row in result.table("function").rows)
-    assert "idle processors had 90.9% and 0.2%" in result.cautions[0]
+    assert "idle processors had 90.9% and 0.2%" in result.cautions[-1]
 
 
 def test_what_is_not_samples_is_not_judged(tmp_path: Path) -> None:
@@ -170,8 +156,8 @@ def test_builds_and_compiler_suffixes_are_one_function(tmp_path: Path) -> None:
     a = profile(tmp_path, {"a;f.part.0 [a-1.0]": 1000, "a;g [a-1.0]": 1000})
     b = profile(tmp_path, {"a;f.cold [a-2.0]": 1000, "a;g [a-2.0]": 1000})
     result = diff(a, b)
-    assert not result.table("function").changes
-    assert len(result.table("module").changes) == 2
+    assert not result.table("function").standing_out
+    assert len(result.table("module").standing_out) == 2
 
 
 def test_cautions_tell_what_makes_profiles_differ(tmp_path: Path) -> None:
@@ -180,3 +166,51 @@ def test_cautions_tell_what_makes_profiles_differ(tmp_path: Path) -> None:
     text = " ".join(diff(a, b).cautions)
     for words in ("cycles and cpu-clock", "A lost 50", "no kernel symbols"):
         assert words in text
+
+
+def _runs(folder: Path, draw: np.random.Generator, factor: float, count: int = 5) -> list[Profile]:
+    """Runs whose shares differ by a tenth from one to the next; one has ``factor`` times its share."""
+    names, shares = _program(40)
+    found = []
+    for _ in range(count):
+        own = shares * draw.lognormal(0, 0.1, len(shares))
+        own[3] *= factor
+        found.append(_drawn(folder, names, own / own.sum(), 4000, draw))
+    return found
+
+
+def test_several_runs_a_side_tell_a_change_from_what_runs_differ_by(tmp_path: Path) -> None:
+    draw = np.random.default_rng(31)
+    runs, doubled = _runs(tmp_path, draw, 1.0), _runs(tmp_path, draw, 2.5)
+    same = diff(runs, _runs(tmp_path, draw, 1.0))
+    assert (same.basis, same.runs, same.changed) == (RUNS, (5, 5), False)
+    found = diff(runs, doubled)
+    assert found.changed
+    (row,) = [one for one in found.table("function").rows if one.name == "function_3"]
+    assert row.changed
+    assert row.low_ratio is not None
+    assert 0 < row.low_ratio < row.difference_ratio
+    # All samples together would take the runs' own differences for changes.
+    whole = [profile(tmp_path, _sum(side)) for side in (runs, doubled)]
+    assert len(diff(*whole).table("function").standing_out) > len(found.table("function").changes)
+
+
+def _sum(runs: list[Profile]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for one in runs:
+        for line in folded(one).splitlines():
+            stack, _, count = line.rpartition(" ")
+            if not line.startswith("# "):
+                counts[stack] = counts.get(stack, 0) + int(count)
+    return counts
+
+
+def test_two_runs_are_too_few_and_blocks_are_no_runs(tmp_path: Path) -> None:
+    draw = np.random.default_rng(32)
+    two = _runs(tmp_path, draw, 1.0, 2)
+    few = diff(two, two)
+    assert (few.basis, few.changed) == (SAMPLES_BASIS, None)
+    assert "2 and 2 runs: how much one differs from the next takes 3 a side" in few.cautions
+    blocks = diff(_runs(tmp_path, draw, 1.0, 10), _runs(tmp_path, draw, 3.0, 10), are_blocks=True)
+    assert (blocks.basis, blocks.changed) == (BLOCKS, None)
+    assert "function_3" in [row.name for row in blocks.table("function").standing_out]

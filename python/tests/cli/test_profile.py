@@ -95,16 +95,32 @@ def test_diff_tells_changes_and_exits_as_asked(tmp_path: Path, capfd: pytest.Cap
     assert code == 0
     assert out.startswith("lock: 0.0% → 47.4%")
     assert (tmp_path / "page/report.html").is_file()
-    assert _run(capfd, "diff", str(a), str(b), "--exit-code", "--no-html")[0] == 1
+    # One run a side is no verdict.
+    assert _run(capfd, "diff", str(a), str(b), "--exit-code", "--no-html")[0] == 0
     assert _run(capfd, "diff", str(a), str(a), "--exit-code", "--no-html")[0] == 0
     code, out, _ = _run(capfd, "diff", str(a), str(b), "--json", "--no-html", "--top", "1")
     document = json.loads(out)
-    assert document["changed"] is True
+    assert (document["changed"], document["basis"], document["runs"]) == (None, "samples", [1, 1])
     table = document["tables"][0]
     assert (table["by"], table["measure"], table["rows"][0]["name"]) == ("function", "self", "lock")
-    assert (
-        table["rows"][0]["low_ratio"] < table["rows"][0]["difference_ratio"] < table["rows"][0]["high_ratio"]
-    )
+    assert table["rows"][0]["stands_out"] is True
+
+
+def test_diff_of_folders_of_runs_is_a_verdict(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for side, lock in (("before", 100), ("after", 900)):
+        for run in range(4):
+            folder = tmp_path / side / f"run-{run}"
+            folder.mkdir(parents=True)
+            stacks = {**STACKS, "db;main [db];lock [db]": lock + 3 * run}
+            folded(folder, stacks, name="profile.folded")
+    sides = (str(tmp_path / "before"), str(tmp_path / "after"))
+    assert _run(capfd, "diff", *sides, "--exit-code", "--no-html")[0] == 1
+    assert _run(capfd, "diff", sides[0], sides[0], "--exit-code", "--no-html")[0] == 0
+    document = json.loads(_run(capfd, "diff", *sides, "--json", "--no-html")[1])
+    assert (document["changed"], document["basis"], document["runs"]) == (True, "runs", [4, 4])
+    row = document["tables"][0]["rows"][0]
+    assert row["name"] == "lock"
+    assert row["low_ratio"] < row["difference_ratio"] < row["high_ratio"]
 
 
 @pytest.mark.parametrize("content", ["", "# reason: perf_event_paranoid is 4\n", "\x01\x02\n"])

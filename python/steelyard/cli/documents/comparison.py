@@ -71,15 +71,13 @@ class MachineChange(Value):
 
 
 class ProfileChange(Value):
-    """A share of the profile that changed by more than the noise of sampling."""
+    """A share of the profile that differs by more than independent samples of one profile would."""
 
     by: str = Field(description="What the row is: a function, a category, ...")
     name: str = Field(description="Its name")
     a_ratio: float = Field(description="Share in A")
     b_ratio: float = Field(description="Share in B")
     difference_ratio: float = Field(description="B less A")
-    low_ratio: float = Field(description="Lower end of the interval of the difference")
-    high_ratio: float = Field(description="Upper end of it")
 
 
 class Compared(Value):
@@ -95,7 +93,9 @@ class Compared(Value):
     findings_gone: list[str] = Field(description="Findings that only A has")
     findings_new: list[str] = Field(description="Findings that only B has")
     pressure: tuple[list[str], list[str]] = Field(description="Pressure points of A and of B")
-    profile: list[ProfileChange] = Field(description="Shares of the profile that changed")
+    profile: list[ProfileChange] = Field(
+        description="Shares of the profile that stand out against the noise of its samples"
+    )
     cautions: list[str] = Field(description="What a reader must know before believing any of it")
     counters: CountersEntry | None = Field(description="What counters say, null without counts")
 
