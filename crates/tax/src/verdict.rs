@@ -107,8 +107,21 @@ fn disturbed(evidence: &Evidence<'_>) -> Check {
     )
 }
 
-/// Half of the widest interval among the scores; None where there is none, to which `rounds` objects.
+/// Half of the widest interval among the scores; None where too few rounds give none, to which `rounds` objects.
 fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
+    let unknown = |score: &TaxScore| score.interval_low_per_s.is_none();
+    if evidence.rounds >= LEAST_ROUNDS && evidence.scores.iter().any(|score| unknown(score)) {
+        return Some(Check {
+            id: "score-interval".to_owned(),
+            level: Level::Suspect,
+            claim: "neighbouring rounds are alike, so that the score has no interval: something \
+                    disturbed the machine for longer than a round"
+                .to_owned(),
+            value: None,
+            bound: None,
+            unit: None,
+        });
+    }
     let half = |score: &&TaxScore| {
         let (low, high) = score.interval_low_per_s.zip(score.interval_high_per_s)?;
         Some((high - low) / 2.0 / score.rate_per_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .situation import Claim, Found, Situation, Statistic, bar_text, is_met
+from .situation import Claim, Found, Situation, Statistic, bar_of, bar_text, is_met
 
 COUNTED = {
     Claim.HOLDS: "holds",
@@ -14,6 +14,25 @@ COUNTED = {
     Claim.BIAS: "mean error",
 }
 """The words of the column "what is counted"."""
+
+IN_RUST = (
+    (
+        "Score of `steelyard-tax`, and of its categories",
+        "crates/tax/src/summary.rs",
+        "intervals_hold_what_endless_rounds_would_give",
+    ),
+    (
+        "Quantile of a tax benchmark's rounds",
+        "crates/tax/src/statistics.rs",
+        "the_interval_holds_the_quantile_as_often_as_it_says",
+    ),
+    (
+        "Median of a health figure's repeats: the order statistics of `stats.intervals`, compared with them",
+        "crates/tax/src/health/estimate.rs",
+        "interval_is_that_of_order_statistics",
+    ),
+)
+"""Statistics of the data plane, which tests beside their code try: what, file, test."""
 
 Results = Mapping[tuple[str, str], Found]
 
@@ -34,7 +53,7 @@ def document(statistics: Sequence[Statistic], results: Results, seed: int, secon
         "a p value, a verdict or a name is tried on data whose truth is known. `found` is the share of the",
         "trials in which something was stated, with its exact 95 % interval; `stated` is how many of the",
         "trials that is; `width` is the median width of the intervals; `before` is what the same situation",
-        "gave before the statistic was repaired.",
+        "gave before the statistic was repaired. A statistic that is not here may not print an interval.",
         "",
         f"Seed {seed}; {count} situations in {seconds / 60:.1f} minutes. "
         + (f"Missed: {len(missed)}." if missed else "Every bar is met."),
@@ -42,6 +61,7 @@ def document(statistics: Sequence[Statistic], results: Results, seed: int, secon
         *(f"- {one}" for one in missed),
         *([""] if missed else []),
     ]
+    lines += _index(statistics, results)
     for statistic in statistics:
         lines += [f"## {statistic.name}", ""]
         if statistic.about:
@@ -52,7 +72,62 @@ def document(statistics: Sequence[Statistic], results: Results, seed: int, secon
         ]
         lines += [_row(one, results[statistic.name, one.name]) for one in statistic.situations]
         lines.append("")
+    lines += ["## In the data plane", "", "Tried by tests beside the code, which state the bars:", ""]
+    lines += ["| statistic | test |", "|---|---|"]
+    lines += [f"| {what} | `{test}` in [{path}](../{path}) |" for what, path, test in IN_RUST]
+    lines.append("")
     return "\n".join(lines)
+
+
+def _index(statistics: Sequence[Statistic], results: Results) -> list[str]:
+    """Return a table of all statistics, each with the row that is nearest to its bar, or farthest beyond."""
+    lines = ["| statistic | situations | worst row | bar | found |", "|---|---|---|---|---|"]
+    for statistic in statistics:
+        rows = [(one, results[statistic.name, one.name]) for one in statistic.situations]
+        barred = [(_room(one, found), one, found) for one, found in rows]
+        worst = min(
+            (row for row in barred if row[0] is not None), key=lambda row: row[0] or 0.0, default=None
+        )
+        cells = ["-", "-", "-"]
+        if worst is not None:
+            _, one, found = worst
+            cells = [one.name.replace("|", "\\|"), bar_text(one), _short(one, found)]
+        link = f"[{statistic.name}](#{anchor(statistic.name)})"
+        lines.append("| " + " | ".join((link, str(len(rows)), *cells)) + " |")
+    return [*lines, ""]
+
+
+def _short(situation: Situation, found: Found) -> str:
+    """Return the figure alone: its uncertainty is in the statistic's own table."""
+    text = share_text(situation, found)
+    return text if situation.claim is Claim.BIAS else text.partition(" (")[0]
+
+
+def _room(situation: Situation, found: Found) -> float | None:
+    """Return how far a row is from its bar, in standard errors of what was found; None without a bar or answer.
+
+    In standard errors, so that rows of different claims and numbers of trials can be put in one order.
+    """
+    if is_met(situation, found) is None:
+        return None
+    if situation.claim is Claim.BIAS:
+        assert found.mean_error is not None
+        assert situation.bar is not None
+        return (situation.bar - abs(found.mean_error)) / max(found.error_of_mean or 0.0, 1e-12)
+    assert found.share is not None
+    low, high = bar_of(situation)
+    error = max((found.share * (1 - found.share) / found.stated) ** 0.5, 0.5 / found.stated)
+    return min(found.share - low, high - found.share) / error
+
+
+def anchor(title: str) -> str:
+    """Return the anchor that GitHub gives a title.
+
+    >>> anchor("CPI and throughput: RUE's")
+    'cpi-and-throughput-rues'
+    """
+    kept = "".join(one for one in title.lower() if one.isalnum() or one in " -_")
+    return kept.replace(" ", "-")
 
 
 def _row(situation: Situation, found: Found) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -135,6 +136,20 @@ def bar_text(situation: Situation) -> str:
             return f"at least {SILENT_LOW if bar is None else bar:.0%}"
         case Claim.BIAS:
             return f"within {bar:g}"
+
+
+def bar_of(situation: Situation) -> tuple[float, float]:
+    """Return between which shares a situation's bar is met; not for the claim ``BIAS``."""
+    bar = situation.bar
+    match situation.claim:
+        case Claim.HOLDS:
+            return (HOLDS_LOW, HOLDS_HIGH) if bar is None else (bar, math.inf)
+        case Claim.FALSE:
+            return -math.inf, FALSE_HIGH if bar is None else bar
+        case Claim.SILENT:
+            return SILENT_LOW if bar is None else bar, math.inf
+        case _:
+            return -math.inf if bar is None else bar, math.inf
 
 
 def is_met(situation: Situation, found: Found) -> bool | None:

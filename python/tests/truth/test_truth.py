@@ -11,6 +11,7 @@ import pytest
 import steelyard
 
 from .__main__ import DOCUMENT, SEED, try_situation
+from .document import IN_RUST, anchor, document
 from .situation import Claim, Found, Outcome, Situation, Statistic, is_met, seed_of
 from .situations import statistics
 
@@ -83,3 +84,40 @@ def test_a_bar_is_missed_only_where_the_trials_can_tell() -> None:
     false = Situation("made up", Claim.FALSE)
     assert is_met(false, Found.of([Outcome(False)] * 392 + [Outcome(True)] * 8, 0.0)) is True
     assert is_met(false, Found.of([Outcome(False)] * 340 + [Outcome(True)] * 60, 0.0)) is False
+
+
+def test_the_tests_of_the_data_plane_exist() -> None:
+    for _, path, test in IN_RUST:
+        assert f"fn {test}()" in (DOCUMENT.parents[1] / path).read_text(), test
+
+
+def test_the_index_shows_the_worst_row_of_each_statistic() -> None:
+    rows = (
+        Situation("easy", Claim.HOLDS, note="made up"),
+        Situation("hard", Claim.HOLDS),
+        Situation("no bar", Claim.FOUND),
+    )
+    statistic = Statistic("Made up", (), rows)
+    held = {"easy": 96, "hard": 90, "no bar": 10}
+    results = {
+        ("Made up", name): Found.of([Outcome(True)] * count + [Outcome(False)] * (100 - count), 0.0)
+        for name, count in held.items()
+    }
+    text = document([statistic], results, 1, 60.0)
+    assert "| [Made up](#made-up) | 3 | hard | 93% to 99% | 90.0% |" in text
+
+
+QUOTED = re.compile(r"(\d+(?:\.\d+)?) %[^.|]*?\[([^\]]*)\]\([./]*truth\.md#([a-z0-9-]+)\)")
+"""A rate followed, within the sentence, by the link of the statistic's section, whose text is the situation."""
+
+
+def test_rates_that_the_pages_quote_stand_in_the_document() -> None:
+    sections = {anchor(part.partition("\n")[0]): part for part in DOCUMENT.read_text().split("\n## ")}
+    for page in DOCUMENT.parent.rglob("*.md"):
+        for rate, situation, section in QUOTED.findall(page.read_text()):
+            assert section in sections, f"{page.name}: truth.md has no section {section}"
+            rows = [line for line in sections[section].splitlines() if line.startswith(f"| {situation}")]
+            assert rows, f"{page.name}: {section} has no situation {situation!r}"
+            found = [float(one) for one in re.findall(r"\| (\d+(?:\.\d+)?)%", rows[0])]
+            within = [abs(one - float(rate)) <= 1 for one in found]
+            assert any(within), f"{page.name}: {rate} % of {situation!r}, the document says {found}"
