@@ -104,7 +104,7 @@ def _short(situation: Situation, found: Found) -> str:
 
 
 def _room(situation: Situation, found: Found) -> float | None:
-    """Return how far a row is from its bar, in standard errors of what was found; None without a bar or answer.
+    """Return how far a row is from its bar, in standard errors; None without a bar or an answer.
 
     In standard errors, so that rows of different claims and numbers of trials can be put in one order.
     """

@@ -235,7 +235,7 @@ def _trial(of: Callable[..., Outcome], **keywords: object) -> Callable[[Random],
 STATISTICS = (
     Statistic(
         name="Shares of a fleet's cycles",
-        covers=("steelyard.fleet.top_shares.Share",),
+        covers=("steelyard.fleet.top_shares.Share", "steelyard.stats.shares.Shares"),
         about=(
             "Of one of the 30 rows that `fleet top` shows; machines are the draws. Nothing is stated where"
             " fewer than 4 machines make up a row in effect. Width is over the share."
