@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.fleet.cpi_anomalies import JobOutliers
+from steelyard.fleet.cpi_caps import CapEffect
 from steelyard.fleet.cpi_evidence import is_look, weigh
 from steelyard.fleet.cpi_rule import PAPER, anomalies
 
@@ -166,6 +167,23 @@ def _healthy_day(random: Random) -> Outcome:
         anomalous += any(anomalies(range(0, 86_400, 60), (noise > 2).tolist(), PAPER))
     job = JobOutliers("web", "p", "cycles/instructions", 1.2, 28_800, 0, 0.0, 0, 0, 0, days, anomalous)
     return Outcome(anomalous > 0 and not job.is_ordinary)
+
+
+def _confirmed(random: Random, make: Callable[[Random], Machine], *, releases: bool) -> Outcome:
+    """Return whether a cap of 3 minutes, at the fifth outlier, confirms its suspect.
+
+    With ``releases`` the capped task is guilty: the victim is well under the cap.
+    """
+    machine = make(random)
+    begin = int(np.flatnonzero(machine.cpi[CALM:] > THRESHOLD)[4]) + CALM + 1
+    cpi = machine.cpi.copy()
+    if releases:
+        cpi[begin : begin + 3] = _cpi(random, np.zeros(WHOLE))[:3]
+    phases = {"before": cpi[begin - 10 : begin], "during": cpi[begin : begin + 3]}
+    phases["after"] = cpi[begin + 3 : begin + 13]
+    means: dict[str, float | None] = {name: float(some.mean()) for name, some in phases.items()}
+    counts = {name: len(some) for name, some in phases.items()}
+    return Outcome(CapEffect(means, counts, {}, THRESHOLD).confirmed is True)
 
 
 def _paper(random: Random, make: Callable[[Random], Machine], *, wants_right: bool) -> Outcome:
@@ -343,6 +361,37 @@ STATISTICS = (
                 Claim.FOUND,
                 partial(_paper, make=_HOG, wants_right=True),
                 trials=200,
+            ),
+        ),
+    ),
+    Statistic(
+        name="Confirmation by a cap",
+        covers=(),
+        about="A cap of 3 minutes confirms its suspect where the victim recovers under it, and suffers after.",
+        situations=(
+            Situation(
+                "the wrong one capped, the victim slow by itself for 8 to 40 minutes, x2: confirmed",
+                Claim.FALSE,
+                partial(_confirmed, make=_SLOW_20, releases=False),
+                trials=400,
+                quick=40,
+                before="not judged",
+            ),
+            Situation(
+                "the wrong one capped, the victim cycles by itself, x2: confirmed",
+                Claim.FOUND,
+                partial(_confirmed, make=partial(_cycling, times=2.0, tasks=2), releases=False),
+                trials=400,
+                before="not judged",
+                note="a pause that falls on the cap confirms; to be capped at all it must be named, in 2 to 3 %",
+            ),
+            Situation(
+                "the right one capped, one stretch, x2: confirmed",
+                Claim.FOUND,
+                partial(_confirmed, make=_HOG, releases=True),
+                trials=400,
+                before="not judged",
+                note="of the others, most had ended before the cap did",
             ),
         ),
     ),
