@@ -367,7 +367,7 @@ STATISTICS = (
     Statistic(
         name="Confirmation by a cap",
         covers=(),
-        about="A cap of 3 minutes confirms its suspect where the victim recovers under it, and suffers after.",
+        about="A cap of 3 minutes confirms its suspect if the victim recovers under it, and suffers after.",
         situations=(
             Situation(
                 "the wrong one capped, the victim slow by itself for 8 to 40 minutes, x2: confirmed",
@@ -383,7 +383,7 @@ STATISTICS = (
                 partial(_confirmed, make=partial(_cycling, times=2.0, tasks=2), releases=False),
                 trials=400,
                 before="not judged",
-                note="a pause that falls on the cap confirms; to be capped at all it must be named, in 2 to 3 %",
+                note="a pause that falls on the cap confirms; to be capped it must be named first: 2 to 3 %",
             ),
             Situation(
                 "the right one capped, one stretch, x2: confirmed",
