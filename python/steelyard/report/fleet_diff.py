@@ -25,6 +25,8 @@ def heading(diff: FleetDiff) -> str:
     if diff.changes:
         row = diff.changes[0]
         return f"{row.key}: {percent(row.a_ratio)} → {percent(row.b_ratio)}"
+    if all(row.is_change is None for row in diff.rows):
+        return "No difference is judged: too few machines"
     return "No change beyond the noise of sampling"
 
 

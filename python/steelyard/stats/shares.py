@@ -114,8 +114,10 @@ def shares_of(parts: Parts, of: Clusters, confidence: float = 0.95) -> Shares:
         spread = np.where(spread > _ROUNDING * parts.yy, spread, 0.0)
         error = np.sqrt(spread * of.correction) / of.weight
         third = parts.yyy - 3 * ratio * parts.yyx + 3 * ratio**2 * parts.yxx - ratio**3 * of.cube
-        # Of the residuals, over the root of their number; rounding aside it is never beyond 1.
-        skew = np.clip(np.where(spread > 0, third / spread / np.sqrt(spread), 0.0), -1.0, 1.0)
+        # Of the residuals, over the root of their number; rounding aside it is never beyond 1. A tail is on
+        # the side of 1/2: the other way it is chance, and would take an interval of few clusters to the end.
+        skew = np.where(spread > 0, third / spread / np.sqrt(spread), 0.0)
+        skew = np.where(ratio <= 0.5, np.clip(skew, 0.0, 1.0), np.clip(skew, -1.0, 0.0))
         t = float(stdtrit(of.degrees, (1 + confidence) / 2))
         reach = t * error / (ratio * (1 - ratio))
         low = np.fmin(expit(logit(ratio) - reach), ratio - without_skew(t, skew) * error)

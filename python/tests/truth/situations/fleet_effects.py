@@ -187,7 +187,7 @@ STATISTICS = (
                 "200 machines by lot, 4 groups",
                 Claim.FALSE,
                 partial(assignment_trial, test="groups", units=200),
-                trials=400,
+                trials=150,
             ),
             Situation(
                 "40 machines by lot, each in several groups",

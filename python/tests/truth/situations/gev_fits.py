@@ -86,7 +86,7 @@ STATISTICS = (
                 Claim.HOLDS,
                 partial(fit_trial, tasks=10, unlike=0.1),
                 before="13 %",
-                trials=250,
+                trials=150,
                 quick=30,
             ),
             Situation(
@@ -94,7 +94,7 @@ STATISTICS = (
                 Claim.HOLDS,
                 partial(fit_trial, tasks=10, unlike=0.1, what="scale"),
                 before="40 %",
-                trials=250,
+                trials=150,
             ),
             Situation(
                 "location, 30 tasks, means differ by 5 %",
