@@ -18,7 +18,7 @@ COUNTED = {
 IN_RUST = (
     (
         "Score of `steelyard-tax`, and of its categories",
-        "crates/tax/src/summary.rs",
+        "crates/tax/src/summary/coverage.rs",
         "intervals_hold_what_endless_rounds_would_give",
     ),
     (
