@@ -45,6 +45,7 @@ def document(statistics: Sequence[Statistic], results: Results, seed: int, secon
         for situation in one.situations
         if is_met(situation, results[one.name, situation.name]) is False
     ]
+    limits = [f"{one.name}: {row.name}" for one in statistics for row in one.situations if row.is_limit]
     count = sum(len(one.situations) for one in statistics)
     lines = [
         "# Intervals, verdicts and names against known truth",
@@ -60,6 +61,13 @@ def document(statistics: Sequence[Statistic], results: Results, seed: int, secon
         "",
         *(f"- {one}" for one in missed),
         *([""] if missed else []),
+        *(
+            ["Limits, where nothing in the data can tell and what is stated does not hold:", ""]
+            if limits
+            else []
+        ),
+        *(f"- {one}" for one in limits),
+        *([""] if limits else []),
     ]
     lines += _index(statistics, results)
     for statistic in statistics:
@@ -131,7 +139,9 @@ def anchor(title: str) -> str:
 
 
 def _row(situation: Situation, found: Found) -> str:
-    met = {True: "yes", False: "**no**", None: "-"}[is_met(situation, found)]
+    met = {True: "yes", False: "**no**", None: "limit" if situation.is_limit else "-"}[
+        is_met(situation, found)
+    ]
     name = f"{situation.name} ({situation.note})" if situation.note else situation.name
     width = "-" if found.width is None else f"{found.width:.3g}"
     cells = (

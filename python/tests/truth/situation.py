@@ -63,6 +63,8 @@ class Situation:
     ``HOLDS`` without its upper bound), or a size of the mean error (``BIAS``)."""
     note: str = ""
     """What the reader must know of this row."""
+    is_limit: bool = False
+    """Whether nothing in the data can tell: the row shows what that costs, and no bar judges it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,8 @@ def is_met(situation: Situation, found: Found) -> bool | None:
     A bar is missed when the whole interval of the share (or the mean error by more than two standard errors)
     lies beyond it. A bar of ``HOLDS`` is also met where nothing is stated in any trial.
     """
+    if situation.is_limit:
+        return None
     bar = situation.bar
     if situation.claim is Claim.BIAS:
         if found.mean_error is None or bar is None:

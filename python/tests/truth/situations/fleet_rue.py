@@ -150,7 +150,7 @@ STATISTICS = (
                 _trial(racks=2, rack_sd=0.1, named="no", wants="side"),
                 before="52 %",
                 trials=200,
-                bar=1.0,
+                is_limit=True,
                 note="nothing tells of the racks: declare them; counted is a difference where there is none",
             ),
             Situation(

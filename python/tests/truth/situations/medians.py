@@ -37,14 +37,23 @@ def _in_time(random: Random, count: int, correlation: float, power: bool) -> Out
 
 
 def _correlated(
-    count: int, correlation: float, before: str, bar: float | None = None, quick: int = 0
+    count: int, correlation: float, before: str, is_limit: bool = False, quick: int = 0
 ) -> tuple[Situation, Situation]:
     name = f"{count} runs, correlation {correlation:g} from one to the next"
     holds = partial(_in_time, count=count, correlation=correlation, power=False)
     notices = partial(_in_time, count=count, correlation=correlation, power=True)
-    note = "" if bar is None else _FEW_NOTE if count < FEW else _STRONG_NOTE
+    note = "" if not is_limit else _FEW_NOTE if count < FEW else _STRONG_NOTE
     return (
-        Situation(name, Claim.HOLDS, holds, trials=1000, quick=quick, before=before, bar=bar, note=note),
+        Situation(
+            name,
+            Claim.HOLDS,
+            holds,
+            trials=1000,
+            quick=quick,
+            before=before,
+            is_limit=is_limit,
+            note=note,
+        ),
         Situation(f"noticed: {name}", Claim.FOUND, notices, trials=500, before="not tested for"),
     )
 
@@ -81,13 +90,13 @@ STATISTICS = (
             Situation(
                 "independent runs taken for correlated ones", Claim.FALSE, _alone, trials=1000, quick=200
             ),
-            *_correlated(8, 0.5, "92%", 0.85),
-            *_correlated(12, 0.5, "83%", 0.7),
-            *_correlated(20, 0.5, "82%", 0.8),
+            *_correlated(8, 0.5, "92%", is_limit=True),
+            *_correlated(12, 0.5, "83%", is_limit=True),
+            *_correlated(20, 0.5, "82%", is_limit=True),
             *_correlated(30, 0.5, "82%", quick=200),
             *_correlated(60, 0.5, "84%", quick=200),
-            *_correlated(30, 0.8, "57%", 0.6),
-            *_correlated(60, 0.8, "66%", 0.85),
+            *_correlated(30, 0.8, "57%", is_limit=True),
+            *_correlated(60, 0.8, "66%", is_limit=True),
             *_correlated(120, 0.8, "56%"),
         ),
     ),

@@ -147,6 +147,7 @@ STATISTICS = (
             _alike(60, 5, 0.9, "8.7%", 200),
             _alike(180, 5, 0.9, "1.9%"),
             _alike(60, 10, 0.8, "25% (with open ones)", is_open_false=False),
+            _alike(60, 10, 0.9, "5.4%", is_open_false=False),
             _alike(180, 10, 0.9, "", is_open_false=False),
             Situation(
                 "no change, 60 intervals, lognormal, sd 15 %",
