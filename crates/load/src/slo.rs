@@ -132,6 +132,12 @@ impl Slo {
         Ok(name.to_owned())
     }
 
+    /// The longest response time that is bounded, None when none is.
+    pub fn longest_s(&self) -> Option<f64> {
+        let ns = self.percentiles.iter().map(|bound| bound.at_most_ns).max();
+        ns.map(|ns| ns as f64 / 1e9)
+    }
+
     /// The percentile that needs most requests, None when none is bounded.
     pub fn rarest_ratio(&self) -> Option<f64> {
         self.percentiles

@@ -30,7 +30,16 @@ pub struct CapacityResult {
     pub closed_loop: Option<ClosedLoop>,
     /// Every probe, in order.
     pub probes: Vec<CapacityProbe>,
-    /// Where the capacity lies, null when the objective was met nowhere.
+    /// Time that the search was given for all loads, s; null in older records.
+    #[serde(default)]
+    pub time_s: Option<f64>,
+    /// What the probes showed by themselves, whatever is concluded from them; null in older records.
+    #[serde(default)]
+    pub tried: Option<CapacityTried>,
+    /// The curve behind the interval, lowest rate first; empty without one.
+    #[serde(default)]
+    pub curve: Vec<CapacityPoint>,
+    /// Where the capacity lies, null when the objective was met nowhere or the probes cannot bear an interval.
     pub interval: Option<CapacityInterval>,
     /// The rate that the capacity is as likely above as below, null without one rate that met the objective and
     /// one that did not.
@@ -38,7 +47,7 @@ pub struct CapacityResult {
     /// Expected standard deviation of the capacity from run to run, as a share of it, null without an estimate.
     pub spread_ratio: Option<f64>,
     /// `interval`, `at-least` (nothing showed the server's limit), `never` (the objective was not met at any
-    /// rate) or `unknown`.
+    /// rate) or `unknown` (the search was stopped, or its probes cannot bear an interval).
     pub answer: String,
     /// Why the search ended, one sentence.
     pub ended: String,
@@ -59,13 +68,40 @@ pub struct ClosedLoop {
     pub busy_ratio: f64,
 }
 
+/// What the probes of a search showed by themselves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityTried {
+    /// Highest rate at which a probe met the objective, null when none did.
+    pub met_per_s: Option<f64>,
+    /// Lowest rate at which a probe did not, null when all did.
+    pub unmet_per_s: Option<f64>,
+    /// Whether the server met the objective nearly without load, null when that was not tried.
+    pub unloaded_met: Option<bool>,
+}
+
+/// A point of the curve that was fitted: the share of requests beyond the bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityPoint {
+    /// Offered rate.
+    pub rate_per_s: f64,
+    /// Share that is as likely too high as too low.
+    pub ratio: f64,
+    /// 5 % point of it.
+    pub low_ratio: f64,
+    /// 95 % point of it.
+    pub high_ratio: f64,
+}
+
 /// One load at one rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CapacityProbe {
-    /// `bracket`, `narrow`, `confirm-low` or `confirm-high`.
+    /// `unloaded`, `bracket` or `narrow`; in older records also `confirm-low` and `confirm-high`.
     pub purpose: String,
     /// Rate that was asked for.
     pub rate_per_s: f64,
+    /// Load at this rate before the measure phase, s; null in older records.
+    #[serde(default)]
+    pub warmup_s: Option<f64>,
     /// Start of its measure phase.
     pub begin_ns: u64,
     /// End of its measure phase.
@@ -117,9 +153,11 @@ pub struct CapacityInterval {
     pub high_per_s: Option<f64>,
     /// Probability that the capacity lies between them.
     pub confidence: f64,
-    /// How the lower end was probed afresh, null when it was not.
+    /// How the lower end was probed afresh; older records only.
+    #[serde(default)]
     pub low_edge: Option<CapacityEdge>,
-    /// How the upper end was probed afresh, null when it was not.
+    /// How the upper end was probed afresh; older records only.
+    #[serde(default)]
     pub high_edge: Option<CapacityEdge>,
 }
 

@@ -31,7 +31,8 @@ mod version;
 
 pub use cache_stats::{CacheStats, CacheThread};
 pub use capacity::{
-    CapacityCriterion, CapacityEdge, CapacityInterval, CapacityProbe, CapacityResult, ClosedLoop,
+    CapacityCriterion, CapacityEdge, CapacityInterval, CapacityPoint, CapacityProbe,
+    CapacityResult, CapacityTried, ClosedLoop,
 };
 pub use clock::{Clock, monotonic_ns};
 pub use counter_plan::{CounterPlan, Modes, PlannedEvent};

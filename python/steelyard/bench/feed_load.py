@@ -123,6 +123,7 @@ def _search_flags(settings: Mapping[str, Setting]) -> list[str]:
         *(str(executable("steelyard-load")), "capacity"),
         *("--slo", str(settings["slo"])),
         *("--probes", str(settings["probes"])),
+        *("--time", f"{settings['search']:g}s"),
         *("--confidence", f"{settings['confidence']:g}"),
         *("--duration", f"{settings['probe']:g}s"),
         *("--warmup", f"{settings['probe_warmup']:g}s"),
@@ -141,6 +142,7 @@ def _sweep_flags(settings: Mapping[str, Setting]) -> list[str]:
 _FLAGS = {
     "--slo": "slo",
     "--probes": "probes",
+    "--time": "search",
     "--confidence": "confidence",
     "--points": "sweep_points",
     "--key-distribution": "user_distribution",
@@ -176,8 +178,8 @@ def search(session: "Session", instances: "Sequence[Instance]", authority: str |
             *("--output", str(session.directory / f"capacity{instance.suffix}.json")),
         ]
         processes.append(session.start_process(instance.name("search"), command, cpus=instance.place.load))
-    each_s = settings.number("probe") + settings.number("probe_warmup") + 10.0
-    _follow(session, processes, _SPARE * each_s * settings.count("probes"), "the search", (0, ANSWER_NO))
+    longest_s = settings.number("search") + 10.0 * settings.count("probes")
+    _follow(session, processes, _SPARE * longest_s, "the search", (0, ANSWER_NO))
     paths = [session.directory / f"capacity{instance.suffix}.json" for instance in instances]
     searches = [read(CapacityResult, path) for path in paths]
     return together(searches, begin_ns, session.clock.monotonic_ns())
@@ -294,7 +296,11 @@ def _sum(values: "Sequence[float | None]") -> float | None:
 
 
 def _rate(found: "CapacityResult") -> float:
-    """Return the rate to measure at: the interval's lower end, else the lowest that was tried."""
+    """Return the rate to measure at, one that the answer supports.
+
+    That is the interval's lower end, where the objective holds with most of the confidence. Without an
+    interval it is the lowest rate that was tried: one probe that met the objective says little of its rate.
+    """
     if found.interval is not None and found.interval.low_per_s is not None:
         return found.interval.low_per_s
     tried = [probe.rate_per_s for probe in found.probes]

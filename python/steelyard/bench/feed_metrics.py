@@ -116,7 +116,7 @@ def capacity_metrics(found: "Found") -> dict[str, Metric]:
     """Return the rate within the objective, its interval and how sure it is."""
     why = {
         "never": "the objective is met at no rate that was offered",
-        "unknown": "the search ended before it knew",
+        "unknown": _unknown(found),
         "at-least": "nothing showed the servers' limit",
     }.get(found.answer, "the search does not say")
     estimate = found.estimate_per_s if found.answer == "interval" else None
@@ -225,8 +225,8 @@ def search_checks(found: "Found") -> list[Check]:
         answer = Check(
             id="capacity",
             level=level,
-            claim=f"the objective is met at {low:,.1f} requests/s and not at {high:,.1f},"
-            f" with {found.confidence:.1%} confidence",
+            claim=f"the rate at which the objective holds in the long run lies between {low:,.1f}"
+            f" and {high:,.1f} requests/s, with {found.confidence:.1%} confidence",
             value=found.confidence,
             bound=GOOD_CONFIDENCE,
             unit="1",
@@ -239,12 +239,17 @@ def search_checks(found: "Found") -> list[Check]:
         answer = Check(
             id="capacity",
             level=Level.INVALID,
-            claim=claims.get(found.answer, "the search ended before it knew the capacity"),
+            claim=claims.get(found.answer, _unknown(found)),
         )
     objections = [
         check for one in found.searches for check in one.verdict.checks if check.level is not Level.VALID
     ]
     return [answer, *(check.model_copy(update={"id": f"search-{check.id}"}) for check in objections)]
+
+
+def _unknown(found: "Found") -> str:
+    """Say why no search, or not every one, has an answer."""
+    return next((one.ended for one in found.searches if one.answer == "unknown"), "the search does not say")
 
 
 def hold_check(whole: LoadResult, found: "Found") -> Check:
@@ -257,6 +262,7 @@ def hold_check(whole: LoadResult, found: "Found") -> Check:
     ]
     told = []
     kept = True
+    where = "the interval's lower end" if found.low_per_s is not None else "the lowest rate that was tried"
     for name, bound in bounds:
         measured = getattr(whole.latency.response, f"{name.replace('.', '')}_ns", None)
         if measured is None:
@@ -268,7 +274,7 @@ def hold_check(whole: LoadResult, found: "Found") -> Check:
         # The lower end is where the objective is met: fresh load that breaks it says that the machine has
         # changed since, or that the interval is one of those that miss.
         level=Level.VALID if kept else Level.SUSPECT,
-        claim=f"fresh load at the interval's lower end: {'; '.join(told) or 'no percentile was asked for'}",
+        claim=f"fresh load at {where}: {'; '.join(told) or 'no percentile was asked for'}",
     )
 
 

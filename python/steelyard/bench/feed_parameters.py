@@ -21,8 +21,25 @@ PARAMETERS = (
         maximum=64,
     ),
     Parameter("probes", "count", "loads of the search at most", derived="per tier", minimum=5, maximum=64),
-    Parameter("probe", "seconds", "length of each of them", derived="per tier", minimum=0.5, maximum=_DAY_S),
-    Parameter("probe_warmup", "seconds", "load before each", derived="per tier", minimum=0.1, maximum=_DAY_S),
+    Parameter(
+        "search",
+        "seconds",
+        "for all of them, warm-ups included",
+        derived="per tier",
+        minimum=1,
+        maximum=_DAY_S,
+    ),
+    Parameter(
+        "probe", "seconds", "least length of each of them", derived="per tier", minimum=0.5, maximum=_DAY_S
+    ),
+    Parameter(
+        "probe_warmup",
+        "seconds",
+        "least load before each",
+        derived="per tier",
+        minimum=0.1,
+        maximum=_DAY_S,
+    ),
     Parameter(
         "confidence",
         "ratio",

@@ -41,8 +41,14 @@ class CapacityCriterion(Value):
 class CapacityProbe(Value):
     """One load at one rate."""
 
-    purpose: str = Field(description="`bracket`, `narrow`, `confirm-low` or `confirm-high`")
+    purpose: str = Field(
+        description="`unloaded`, `bracket` or `narrow`; in older records also `confirm-low` and"
+        " `confirm-high`"
+    )
     rate_per_s: float = Field(description="Rate that was asked for")
+    warmup_s: float | None = Field(
+        default=None, description="Load at this rate before the measure phase, s; null in older records"
+    )
     begin_ns: Count = Field(description="Start of its measure phase")
     end_ns: Count = Field(description="End of its measure phase")
     outcome: str = Field(
@@ -84,11 +90,35 @@ class CapacityInterval(Value):
     )
     confidence: float = Field(description="Probability that the capacity lies between them")
     low_edge: CapacityEdge | None = Field(
-        default=None, description="How the lower end was probed afresh, null when it was not"
+        default=None, description="How the lower end was probed afresh; older records only"
     )
     high_edge: CapacityEdge | None = Field(
-        default=None, description="How the upper end was probed afresh, null when it was not"
+        default=None, description="How the upper end was probed afresh; older records only"
     )
+
+
+class CapacityTried(Value):
+    """What the probes of a search showed by themselves."""
+
+    met_per_s: float | None = Field(
+        default=None, description="Highest rate at which a probe met the objective, null when none did"
+    )
+    unmet_per_s: float | None = Field(
+        default=None, description="Lowest rate at which a probe did not, null when all did"
+    )
+    unloaded_met: bool | None = Field(
+        default=None,
+        description="Whether the server met the objective nearly without load, null when that was not tried",
+    )
+
+
+class CapacityPoint(Value):
+    """A point of the curve that was fitted: the share of requests beyond the bound."""
+
+    rate_per_s: float = Field(description="Offered rate")
+    ratio: float = Field(description="Share that is as likely too high as too low")
+    low_ratio: float = Field(description="5 % point of it")
+    high_ratio: float = Field(description="95 % point of it")
 
 
 class CapacityResult(Record):
@@ -111,8 +141,21 @@ class CapacityResult(Record):
         description="The closed loop that the search began with, null when a start rate was given",
     )
     probes: list[CapacityProbe] = Field(description="Every probe, in order")
+    time_s: float | None = Field(
+        default=None, description="Time that the search was given for all loads, s; null in older records"
+    )
+    tried: CapacityTried | None = Field(
+        default=None,
+        description="What the probes showed by themselves, whatever is concluded from them; null in older"
+        " records",
+    )
+    curve: list[CapacityPoint] = Field(
+        default=[], description="The curve behind the interval, lowest rate first; empty without one"
+    )
     interval: CapacityInterval | None = Field(
-        default=None, description="Where the capacity lies, null when the objective was met nowhere"
+        default=None,
+        description="Where the capacity lies, null when the objective was met nowhere or the probes cannot"
+        " bear an interval",
     )
     estimate_per_s: float | None = Field(
         default=None,
@@ -126,7 +169,7 @@ class CapacityResult(Record):
     )
     answer: str = Field(
         description="`interval`, `at-least` (nothing showed the server's limit), `never` (the objective was"
-        " not met at any rate) or `unknown`"
+        " not met at any rate) or `unknown` (the search was stopped, or its probes cannot bear an interval)"
     )
     ended: str = Field(description="Why the search ended, one sentence")
     verdict: Verdict = Field(description="Whether the answer may be believed")

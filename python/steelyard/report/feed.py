@@ -1,4 +1,4 @@
-"""FeedSim's part of a report: the curve with the objective and the interval, stages of a request, the search.
+"""FeedSim's part of a report: the search with its fitted curve and interval, latency, stages of a request.
 
 In: `ReportData` of a run of ``feed``. Out: `Section`s; what cannot be read is left out.
 
@@ -21,7 +21,10 @@ from steelyard.report.sections import Cell, Section, Table, load_sections
 
 R = TypeVar("R", bound=Record)
 _OUTCOMES = {"met": ("met", "valid"), "unmet": ("not met", "invalid"), "generator": ("generator", "suspect")}
+_SYMBOLS = (("met", "fast", "circle"), ("unmet", "slow", "x"), ("generator", "bound", "triangle-up"))
+"""Outcomes of probes with the role and the symbol that charts give them."""
 _PURPOSES = {
+    "unloaded": "without a queue",
     "bracket": "find the range",
     "narrow": "narrow it",
     "confirm-low": "confirm the lower end",
@@ -34,8 +37,12 @@ def sections(data: ReportData) -> list[Section]:
     searches = _all(CapacityResult, data.folder, "capacity")
     sweeps = _all(SweepResult, data.folder, "sweep")
     curves = tuple(
-        _curve(search, sweeps[at] if at < len(sweeps) else None, at, len(searches))
+        chart
         for at, search in enumerate(searches)
+        for chart in (
+            *_fits(search, at, len(searches)),
+            _curve(search, sweeps[at] if at < len(sweeps) else None, at, len(searches)),
+        )
     ) or (absent("curve", "Latency over throughput", "the search left no result"),)
     intro = " ".join(_sentence(search) for search in searches[:1])
     found = [
@@ -98,22 +105,9 @@ def _curve(search: CapacityResult, sweep: SweepResult | None, at: int, count: in
         for which, role in (("p50", "p50"), (name, "p99")):
             y = np.array([_at(point.latency.response, which) for point in sweep.points])
             traces.append(Trace(f"sweep, {which}", role, y, x=rates, mode="lines+markers"))
-    for outcome, role, symbol in (
-        ("met", "fast", "circle"),
-        ("unmet", "slow", "x"),
-        ("generator", "bound", "triangle-up"),
-    ):
-        chosen = [probe for probe in search.probes if probe.outcome == outcome]
-        if chosen:
-            y = np.array([_at(probe.response, name) for probe in chosen])
-            x = np.array([probe.rate_per_s for probe in chosen])
-            label = f"probes: objective {_OUTCOMES[outcome][0]}"
-            traces.append(Trace(label, role, y, x=x, mode="markers", symbol=symbol))
+    traces += _outcomes(search, [_at(probe.response, name) for probe in search.probes])
     marks = [] if bound is None else [Mark("y", bound, f"objective: {name} ≤ {fmt.quantity(bound, 'ns')}")]
-    interval = search.interval
-    band = None
-    if interval is not None and interval.low_per_s is not None and interval.high_per_s is not None:
-        band = (interval.low_per_s, interval.high_per_s)
+    band = _band(search)
     if search.estimate_per_s is not None:
         marks.append(Mark("x", search.estimate_per_s, f"{fmt.significant(search.estimate_per_s)}/s"))
     return Chart(
@@ -127,29 +121,107 @@ def _curve(search: CapacityResult, sweep: SweepResult | None, at: int, count: in
         x_title="requests/s offered",
         marks=tuple(marks),
         band=band,
-        note="The shaded range is the interval, the line in it the best estimate."
+        note="The shaded range is the interval of the capacity, the line in it the best estimate."
         if band is not None
         else "",
     )
 
 
-def _sentence(search: CapacityResult) -> str:
+def _outcomes(search: CapacityResult, values: Sequence[float]) -> list[Trace]:
+    """Return one trace of points for each outcome of a probe; ``values`` has one for each probe."""
+    traces = []
+    for outcome, role, symbol in _SYMBOLS:
+        chosen = [
+            (probe.rate_per_s, value)
+            for probe, value in zip(search.probes, values, strict=True)
+            if probe.outcome == outcome
+        ]
+        if chosen:
+            x, y = np.array(chosen).T
+            label = f"probes: objective {_OUTCOMES[outcome][0]}"
+            traces.append(Trace(label, role, y, x=x, mode="markers", symbol=symbol))
+    return traces
+
+
+def _band(search: CapacityResult) -> tuple[float, float] | None:
     interval = search.interval
-    words = f"Objective: {search.slo}. "
+    if interval is None or interval.low_per_s is None or interval.high_per_s is None:
+        return None
+    return interval.low_per_s, interval.high_per_s
+
+
+def _fits(search: CapacityResult, at: int, count: int) -> list[Chart]:
+    """Return each probe's share of slow requests with the fitted curve; older records have none."""
+    bounded = _percentile(search)
+    if not search.curve or bounded is None:
+        return []
+    name, bound = bounded
+    allowed = 1.0 - float(name[1:]) / 100
+    shares = [
+        next((one.ratio for one in probe.criteria if one.name == name), float("nan"))
+        for probe in search.probes
+    ]
+    x = np.array([point.rate_per_s for point in search.curve])
+    traces = [
+        Trace(label, "p50", np.array([getattr(point, field) for point in search.curve]), x=x, dash=dash)
+        for label, field, dash in (
+            ("fitted curve", "ratio", None),
+            ("5 % point of it", "low_ratio", "dot"),
+            ("95 % point of it", "high_ratio", "dot"),
+        )
+    ]
+    marks = [Mark("y", allowed, f"allowed: {fmt.quantity(allowed, 'ratio')}")]
+    if search.estimate_per_s is not None:
+        marks.append(Mark("x", search.estimate_per_s, f"{fmt.significant(search.estimate_per_s)}/s"))
+    title = f"Share of requests slower than {fmt.quantity(bound, 'ns')} over the rate offered"
+    return [
+        Chart(
+            f"fit-{at}",
+            title + (f", instance {at + 1}" if count > 1 else ""),
+            kind="curve",
+            unit="1",
+            x=x,
+            traces=(*traces, *_outcomes(search, shares)),
+            x_title="requests/s offered",
+            marks=tuple(marks),
+            band=_band(search),
+            note="Points are probes, as they were measured. The curve is what the model makes of all of them;"
+            " the shaded range is the interval of the rate at which it crosses what is allowed.",
+        )
+    ]
+
+
+def _sentence(search: CapacityResult) -> str:
+    """Say what was tried and, apart from it, what follows for the capacity."""
+    interval = search.interval
+    words = [f"Objective: {search.slo}."]
+    tried = search.tried
+    if tried is not None and tried.unloaded_met is False:
+        words.append("The server does not meet it even nearly without load.")
+    if tried is not None and search.probes:
+        met = "no rate" if tried.met_per_s is None else f"{fmt.significant(tried.met_per_s)} requests/s"
+        unmet = "no rate" if tried.unmet_per_s is None else f"{fmt.significant(tried.unmet_per_s)} requests/s"
+        words.append(
+            f"Tried: {len(search.probes)} probes; the highest rate at which one met it is {met}, the lowest"
+            f" at which one did not is {unmet}."
+        )
     if search.answer == "interval" and interval is not None:
         low, high = fmt.significant(interval.low_per_s or 0.0), fmt.significant(interval.high_per_s or 0.0)
-        words += (
-            f"It is met at {low} requests/s and not at {high},"
-            f" with {fmt.quantity(interval.confidence, 'ratio')} confidence. "
+        words.append(
+            f"Concluded: the rate at which the objective holds in the long run lies between {low} and {high}"
+            f" requests/s, with {fmt.quantity(interval.confidence, 'ratio')} confidence."
         )
-    return f"{words}{search.ended[:1].upper()}{search.ended[1:]}"
+    elif search.answer == "at-least" and interval is not None:
+        words.append(f"Concluded: it is at least {fmt.significant(interval.low_per_s or 0.0)} requests/s.")
+    words.append(f"{search.ended[:1].upper()}{search.ended[1:]}")
+    return " ".join(words)
 
 
 def _probes(search: CapacityResult) -> Table:
     bounded = _percentile(search)
     name = bounded[0] if bounded else "p95"
     return Table(
-        ("probe", "requests/s", "answered/s", name, "errors", "generator", "objective", "purpose"),
+        ("probe", "requests/s", "answered/s", name, "errors", "generator", "objective", "length", "purpose"),
         tuple(_probe(number, probe, name) for number, probe in enumerate(search.probes, start=1)),
         caption=f"Every probe of the search, in order; {len(search.probes)} in all.",
     )
@@ -167,6 +239,7 @@ def _probe(number: int, probe: CapacityProbe, name: str) -> tuple[Cell, ...]:
         Cell(fmt.count(probe.requests.errors)),
         Cell(fmt.quantity(probe.busy_ratio, "ratio"), repr(probe.busy_ratio)),
         Cell(word, f"probability {probe.met_probability:.3f}", level=level),
+        Cell(fmt.quantity(float(probe.end_ns - probe.begin_ns), "ns")),
         Cell(_PURPOSES.get(probe.purpose, probe.purpose), words=True),
     )
 

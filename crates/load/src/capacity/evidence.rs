@@ -3,18 +3,20 @@
 //! In: counts of a measure phase, whole and in batches by time. Out: for each criterion the measured value,
 //! whether it is met, and the probability that it is met by what the probe would have measured had it gone on:
 //! requests of one moment share their fate, so the noise of a share is estimated from batches, at several batch
-//! lengths, and the largest estimate is used.
+//! lengths, and the largest estimate is used. That probability is for the reader; what follows from the counts
+//! for the capacity is another's matter.
 //!
-//! Not here: that the same rate measures otherwise in another run ([`super::posterior`]).
+//! Not here: how likely the counts are at a rate ([`super::occupation`]), and that the same rate measures otherwise in
+//! another run ([`super::posterior`]).
 
+use super::curve::Bound;
 use crate::slo::Slo;
 
 /// Requests against a criterion that a share at its bound must have led one to expect for their absence to tell.
 const EXPECTED: f64 = 3.0;
 
-/// How many times noisier than that of independent requests a share is taken to be when its own batches cannot
-/// tell.
-const CLUSTERING: f64 = 20.0;
+/// Time scale of a bound on errors where no percentile is bounded.
+const AT_MOST_S: f64 = 1.0;
 
 /// Counts of a length of time, or of a whole measure phase.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,20 +57,41 @@ pub struct Criterion {
     pub met: bool,
     /// Probability that it would in a probe without end.
     pub met_probability: f64,
-    /// How far the share is from its bound, None for `achieved`.
-    pub excess: Option<Excess>,
+    /// What was counted against which bound, None for `achieved` and for a bound of 0 or 1.
+    pub share: Option<Share>,
     /// Whether nothing counted against it among so few requests that a share at the bound would have looked the
     /// same: `errors<=0.1%` and a hundred requests.
     pub silent: bool,
 }
 
-/// Distance of a share from its bound in logits (positive: too much), and its standard error at the bound.
+/// Requests that count against a bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Excess {
-    /// Distance.
-    pub logits: f64,
-    /// Standard error.
-    pub error: f64,
+pub struct Share {
+    /// So many.
+    pub bad: f64,
+    /// Among so many.
+    pub all: f64,
+    /// Their bound.
+    pub bound: Bound,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        let bound = Bound {
+            ratio: 0.5,
+            at_most_s: AT_MOST_S,
+        };
+        let (bad, all) = (0.0, 0.0);
+        Self { bad, all, bound }
+    }
+}
+
+impl Share {
+    /// Distance of the share from its bound in logits, positive: too much. Half a request more on either side
+    /// keeps the logarithms finite.
+    fn excess(&self) -> f64 {
+        logit((self.bad + 0.5) / (self.all + 1.0)) - logit(self.bound.ratio)
+    }
 }
 
 /// What a probe says of the whole objective.
@@ -78,8 +101,9 @@ pub struct Said {
     pub met: bool,
     /// Probability that it is, but for the probe's own noise.
     pub met_probability: f64,
-    /// Distance of the criterion that is least surely met, None when it has none.
-    pub excess: Option<Excess>,
+    /// Counts of the criterion that is nearest to its bound or farthest beyond it, None when only one says no that
+    /// is no share of requests.
+    pub share: Option<Share>,
 }
 
 /// Holds `counted` against `slo`: the percentiles first, then errors, then achieved.
@@ -96,14 +120,15 @@ pub fn weigh(slo: &Slo, counted: &Counted) -> Vec<Criterion> {
             .map(|batch| (batch.completed as f64, batch.beyond[index] as f64))
             .collect();
         let max = bound.beyond_ratio_max();
-        criteria.push(share(
-            bound.name(),
-            slow as f64,
-            answered,
-            &batches,
-            max,
-            CLUSTERING,
-        ));
+        let share = Share {
+            bad: slow as f64,
+            all: answered,
+            bound: Bound {
+                ratio: max,
+                at_most_s: bound.at_most_ns as f64 / 1e9,
+            },
+        };
+        criteria.push(criterion(bound.name(), share, &batches));
     }
     let ended = (whole.completed + whole.errors) as f64;
     let batches: Vec<(f64, f64)> = counted
@@ -111,16 +136,15 @@ pub fn weigh(slo: &Slo, counted: &Counted) -> Vec<Criterion> {
         .iter()
         .map(|batch| ((batch.completed + batch.errors) as f64, batch.errors as f64))
         .collect();
-    let errors = whole.errors as f64;
-    let max = slo.errors_ratio_max;
-    criteria.push(share(
-        "errors".to_owned(),
-        errors,
-        ended,
-        &batches,
-        max,
-        1.0,
-    ));
+    let errors = Share {
+        bad: whole.errors as f64,
+        all: ended,
+        bound: Bound {
+            ratio: slo.errors_ratio_max,
+            at_most_s: slo.longest_s().unwrap_or(AT_MOST_S),
+        },
+    };
+    criteria.push(criterion("errors".to_owned(), errors, &batches));
     criteria.push(achieved(slo.achieved_ratio_min, counted));
     criteria
 }
@@ -133,7 +157,7 @@ pub fn weigh(slo: &Slo, counted: &Counted) -> Vec<Criterion> {
 pub fn sum_up(criteria: &[Criterion]) -> Said {
     let speaks = |criterion: &&Criterion| !criterion.silent;
     let mut heard: Vec<&Criterion> = criteria.iter().filter(speaks).collect();
-    if !heard.iter().any(|criterion| criterion.excess.is_some()) {
+    if !heard.iter().any(|criterion| criterion.share.is_some()) {
         heard = criteria.iter().collect();
     }
     let least = heard
@@ -142,61 +166,49 @@ pub fn sum_up(criteria: &[Criterion]) -> Said {
     // A share of nothing has no distance of its own while another has one.
     let nearest = heard
         .iter()
-        .filter(|criterion| criterion.excess.is_some())
+        .filter(|criterion| criterion.share.is_some())
         .max_by(|a, b| {
-            let key = |c: &Criterion| (c.ratio > 0.0, c.excess.map_or(f64::MIN, |e| e.logits));
+            let key = |c: &Criterion| {
+                (
+                    c.ratio > 0.0,
+                    c.share.map_or(f64::MIN, |share| share.excess()),
+                )
+            };
             let (a, b) = (key(a), key(b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
     // Only the throughput says no: the distance of the others would say yes.
-    let other = least.is_some_and(|c| c.excess.is_none() && c.met_probability < 0.5);
+    let other = least.is_some_and(|c| c.share.is_none() && c.met_probability < 0.5);
     Said {
         met: criteria.iter().all(|criterion| criterion.met),
         met_probability: least.map_or(0.0, |criterion| criterion.met_probability),
-        excess: nearest
-            .and_then(|criterion| criterion.excess)
-            .filter(|excess| !other || excess.logits > 0.0),
+        share: nearest
+            .and_then(|criterion| criterion.share)
+            .filter(|share| !other || share.excess() > 0.0),
     }
 }
 
-/// A criterion on the share `bad` of `all`, which is `clustering` times noisier than that of independent requests
-/// when batches cannot tell.
-fn share(
-    name: String,
-    bad: f64,
-    all: f64,
-    batches: &[(f64, f64)],
-    bound: f64,
-    clustering: f64,
-) -> Criterion {
+/// A criterion on a share of requests.
+fn criterion(name: String, share: Share, batches: &[(f64, f64)]) -> Criterion {
+    let Share { bad, all, bound } = share;
+    let bound = bound.ratio;
     let ratio = if all > 0.0 { bad / all } else { 1.0 };
     // Percentiles are the nearest rank's: the last that may lie beyond is the whole part.
     let met = all > 0.0 && bad <= (bound * all + 1e-9).floor();
-    let (met_probability, excess) = if all <= 0.0 {
-        (0.0, None)
-    } else if bound <= 0.0 || bound >= 1.0 {
-        (f64::from(u8::from(met)), None)
+    let certain = bound <= 0.0 || bound >= 1.0;
+    let met_probability = if all <= 0.0 {
+        0.0
+    } else if certain {
+        f64::from(u8::from(met))
+    } else if bad == 0.0 {
+        // Without any, as many as would surely have shown are missing.
+        1.0 - 0.5 * (-all * bound).exp()
     } else {
-        // Half a request more on either side keeps the logarithms finite.
         let smooth = (bad + 0.5) / (all + 1.0);
         let spread = smooth * (1.0 - smooth);
         let (batch_variance, freedom) = variance_of_share(batches, ratio);
         let variance = batch_variance.max(spread / all);
-        let logits = logit(smooth) - logit(bound);
-        // Without any, as many as would surely have shown are missing.
-        let met_probability = if bad == 0.0 {
-            1.0 - 0.5 * (-all * bound).exp()
-        } else {
-            student_cdf(-logits * spread / variance.sqrt(), freedom)
-        };
-        // How many times noisier than independent requests; with few of them beyond, nobody knows.
-        let times = if bad.min(all - bad) >= 10.0 {
-            variance * all / spread
-        } else {
-            clustering
-        };
-        let error = (times / (all * bound * (1.0 - bound))).sqrt();
-        (met_probability, Some(Excess { logits, error }))
+        student_cdf(-share.excess() * spread / variance.sqrt(), freedom)
     };
     Criterion {
         name,
@@ -204,7 +216,7 @@ fn share(
         bound_ratio: bound,
         met,
         met_probability,
-        excess,
+        share: (all > 0.0 && !certain).then_some(share),
         silent: all > 0.0 && bad == 0.0 && all * bound < EXPECTED,
     }
 }
@@ -268,7 +280,7 @@ fn achieved(bound: f64, counted: &Counted) -> Criterion {
         ratio,
         bound_ratio: bound,
         met: ratio >= bound,
-        excess: None,
+        share: None,
         silent: false,
         met_probability: if due > 0.0 {
             student_cdf(distance, (n - 2.0).max(1.0))
@@ -377,7 +389,7 @@ mod tests {
         assert!(errors.silent && errors.met && errors.met_probability < 0.6);
         let said = sum_up(&criteria);
         assert!(said.met && said.met_probability > 0.8, "{said:?}");
-        assert!(said.excess.unwrap().logits < -1.0, "{said:?}");
+        assert!(said.share.unwrap().excess() < -1.0, "{said:?}");
         // One error speaks.
         let mut one = few;
         one.whole.errors = 1;

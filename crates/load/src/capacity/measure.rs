@@ -9,7 +9,7 @@ use steelyard_record::{CapacityCriterion, CapacityProbe, ClosedLoop};
 
 use super::evidence::{Criterion, sum_up, weigh};
 use super::posterior::Prior;
-use super::search::{Ended, Plan, Search, Seen, Step};
+use super::search::{Ended, Limits, Plan, Probe, Search, Seen, Step};
 use crate::LoadError;
 use crate::control::LATE_NS;
 use crate::latency::quantile;
@@ -17,17 +17,22 @@ use crate::offer::{Lost, Offer, Offered, busy_ratio, is_there};
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::slo::Slo;
-use crate::verdict::{BUSY_RATIO_MAX, SAMPLES_BEYOND};
+use crate::verdict::BUSY_RATIO_MAX;
+
+/// Share of the time that the closed loop may take.
+const CLOSED_TIME: f64 = 0.06;
 
 /// What a search for the capacity is to be.
 #[derive(Debug, Clone)]
 pub struct Capacity {
-    /// The load; its rate is replaced.
+    /// The load; its rate is replaced, and its warm-up and duration are the shortest of a probe.
     pub settings: Settings,
     /// The objective.
     pub slo: Slo,
     /// Most loads, the closed loop at the start included.
     pub probes: usize,
+    /// Time for all of them; None: as if each were one of the shortest.
+    pub time_ns: Option<u64>,
     /// Wanted probability that the capacity lies in the interval.
     pub confidence: f64,
     /// Width of the interval, as a share of its lower end, at which the search may end early.
@@ -86,6 +91,12 @@ impl Capacity {
         if !(5..=1000).contains(&self.probes) {
             return wrong("--probes", "must be between 5 and 1000");
         }
+        if self
+            .time_ns
+            .is_some_and(|time_ns| time_ns < self.settings.duration_ns)
+        {
+            return wrong("--time", "must be at least --duration");
+        }
         if !(0.5..=0.999).contains(&self.confidence) {
             return wrong("--confidence", "must be between 0.5 and 0.999");
         }
@@ -122,6 +133,7 @@ impl Capacity {
             None => {
                 let offered = offer.offer(&self.closed(), &self.slo)?;
                 let closed = closed_loop(&offered);
+                let completed = offered.result.requests.completed as f64;
                 progress.closed_loop(closed.throughput_per_s);
                 let nothing = closed.throughput_per_s <= 0.0;
                 let throughput_per_s = closed.throughput_per_s;
@@ -138,7 +150,10 @@ impl Capacity {
                     trail.end = End::Lost;
                     return Ok(trail);
                 }
-                Prior::ClosedLoop(throughput_per_s)
+                Prior::ClosedLoop {
+                    per_s: throughput_per_s,
+                    completed,
+                }
             }
         };
         let plan = self.plan(prior);
@@ -148,16 +163,30 @@ impl Capacity {
         Ok(trail)
     }
 
+    /// Time for all loads, s.
+    pub(super) fn time_s(&self) -> f64 {
+        let each_ns = self.settings.duration_ns + self.settings.warmup_ns;
+        let time_ns = self.time_ns.unwrap_or(each_ns * self.probes as u64);
+        time_ns as f64 / 1e9
+    }
+
     fn plan(&self, prior: Prior) -> Plan {
-        let (Prior::ClosedLoop(centre) | Prior::Guess(centre)) = prior;
-        let rarest = self.slo.rarest_ratio().unwrap_or(0.01);
-        let needed = SAMPLES_BEYOND as f64 / rarest / (self.settings.duration_ns as f64 / 1e9);
-        Plan {
-            probes: self.probes - usize::from(self.start_per_s.is_none()),
+        let closed = self.start_per_s.is_none();
+        let spent_s = if closed {
+            let settings = self.closed();
+            (settings.duration_ns + settings.warmup_ns) as f64 / 1e9
+        } else {
+            0.0
+        };
+        let limits = Limits {
+            probes: self.probes - usize::from(closed),
+            time_s: self.time_s() - spent_s,
+            warmup_s: self.settings.warmup_ns as f64 / 1e9,
+            measure_s: self.settings.duration_ns as f64 / 1e9,
             confidence: self.confidence,
             width_ratio: self.width_ratio,
-            rate_min_per_s: needed.min(centre / 4.0).max(centre / 500.0),
-        }
+        };
+        Plan::new(&self.slo, &limits, prior.centre_per_s())
     }
 
     fn probe(
@@ -172,12 +201,13 @@ impl Capacity {
             if stop.load(Ordering::Relaxed) {
                 return Ok(End::Interrupted);
             }
-            let (rate_per_s, purpose) = match search.next() {
+            let asked = match search.next() {
                 Step::Done(ended) => return Ok(End::Search(ended)),
-                Step::Probe(rate_per_s, purpose) => (rate_per_s, purpose),
+                Step::Probe(probe) => probe,
             };
+            let rate_per_s = asked.rate_per_s;
             let number = trail.probes.len();
-            let settings = self.open(rate_per_s, number as u64 + 1, trail.io.is_none());
+            let settings = self.open(&asked, number as u64 + 1, trail.io.is_none());
             let offered = match offer.offer(&settings, &self.slo) {
                 Ok(offered) => offered,
                 Err(LoadError::Connect { .. }) if trail.io.is_some() => return Ok(End::Lost),
@@ -200,9 +230,9 @@ impl Capacity {
             let said = sum_up(&criteria);
             let generator_bound = !said.met && self.is_generator_bound(&offered);
             search.tell(Seen {
-                rate_per_s,
-                purpose,
+                probe: asked,
                 said,
+                throughput_per_s: offered.result.throughput_per_s,
                 generator_bound,
             });
             let outcome = match (said.met, generator_bound) {
@@ -211,8 +241,9 @@ impl Capacity {
                 (false, true) => "generator",
             };
             let probe = CapacityProbe {
-                purpose: purpose.name().to_owned(),
+                purpose: asked.purpose.name().to_owned(),
                 rate_per_s,
+                warmup_s: Some(asked.warmup_s),
                 begin_ns: offered.result.begin_ns,
                 end_ns: offered.result.end_ns,
                 outcome: outcome.to_owned(),
@@ -234,19 +265,24 @@ impl Capacity {
     fn closed(&self) -> Settings {
         Settings {
             rate_per_s: None,
-            duration_ns: (self.settings.duration_ns / 2).max(1_000_000_000),
+            duration_ns: (self.settings.duration_ns / 2)
+                .max((CLOSED_TIME * self.time_s() * 1e9) as u64)
+                .max(1_000_000_000),
             ..self.settings.clone()
         }
     }
 
     /// An open loop of requests that no other probe has made.
-    fn open(&self, rate_per_s: f64, number: u64, first: bool) -> Settings {
+    fn open(&self, probe: &Probe, number: u64, first: bool) -> Settings {
+        let duration_ns = (probe.measure_s * 1e9) as u64;
         Settings {
-            rate_per_s: Some(rate_per_s),
+            rate_per_s: Some(probe.rate_per_s),
+            warmup_ns: (probe.warmup_s * 1e9) as u64,
+            duration_ns,
             seed: self.settings.seed.wrapping_add(number),
             prefill: self.settings.prefill.filter(|_| first),
             // Twenty batches or more, of a tenth of a second at least.
-            interval_ns: (self.settings.duration_ns / 20).clamp(100_000_000, 1_000_000_000),
+            interval_ns: (duration_ns / 20).clamp(100_000_000, 1_000_000_000),
             ..self.settings.clone()
         }
     }

@@ -1,134 +1,290 @@
 //! Where the capacity may lie, given the probes so far.
 //!
-//! The model: on a logarithmic scale of rates a run's own capacity is the server's capacity plus a normal
-//! deviation of that run, of an unknown spread. Near the capacity the share of requests that count against the
-//! objective, in logits, grows with the logarithm of the rate along a line of unknown slope; a probe measures it
-//! with an error that it knows ([`super::evidence`]). Farther than [`REACH`] from the bound the line says
-//! nothing, only on which side of it the probe was. Capacity, slope and spread are unknown, on a grid of all
-//! three. One probe in fifty may say anything: a machine has other work to do now and then. Monotone by
-//! construction: no probe can say that more load is easier.
+//! The model. A server has a capacity and a curve ([`super::curve`]) of unknown slope, base and patience. Each
+//! load finds it at a capacity of its own: on a logarithmic scale the deviation is normal, of unknown spread,
+//! and correlated with that of the load before to an unknown degree, since what disturbs a machine lasts. One
+//! load in seven may be slowed by something else, by up to a half. What a load counts then has the likelihood of
+//! [`super::occupation`]; a criterion that is no share of requests says only on which side of the capacity the rate was.
+//! A closed loop says how much the server can do in all, and so where the queue is saturated, unless its
+//! throughput is another's in closed loop.
+//!
+//! All of these are summed out on a grid: capacity by deviation of the last load (a hidden Markov model,
+//! filtered forward), one row for each combination of the others. Monotone by construction: no probe can
+//! say that more load is easier.
 //!
 //! Sources: probabilistic bisection (Horstein 1963; Waeber, Frazier and Henderson 2013), Bayesian staircase
-//! methods (Kontsevich and Tyler 1999), censored regression (Tobin 1958).
+//! methods (Kontsevich and Tyler 1999), hidden Markov filtering (Rabiner 1989).
 
-use super::evidence::{Excess, Said, normal_cdf};
+use super::curve::{Bound, Curve};
+use super::evidence::{Said, normal_cdf};
+use super::occupation::Spell;
+pub use super::prior::Prior;
+use super::prior::{LAPSE, SLOWED, Table};
 
 /// Distance of the grid's rates, as a logarithm.
-const STEP: f64 = 0.0025;
-/// How far the grid reaches about its centre, as logarithms.
-const BELOW: f64 = 6.9;
-const ABOVE: f64 = 4.7;
-/// Share of probes that may say anything.
-const LAPSE: f64 = 0.005;
-/// Distance from the bound, in logits, within which the line is believed: a factor of about three.
-pub const REACH: f64 = 1.2;
-/// Spread of the capacity from run to run, as a logarithm, and how likely each is thought before any probe.
+const STEP: f64 = 0.02;
+/// Distance when little is left of the grid.
+const FINE: f64 = 0.004;
+/// Cells that hold nearly all weight, below which the grid is made finer.
+const FEW: usize = 16;
+/// Deviations of a load from the server's capacity, in spreads.
+const STATES: usize = 9;
+const STATE_STEP: f64 = 0.6;
+/// Share of loads that may count anything.
+const ANYTHING: f64 = 0.002;
+/// Spread of the capacity from load to load, as a logarithm, and how likely each is thought before any.
 const SPREADS: [(f64, f64); 5] = [
-    (0.004, 0.18),
-    (0.01, 0.30),
-    (0.02, 0.28),
-    (0.04, 0.17),
-    (0.08, 0.07),
+    (0.005, 0.33),
+    (0.025, 0.27),
+    (0.06, 0.19),
+    (0.12, 0.13),
+    (0.22, 0.08),
 ];
-/// Logits by which the share grows when the logarithm of the rate grows by one, all thought equally likely.
-const SLOPES: [f64; 8] = [3.0, 6.0, 12.0, 25.0, 50.0, 100.0, 200.0, 400.0];
-
-/// What is thought of the capacity before any probe.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Prior {
-    /// A closed loop with the same connections completed so much per second, which an open loop can hardly pass.
-    ClosedLoop(f64),
-    /// Somebody's guess, perhaps far off.
-    Guess(f64),
-}
+/// Correlation of a load's deviation with that of the load before.
+const CORRELATIONS: [(f64, f64); 2] = [(0.0, 0.6), (0.8, 0.4)];
+/// Slopes, all thought equally likely: from a server that slows down gently to one that is a wall.
+const SLOPES: [f64; 8] = [3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 192.0, 384.0];
+/// Share of the bound that is slow without a queue.
+const BASES: [(f64, f64); 2] = [(0.0, 0.6), (0.5, 0.4)];
+/// How many times longer than in theory the queue remembers.
+const PATIENCES: [(f64, f64); 3] = [(0.3, 0.2), (1.0, 0.5), (3.0, 0.3)];
+/// Weight of a row, as a share of the heaviest, below which it is dropped.
+const NOTHING: f64 = 1e-5;
 
 /// A distribution over the server's capacity and its spread.
 #[derive(Debug, Clone)]
 pub struct Posterior {
-    /// Logarithm of the first grid rate.
+    prior: Prior,
+    bound: Bound,
+    told: Vec<(f64, Said, Spell)>,
+    /// Logarithm of the first grid rate, and the distance of the grid's rates.
     first: f64,
-    /// Weight of each grid rate, one row for each spread and slope.
+    step: f64,
     rows: Vec<Row>,
-    /// Sums over rows, by cell.
+    /// Sums over rows and states, by cell.
     column: Vec<f64>,
 }
 
 #[derive(Debug, Clone)]
 struct Row {
+    curve: usize,
     spread: f64,
-    slope: f64,
+    correlation: f64,
+    /// By state, then by cell.
     weights: Vec<f64>,
 }
 
-impl Posterior {
-    /// The distribution before any probe.
-    pub fn new(prior: Prior) -> Self {
-        let (Prior::ClosedLoop(centre) | Prior::Guess(centre)) = prior;
-        let first = centre.ln() - BELOW;
-        let cells = ((BELOW + ABOVE) / STEP) as usize;
-        let weight = |cell: usize| {
-            let x = (cell as f64 + 0.5) * STEP - BELOW;
-            match prior {
-                // Even over rates below what was completed, more likely near it, thin above.
-                Prior::ClosedLoop(_) if x < 0.0 => x.exp() + 2.0 * (20.0 * x).exp(),
-                Prior::ClosedLoop(_) => 3.0 * (-30.0 * x).exp() + 0.02 * (-1.5 * x).exp(),
-                // Cauchy: half of it within a factor of two, and no factor is out of the question.
-                Prior::Guess(_) => 1.0 / (1.0 + (x / std::f64::consts::LN_2).powi(2)),
+fn curves() -> Vec<(Curve, f64)> {
+    let mut curves = Vec::new();
+    for slope in SLOPES {
+        for (base_ratio, base_weight) in BASES {
+            for (patience, weight) in PATIENCES {
+                let curve = Curve {
+                    slope,
+                    base_ratio,
+                    patience,
+                };
+                curves.push((curve, base_weight * weight));
             }
-        };
-        let weights: Vec<f64> = (0..cells).map(weight).collect();
-        let row = |slope: f64, (spread, likely): (f64, f64)| Row {
-            spread,
-            slope,
-            weights: weights.iter().map(|w| w * likely).collect(),
-        };
-        let rows = SLOPES
-            .iter()
-            .flat_map(|&slope| SPREADS.map(|spread| row(slope, spread)))
+        }
+    }
+    curves
+}
+
+fn state(index: usize) -> f64 {
+    (index as f64 - (STATES - 1) as f64 / 2.0) * STATE_STEP
+}
+
+/// Probability of each state after one, when deviations correlate so.
+fn change(from: usize, correlation: f64) -> [f64; STATES] {
+    let deviation = (1.0 - correlation * correlation).sqrt();
+    let mut to = [0.0; STATES];
+    for (index, weight) in to.iter_mut().enumerate() {
+        let z = (state(index) - correlation * state(from)) / deviation;
+        *weight = (-0.5 * z * z).exp();
+    }
+    let sum: f64 = to.iter().sum();
+    to.map(|weight| weight / sum)
+}
+
+impl Posterior {
+    /// The distribution before any probe, for a criterion of `bound`.
+    pub fn new(prior: Prior, bound: Bound) -> Self {
+        let (low, high) = prior.reach();
+        let centre = prior.centre_per_s().ln();
+        Self::over(prior, bound, (centre + low, centre + high), STEP)
+    }
+
+    fn over(prior: Prior, bound: Bound, (low, high): (f64, f64), step: f64) -> Self {
+        let cells = ((high - low) / step).ceil() as usize;
+        let centre = prior.centre_per_s().ln();
+        let at = |cell: usize| low + (cell as f64 + 0.5) * step;
+        let begin = change(STATES / 2, 0.0);
+        let wanted: Vec<f64> = (0..cells)
+            .map(|cell| prior.weight(at(cell) - centre))
             .collect();
-        let column = vec![0.0; cells];
+        let mut rows = Vec::new();
+        for (index, (curve, curve_weight)) in curves().into_iter().enumerate() {
+            let saturation = curve.saturation(&bound);
+            let reach = low - centre - 1.0;
+            let seen = Table::of(
+                reach,
+                STEP / 4.0,
+                ((high - low + 2.0) * 200.0) as usize,
+                |x| prior.likelihood(x, saturation),
+            );
+            for (spread, spread_weight) in SPREADS {
+                for (correlation, weight) in CORRELATIONS {
+                    let likely = curve_weight * spread_weight * weight;
+                    let mut weights = Vec::with_capacity(STATES * cells);
+                    for (number, begin) in begin.iter().enumerate() {
+                        let offset = at(0) - centre + spread * state(number);
+                        let seen = seen.along(offset, step, cells);
+                        weights.extend(
+                            seen.zip(&wanted)
+                                .map(|(seen, wanted)| likely * begin * wanted * seen),
+                        );
+                    }
+                    rows.push(Row {
+                        curve: index,
+                        spread,
+                        correlation,
+                        weights,
+                    });
+                }
+            }
+        }
         let mut posterior = Self {
-            first,
+            prior,
+            bound,
+            told: Vec::new(),
+            first: low,
+            step,
             rows,
-            column,
+            column: vec![0.0; cells],
         };
         posterior.normalize();
         posterior
     }
 
     fn normalize(&mut self) {
+        let cells = self.column.len();
+        let sums: Vec<f64> = self
+            .rows
+            .iter()
+            .map(|row| row.weights.iter().sum())
+            .collect();
+        let heaviest = sums.iter().copied().fold(0.0, f64::max);
+        let mut sums = sums.into_iter();
+        self.rows
+            .retain(|_| sums.next().is_some_and(|sum| sum > NOTHING * heaviest));
         let sum: f64 = self.rows.iter().flat_map(|row| &row.weights).sum();
         self.column.fill(0.0);
         for row in &mut self.rows {
-            for (cell, weight) in self.column.iter_mut().zip(&mut row.weights) {
+            for (at, weight) in row.weights.iter_mut().enumerate() {
                 *weight /= sum;
-                *cell += *weight;
+                self.column[at % cells] += *weight;
             }
         }
     }
 
     fn rate(&self, position: f64) -> f64 {
-        (self.first + position * STEP).exp()
+        (self.first + position * self.step).exp()
     }
 
     /// Takes in what a probe at `rate_per_s` said.
-    pub fn tell(&mut self, rate_per_s: f64, said: &Said) {
+    pub fn tell(&mut self, rate_per_s: f64, said: &Said, measure_s: f64, warmup_s: f64) {
+        let share = said.share.unwrap_or_default();
+        let spell = Spell {
+            bad: share.bad,
+            all: share.all,
+            measure_s,
+            warmup_s,
+        };
+        self.told.push((rate_per_s, *said, spell));
+        self.take_in(rate_per_s, said, &spell);
+        self.trim();
+    }
+
+    fn take_in(&mut self, rate_per_s: f64, said: &Said, spell: &Spell) {
+        let tables = self.tables(said, spell, 1.0 / rate_per_s);
+        let cells = self.column.len();
         let x = rate_per_s.ln();
-        let first = self.first;
         for row in &mut self.rows {
-            let (spread, slope) = (row.spread, row.slope);
-            for (cell, weight) in row.weights.iter_mut().enumerate() {
-                // Cells that are out of the question are left alone: they are most, and cost time.
-                if *weight > 1e-15 {
-                    let above = first + (cell as f64 + 0.5) * STEP - x;
-                    *weight *= match said.excess {
-                        Some(excess) => line(above, slope, spread, excess),
-                        None => side(above / spread, said.met_probability),
-                    };
+            row.step(cells);
+            let Some(table) = &tables[row.curve] else {
+                continue;
+            };
+            for (number, weights) in row.weights.chunks_exact_mut(cells).enumerate() {
+                let offset = x - self.first - row.spread * state(number);
+                let likely = table.along(offset - 0.5 * self.step, -self.step, cells);
+                for (weight, likely) in weights.iter_mut().zip(likely) {
+                    *weight *= likely;
                 }
             }
         }
         self.normalize();
+    }
+
+    /// For each curve the likelihood of a probe over the logarithm of its rate over a load's capacity.
+    fn tables(&self, said: &Said, spell: &Spell, gap_s: f64) -> Vec<Option<Table>> {
+        let (count, first, step) = (1200, -6.0, 0.01);
+        let mut used = vec![false; curves().len()];
+        for row in &self.rows {
+            used[row.curve] = true;
+        }
+        let bound = said.share.map_or(self.bound, |share| share.bound);
+        let table = |(index, (curve, _)): (usize, (Curve, f64))| {
+            used[index].then(|| {
+                let plain = Table::of(first, step, count, |above: f64| match said.share {
+                    Some(_) => curve.at(&bound, above.exp(), gap_s).likelihood(spell),
+                    None => side(above, said.met_probability),
+                });
+                let anything = ANYTHING / (spell.all + 1.0);
+                Table::of(first, step, count, |above| {
+                    let slowed: f64 = SLOWED.iter().map(|by| plain.at(above + by)).sum();
+                    let lapse = slowed / SLOWED.len() as f64;
+                    (1.0 - LAPSE) * plain.at(above) + LAPSE * lapse + anything
+                })
+            })
+        };
+        curves().into_iter().enumerate().map(table).collect()
+    }
+
+    /// Drops cells without weight, and makes the grid finer when few are left.
+    fn trim(&mut self) {
+        let (first, last) = (self.cell_of(1e-6), self.cell_of(1.0 - 1e-6));
+        let cells = self.column.len();
+        let (from, to) = (first.saturating_sub(8), (last + 9).min(cells));
+        if self.cell_of(0.99) - self.cell_of(0.01) < FEW && self.step > FINE {
+            let range = (
+                self.first + from as f64 * self.step,
+                self.first + to as f64 * self.step,
+            );
+            let mut finer = Self::over(self.prior, self.bound, range, FINE);
+            for (rate_per_s, said, spell) in std::mem::take(&mut self.told) {
+                finer.take_in(rate_per_s, &said, &spell);
+                finer.told.push((rate_per_s, said, spell));
+            }
+            *self = finer;
+        } else if to - from < cells * 3 / 4 {
+            for row in &mut self.rows {
+                let kept = row.weights.chunks_exact(cells);
+                row.weights = kept.flat_map(|chunk| &chunk[from..to]).copied().collect();
+            }
+            self.first += from as f64 * self.step;
+            self.column = vec![0.0; to - from];
+            self.normalize();
+        }
+    }
+
+    fn cell_of(&self, p: f64) -> usize {
+        let mut sum = 0.0;
+        let reached = self.column.iter().position(|weight| {
+            sum += weight;
+            sum >= p
+        });
+        reached.unwrap_or(self.column.len() - 1)
     }
 
     /// The rate below which the capacity lies with probability `p`.
@@ -145,111 +301,176 @@ impl Posterior {
 
     /// Probability that the capacity lies below `rate_per_s`.
     pub fn below(&self, rate_per_s: f64) -> f64 {
-        let position = (rate_per_s.ln() - self.first) / STEP;
+        let position = (rate_per_s.ln() - self.first) / self.step;
         let whole = position.floor().max(0.0) as usize;
         let sum: f64 = self.column.iter().take(whole).sum();
         let part = self.column.get(whole).copied().unwrap_or(0.0) * (position - position.floor());
         (sum + if position > 0.0 { part } else { 0.0 }).clamp(0.0, 1.0)
     }
 
-    /// Expected spread of the capacity from run to run, as a ratio.
+    fn mean(&self, of: impl Fn(&Row) -> f64) -> f64 {
+        let weight = |row: &Row| row.weights.iter().sum::<f64>();
+        self.rows.iter().map(|row| of(row) * weight(row)).sum()
+    }
+
+    /// Expected spread of the capacity from load to load, as a ratio.
     pub fn spread_ratio(&self) -> f64 {
-        self.rows
-            .iter()
-            .map(|row| row.spread * row.weights.iter().sum::<f64>())
-            .sum()
+        self.mean(|row| row.spread)
+    }
+
+    /// How long the queue is likely to remember at `rate_per_s`, when the capacity is the median.
+    pub fn relaxation_s(&self, rate_per_s: f64) -> f64 {
+        let ratio = rate_per_s / self.quantile(0.5);
+        let curves = curves();
+        let bound = self.bound;
+        self.mean(|row| {
+            let states = curves[row.curve].0.at(&bound, ratio, 1.0 / rate_per_s);
+            states.long.relaxation_s.ln()
+        })
+        .exp()
+    }
+
+    /// The share of slow requests that the curve has at `rate_per_s`: its 5 %, 50 % and 95 % points.
+    pub fn share_ratio(&self, rate_per_s: f64) -> [f64; 3] {
+        let cells = self.column.len();
+        let curves = curves();
+        let mut shares = Vec::new();
+        for row in &self.rows {
+            let curve = curves[row.curve].0;
+            for cell in 0..cells {
+                let weight: f64 = (0..STATES).map(|at| row.weights[at * cells + cell]).sum();
+                if weight > 1e-9 {
+                    let ratio = rate_per_s / self.rate(cell as f64 + 0.5);
+                    shares.push((
+                        curve.at(&self.bound, ratio, 1.0 / rate_per_s).ratio(),
+                        weight,
+                    ));
+                }
+            }
+        }
+        shares.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let all: f64 = shares.iter().map(|share| share.1).sum();
+        [0.05, 0.5, 0.95].map(|p| {
+            let mut sum = 0.0;
+            let reached = shares.iter().find(|share| {
+                sum += share.1;
+                sum >= p * all
+            });
+            reached.map_or(1.0, |share| share.0)
+        })
     }
 }
 
-/// How likely it is to measure `excess` when the capacity lies `above` the rate, as a logarithm.
-fn line(above: f64, slope: f64, spread: f64, excess: Excess) -> f64 {
-    // The share itself is measured without bias; its logarithm is low by half of its variance, as a length of
-    // time that happens to hold no burst looks better than the server is.
-    let expected = -slope * above - 0.5 * excess.error * excess.error;
-    let deviation = (excess.error * excess.error + slope * slope * spread * spread).sqrt();
-    if excess.logits <= -REACH {
-        LAPSE * 0.5 + (1.0 - LAPSE) * normal_cdf((-REACH - expected) / deviation)
-    } else if excess.logits >= REACH {
-        LAPSE * 0.5 + (1.0 - LAPSE) * normal_cdf((expected - REACH) / deviation)
-    } else {
-        let z = (excess.logits - expected) / deviation;
-        let density = (-0.5 * z * z).exp() / (deviation * (2.0 * std::f64::consts::PI).sqrt());
-        // Anything within a few logits.
-        LAPSE / 6.0 + (1.0 - LAPSE) * density
+impl Row {
+    /// Lets the deviation change from one load to the next.
+    fn step(&mut self, cells: usize) {
+        let mut next = vec![0.0; self.weights.len()];
+        if self.correlation == 0.0 {
+            let to = change(0, 0.0);
+            for cell in 0..cells {
+                let sum: f64 = (0..STATES).map(|at| self.weights[at * cells + cell]).sum();
+                for (at, share) in to.iter().enumerate() {
+                    next[at * cells + cell] = sum * share;
+                }
+            }
+        } else {
+            for from in 0..STATES {
+                for (at, share) in change(from, self.correlation).into_iter().enumerate() {
+                    let old = &self.weights[from * cells..(from + 1) * cells];
+                    let new = &mut next[at * cells..(at + 1) * cells];
+                    for (new, old) in new.iter_mut().zip(old) {
+                        *new += share * old;
+                    }
+                }
+            }
+        }
+        self.weights = next;
     }
 }
 
-/// How likely it is to see the objective met with `met_probability` when the capacity lies `z` spreads above
-/// the rate.
-fn side(z: f64, met_probability: f64) -> f64 {
-    let above = normal_cdf(z);
-    let said = met_probability * above + (1.0 - met_probability) * (1.0 - above);
-    LAPSE * 0.5 + (1.0 - LAPSE) * said
+/// How likely it is to see the objective met with `met_probability` at a rate `above` a load's capacity.
+fn side(above: f64, met_probability: f64) -> f64 {
+    let over = normal_cdf(above / 0.02);
+    met_probability * (1.0 - over) + (1.0 - met_probability) * over
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::evidence::Share;
     use super::*;
 
-    fn clear(met: bool) -> Said {
+    const BOUND: Bound = Bound {
+        ratio: 0.05,
+        at_most_s: 0.01,
+    };
+
+    /// What a long probe of many requests says when so large a share of them was slow.
+    fn said(share: f64) -> Said {
+        let all = 2000.0;
+        let bad = (share * all).round();
+        let met = share <= BOUND.ratio;
         Said {
             met,
             met_probability: f64::from(u8::from(met)),
-            excess: Some(Excess {
-                logits: if met { -5.0 } else { 5.0 },
-                error: 0.2,
+            share: Some(Share {
+                bad,
+                all,
+                bound: BOUND,
             }),
-        }
-    }
-
-    fn near(logits: f64) -> Said {
-        let error = 0.2;
-        let met_probability = normal_cdf(-logits / error);
-        Said {
-            met: logits <= 0.0,
-            met_probability,
-            excess: Some(Excess { logits, error }),
         }
     }
 
     #[test]
     fn a_guess_is_doubled_and_halved() {
-        let mut posterior = Posterior::new(Prior::Guess(1000.0));
+        let mut posterior = Posterior::new(Prior::Guess(1000.0), BOUND);
         assert!((posterior.quantile(0.5) / 1000.0 - 1.0).abs() < 0.3);
-        posterior.tell(1000.0, &clear(true));
+        posterior.tell(1000.0, &said(0.0), 5.0, 1.0);
         let up = posterior.quantile(0.5);
-        assert!((1_500.0..3_500.0).contains(&up), "{up}");
-        posterior.tell(2000.0, &clear(false));
+        assert!((1_200.0..6_000.0).contains(&up), "{up}");
+        posterior.tell(2000.0, &said(1.0), 5.0, 1.0);
         let between = posterior.quantile(0.5);
         assert!((1_000.0..2_000.0).contains(&between), "{between}");
     }
 
     #[test]
     fn probes_narrow_it_and_an_outlier_does_not_fix_it() {
-        let mut posterior = Posterior::new(Prior::ClosedLoop(1000.0));
-        posterior.tell(300.0, &clear(false));
-        for _ in 0..3 {
-            posterior.tell(700.0, &near(-0.6));
-            posterior.tell(760.0, &near(0.6));
+        let closed = Prior::ClosedLoop {
+            per_s: 1000.0,
+            completed: 5000.0,
+        };
+        let mut posterior = Posterior::new(closed, BOUND);
+        posterior.tell(300.0, &said(0.9), 5.0, 1.0);
+        for _ in 0..4 {
+            posterior.tell(800.0, &said(0.01), 5.0, 1.0);
+            posterior.tell(900.0, &said(0.15), 5.0, 1.0);
         }
         let (low, high) = (posterior.quantile(0.05), posterior.quantile(0.95));
-        assert!(low > 700.0 && high < 760.0, "{low} {high}");
+        assert!(low > 700.0 && high < 960.0, "{low} {high}");
         let inside = posterior.below(high) - posterior.below(low);
         assert!((inside - 0.9).abs() < 0.01, "{inside}");
+        // The curve goes through what was measured.
+        let [_, share, _] = posterior.share_ratio(900.0);
+        assert!((0.05..0.4).contains(&share), "{share}");
     }
 
     #[test]
-    fn a_probe_without_a_distance_says_on_which_side_it_was() {
+    fn a_probe_without_a_share_says_on_which_side_it_was() {
         let said = |met_probability| Said {
             met: met_probability > 0.5,
             met_probability,
-            excess: None,
+            share: None,
         };
-        let before = Posterior::new(Prior::ClosedLoop(1000.0));
+        let closed = Prior::ClosedLoop {
+            per_s: 1000.0,
+            completed: 5000.0,
+        };
+        let before = Posterior::new(closed, BOUND);
         let mut after = before.clone();
-        after.tell(800.0, &said(0.5));
-        assert!((before.quantile(0.3) / after.quantile(0.3) - 1.0).abs() < 1e-9);
-        after.tell(800.0, &said(0.0));
-        assert!(after.below(850.0) > 0.95);
+        after.tell(800.0, &said(0.5), 5.0, 1.0);
+        assert!((before.quantile(0.3) / after.quantile(0.3) - 1.0).abs() < 0.02);
+        for _ in 0..3 {
+            after.tell(800.0, &said(0.0), 5.0, 1.0);
+        }
+        assert!(after.below(850.0) > 0.9, "{}", after.below(850.0));
     }
 }

@@ -1,15 +1,17 @@
 //! The record of a search: its answer in words, and the checks of its verdict.
 
 use steelyard_record::{
-    CapacityEdge, CapacityInterval, CapacityResult, Check, Clock, Kind, Level, Tool, Verdict,
+    CapacityInterval, CapacityPoint, CapacityResult, CapacityTried, Check, Clock, Kind, Level,
+    Tool, Verdict,
 };
 
 use super::measure::{Capacity, End, Trail};
-use super::search::{Answer, Edge, Ended};
+use super::search::{Answer, Ended, Purpose, Search, Unable};
 use crate::offer::Lost;
 use crate::summary::settings_record;
-use crate::verdict::SAMPLES_BEYOND;
 
+/// Points of the fitted curve.
+const POINTS: usize = 40;
 /// Wider than this share of the capacity, an interval is of little use.
 const WIDE_RATIO: f64 = 0.2;
 
@@ -46,6 +48,13 @@ impl Trail {
             end_ns,
             interrupted: matches!(self.end, End::Interrupted | End::HostLost),
             closed_loop: self.closed_loop,
+            time_s: Some(capacity.time_s()),
+            tried: self.search.as_ref().zip(answer).map(tried),
+            curve: self
+                .search
+                .as_ref()
+                .filter(|_| word == "interval")
+                .map_or_else(Vec::new, curve),
             interval,
             estimate_per_s,
             spread_ratio: estimate_per_s.and(answer.map(|answer| answer.spread_ratio)),
@@ -58,23 +67,48 @@ impl Trail {
 }
 
 fn interval(answer: &Answer) -> Option<CapacityInterval> {
-    let low_per_s = answer.low_per_s?;
-    let edge = |edge: Edge| CapacityEdge {
-        rate_per_s: edge.rate_per_s,
-        repeats: edge.repeats as u32,
-        agreed: edge.agreed as u32,
-        confirmed: edge.is_confirmed(),
-    };
     Some(CapacityInterval {
-        low_per_s: Some(low_per_s),
+        low_per_s: Some(answer.low_per_s?),
         high_per_s: answer.high_per_s,
         confidence: answer.confidence,
-        low_edge: answer.edges.map(|(low, _)| edge(low)),
-        high_edge: answer
-            .edges
-            .filter(|_| answer.high_per_s.is_some())
-            .map(|(_, high)| edge(high)),
+        low_edge: None,
+        high_edge: None,
     })
+}
+
+fn tried((search, answer): (&Search, Answer)) -> CapacityTried {
+    let unloaded = |met| {
+        let mut seen = search.seen().iter();
+        seen.any(|seen| seen.probe.purpose == Purpose::Unloaded && seen.said.met == met)
+    };
+    CapacityTried {
+        met_per_s: answer.met_per_s,
+        unmet_per_s: answer.unmet_per_s,
+        unloaded_met: (unloaded(true) || unloaded(false)).then(|| unloaded(true)),
+    }
+}
+
+/// The fitted curve over the rates that were probed and the interval, in equal ratios.
+fn curve(search: &Search) -> Vec<CapacityPoint> {
+    let rates = search.seen().iter().map(|seen| seen.probe.rate_per_s);
+    let answer = search.answer();
+    let rates: Vec<f64> = rates
+        .chain(answer.low_per_s)
+        .chain(answer.high_per_s)
+        .collect();
+    let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = rates.iter().copied().fold(0.0, f64::max);
+    let point = |index: usize| {
+        let rate_per_s = low * (high / low).powf(index as f64 / (POINTS - 1) as f64);
+        let [low_ratio, ratio, high_ratio] = search.share_ratio(rate_per_s);
+        CapacityPoint {
+            rate_per_s,
+            ratio,
+            low_ratio,
+            high_ratio,
+        }
+    };
+    (0..POINTS).map(point).collect()
 }
 
 fn word(end: End, interval: Option<&CapacityInterval>) -> &'static str {
@@ -90,16 +124,39 @@ fn sentence(trail: &Trail) -> String {
     if let Some(Lost { host, why }) = &trail.host {
         return format!("Host {host} was lost: {why}.");
     }
+    let unable = trail
+        .search
+        .as_ref()
+        .and_then(|search| search.answer().unable);
+    match (trail.end, unable) {
+        (
+            End::Search(Ended::Used),
+            Some(Unable::Short {
+                probes,
+                needed,
+                measure_s,
+            }),
+        ) => {
+            return format!(
+                "The probes cannot bear an interval: {probes} of them lasted {measure_s:.1} s, which this objective needs, of {needed} at least. Give the search more time."
+            );
+        }
+        (End::Search(Ended::Used), Some(Unable::Wide(factor))) => {
+            return format!(
+                "The probes cannot bear an interval: the capacity is known only to a factor of {factor:.1}. Give the search more time."
+            );
+        }
+        _ => {}
+    }
     match trail.end {
-        End::Search(Ended::Confirmed) => {
-            "Both ends are confirmed, and the interval is narrow enough."
+        End::Search(Ended::Narrow) => "The interval is narrow enough.",
+        End::Search(Ended::Used) if trail.probes.iter().all(|probe| probe.outcome == "met") => {
+            "All probes or all time is used, and every probe met the objective."
         }
-        End::Search(Ended::ProbesUsed)
-            if trail.probes.iter().all(|probe| probe.outcome == "met") =>
-        {
-            "All probes are used, and every one met the objective."
+        End::Search(Ended::Used) => "All probes or all time is used.",
+        End::Search(Ended::NeverMet) if unloaded(trail) => {
+            "The server does not meet the objective even nearly without load."
         }
-        End::Search(Ended::ProbesUsed) => "All probes are used.",
         End::Search(Ended::NeverMet) => "The objective is not met at any rate that was offered.",
         End::Search(Ended::GeneratorBound) => {
             "The generator can offer no more than the server takes."
@@ -109,6 +166,11 @@ fn sentence(trail: &Trail) -> String {
         End::Lost => "The server has stopped answering.",
     }
     .to_owned()
+}
+
+fn unloaded(trail: &Trail) -> bool {
+    let mut probes = trail.probes.iter();
+    probes.any(|probe| probe.purpose == Purpose::Unloaded.name())
 }
 
 fn check(
@@ -149,10 +211,9 @@ fn checks(capacity: &Capacity, trail: &Trail, answer: Option<&Answer>, word: &st
         ));
     } else {
         checks.push(confidence(capacity, answer));
-        checks.push(edges(answer));
+        checks.push(tried_check(answer));
         checks.extend(width(answer));
     }
-    checks.push(samples(capacity, answer));
     checks.push(monotone(trail, answer));
     checks
 }
@@ -168,20 +229,22 @@ fn confidence(capacity: &Capacity, answer: &Answer) -> Check {
     check("confidence", Level::Suspect, fails, claim, value, bound)
 }
 
-fn edges(answer: &Answer) -> Check {
-    let (low, high) = answer.edges.map_or((false, false), |(low, high)| {
-        (low.is_confirmed(), high.is_confirmed())
-    });
-    let claim = match (low, high) {
-        (true, true) => "Fresh probes confirmed both ends.",
-        (true, false) => "Fresh probes confirmed the lower end, not the upper.",
-        (false, true) => "Fresh probes confirmed the upper end, not the lower.",
-        (false, false) => "No fresh probes confirmed the ends.",
+/// Whether what was tried agrees with the interval: it is no contradiction that one probe of a noisy rate says
+/// otherwise, but one far outside is.
+fn tried_check(answer: &Answer) -> Check {
+    let far = 1.0 + 2.0 * answer.spread_ratio;
+    let (low, high) = (answer.low_per_s, answer.high_per_s);
+    let above = answer.met_per_s > high.map(|high| high * far);
+    let below = answer.unmet_per_s.is_some() && answer.unmet_per_s < low.map(|low| low / far);
+    let claim = match (above, below) {
+        (false, false) => "What the probes met and did not meet agrees with the interval.",
+        (true, _) => "A probe met the objective far above the interval.",
+        (false, true) => "A probe did not meet the objective far below the interval.",
     };
     check(
-        "edges",
+        "tried",
         Level::Suspect,
-        !(low && high),
+        above || below,
         claim.to_owned(),
         None,
         None,
@@ -205,21 +268,6 @@ fn width(answer: &Answer) -> Option<Check> {
     ))
 }
 
-fn samples(capacity: &Capacity, answer: &Answer) -> Check {
-    let rate = answer.estimate_per_s.or(answer.low_per_s).unwrap_or(0.0);
-    let requests = rate * capacity.settings.duration_ns as f64 / 1e9;
-    let needed = SAMPLES_BEYOND as f64 / capacity.slo.rarest_ratio().unwrap_or(0.01);
-    let claim = format!("A probe makes {requests:.0} requests; the objective needs {needed:.0}.");
-    check(
-        "samples",
-        Level::Suspect,
-        requests < needed,
-        claim,
-        Some(requests),
-        Some(needed),
-    )
-}
-
 /// Whether a probe far below one that met the objective did not.
 fn monotone(trail: &Trail, answer: &Answer) -> Check {
     let seen = trail
@@ -230,7 +278,8 @@ fn monotone(trail: &Trail, answer: &Answer) -> Check {
     let upside_down = seen.iter().filter(|unmet| {
         unmet.said.met_probability < 0.05
             && seen.iter().any(|met| {
-                met.said.met_probability > 0.95 && met.rate_per_s > unmet.rate_per_s * far
+                met.said.met_probability > 0.95
+                    && met.probe.rate_per_s > unmet.probe.rate_per_s * far
             })
     });
     let count = upside_down.count();

@@ -1,64 +1,110 @@
-//! Which rate to probe next: a state machine without I/O, so that it can be simulated.
+//! Which rate to probe next, and for how long: a state machine without I/O, so that it can be simulated.
 //!
-//! Four stages. *Bracket*: probe the median of what is thought, in steps of at most a factor of four, until one
-//! probe met the objective and one did not. *Narrow*: probe the median. *Confirm*: choose two edges, one that
-//! should meet the objective and one that should not, and probe each afresh, twice; an edge that those probes
-//! contradict is chosen anew. *Done*: with the edges as the interval, and with the probability that the capacity lies inside.
+//! Three stages. *Unloaded*: a rate far below what a closed loop completed, since a server that is slow without a
+//! queue keeps the objective at no rate. *Bracket*: the median of what is thought, in steps of at most a factor of
+//! four, until one probe met the objective and one did not. *Narrow*: rates about the median in turn, so that
+//! the slope is learned too. A probe lasts as long as the queue is likely to need at its rate: a warm-up of one
+//! relaxation time, then several of them, as the time that is left allows.
 //!
-//! Invariants: never more probes than allowed; an answer is given whatever the probes said; an edge that is
-//! called confirmed was probed at least twice after it was chosen. Not here: what a probe does
+//! Invariants: never more probes or time than allowed, but for the shortest probe; an answer is given
+//! whatever the probes said; no interval is stated that the probes cannot bear. Not here: what a probe does
 //! ([`super::measure`]).
 
-use super::evidence::{Excess, Said};
-use super::posterior::{Posterior, Prior, REACH};
+use super::curve::Bound;
+use super::evidence::Said;
+use super::posterior::{Posterior, Prior};
+use crate::slo::Slo;
+use crate::verdict::SAMPLES_BEYOND;
 
 /// What the search may cost and how sure it must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Plan {
+pub struct Limits {
     /// Most probes.
     pub probes: usize,
+    /// Time for all of them, warm-ups included.
+    pub time_s: f64,
+    /// Shortest warm-up of a probe.
+    pub warmup_s: f64,
+    /// Shortest measure phase of a probe.
+    pub measure_s: f64,
     /// Probability with which the capacity must lie in the interval.
     pub confidence: f64,
-    /// Width of the interval, as a share of the rate, below which it is narrow enough to be confirmed.
+    /// Width of the interval, as a share of the rate, below which the search may end early.
     pub width_ratio: f64,
+}
+
+/// A search that is to be made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// Its limits.
+    pub limits: Limits,
     /// Lowest rate that can be measured in a probe.
     pub rate_min_per_s: f64,
+    /// The objective's rarest percentile and its bound.
+    pub bound: Bound,
+}
+
+impl Plan {
+    /// A plan for `slo`, whose closed loop or guess is `centre_per_s`.
+    pub fn new(slo: &Slo, limits: &Limits, centre_per_s: f64) -> Self {
+        let ratio = slo.rarest_ratio().unwrap_or(slo.errors_ratio_max);
+        let each_s = limits.time_s / limits.probes.max(1) as f64;
+        let needed = SAMPLES_BEYOND as f64 / ratio.max(1e-4) / each_s;
+        Self {
+            limits: *limits,
+            rate_min_per_s: needed.min(centre_per_s / 8.0).max(centre_per_s / 500.0),
+            bound: Bound {
+                ratio: ratio.clamp(1e-4, 0.5),
+                at_most_s: slo.longest_s().unwrap_or(1.0),
+            },
+        }
+    }
 }
 
 /// Why a rate is probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
+    /// To see whether a server without a queue meets the objective.
+    Unloaded,
     /// To find a rate that meets the objective and one that does not.
     Bracket,
     /// To come nearer.
     Narrow,
-    /// To see again that the lower edge meets the objective.
-    ConfirmLow,
-    /// To see again that the upper edge does not.
-    ConfirmHigh,
 }
 
 impl Purpose {
     /// As records name it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Unloaded => "unloaded",
             Self::Bracket => "bracket",
             Self::Narrow => "narrow",
-            Self::ConfirmLow => "confirm-low",
-            Self::ConfirmHigh => "confirm-high",
         }
     }
+}
+
+/// A probe that is to be made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Probe {
+    /// Rate to offer.
+    pub rate_per_s: f64,
+    /// Load before the measure phase.
+    pub warmup_s: f64,
+    /// Length of the measure phase.
+    pub measure_s: f64,
+    /// Why.
+    pub purpose: Purpose,
 }
 
 /// What a probe came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seen {
-    /// Offered rate.
-    pub rate_per_s: f64,
-    /// Why it was probed.
-    pub purpose: Purpose,
+    /// The probe.
+    pub probe: Probe,
     /// What it said of the objective.
     pub said: Said,
+    /// Completed requests per second.
+    pub throughput_per_s: f64,
     /// Whether it was the generator that could do no more.
     pub generator_bound: bool,
 }
@@ -66,8 +112,8 @@ pub struct Seen {
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// Offer this rate.
-    Probe(f64, Purpose),
+    /// Make this probe.
+    Probe(Probe),
     /// No further probe would help.
     Done(Ended),
 }
@@ -75,107 +121,98 @@ pub enum Step {
 /// Why a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Both edges are confirmed.
-    Confirmed,
-    /// All probes are used.
-    ProbesUsed,
+    /// The interval is narrow enough.
+    Narrow,
+    /// All probes or all time is used.
+    Used,
     /// The objective is not met at the lowest rate that can be measured.
     NeverMet,
     /// The generator can offer no more, and the server met the objective up to there.
     GeneratorBound,
 }
 
-/// One end of the interval.
+/// Why no interval is stated.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Edge {
-    /// Rate.
-    pub rate_per_s: f64,
-    /// Fresh probes there: made after it was chosen.
-    pub repeats: usize,
-    /// How many of them said what an edge must say.
-    pub agreed: usize,
-    /// Sum of what they weighed for it, each from -1 to 1.
-    weight: f64,
-}
-
-impl Edge {
-    fn at(rate_per_s: f64) -> Self {
-        Self {
-            rate_per_s,
-            repeats: 0,
-            agreed: 0,
-            weight: 0.0,
-        }
-    }
-
-    fn tell(&mut self, agrees: bool, weight: f64) {
-        self.repeats += 1;
-        self.agreed += usize::from(agrees);
-        self.weight += weight;
-    }
-
-    /// Whether fresh probes taken together have confirmed it.
-    pub fn is_confirmed(&self) -> bool {
-        self.repeats >= REPEATS && self.weight > 0.0
-    }
-
-    /// Whether fresh probes taken together contradict it.
-    fn is_contradicted(&self) -> bool {
-        self.repeats >= REPEATS && self.weight <= 0.0
-    }
+pub enum Unable {
+    /// Fewer probes than needed were long enough: so many, of so many that are needed, of so many seconds.
+    Short {
+        /// Long enough.
+        probes: usize,
+        /// Needed.
+        needed: usize,
+        /// Length that is needed.
+        measure_s: f64,
+    },
+    /// What is left is wider than this factor.
+    Wide(f64),
 }
 
 /// What is known of the capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answer {
-    /// Lower end, None when the objective was never met.
+    /// Lower end, None when no interval is stated.
     pub low_per_s: Option<f64>,
-    /// Upper end, None when no rate was seen to be too much for the server.
+    /// Upper end, None also when no rate was seen to be too much for the server.
     pub high_per_s: Option<f64>,
     /// Probability that the capacity lies between them.
     pub confidence: f64,
-    /// Where the ends were probed afresh, None before that.
-    pub edges: Option<(Edge, Edge)>,
     /// The rate that the capacity is as likely above as below.
     pub estimate_per_s: Option<f64>,
     /// Expected spread of the capacity from run to run.
     pub spread_ratio: f64,
+    /// Highest rate at which a probe met the objective.
+    pub met_per_s: Option<f64>,
+    /// Lowest rate at which a probe did not.
+    pub unmet_per_s: Option<f64>,
+    /// Why nothing is stated.
+    pub unable: Option<Unable>,
 }
 
 /// A search in progress.
 #[derive(Debug, Clone)]
 pub struct Search {
     plan: Plan,
+    prior: Prior,
     posterior: Posterior,
     seen: Vec<Seen>,
-    edges: Option<(Edge, Edge)>,
-    /// Sum of the squared errors of probes near the bound, and their number.
-    errors: (f64, f64),
+    used_s: f64,
 }
 
 /// How far a step of the bracketing goes at most, as a factor.
 const STRIDE: f64 = 4.0;
-/// Probes that are kept for the confirmation: two for each edge, and one for a surprise.
-const KEPT: usize = 6;
-/// Fresh probes of an edge.
-const REPEATS: usize = 2;
-/// How likely the posterior may find it that the capacity lies outside, as a share of what is allowed: it takes the errors that probes
-/// state of themselves at their word, and simulations against known queues show that they are sometimes too small
-/// (journal 0055).
-const OVERSURE: f64 = 0.6;
-/// Where edges are probed: so likely does the capacity lie beyond. Nearer than the ends of the interval, since
-/// what is met at a higher rate is met at a lower one, and nearer probes tell more.
-const INNER: f64 = 0.15;
+/// The rate that stands for a server without a queue, as a share of what a closed loop completed.
+const UNLOADED: f64 = 0.3;
+/// The share of the time that may be spent on it.
+const UNLOADED_TIME: f64 = 0.1;
+/// Relaxation times that a probe should last, and the share of it that its warm-up may take.
+const RELAXATIONS: f64 = 3.0;
+const WARMUP_SHARE: f64 = 0.3;
+/// Probes besides the unloaded one that a search has at least, however slow the queue.
+const LEAST: usize = 6;
+/// Quantiles of the posterior that are probed in turn.
+const ROUND: [f64; 5] = [0.25, 0.75, 0.5, 0.9, 0.1];
+/// What an interval needs: so many probes, each so many times as long as the bound, and with so many requests
+/// expected beyond it.
+const BEARING: usize = 4;
+const BOUNDS: f64 = 5.0;
+const BEYOND: f64 = 3.0;
+/// The widest interval that is stated, as a factor.
+const WIDEST: f64 = 3.0;
+/// Share of slow requests from which a probe shows how much the server serves.
+const OVERLOADED: f64 = 0.9;
+/// How likely the posterior may find it that the capacity lies outside, as a share of what is allowed (journal
+/// 0055).
+const OVERSURE: f64 = 1.0;
 
 impl Search {
     /// A search that has seen nothing.
     pub fn new(plan: Plan, prior: Prior) -> Self {
         Self {
             plan,
-            posterior: Posterior::new(prior),
+            prior,
+            posterior: Posterior::new(prior, plan.bound),
             seen: Vec::new(),
-            edges: None,
-            errors: (0.0, 0.0),
+            used_s: 0.0,
         }
     }
 
@@ -186,164 +223,148 @@ impl Search {
 
     fn highest_met(&self) -> Option<f64> {
         let met = self.seen.iter().filter(|seen| seen.said.met);
-        met.map(|seen| seen.rate_per_s).max_by(f64::total_cmp)
+        met.map(|seen| seen.probe.rate_per_s).max_by(f64::total_cmp)
     }
 
     fn lowest_unmet(&self) -> Option<f64> {
         let unmet = self.seen.iter().filter(|seen| !seen.said.met);
-        unmet.map(|seen| seen.rate_per_s).min_by(f64::total_cmp)
+        unmet
+            .map(|seen| seen.probe.rate_per_s)
+            .min_by(f64::total_cmp)
     }
 
     fn left(&self) -> usize {
-        self.plan.probes.saturating_sub(self.seen.len())
+        self.plan.limits.probes.saturating_sub(self.seen.len())
     }
 
-    /// The error of a probe near the bound, together with those before it: twenty batches tell little of their
-    /// own spread, and a probe without a burst knows nothing of bursts.
-    fn pooled(&mut self, said: Said) -> Said {
-        let Some(excess) = said.excess else {
-            return said;
-        };
-        if excess.logits.abs() < REACH {
-            self.errors.0 += excess.error * excess.error;
-            self.errors.1 += 1.0;
-        }
-        let error = if self.errors.1 > 0.0 {
-            (self.errors.0 / self.errors.1).sqrt()
-        } else {
-            excess.error
-        };
-        Said {
-            excess: Some(Excess { error, ..excess }),
-            ..said
-        }
+    fn left_s(&self) -> f64 {
+        self.plan.limits.time_s - self.used_s
     }
 
     /// Takes in what a probe came to.
     pub fn tell(&mut self, seen: Seen) {
-        let said = self.pooled(seen.said);
-        self.posterior.tell(seen.rate_per_s, &said);
-        if let Some((low, high)) = &mut self.edges {
-            let distance = seen.said.excess.map_or_else(
-                || 1.0 - 2.0 * seen.said.met_probability,
-                |excess| excess.logits.clamp(-1.0, 1.0),
-            );
-            match seen.purpose {
-                Purpose::ConfirmLow => low.tell(seen.said.met, -distance),
-                Purpose::ConfirmHigh => high.tell(!seen.said.met, distance),
-                Purpose::Bracket | Purpose::Narrow => {}
-            }
-        }
+        let Probe {
+            rate_per_s,
+            measure_s,
+            warmup_s,
+            ..
+        } = seen.probe;
+        self.posterior
+            .tell(rate_per_s, &seen.said, measure_s, warmup_s);
+        self.used_s += measure_s + warmup_s;
         self.seen.push(seen);
-        self.move_edges();
     }
 
-    /// Chooses the edges, or those anew that what was seen since has made unlikely.
-    fn move_edges(&mut self) {
-        let bracketed = self.highest_met().is_some() && self.lowest_unmet().is_some();
-        match self.edges {
-            None if bracketed && (self.left() <= KEPT || self.is_narrow()) => {
-                self.edges = Some((self.edge(INNER), self.edge(1.0 - INNER)));
-            }
-            Some((mut low, mut high)) => {
-                // An edge that its fresh probes contradict, or that the others have overtaken, is no edge.
-                if low.is_contradicted() || self.posterior.below(low.rate_per_s) > 0.5 {
-                    low = self.edge(INNER);
-                }
-                if high.is_contradicted() || self.posterior.below(high.rate_per_s) < 0.5 {
-                    high = self.edge(1.0 - INNER);
-                }
-                self.edges = Some((low, high));
-            }
-            None => {}
-        }
+    fn is_bracketed(&self) -> bool {
+        self.highest_met().is_some() && self.lowest_unmet().is_some()
     }
 
     /// Whether the interval is narrow enough.
     fn is_narrow(&self) -> bool {
         let (low, high) = self.credible();
-        high - low <= self.plan.width_ratio * low
+        high - low <= self.plan.limits.width_ratio * low
     }
 
     /// The rates between which the capacity lies with the confidence that is wanted.
     fn credible(&self) -> (f64, f64) {
-        let tail = 0.5 * (1.0 - self.plan.confidence) * OVERSURE;
+        let tail = 0.5 * (1.0 - self.plan.limits.confidence) * OVERSURE;
         (
             self.posterior.quantile(tail),
             self.posterior.quantile(1.0 - tail),
         )
     }
 
-    fn edge(&self, quantile: f64) -> Edge {
-        Edge::at(
-            self.posterior
-                .quantile(quantile)
-                .max(self.plan.rate_min_per_s),
-        )
-    }
-
     /// What to do next.
     pub fn next(&self) -> Step {
-        if let Some((low, high)) = self.edges
-            && low.is_confirmed()
-            && high.is_confirmed()
-            && (self.is_narrow() || self.left() == 0)
-        {
-            return Step::Done(self.ended(Ended::Confirmed));
-        }
         let floor = self.plan.rate_min_per_s;
         let failed_at_floor = self
             .seen
             .iter()
-            .filter(|seen| !seen.said.met && seen.rate_per_s <= floor * 1.001);
-        if self.highest_met().is_none() && failed_at_floor.count() >= 2 {
+            .filter(|seen| !seen.said.met && seen.probe.rate_per_s <= floor * 1.001);
+        let never = self.highest_met().is_none();
+        if never && failed_at_floor.count() >= 2 {
             return Step::Done(Ended::NeverMet);
         }
-        if self.left() == 0 {
-            let never = self.highest_met().is_none();
+        let shortest_s = self.plan.limits.warmup_s + self.plan.limits.measure_s;
+        if self.left() == 0 || self.left_s() < 0.99 * shortest_s {
             return Step::Done(if never {
                 Ended::NeverMet
             } else {
-                self.ended(Ended::ProbesUsed)
+                self.ended(Ended::Used)
             });
         }
-        match self.edges {
-            Some((low, high)) => Self::confirm(low, high),
-            None => self.approach(),
+        if self.is_bracketed() && self.seen.len() > LEAST && self.is_narrow() {
+            return Step::Done(self.ended(Ended::Narrow));
         }
+        let (rate_per_s, purpose) = self.approach();
+        Step::Probe(self.lasting(rate_per_s.max(floor), purpose))
     }
 
-    /// The edge that lacks most.
-    fn confirm(low: Edge, high: Edge) -> Step {
-        if low.repeats <= high.repeats {
-            Step::Probe(low.rate_per_s, Purpose::ConfirmLow)
+    /// A probe with the length that the queue needs at its rate, as far as time allows.
+    fn lasting(&self, rate_per_s: f64, purpose: Purpose) -> Probe {
+        let relaxation_s = self.posterior.relaxation_s(rate_per_s);
+        let left_s = self.left_s();
+        let slot_s = if purpose == Purpose::Unloaded {
+            UNLOADED_TIME * self.plan.limits.time_s
         } else {
-            Step::Probe(high.rate_per_s, Purpose::ConfirmHigh)
+            let wanted = left_s / ((RELAXATIONS + 1.0) * relaxation_s);
+            let least = (LEAST + 1).saturating_sub(self.seen.len()).max(1);
+            let probes = (wanted as usize).max(least).min(self.left());
+            left_s / probes as f64
+        };
+        let warmup_s = relaxation_s
+            .min(WARMUP_SHARE * slot_s)
+            .max(self.plan.limits.warmup_s);
+        Probe {
+            rate_per_s,
+            warmup_s,
+            measure_s: (slot_s - warmup_s).max(self.plan.limits.measure_s),
+            purpose,
         }
     }
 
-    /// The median, as far as one step goes.
-    fn approach(&self) -> Step {
+    /// The next rate, as far as one step goes.
+    fn approach(&self) -> (f64, Purpose) {
+        let closed = matches!(self.prior, Prior::ClosedLoop { .. });
+        if self.seen.is_empty() && closed {
+            let rate = UNLOADED * self.prior.centre_per_s();
+            return (rate, Purpose::Unloaded);
+        }
         let median = self.posterior.quantile(0.5);
-        let (met, unmet) = (self.highest_met(), self.lowest_unmet());
-        let (rate, purpose) = match (met, unmet) {
-            (Some(_), Some(_)) => (median, Purpose::Narrow),
-            (Some(met), None) => (median.clamp(met * 1.02, met * STRIDE), Purpose::Bracket),
+        match (self.highest_met(), self.lowest_unmet()) {
+            (Some(_), Some(_)) => {
+                let narrowed = self
+                    .seen
+                    .iter()
+                    .filter(|seen| seen.probe.purpose == Purpose::Narrow);
+                let quantile = ROUND[narrowed.count() % ROUND.len()];
+                (self.posterior.quantile(quantile), Purpose::Narrow)
+            }
+            (Some(met), None) => {
+                // Time is short: what is surely too much shows where the limit is.
+                let rate = if self.seen.len() >= 3 {
+                    1.1 * self.posterior.quantile(0.95)
+                } else {
+                    self.posterior.quantile(0.8)
+                };
+                (rate.clamp(met * 1.02, met * STRIDE), Purpose::Bracket)
+            }
             (None, Some(unmet)) => {
                 // Far below is cheap to try: nothing was met yet, and there are few probes to find out.
-                let rate = if self.seen.len() >= 3 {
+                let rate = if self.seen.len() >= 3 || closed {
                     unmet / (2.0 * STRIDE)
                 } else {
                     median
                 };
-                (
-                    rate.clamp(unmet / (2.0 * STRIDE), unmet * 0.98),
-                    Purpose::Bracket,
-                )
+                let purpose = if closed {
+                    Purpose::Unloaded
+                } else {
+                    Purpose::Bracket
+                };
+                (rate.clamp(unmet / (2.0 * STRIDE), unmet * 0.98), purpose)
             }
             (None, None) => (median, Purpose::Bracket),
-        };
-        Step::Probe(rate.max(self.plan.rate_min_per_s), purpose)
+        }
     }
 
     /// The same end, unless the generator set the upper edge.
@@ -356,13 +377,11 @@ impl Search {
     }
 
     /// Whether the rates that were too much were so for the generator, at least in half of the probes between
-    /// the best estimate and a tenth above the upper edge.
+    /// the lower end and a quarter above the upper one.
     fn generator_sets_the_edge(&self) -> bool {
-        let (low, high) = self.interval();
+        let (low, high) = self.credible();
         let near = self.seen.iter().filter(|seen| {
-            !seen.said.met
-                && low.is_none_or(|low| seen.rate_per_s >= low)
-                && high.is_none_or(|high| seen.rate_per_s <= high * 1.1)
+            !seen.said.met && seen.probe.rate_per_s >= low && seen.probe.rate_per_s <= high * 1.25
         });
         let (mut all, mut generator) = (0, 0);
         for seen in near {
@@ -372,38 +391,81 @@ impl Search {
         all > 0 && 2 * generator >= all
     }
 
-    fn interval(&self) -> (Option<f64>, Option<f64>) {
-        let (met, unmet) = (self.highest_met(), self.lowest_unmet());
-        if met.is_none() || unmet.is_none() {
-            return (met, unmet);
+    /// Why the probes cannot bear an interval, None when they can.
+    fn unable(&self) -> Option<Unable> {
+        let (low, high) = self.credible();
+        let bound = self.plan.bound;
+        let measure_s = (BOUNDS * bound.at_most_s).max(BEYOND / bound.ratio / low);
+        let long = self.seen.iter().filter(|seen| {
+            let probe = seen.probe;
+            probe.measure_s >= BOUNDS * bound.at_most_s
+                && probe.measure_s * probe.rate_per_s >= BEYOND / bound.ratio
+        });
+        let probes = long.count();
+        if probes < BEARING {
+            return Some(Unable::Short {
+                probes,
+                needed: BEARING,
+                measure_s,
+            });
         }
-        let (mut low, mut high) = self.credible();
-        if let Some(edges) = self.edges {
-            low = low.min(edges.0.rate_per_s);
-            high = high.max(edges.1.rate_per_s);
-        }
-        (Some(low), Some(high))
+        (high > WIDEST * low).then(|| Unable::Wide(high / low))
     }
 
     /// What is known now; may be asked at any time.
     pub fn answer(&self) -> Answer {
-        let (low, high) = self.interval();
-        let high = high.filter(|_| !self.generator_sets_the_edge());
-        let below = |rate: f64| self.posterior.below(rate);
-        let inside = high.map_or(1.0, below) - low.map_or(0.0, below);
-        let confidence = 1.0 - (1.0 - inside) / OVERSURE;
-        let bracketed = self.highest_met().is_some() && self.lowest_unmet().is_some();
+        let (met_per_s, unmet_per_s) = (self.highest_met(), self.lowest_unmet());
+        let unable = self.unable();
+        let open = unmet_per_s.is_none() || self.generator_sets_the_edge();
+        let (low, high) = self.credible();
+        let stated = unable.is_none() && self.is_bracketed() && !open;
+        let least = met_per_s.is_some() && open;
+        let high_per_s = stated.then_some(high);
+        let low_per_s = if stated {
+            Some(low)
+        } else if least {
+            met_per_s.map(|met| met.min(self.posterior.quantile(1.0 - self.plan.limits.confidence)))
+        } else {
+            None
+        };
+        let inside = if stated {
+            self.posterior.below(high) - self.posterior.below(low)
+        } else {
+            low_per_s.map_or(0.0, |low| 1.0 - self.posterior.below(low))
+        };
         Answer {
-            low_per_s: low,
-            high_per_s: high,
-            confidence: if self.seen.is_empty() {
-                0.0
-            } else {
-                confidence.clamp(0.0, 1.0)
-            },
-            edges: self.edges,
-            estimate_per_s: bracketed.then(|| self.posterior.quantile(0.5)),
+            low_per_s,
+            high_per_s,
+            confidence: (1.0 - (1.0 - inside) / OVERSURE).clamp(0.0, 1.0),
+            estimate_per_s: stated.then(|| self.estimate()),
             spread_ratio: self.posterior.spread_ratio(),
+            met_per_s,
+            unmet_per_s,
+            unable: unable.filter(|_| !least),
         }
+    }
+
+    /// The median, but no more than the server surely serves: what the closed loop and overloaded probes
+    /// completed, less two standard deviations of their count.
+    fn estimate(&self) -> f64 {
+        let median = self.posterior.quantile(0.5);
+        let Prior::ClosedLoop { per_s, completed } = self.prior else {
+            return median;
+        };
+        let (mut all, mut time_s) = (completed, completed / per_s);
+        for seen in &self.seen {
+            let share = seen.said.share.map_or(0.0, |share| share.bad / share.all);
+            if share > OVERLOADED && !seen.generator_bound {
+                all += seen.throughput_per_s * seen.probe.measure_s;
+                time_s += seen.probe.measure_s;
+            }
+        }
+        let served = all / time_s * (1.0 - 2.0 / all.max(16.0).sqrt());
+        median.min(served).max(self.credible().0)
+    }
+
+    /// Share of slow requests at `rate_per_s` as the curve has it: its 5 %, 50 % and 95 % points.
+    pub fn share_ratio(&self, rate_per_s: f64) -> [f64; 3] {
+        self.posterior.share_ratio(rate_per_s)
     }
 }

@@ -7,14 +7,16 @@ use steelyard_load::capacity::{Capacity, End, Trail};
 use steelyard_load::progress::Progress;
 use steelyard_load::slo::Slo;
 use steelyard_load::{LoadError, Settings};
-use steelyard_record::{CapacityEdge, CapacityResult, Clock, monotonic_ns};
+use steelyard_record::{CapacityResult, Clock, monotonic_ns};
 
 use crate::arguments::LoadArguments;
 use crate::settings::{failure, progress, settings};
 
 /// Finds the highest rate at which the server meets an objective, as an interval.
 ///
-/// Each probe is a load of --warmup and --duration at one rate (open loop). Exit codes: 0 an interval or a lower
+/// The capacity is the rate at which the objective holds in the long run. Each probe is a load at one rate (open
+/// loop), of --warmup and --duration at least; how much longer follows from the rate, the objective and --time, since
+/// a queue near its limit is slow. Exit codes: 0 an interval or a lower
 /// bound was found, 1 the objective is not met at any rate, 4 the server went away or the search was stopped.
 #[derive(Debug, clap::Args)]
 pub struct CapacityArguments {
@@ -24,6 +26,9 @@ pub struct CapacityArguments {
     /// Most loads, the closed loop at the start included
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub probes: usize,
+    /// Time for all loads, warm-ups included [default: --probes times --warmup and --duration]
+    #[arg(long, value_parser = steelyard::args::duration)]
+    pub time: Option<std::time::Duration>,
     /// Probability with which the capacity must lie in the interval
     #[arg(long, value_name = "RATIO", default_value_t = 0.95)]
     pub confidence: f64,
@@ -89,6 +94,9 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
         settings: base(load, arguments.settle)?,
         slo: slo(&arguments.slo)?,
         probes: arguments.probes,
+        time_ns: arguments
+            .time
+            .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4)),
         confidence: arguments.confidence,
         width_ratio: arguments.width,
         start_per_s: arguments.start,
@@ -120,44 +128,34 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
     })
 }
 
-/// A short table for a person.
+/// A short table for a person: what was tried and, apart from it, what follows for the capacity.
 fn report(result: &CapacityResult) {
+    let rate = |rate: Option<f64>| {
+        rate.map_or_else(|| "no rate".to_owned(), |rate| format!("{rate:.1}/s"))
+    };
     println!("objective   {}", result.slo);
+    if let Some(tried) = &result.tried {
+        println!(
+            "tried       met at {}, not met at {} (highest and lowest of {} probes)",
+            rate(tried.met_per_s),
+            rate(tried.unmet_per_s),
+            result.probes.len()
+        );
+    }
     match (&result.interval, result.answer.as_str()) {
         (_, "never") => println!(
             "capacity    none: the server does not meet the objective at any rate that was offered"
         ),
-        (Some(interval), word) => {
-            let rate = |rate: Option<f64>| {
-                rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"))
-            };
-            match word {
-                "interval" => println!(
-                    "capacity    {} to {} requests/s with {:.1} % confidence, best estimate {}",
-                    rate(interval.low_per_s),
-                    rate(interval.high_per_s),
-                    interval.confidence * 100.0,
-                    rate(result.estimate_per_s)
-                ),
-                _ => println!(
-                    "capacity    at least {} requests/s",
-                    rate(interval.low_per_s)
-                ),
-            }
-            edge("lower end", interval.low_edge.as_ref(), "met");
-            edge("upper end", interval.high_edge.as_ref(), "not met");
-        }
+        (Some(interval), "interval") => println!(
+            "capacity    {} to {} with {:.1} % confidence, best estimate {}",
+            rate(interval.low_per_s),
+            rate(interval.high_per_s),
+            interval.confidence * 100.0,
+            rate(result.estimate_per_s)
+        ),
+        (Some(interval), _) => println!("capacity    at least {}", rate(interval.low_per_s)),
         (None, _) => println!("capacity    unknown"),
     }
     println!("ended       {}", result.ended);
     crate::report_verdict(&result.verdict);
-}
-
-fn edge(name: &str, edge: Option<&CapacityEdge>, what: &str) {
-    if let Some(edge) = edge.filter(|edge| edge.repeats > 0) {
-        println!(
-            "{name:<10}  {} of {} fresh probes at {:.1} requests/s: {what}",
-            edge.agreed, edge.repeats, edge.rate_per_s
-        );
-    }
 }

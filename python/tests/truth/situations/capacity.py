@@ -1,0 +1,126 @@
+"""The capacity search against queues in virtual time: ``crates/load/examples/capacity_truth``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from ..situation import Claim, Outcome, Situation, Statistic
+
+ROOT = Path(__file__).resolve().parents[4]
+LONG = 1_000_000
+"""Requests of each long simulation by which the truth is found where there is no closed form."""
+
+
+def _program() -> Path:
+    """Return the driver, built where it is missing or older than what it is made of."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    program = target / "release" / "examples" / "capacity_truth"
+    sources = [*(ROOT / "crates/load/src").rglob("*.rs"), *(ROOT / "crates/load/examples").rglob("*.rs")]
+    if not program.exists() or program.stat().st_mtime < max(one.stat().st_mtime for one in sources):
+        command = ["cargo", "build", "--release", "-p", "steelyard-load", "--example", "capacity_truth"]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return program
+
+
+def _searches(situation: str, seed: int, trials: int) -> list[dict[str, float | None]]:
+    command = [str(_program()), situation, str(seed), str(trials), str(LONG)]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _holds(situation: str, seed: int, trials: int) -> Sequence[Outcome]:
+    """Judge whether the interval holds the long-run capacity."""
+    outcomes = []
+    for one in _searches(situation, seed, trials):
+        low, high, estimate, truth = one["low"], one["high"], one["estimate"], one["truth"]
+        if low is None or high is None or estimate is None or truth is None:
+            outcomes.append(Outcome(None))
+        else:
+            outcomes.append(Outcome(low <= truth <= high, estimate / truth - 1, (high - low) / truth))
+    return outcomes
+
+
+def _silent(situation: str, seed: int, trials: int) -> Sequence[Outcome]:
+    """Judge whether no interval and no estimate is stated."""
+    return [
+        Outcome(one["high"] is None and one["estimate"] is None) for one in _searches(situation, seed, trials)
+    ]
+
+
+def _beyond(situation: str, seed: int, trials: int) -> Sequence[Outcome]:
+    """Judge whether the estimate is more than the server serves."""
+    return [
+        Outcome(None if one["estimate"] is None else one["estimate"] > one["service_per_s"])  # type: ignore[operator]
+        for one in _searches(situation, seed, trials)
+    ]
+
+
+def _situation(
+    name: str,
+    situation: str,
+    trials: int,
+    before: str,
+    judge: Callable[[str, int, int], Sequence[Outcome]] = _holds,
+    claim: Claim = Claim.HOLDS,
+) -> Situation:
+    return Situation(
+        name=name,
+        claim=claim,
+        batch=partial(judge, situation),
+        trials=trials,
+        before=before,
+        bar=0.93 if claim is Claim.HOLDS else None,
+        note="slowed loads and correlated runs are allowed for, so plain queues are held more often"
+        if claim is Claim.HOLDS
+        else "",
+    )
+
+
+STATISTICS = (
+    Statistic(
+        name="Capacity search",
+        covers=("steelyard.records.capacity.CapacityInterval",),
+        about="The long-run rate at which `p95<=500ms` holds, as `steelyard run feed` searches for it in the"
+        " time of its tiers: closed forms for M/M/c, else long simulations. The search knows none of these"
+        " queues.",
+        situations=(
+            _situation("M/M/2 at 50/s, `quick`", "mm2/quick", 60, "54 to 57 %"),
+            _situation("M/M/2 at 50/s, `standard`", "mm2/standard", 40, "27 to 30 %"),
+            _situation("M/M/16 at 500/s, `quick`", "mm16/quick", 60, "1 %; the low end too high in 99 %"),
+            _situation(
+                "M/M/16 at 500/s, `quick`: estimate above the service rate",
+                "mm16/quick",
+                60,
+                "1.105 times the service rate",
+                _beyond,
+                Claim.FALSE,
+            ),
+            _situation(
+                "M/M/2 at 50/s, `smoke`",
+                "mm2/smoke",
+                60,
+                "0 % of those that were stated held",
+                _silent,
+                Claim.SILENT,
+            ),
+            _situation("unloaded p95 at 0.87 of the bound, `quick`", "delayed/quick", 40, "32 %"),
+            _situation("run-to-run sd 0.15, `quick`", "spread/quick", 60, "57 %"),
+            _situation("run-to-run sd 0.05, correlation 0.8, `quick`", "correlated/quick", 60, "72 %"),
+            _situation("20 % of probes slowed by a third, `quick`", "slowed/quick", 60, "80 %"),
+            _situation("slow M/M/10 at 200/s, `quick`", "mm10/quick", 60, "89 %"),
+            _situation("M/H2/2 at 50/s, `quick`", "mh2/quick", 40, ""),
+            _situation(
+                "arrivals in bursts of 1 s at 1.5 and 0.5 times the rate, `quick`", "bursts/quick", 40, ""
+            ),
+            _situation("pauses of 0.1 s every 3 s, `quick`", "pauses/quick", 40, ""),
+            _situation(
+                "the objective holds at no rate, `quick`", "never/quick", 40, "", _silent, Claim.SILENT
+            ),
+        ),
+    ),
+)
