@@ -205,7 +205,6 @@ impl Capacity {
                 Step::Done(ended) => return Ok(End::Search(ended)),
                 Step::Probe(probe) => probe,
             };
-            let rate_per_s = asked.rate_per_s;
             let number = trail.probes.len();
             let settings = self.open(&asked, number as u64 + 1, trail.io.is_none());
             let offered = match offer.offer(&settings, &self.slo) {
@@ -235,29 +234,41 @@ impl Capacity {
                 throughput_per_s: offered.result.throughput_per_s,
                 generator_bound,
             });
-            let outcome = match (said.met, generator_bound) {
-                (true, _) => "met",
-                (false, false) => "unmet",
-                (false, true) => "generator",
-            };
-            let probe = CapacityProbe {
-                purpose: asked.purpose.name().to_owned(),
-                rate_per_s,
-                warmup_s: Some(asked.warmup_s),
-                begin_ns: offered.result.begin_ns,
-                end_ns: offered.result.end_ns,
-                outcome: outcome.to_owned(),
-                met_probability: said.met_probability,
-                criteria: self.criteria(&criteria, &offered),
-                offered_per_s: offered.result.offered_per_s.unwrap_or(rate_per_s),
-                throughput_per_s: offered.result.throughput_per_s,
-                busy_ratio: busy_ratio(&offered.result),
-                requests: offered.result.requests,
-                response: offered.result.latency.response,
-                verdict: offered.result.verdict,
-            };
+            let probe = self.record(&asked, &criteria, generator_bound, offered);
             progress.probe(number + 1, &probe);
             trail.probes.push(probe);
+        }
+    }
+
+    /// The record of a probe.
+    fn record(
+        &self,
+        asked: &Probe,
+        criteria: &[Criterion],
+        generator_bound: bool,
+        offered: Offered,
+    ) -> CapacityProbe {
+        let said = sum_up(criteria);
+        let outcome = match (said.met, generator_bound) {
+            (true, _) => "met",
+            (false, false) => "unmet",
+            (false, true) => "generator",
+        };
+        CapacityProbe {
+            purpose: asked.purpose.name().to_owned(),
+            rate_per_s: asked.rate_per_s,
+            warmup_s: Some(asked.warmup_s),
+            begin_ns: offered.result.begin_ns,
+            end_ns: offered.result.end_ns,
+            outcome: outcome.to_owned(),
+            met_probability: said.met_probability,
+            criteria: self.criteria(criteria, &offered),
+            offered_per_s: offered.result.offered_per_s.unwrap_or(asked.rate_per_s),
+            throughput_per_s: offered.result.throughput_per_s,
+            busy_ratio: busy_ratio(&offered.result),
+            requests: offered.result.requests,
+            response: offered.result.latency.response,
+            verdict: offered.result.verdict,
         }
     }
 

@@ -86,11 +86,15 @@ fn the_capacity_of_a_known_server_is_found() {
             interval["low_per_s"].as_f64().unwrap(),
             interval["high_per_s"].as_f64().unwrap(),
         );
-        assert!(low < high && high < 700.0, "{interval}");
+        assert!(low < high && high < 900.0, "{interval}");
+        assert_eq!(result["curve"].as_array().unwrap().len(), 40);
         let estimate = result["estimate_per_s"].as_f64().unwrap();
         assert!(low <= estimate && estimate <= high);
     } else {
-        assert_eq!(result["answer"], "at-least", "{result}");
+        assert!(
+            ["at-least", "unknown"].contains(&result["answer"].as_str().unwrap()),
+            "{result}"
+        );
     }
     let events = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -212,6 +216,7 @@ fn what_cannot_be_searched_is_one_line() {
         ("capacity", &["--slo", "p95<500ms"][..], 2),
         ("capacity", &["--slo", "p95<=500ms", "--rate", "5"], 2),
         ("capacity", &["--slo", "p95<=500ms", "--probes", "1"], 2),
+        ("capacity", &["--slo", "p95<=500ms", "--time", "100ms"], 2),
         (
             "capacity",
             &["--slo", "p95<=500ms", "--arrival", "ramp:1-2"],
