@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard._base import WorkloadFailedError
+from steelyard._base import ResultSaysNoError, WorkloadFailedError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -119,6 +119,15 @@ class _Scaled:
     total: float
 
 
+def _check_range(*costs: Floats) -> None:
+    """Raise ResultSaysNoError where sums of a store's figures have left the range of numbers."""
+    if not all(np.isfinite(one).all() for one in costs):
+        raise ResultSaysNoError(
+            "the figures of the store are too large or too small to place jobs by",
+            hint="`steelyard fleet check` names rows with figures that cannot be counts",
+        )
+
+
 def _scaled(program: Program) -> _Scaled:
     from scipy.sparse import csr_array
 
@@ -132,6 +141,8 @@ def _scaled(program: Program) -> _Scaled:
     most = np.full(len(rows), np.inf)
     if program.most is not None:
         most = program.most[rows, columns] / loads[columns]
+    with np.errstate(over="ignore"):
+        _check_range(cycles / total, cycles / units[rows])
     return _Scaled(
         rows=rows,
         columns=columns,
@@ -209,6 +220,7 @@ def plan_moves(program: Program, present: Present, *, whole: bool = True) -> Mov
     job, source, target = _possible(program, present)
     cost, matrices, limits = _move_program(program, present, job, source, target)
     upper, once = matrices
+    _check_range(cost)
     if not len(job):
         none = np.zeros(0)
         return Moves(job, source, target, none, none, True) if (limits[0] >= 0).all() else None

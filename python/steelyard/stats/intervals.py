@@ -170,7 +170,7 @@ def ratio_interval(above: Sequence[float], below: Sequence[float], confidence: f
 
     >>> found = ratio_interval([210.0, 200.0, 190.0], [98.0, 100.0, 102.0])
     >>> round(found.low, 2), round(found.high, 2)
-    (1.83, 2.18)
+    (1.79, 2.23)
     >>> ratio_interval([100.0], [98.0, 100.0, 102.0]).low is None
     True
 
