@@ -163,7 +163,7 @@
       ...frame(colour), ...box,
       margin: { l: 8, r: 16, t: small ? 6 : 20, b: 8 },
       // The page writes out the legend of shares: thirty names make no legend of a chart.
-      showlegend: !small && shown > 1 && chart.kind !== "shares", legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
+      showlegend: !small && shown > 1 && chart.kind !== "shares", legend: { orientation: "h", x: 0, y: chart.kind === "curve" ? -0.3 : -0.13, yanchor: "top", font: { color: colour("--ink"), size: 12 }, itemclick: "toggle" },
       hovermode: chart.kind === "heat" || apart(chart) ? "closest" : "x unified", hoverdistance: chart.kind === "percentile" ? -1 : 20,
     };
   }
