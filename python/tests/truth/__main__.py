@@ -107,7 +107,7 @@ def main() -> int:
             for group in statistics()
             if any(group is not None and group.name == name for name, _ in results)
         ]
-        target.write_text(document(whole, results, chosen.seed, took))
+        target.write_text(document(whole, results, chosen.seed))
     missed = sum(is_met(one, results[group.name, one.name]) is False for group, one in work)
     print(f"{len(work)} situations in {took:.0f} s, {missed} missed")
     return int(missed > 0)

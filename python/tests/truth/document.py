@@ -37,7 +37,7 @@ IN_RUST = (
 Results = Mapping[tuple[str, str], Found]
 
 
-def document(statistics: Sequence[Statistic], results: Results, seed: int, seconds: float) -> str:
+def document(statistics: Sequence[Statistic], results: Results, seed: int) -> str:
     """Return the page: one section a statistic, one row a situation."""
     missed = [
         f"{one.name}: {situation.name}"
@@ -56,13 +56,15 @@ def document(statistics: Sequence[Statistic], results: Results, seed: int, secon
         "trials that is; `width` is the median width of the intervals; `before` is what the same situation",
         "gave before the statistic was repaired. A statistic that is not here may not print an interval.",
         "",
-        f"Seed {seed}; {count} situations in {seconds / 60:.1f} minutes. "
-        + (f"Missed: {len(missed)}." if missed else "Every bar is met."),
+        f"Seed {seed}; {count} situations. " + (f"Missed: {len(missed)}." if missed else "Every bar is met."),
         "",
         *(f"- {one}" for one in missed),
         *([""] if missed else []),
         *(
-            ["Limits, where nothing in the data can tell and what is stated does not hold:", ""]
+            [
+                "Limits: what is stated does not hold, and the data cannot tell or the rule is as published:",
+                "",
+            ]
             if limits
             else []
         ),

@@ -110,7 +110,7 @@ def test_the_index_shows_the_worst_row_of_each_statistic() -> None:
         ("Made up", name): Found.of([Outcome(True)] * count + [Outcome(False)] * (100 - count), 0.0)
         for name, count in held.items()
     }
-    text = document([statistic], results, 1, 60.0)
+    text = document([statistic], results, 1)
     assert "| [Made up](#made-up) | 3 | hard | 93% to 99% | 90.0% |" in text
 
 
