@@ -28,11 +28,12 @@ SIGNALS := env --default-signal=HUP,INT,QUIT
 test-rust:
 	$(SIGNALS) cargo test --workspace --locked
 
-# What starts no server runs on all CPUs; what measures has the machine to itself.
+# What starts no server runs on all CPUs, test by test. What starts servers runs in two rows, file by file: every
+# test holds beside other work, and most of its time is waiting.
 MEASURING := bench cli executables
 test-python:
 	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
-	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 $(MEASURING:%=python/tests/%)
+	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 -n 2 --dist loadfile $(MEASURING:%=python/tests/%)
 
 lint: build-dev
 	cargo fmt --all --check

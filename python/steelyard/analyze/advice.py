@@ -33,6 +33,7 @@ ADVICE: dict[str, str] = {
     "search-generator-bound": "give the load more CPUs: --load-cpus",
     "search-monotone": _QUIET,
     "search-samples": _SEARCH,
+    "search-tried": _SEARCH,
     "search-whole": "run it again and let it end",
     "search-width": _SEARCH,
     # Of the microbenchmarks.

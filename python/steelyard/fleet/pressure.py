@@ -24,6 +24,7 @@ from typing import Any
 
 from steelyard._base import ResultSaysNoError
 from steelyard.analyze.intensities import THRESHOLDS
+from steelyard.fleet.rules import BEYOND
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
 
@@ -222,7 +223,8 @@ def _job(row: dict[str, Any], past: dict[str, Any], known: dict[str, bool]) -> J
     fits: dict[str, float] = {}
     for name in RESOURCES:
         mean = row[f"{name}_mean"]
-        if mean is not None and mean > 0:
+        # A sum that has left the range of numbers fills no machine.
+        if mean is not None and 1 / BEYOND < mean < BEYOND:
             fits[name] = THRESHOLDS[name] / mean
     least = min(fits.values(), default=None)
     uses = []
