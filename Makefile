@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON_VENV := .venv
 BIN := $(PYTHON_VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/.tools/bin:$(PATH)
+# Images for containers often set it, and every start of Python then compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run build build-dev test test-rust test-python lint bench truth schemas docs lock fuzz dist clean
 
