@@ -58,7 +58,7 @@ truth: build-dev
 schemas: build
 	$(BIN)/python -m steelyard.records.schemas
 	$(BIN)/python -m steelyard.decide.schema
-	$(BIN)/python -m steelyard.fleet.schema
+	$(BIN)/python -m steelyard.fleet.store.schema
 	$(BIN)/python -m steelyard.fleet.answers
 	$(BIN)/python -m steelyard.cli.schemas
 

@@ -11,10 +11,10 @@ import random
 import sys
 from pathlib import Path
 
-from steelyard.analyze.counterparts import compare_metrics
-from steelyard.analyze.event_checkouts import load_definitions
-from steelyard.analyze.event_choice import fits
-from steelyard.analyze.event_definitions import Definition, definitions
+from steelyard.analyze.counters.checkouts import load_definitions
+from steelyard.analyze.counters.choice import fits
+from steelyard.analyze.counters.definition_equality import compare_metrics
+from steelyard.analyze.counters.definitions import Definition, definitions
 from steelyard.telemetry.counters import key_of
 
 SAMPLES = {

@@ -77,8 +77,9 @@ def child_ours(store: str, first: str | None = None, last: str | None = None) ->
     import pyarrow.dataset  # noqa: F401
 
     ibis.duckdb.connect().disconnect()
-    from steelyard.fleet import cpi_outliers, cpi_specs
-    from steelyard.fleet.store import open_store
+    from steelyard.fleet.cpi import outliers as cpi_outliers
+    from steelyard.fleet.cpi import specs as cpi_specs
+    from steelyard.fleet.store.store import open_store
     from steelyard.telemetry.engine import fetch
 
     began_s = time.perf_counter()
@@ -104,7 +105,7 @@ def child_ours(store: str, first: str | None = None, last: str | None = None) ->
 
 def child_scan(store: str, first: str | None = None, last: str | None = None) -> dict[str, Any]:
     """Let DuckDB aggregate the columns that the questions read, each set once."""
-    from steelyard.fleet.store import open_store
+    from steelyard.fleet.store.store import open_store
 
     times: dict[str, float] = {}
     with open_store(store, first=first, last=last) as opened:

@@ -44,9 +44,9 @@ def measure() -> None:
     import numpy as np
     import pyarrow.parquet as pq
 
-    from steelyard.fleet.schema import TABLES
     from steelyard.fleet.simulate import Settings, simulate
-    from steelyard.fleet.write import encode_rows, fit
+    from steelyard.fleet.store.schema import TABLES
+    from steelyard.fleet.store.write import encode_rows, fit
 
     settings = Settings(machines=64, jobs=30, days=1, tasks_per_machine=TASKS, profiled_ratio=0.01)
     tables: dict[str, Any] = {}

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse, observe
-    from steelyard.analyze.findings import Evidence, Finding, explain
+    from steelyard.analyze.rules.findings import Evidence, Finding, explain
 
 __all__ = ["Conditions", "CpuSetUse", "CpuUse", "Evidence", "Finding", "explain", "observe"]
 
 _HOMES = {
     **dict.fromkeys(("Conditions", "CpuSetUse", "CpuUse", "observe"), "conditions"),
-    **dict.fromkeys(("Evidence", "Finding", "explain"), "findings"),
+    **dict.fromkeys(("Evidence", "Finding", "explain"), "rules.findings"),
 }
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard._base import UsageError
-from steelyard.analyze.counter_comparison import CounterComparison, compare_counters
-from steelyard.analyze.counter_use import CounterUse
-from steelyard.analyze.findings import Finding
-from steelyard.analyze.profile import Profile
-from steelyard.analyze.profile_diff import OWN, diff
+from steelyard.analyze.counters.comparison import CounterComparison, compare_counters
+from steelyard.analyze.counters.use import CounterUse
+from steelyard.analyze.profiles.diff import OWN, diff
+from steelyard.analyze.profiles.profile import Profile
+from steelyard.analyze.rules.findings import Finding
 from steelyard.analyze.values import Quantity
 from steelyard.machine.compare import compare_machines
 from steelyard.records import Machine, Metric, Run

@@ -12,23 +12,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from steelyard.analyze.activity import Activity, observe_activity
-from steelyard.analyze.correlates import Correlates
-from steelyard.analyze.operations import Operations
-from steelyard.analyze.profile_use import ProfileUse
+from steelyard.analyze.operations.operations import Operations
+from steelyard.analyze.operations.stalls import Stalls
+from steelyard.analyze.operations.telemetry_correlation import Correlates
+from steelyard.analyze.pressure.kernel_activity import Activity, observe_activity
+from steelyard.analyze.pressure.thread_readings import Looks
+from steelyard.analyze.pressure.threads import TargetUse, observe_target
+from steelyard.analyze.pressure.traffic_shaping import Shaper
+from steelyard.analyze.profiles.figures import ProfileUse
 from steelyard.analyze.services import CacheUse, GeneratorUse, observe_cache, observe_generator
-from steelyard.analyze.shaping import Shaper
 from steelyard.analyze.stages import Stages
-from steelyard.analyze.stalls import Stalls
-from steelyard.analyze.target import TargetUse, observe_target
-from steelyard.analyze.target_looks import Looks
 from steelyard.analyze.values import Quantity, cpus_in
 from steelyard.records import CacheStats, LoadResult, Machine, Run
 from steelyard.telemetry import EntityRates, Rates, Recording
 
 if TYPE_CHECKING:
     # For types only: counters are concluded from conditions.
-    from steelyard.analyze.counter_use import CounterUse
+    from steelyard.analyze.counters.use import CounterUse
     from steelyard.records import HealthResult
 
 MODES = ("user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle")

@@ -3,7 +3,7 @@
 In: a `Session` that starts processes, keeps time and marks phases. Out: metrics, and the evidence on which
 ``analyze.verdict`` judges them.
 
-Not here: any benchmark (``tao``), and the order of the verbs (``session``).
+Not here: any benchmark (``tao.benchmark``), and the order of the verbs (``session``).
 """
 
 from abc import ABC, abstractmethod

@@ -26,14 +26,14 @@ from steelyard.bench import tiers, undo
 from steelyard.bench.benchmark import Benchmark
 from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Executor, LocalExecutor
-from steelyard.bench.interrupts import Interrupts
 from steelyard.bench.manifest import Manifest
 from steelyard.bench.parameters import Settings, check_names
 from steelyard.bench.placement import Placement
 from steelyard.bench.placement.parameters import BINDING
-from steelyard.bench.placing import as_allowed, live_layout, placement_of, record_of
+from steelyard.bench.placement.request import as_allowed, live_layout, placement_of, record_of
 from steelyard.bench.progress import Progress
 from steelyard.bench.session import Session
+from steelyard.bench.signals import Interrupts
 from steelyard.bench.suite import SuiteManifest
 from steelyard.records import Machine, Parameter, Run, Series, write
 

@@ -22,12 +22,12 @@ from steelyard.bench.clock import Clock
 from steelyard.bench.executor import Ending, Executor, Process
 from steelyard.bench.hook import Hook, ProcessHandle
 from steelyard.bench.identity import cpu_cgroups
-from steelyard.bench.interrupts import Interrupts
 from steelyard.bench.manifest import Manifest
 from steelyard.bench.memory_limit import MemoryLimit
 from steelyard.bench.parameters import Setting, Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress
+from steelyard.bench.signals import Interrupts
 from steelyard.machine.accounting import interrupts_in_process_time
 from steelyard.records import Machine, Run
 from steelyard.records import Process as ProcessRecord

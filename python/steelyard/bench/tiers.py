@@ -24,12 +24,12 @@ TIERS = {
 """Name -> how long a suite takes in it."""
 
 _BENCHMARKS = {
-    "tao": "steelyard.bench.tao:TaoBench",
-    "feed": "steelyard.bench.feed:FeedSim",
-    "tax": "steelyard.bench.tax:TaxBench",
+    "tao": "steelyard.bench.tao.benchmark:TaoBench",
+    "feed": "steelyard.bench.feed.benchmark:FeedSim",
+    "tax": "steelyard.bench.tax.benchmark:TaxBench",
 }
 
-_OTHERS = {"characterize": "steelyard.bench.characterize:Characterization"}
+_OTHERS = {"characterize": "steelyard.bench.characterize.benchmark:Characterization"}
 """What leaves runs and is no benchmark: in no suite, and not by the name of ``steelyard run``."""
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.bench.characterize import Request, characterize
+from steelyard.bench.characterize.benchmark import Request, characterize
 from steelyard.cli.formats import writing
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
@@ -69,7 +69,8 @@ def show(
     directory: Path, run: Run, page: Path | None = None
 ) -> tuple[dict[str, Any], Any, SteelyardError | None]:
     """Write the report of a run; return its document, its summary, and why there is no report."""
-    from steelyard.report import characterize_table, html
+    from steelyard.report import html
+    from steelyard.report.characterize import table as characterize_table
     from steelyard.report.model import gather
 
     data = gather(directory)

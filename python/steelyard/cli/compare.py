@@ -1,7 +1,7 @@
 """``steelyard compare``: what differs between two runs, or two suites, most telling first.
 
 In: names of runs. Out: a table or one JSON document, and a page where one is asked for. Not here: what
-differs (``analyze``), drawing (``report.compare_table``, ``report.compare_page``).
+differs (``analyze``), drawing (``report.compare.table``, ``report.compare.page``).
 """
 
 from dataclasses import asdict, replace
@@ -37,14 +37,14 @@ def _show_runs(directories: tuple[Path, Path], report: Path | None, *, as_json: 
     pair, found = _compared(*directories)
     page = None
     if report is not None:
-        from steelyard.report.compare_page import write_runs
+        from steelyard.report.compare.page import write_runs
 
         page = write_runs(report, pair, found, command=command_line())
     if as_json:
         names = {"a": pair[0].run_id, "b": pair[1].run_id}
         print_json({**names, **_document(found), "report": _text(page)}, kind="comparison")
         return
-    from steelyard.report.compare_table import runs_summary
+    from steelyard.report.compare.table import runs_summary
 
     _print(runs_summary(pair, found), page)
 
@@ -64,7 +64,7 @@ def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json
                 )
     names = (a.suite_id, b.suite_id)
     if report is not None:
-        from steelyard.report.compare_page import write_suites
+        from steelyard.report.compare.page import write_suites
 
         page = write_suites(report, names, found, details, command=command_line())
     if as_json:
@@ -78,7 +78,7 @@ def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json
         document = asdict(found) | {"members": members, "report": _text(page)}
         print_json({"a": names[0], "b": names[1], **document}, kind="suite_comparison")
         return
-    from steelyard.report.compare_table import suites_summary
+    from steelyard.report.compare.table import suites_summary
 
     _print(suites_summary(names, found), page)
 
@@ -89,13 +89,13 @@ def _compared(a: Path, b: Path) -> _Compared:
 
 
 def _document(found: RunComparison) -> dict[str, Any]:
-    from steelyard.report.compare_counters import comparison_document
+    from steelyard.report.compare.counters import comparison_document
 
     return asdict(replace(found, counters=None)) | {"counters": comparison_document(found.counters)}
 
 
 def _side(directory: Path) -> Side:
-    from steelyard.report.counter_document import power
+    from steelyard.report.counters.document import power
     from steelyard.report.model import gather
 
     data = gather(directory)

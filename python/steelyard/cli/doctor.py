@@ -1,7 +1,7 @@
 """``steelyard doctor``: what this machine can and cannot measure, why, and how to enable it.
 
 In: the probe's account of its sources, and the diagnosis of ``machine``. Out: tables, or one JSON document.
-Not here: finding out (``machine.doctor``), drawing (``report.doctor``).
+Not here: finding out (``machine.doctor``), drawing (``report.machine.doctor``).
 """
 
 import json
@@ -65,7 +65,7 @@ def show_doctor(*, as_json: bool, runs: Path = Path("runs")) -> int:
             kind="doctor",
         )
     else:
-        from steelyard.report.doctor import render
+        from steelyard.report.machine.doctor import render
 
         console = output_console()
         console.print(render(capabilities))

@@ -1,7 +1,7 @@
 """``steelyard health``: memory, caches, disk and loopback of this machine, held against earlier checks.
 
 In: flags. Out: tables or one JSON document, and the check's folder with its page. Not here: measuring
-(``bench.health``), judging (``analyze.health``), drawing (``report.health_table``, ``report.health_page``).
+(``bench.health.check``), judging (``analyze.health.comparison``), drawing (``report.health``).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from steelyard._base import ExitCode, UsageError
-from steelyard.analyze.health import Alert, Comparison, compare
-from steelyard.analyze.health_machine import changes
-from steelyard.bench import health as checks
+from steelyard.analyze.health.comparison import Alert, Comparison, compare
+from steelyard.analyze.health.machine_changes import changes
+from steelyard.bench.health import check as checks
 from steelyard.cli.output import output_console, print_json
 from steelyard.cli.progress import shown
 
@@ -72,7 +72,7 @@ def _differences(check: checks.Check, baseline: checks.Check) -> list[str]:
 
 def show_health(request: HealthRequest, *, as_json: bool) -> int:
     """Check this machine and tell; 0 when it is as expected, 1 when an alert fires."""
-    from steelyard.report.health_page import write as write_page
+    from steelyard.report.health.page import write as write_page
 
     checks.check_request(request.parts, request.directory)
     if request.against not in (None, "last"):
@@ -101,7 +101,7 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
     if as_json:
         print_json(_document(check, comparison, page), kind="health_check")
     else:
-        from steelyard.report.health_table import render
+        from steelyard.report.health.table import render
 
         console = output_console()
         console.print(render(check.result, comparison))

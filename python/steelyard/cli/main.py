@@ -13,8 +13,10 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.cli import fleet, inventory, numa, profile
+from steelyard.cli import numa
+from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
+from steelyard.cli.machine import commands as inventory
 from steelyard.cli.options import RUNS, Baseline, Json, Out, Report, RunName, Runs
 from steelyard.cli.output import (
     EXIT_CODES,
@@ -24,6 +26,7 @@ from steelyard.cli.output import (
     leave_pipe,
     unexpected,
 )
+from steelyard.cli.profile import commands as profile
 from steelyard.cli.spellings import respelled
 
 app = typer.Typer(
@@ -257,7 +260,7 @@ def characterize(
 ) -> int:
     """Find what holds a workload back: a command, processes, a cgroup, or the whole machine."""
     from steelyard._base import UsageError
-    from steelyard.bench.characterize import Request
+    from steelyard.bench.characterize.benchmark import Request
     from steelyard.cli.characterize import characterize_and_show
 
     if everything and (command or pid or cgroup):

@@ -1,6 +1,6 @@
 """``steelyard numa map|score``: the nodes of a machine, and how local what runs is to its memory.
 
-In: flags. Out: tables or one JSON document. Not here: measuring (``numa``), drawing (``report.numa_table``).
+In: flags. Out: tables or one JSON document. Not here: measuring (``numa``), drawing (``report.numa``).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def map_(
     if as_json:
         print_json({"machine": machine, **found.document()}, kind="numa_map")
     else:
-        from steelyard.report.numa_table import render_map
+        from steelyard.report.numa import render_map
 
         output_console().print(render_map(found))
     return int(ExitCode.OK)
@@ -129,7 +129,7 @@ def score(
 
         print_json(record.model_dump(mode="json"))
     else:
-        from steelyard.report.numa_table import render_score
+        from steelyard.report.numa import render_score
 
         output_console().print(render_score(record, limit=rows))
     return int(ExitCode.OK)

@@ -4,7 +4,7 @@
 ``--report FILE.html`` is a page; ``--rows N`` bounds a table; ``--json`` prints one document. A test holds
 every command to the table in ``python/tests/cli/test_flags.py``.
 
-Not here: options that one command has, and those of a fleet's queries (``fleet_options``).
+Not here: options that one command has, and those of a fleet's queries (``fleet.options``).
 """
 
 from pathlib import Path

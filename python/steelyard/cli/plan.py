@@ -10,7 +10,13 @@ from steelyard.bench import tiers
 from steelyard.bench.launch import Request
 from steelyard.bench.parameters import check_names
 from steelyard.bench.placement.parameters import BINDING
-from steelyard.bench.placing import as_allowed, live_layout, placement_of, record_of, recorded_layout
+from steelyard.bench.placement.request import (
+    as_allowed,
+    live_layout,
+    placement_of,
+    record_of,
+    recorded_layout,
+)
 from steelyard.cli.output import print_json
 
 

@@ -75,7 +75,8 @@ def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = No
 
     The members' pages go into folders of their names beside it, where its links lead.
     """
-    from steelyard.report import html, suite_page
+    from steelyard.report import html
+    from steelyard.report.suite import page as suite_page
 
     page = None if page is None else html.page_path(page)
     suite, scores, found = weighed(directory, baseline)
@@ -100,7 +101,7 @@ def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = No
 def show(one: SuiteView) -> None:
     """Print a suite as a table."""
 
-    from steelyard.report.suite_table import suite_summary
+    from steelyard.report.suite.table import suite_summary
 
     runs = by_benchmark([member.run for member in one.members])
     if writing() is not None:

@@ -16,18 +16,18 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from steelyard._base import schemas_dir
-from steelyard.fleet.cpi_anomalies import AnomalousTask, JobOutliers
-from steelyard.fleet.cpi_incident_groups import IncidentGroup
-from steelyard.fleet.cpi_incidents import Incident
-from steelyard.fleet.cpi_specs import Spec
-from steelyard.fleet.cpi_throughput import Slope
-from steelyard.fleet.cpi_truth import Point
-from steelyard.fleet.frequency import FrequencyResult
+from steelyard.fleet.capacity.frequency import FrequencyResult
+from steelyard.fleet.capacity.smt import SmtResult
+from steelyard.fleet.cpi.anomalies import AnomalousTask, JobOutliers
+from steelyard.fleet.cpi.incident_groups import IncidentGroup
+from steelyard.fleet.cpi.incidents import Incident
+from steelyard.fleet.cpi.specs import Spec
+from steelyard.fleet.cpi.throughput import Slope
+from steelyard.fleet.cpi.truth import Point
 from steelyard.fleet.importers.batches import Imported
-from steelyard.fleet.place_plan import PlaceResult
-from steelyard.fleet.rue_result import RueResult
-from steelyard.fleet.smt import SmtResult
-from steelyard.fleet.symbols import Added
+from steelyard.fleet.placement.plan import PlaceResult
+from steelyard.fleet.profiles.symbols import Added
+from steelyard.fleet.rue.result import RueResult
 from steelyard.stats.gev import GevFit
 
 _SHARE = {"ratio": "number", "low": "number", "high": "number"}

@@ -19,7 +19,7 @@ and of its part where the whole cluster is off by one factor.
 Invariants: a stratum in which x does not differ says nothing and takes no part; with fewer than
 ``LEAST_DEGREES`` degrees of freedom there is no interval, with the reason.
 
-Not here: the sums (``numa``, ``pair``), which engines make.
+Not here: the sums (``numa.locality``, ``placement.pair``), which engines make.
 """
 
 from __future__ import annotations

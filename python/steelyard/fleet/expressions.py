@@ -7,8 +7,12 @@ expression gives the same rows on every engine.
 from collections.abc import Callable
 from typing import Any
 
-from steelyard.fleet import cpi_queries, frequency, place, rue, smt, top_queries
-from steelyard.fleet.store import Store
+from steelyard.fleet import queries as top_queries
+from steelyard.fleet.capacity import frequency, smt
+from steelyard.fleet.cpi import queries as cpi_queries
+from steelyard.fleet.placement import inputs as place
+from steelyard.fleet.rue import usage as rue
+from steelyard.fleet.store.store import Store
 
 ROLLOUT = rue.RueSettings(label="config", resources=rue.RESOURCES, labels=("tenant",))
 """The comparison that simulated fleets hold."""

@@ -6,14 +6,14 @@ points), and how often the machines it ran on were past a threshold.
 
 The matrix is that of Awasthi et al., "System-Level Characterization of Datacenter Applications" (ICPE 2015).
 There each workload had its machines alone; in a fleet many jobs share one. A job's pressure points are
-therefore told by filling a machine with it in thought: every resource's threshold (``analyze.intensities``)
-over the job's mean use is how many times the job fits, and the resource that lets it fit least often, with
-those within `NEAR` of it, is where it presses.
+therefore told by filling a machine with it in thought: every resource's threshold
+(``analyze.pressure.intensities``) over the job's mean use is how many times the job fits, and the resource
+that lets it fit least often, with those within `NEAR` of it, is where it presses.
 
 Invariants: use without a limit, or a limit without use, is missing with the reason, never 0; DRAM bandwidth
 is that of last-level cache misses, which prefetches and write-backs come on top of.
 
-Not here: pairs of jobs (``pair``), drawing.
+Not here: pairs of jobs (``placement.pair``), drawing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard._base import ResultSaysNoError
-from steelyard.analyze.intensities import THRESHOLDS
-from steelyard.fleet.rules import BEYOND
+from steelyard.analyze.pressure.intensities import THRESHOLDS
+from steelyard.fleet.store.row_checks import BEYOND
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
 
@@ -36,7 +36,7 @@ RESOURCES = {
     "disk_bandwidth": "disk",
     "network": "network",
 }
-"""Resources by the names of ``analyze.intensities``, and in words."""
+"""Resources by the names of ``analyze.pressure.intensities``, and in words."""
 NEAR = 1.25
 """A resource that fits the job at most so many times as often as the first one is a pressure point, too."""
 _COLUMNS = {

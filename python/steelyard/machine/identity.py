@@ -3,7 +3,7 @@
 In: a tree. Out: an identifier as perf writes it (``PERF_CPUID``): vendor, family, model and stepping on x86,
 the main ID register on Arm. ``CpuIdentity`` reads it back.
 
-Not here: which events a processor has (``analyze.event_definitions``).
+Not here: which events a processor has (``analyze.counters.definitions``).
 """
 
 from __future__ import annotations

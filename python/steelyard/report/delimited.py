@@ -25,8 +25,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from steelyard.records import Run
-from steelyard.report import fleet_content
-from steelyard.report.fleet_table import Fitted
+from steelyard.report.fleet import content as fleet_content
+from steelyard.report.fleet.table import Fitted
 from steelyard.report.format import MISSING, plain, quantity
 from steelyard.report.terminal import safe
 

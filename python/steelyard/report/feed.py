@@ -2,7 +2,7 @@
 
 In: `ReportData` of a run of ``feed``. Out: `Section`s; what cannot be read is left out.
 
-Not here: searching, and metrics of the run (``bench.feed_metrics``).
+Not here: searching, and metrics of the run (``bench.feed.metrics``).
 """
 
 from collections.abc import Sequence

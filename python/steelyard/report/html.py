@@ -4,7 +4,7 @@ In: a run directory. Out: the page's path. The page is one file that needs no ne
 content security policy that refuses every connection. Names from outside are escaped by the template and,
 inside the data, as JSON whose ``<`` cannot end a script.
 
-Not here: what the page says (``page``) and draws (``chart``, ``workload_charts``, ``machine_charts``), and
+Not here: what the page says (``page``) and draws (``chart``, ``workload_charts``, ``machine.charts``), and
 the script that draws (``chart_library``).
 """
 

@@ -14,14 +14,14 @@ from typing import TypeVar
 from steelyard import telemetry
 from steelyard._base import SteelyardError, read_tail
 from steelyard.analyze import Conditions, Finding, explain
-from steelyard.analyze.characterization import (
+from steelyard.analyze.pressure.vmstat_histograms import Histogram, vmstat_histograms
+from steelyard.analyze.profiles.figures import ReadProfile, read_profile
+from steelyard.analyze.workload import (
     OLD_LOOKS,
     PressurePoint,
     observe_folder,
     pressure_points,
 )
-from steelyard.analyze.histograms import Histogram, vmstat_histograms
-from steelyard.analyze.profile_use import ReadProfile, read_profile
 from steelyard.bench import runs, tiers
 from steelyard.decide.baseline import NOT_COMPARED
 from steelyard.decide.score import Refusal, Score

@@ -4,7 +4,7 @@ In: `Conditions` with operations, and `ReportData` for the time axis. Out: a `Se
 operations over time and tables (what an operation costs, series, phases, what moves with them, sources),
 lines for a terminal, and plain values.
 
-Not here: the figures themselves (``analyze.operations``, ``efficiency``, ``correlates``).
+Not here: the figures themselves (``analyze.operations.operations``, ``efficiency``, ``correlates``).
 """
 
 from itertools import pairwise
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.correlates import Correlates
-from steelyard.analyze.efficiency import efficiency_of
-from steelyard.analyze.operations import Operations, OperationSeries, OperationSource
+from steelyard.analyze.operations.efficiency import efficiency_of
+from steelyard.analyze.operations.operations import Operations, OperationSeries, OperationSource
+from steelyard.analyze.operations.telemetry_correlation import Correlates
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
 from steelyard.report.chart import Chart, Floats, Trace, absent

@@ -13,13 +13,13 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from steelyard.analyze.advice import advice
-from steelyard.analyze.findings import Evidence, Finding
-from steelyard.analyze.rank_findings import headline_time
+from steelyard.analyze.rules.findings import Evidence, Finding
+from steelyard.analyze.rules.ranking import headline_time
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
-from steelyard.report.machine_charts import cpu_charts, machine_charts
-from steelyard.report.machine_table import machine_groups, machine_line
+from steelyard.report.machine.charts import cpu_charts, machine_charts
+from steelyard.report.machine.table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_text, metric_unit
 from steelyard.report.model import ReportData
 from steelyard.report.score_text import ratio_text, score_text

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steelyard.report.model import ReportData
 
 _OF_BENCHMARK: dict[str, str] = {
-    "characterize": "steelyard.report.characterize_page:sections",
+    "characterize": "steelyard.report.characterize.page:sections",
     "feed": "steelyard.report.feed:sections",
     "tax": "steelyard.report.tax:sections",
 }

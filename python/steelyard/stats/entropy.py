@@ -13,7 +13,7 @@ by ``LEFT_RATIO`` of it besides, which simulated fleets need (``docs/truth.md``)
 Invariants: no interval where more than ``MOST_UNSEEN_RATIO`` of the weight is of keys that one cluster alone
 has: about as much of the population's is of keys that were not seen at all (Good, Biometrika 40, 1953).
 
-Not here: which groups (``fleet.top_shares``).
+Not here: which groups (``fleet.profiles.shares``).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Zeger, Biometrika 73, 1986), with Student's t by Kish's effective number of task
 Invariants: a histogram that no curve can be fitted to gives None with a reason, never a curve; with fewer
 than ``LEAST_TASKS`` tasks in effect there are no errors and no intervals, with a reason.
 
-Not here: which bins, and the sums by task (``fleet.cpi_distribution``).
+Not here: which bins, and the sums by task (``fleet.cpi.distribution``).
 """
 
 from __future__ import annotations

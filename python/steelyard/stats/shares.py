@@ -17,7 +17,7 @@ holds where clusters are few.
 Invariants: a part that fewer than ``LEAST_HOLDERS`` clusters make up in effect, or all but the part, has no
 interval: whether others have it is not known from so few.
 
-Not here: how sums are made (``fleet.top_shares``).
+Not here: how sums are made (``fleet.profiles.shares``).
 """
 
 from __future__ import annotations

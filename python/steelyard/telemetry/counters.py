@@ -13,7 +13,7 @@ Invariants: a count that is not known is None with its reason, never 0; an inter
 when both of its ends do; instances of one event (the channels of a memory controller) are summed, and are
 missing together.
 
-Not here: which events make a metric (``analyze.metric_formulas``), recording (``steelyard-probe``).
+Not here: which events make a metric (``analyze.counters.formulas``), recording (``steelyard-probe``).
 """
 
 from __future__ import annotations

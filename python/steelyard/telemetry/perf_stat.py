@@ -7,7 +7,7 @@ Invariants: text of any kind gives a `PerfStat` or a RecordError of one line; wh
 counted in ``unread``, never guessed at; the last of several outputs in one file is taken, and interval rows
 rather than their summary.
 
-Not here: what counts mean (``analyze``), and other outputs of perf (``analyze.perf_report``,
+Not here: what counts mean (``analyze``), and other outputs of perf (``analyze.profiles.perf_report``,
 ``steelyard-profile``).
 """
 

@@ -8,7 +8,7 @@ import pytest
 from steelyard.analyze.advice import ADVICE
 
 ROOT = Path(__file__).resolve().parents[3]
-PYTHON = ("analyze/verdict.py", "bench/feed_metrics.py", "bench/characterized.py")
+PYTHON = ("analyze/verdict.py", "bench/feed/metrics.py", "bench/characterize/metrics.py")
 RUST = ("crates/load/src/verdict.rs", "crates/tax/src/verdict.rs")
 SEARCH = "crates/load/src/capacity/report.rs"
 

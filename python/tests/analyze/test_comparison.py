@@ -7,7 +7,7 @@ import pytest
 
 from steelyard._base import UsageError
 from steelyard.analyze.comparison import Side, compare_runs
-from steelyard.analyze.findings import Finding
+from steelyard.analyze.rules.findings import Finding
 from steelyard.records import Metric, Parameter, Run
 from tests.report.runs import load_result, machine_record, run_record
 

@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-from steelyard.analyze.intensities import THRESHOLDS
+from steelyard.analyze.pressure.intensities import THRESHOLDS
 
 CONCEPTS = Path(__file__).resolve().parents[3] / "docs" / "concepts"
 

@@ -6,7 +6,7 @@ from steelyard import records
 from steelyard._base import schemas_dir
 from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison, compare_suites
 from steelyard.records import Level, Metric, Run, RunStatus, Suite, Verdict
-from steelyard.report.compare_table import ratio_text
+from steelyard.report.compare.table import ratio_text
 
 GOLDEN = records.read(Suite, schemas_dir() / "golden" / "suite.json")
 RUN = records.read(Run, schemas_dir() / "golden" / "run.json")

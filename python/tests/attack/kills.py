@@ -82,7 +82,7 @@ def is_at(point: str, spool: Path, store: Path) -> bool:
 
 def agents(figures: Figures, folder: Path, chosen: random.Random, seconds: float) -> None:
     """Kill agents at chosen points and random times, and count the rows of what they had written down."""
-    from steelyard.fleet.store import open_store
+    from steelyard.fleet.store.store import open_store
     from steelyard.telemetry.engine import fetch_rows
 
     spool, store = folder / "agent-spool", folder / "agent-store"

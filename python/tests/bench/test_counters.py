@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from steelyard import records
 from steelyard._base import schemas_dir
-from steelyard.bench.counters import StatsTail, at, gain, total_gain
+from steelyard.bench.server_counters import StatsTail, at, gain, total_gain
 from steelyard.records import CacheStats
 
 GOLDEN = records.read(CacheStats, schemas_dir() / "golden" / "cache_stats.json")

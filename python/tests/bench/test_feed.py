@@ -13,7 +13,9 @@ from thriftpy2.thrift import TMessageType
 from thriftpy2.transport import TMemoryBuffer
 
 from steelyard._base import WorkloadFailedError, schemas_dir
-from steelyard.bench import feed_load, feed_metrics, rank_client
+from steelyard.bench.feed import load as feed_load
+from steelyard.bench.feed import metrics as feed_metrics
+from steelyard.bench.feed import rank_client
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.progress import Silence
 from steelyard.cli.main import invoke

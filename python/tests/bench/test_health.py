@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, executable
-from steelyard.analyze.health import compare
-from steelyard.bench import health
+from steelyard.analyze.health.comparison import compare
+from steelyard.bench.health import check as health
 from steelyard.bench.progress import Silence
 from steelyard.records import HealthResult, write
 from tests import health_samples as samples

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard._base import schemas_dir
-from steelyard.bench import counters
-from steelyard.bench.merge import merged, summary
+from steelyard.bench import server_counters as counters
+from steelyard.bench.load.merge import merged, summary
 from steelyard.records import CacheStats, LatencySummary, LoadResult, QuantileValue, read
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import schemas_dir
-from steelyard.bench.own_cost import cpus, tool_cpu_s
+from steelyard.bench.characterize.own_cost import cpus, tool_cpu_s
 
 
 def recording(folder: Path, user_s: float, *, cost: bool = True) -> None:

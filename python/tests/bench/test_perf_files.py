@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from steelyard._base import executable
-from steelyard.bench.health import machine_identity
+from steelyard.bench.health.check import machine_identity
 from steelyard.cli.main import invoke
 from steelyard.records import write
 from tests.health_samples import golden

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import UsageError, executable, schemas_dir
-from steelyard.bench import tax, tiers
+from steelyard.bench import tiers
 from steelyard.bench.placement import Placement
-from steelyard.bench.tax_metrics import outcome
+from steelyard.bench.tax import benchmark as tax
+from steelyard.bench.tax.metrics import outcome
 from steelyard.decide import Refusal, Score, score
 from steelyard.decide.baseline import build
 from steelyard.machine import snapshot

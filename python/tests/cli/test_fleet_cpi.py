@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.main import invoke
-from steelyard.fleet.store import create_store
+from steelyard.fleet.store.store import create_store
 from tests.fleet.simulated import simulated_store
 
 

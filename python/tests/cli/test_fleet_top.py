@@ -9,8 +9,8 @@ import pytest
 
 from steelyard._base import executable
 from steelyard.cli.main import invoke
-from steelyard.fleet.store import write_rows
-from steelyard.fleet.symbols import read_symbols
+from steelyard.fleet.profiles.symbols import read_symbols
+from steelyard.fleet.store.store import write_rows
 from tests.fleet.simulated import simulated_store
 
 MIDNIGHT = 1_767_225_600
@@ -52,7 +52,7 @@ def test_symbols_of_a_real_program_name_its_offsets(
     assert invoke(line) == 0
     after = json.loads(capsys.readouterr().out)
     assert after["unknown_symbols_ratio"] == pytest.approx(0.5)
-    from steelyard.analyze.profile import plain_name
+    from steelyard.analyze.profiles.profile import plain_name
 
     assert plain_name(name.replace(";", ":")) in [row["key"] for row in after["rows"]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard._base import executable
-from steelyard.bench import health
+from steelyard.bench.health import check as health
 from steelyard.cli.main import invoke
 from steelyard.records import HealthResult, read, write
 from tests.cli.test_documents import hold

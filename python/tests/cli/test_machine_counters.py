@@ -10,8 +10,8 @@ import pytest
 
 from steelyard import records, telemetry
 from steelyard._base import executable, schemas_dir
-from steelyard.analyze.counter_metrics import metrics_of
-from steelyard.analyze.event_choice import definition_of, facts_of
+from steelyard.analyze.counters.choice import definition_of, facts_of
+from steelyard.analyze.counters.metrics import metrics_of
 from steelyard.cli.main import invoke
 from steelyard.machine.snapshot import snapshot
 from steelyard.records import CounterPlan, Machine

@@ -204,7 +204,7 @@ def test_of_two_that_record_into_one_folder_the_second_is_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from steelyard._base import UsageError
-    from steelyard.cli.profile_run import new_folder
+    from steelyard.cli.profile.run import new_folder
 
     out = tmp_path / "out"
     with (

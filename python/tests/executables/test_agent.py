@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import executable
-from steelyard.fleet.store import open_store
+from steelyard.fleet.store.store import open_store
 from steelyard.telemetry.engine import fetch_rows
 
 ROOT = Path(__file__).resolve().parents[3]

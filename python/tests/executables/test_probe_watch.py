@@ -7,8 +7,8 @@ from pathlib import Path
 
 from steelyard import telemetry
 from steelyard._base import executable
-from steelyard.analyze.target import observe_target
-from steelyard.analyze.target_looks import read_looks
+from steelyard.analyze.pressure.thread_readings import read_looks
+from steelyard.analyze.pressure.threads import observe_target
 
 PROGRAM = """
 import threading, time

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from steelyard.fleet.schema import TABLES
+from steelyard.fleet.store.schema import TABLES
 from steelyard.telemetry.deferred import memtable
 
 DAY = "2026-01-01"

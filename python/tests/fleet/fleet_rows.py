@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from steelyard.fleet.schema import TABLES
-from steelyard.fleet.store import open_store, write_rows
+from steelyard.fleet.store.schema import TABLES
+from steelyard.fleet.store.store import open_store, write_rows
 from steelyard.telemetry.engine import fetch_rows
 
 DAY, NOON = "2026-01-01", 1_767_268_800

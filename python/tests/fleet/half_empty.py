@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.fleet.layout import Partition, raw_name
-from steelyard.fleet.schema import TABLES
-from steelyard.fleet.store import create_store
+from steelyard.fleet.store.layout import Partition, raw_name
+from steelyard.fleet.store.schema import TABLES
+from steelyard.fleet.store.store import create_store
 
 DAY, NOON = "2026-01-01", 1_767_268_800
 CLASSES = ("latency-sensitive", "batch", "best-effort")

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from steelyard._base import ResultSaysNoError, UsageError
-from steelyard.fleet.frequency import frequency_of_fleet
-from steelyard.fleet.smt import used_of_fleet
-from tests.fleet.rue_samples import NOON, table_of, tables_of
+from steelyard.fleet.capacity.frequency import frequency_of_fleet
+from steelyard.fleet.capacity.smt import used_of_fleet
+from tests.fleet.rue.rue_samples import NOON, table_of, tables_of
 
 
 def sample(**changed):

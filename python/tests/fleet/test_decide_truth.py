@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from steelyard.cli.main import invoke
-from steelyard.fleet.frequency import frequency_of_fleet
-from steelyard.fleet.place import PlaceSettings, observe
-from steelyard.fleet.place_program import Program, solve
-from steelyard.fleet.rue import RueSettings
-from steelyard.fleet.rue_compare import compare
-from steelyard.fleet.rue_result import Decision
-from steelyard.fleet.smt import used_of_fleet
-from steelyard.fleet.store import open_store
+from steelyard.fleet.capacity.frequency import frequency_of_fleet
+from steelyard.fleet.capacity.smt import used_of_fleet
+from steelyard.fleet.placement.inputs import PlaceSettings, observe
+from steelyard.fleet.placement.program import Program, solve
+from steelyard.fleet.rue.compare import compare
+from steelyard.fleet.rue.result import Decision
+from steelyard.fleet.rue.usage import RueSettings
+from steelyard.fleet.store.store import open_store
 from tests.fleet.simulated import simulated_store, truth_of
 
 

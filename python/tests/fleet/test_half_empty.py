@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from steelyard.cli.main import invoke
 from steelyard.fleet.answers import schema_of
-from steelyard.fleet.cpi_specs import find_specs
-from steelyard.fleet.schema import TABLES
-from steelyard.fleet.store import create_store, open_store
+from steelyard.fleet.cpi.specs import find_specs
+from steelyard.fleet.store.schema import TABLES
+from steelyard.fleet.store.store import create_store, open_store
 from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.half_empty import Shape, google_sample, make
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from steelyard._base import RecordError, SteelyardError, UsageError
 from steelyard.cli.main import invoke
 from steelyard.fleet.importers import alibaba, google, mapping, prometheus
-from steelyard.fleet.store import open_store
+from steelyard.fleet.store.store import open_store
 from steelyard.telemetry.engine import fetch_rows
 from tests import prometheus_server
 

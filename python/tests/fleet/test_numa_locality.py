@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from steelyard._base import ResultSaysNoError
-from steelyard.fleet.numa import bins_of, normalised, numa, scored
-from steelyard.fleet.store import open_store
+from steelyard.fleet.numa.locality import bins_of, normalised, numa, scored
+from steelyard.fleet.store.store import open_store
 from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.arrow_tables import Fleet
 from tests.fleet.simulated import simulated_store, truth_of

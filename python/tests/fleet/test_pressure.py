@@ -3,9 +3,9 @@
 import pytest
 
 from steelyard._base import ResultSaysNoError
-from steelyard.analyze.intensities import THRESHOLDS
+from steelyard.analyze.pressure.intensities import THRESHOLDS
 from steelyard.fleet.pressure import RESOURCES, pressure
-from steelyard.fleet.store import open_store
+from steelyard.fleet.store.store import open_store
 from tests.fleet.arrow_tables import MIDNIGHT, Fleet
 from tests.fleet.simulated import simulated_store
 

@@ -12,7 +12,7 @@ from scipy import stats
 from steelyard._base import UsageError
 from steelyard.cli.main import invoke
 from steelyard.fleet.simulate import Settings, simulate
-from steelyard.fleet.store import open_store
+from steelyard.fleet.store.store import open_store
 from steelyard.telemetry.engine import fetch
 from tests.fleet.simulated import simulated_store, truth_of
 

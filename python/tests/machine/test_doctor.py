@@ -14,7 +14,7 @@ from rich.console import Console
 from steelyard.machine import Attempts, Capability, Status, diagnose
 from steelyard.machine.attempts import Refusal
 from steelyard.machine.doctor import telemetry
-from steelyard.report.doctor import render
+from steelyard.report.machine.doctor import render
 
 from .trees import write_tree
 

@@ -19,7 +19,7 @@ from steelyard.machine.snapshot import snapshot
 from steelyard.numa import NumaMap, ScoreRequest, locality_scores, map_of, measure
 from steelyard.numa.map import bandwidth_distances
 from steelyard.records import HealthResult, Machine, NumaScore, parse, read
-from steelyard.report.numa_table import render_map, render_score
+from steelyard.report.numa import render_map, render_score
 from tests.machine.trees import ARCHIVES, recorded, write_tree
 
 GOLDEN = Path(__file__).resolve().parents[3] / "schemas" / "golden"

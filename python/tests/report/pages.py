@@ -8,13 +8,16 @@ import duckdb
 import pyarrow.parquet as pq
 
 from steelyard._base import schemas_dir
-from steelyard.analyze.health import compare
-from steelyard.analyze.profile_diff import diff
-from steelyard.analyze.tax_map import classify
+from steelyard.analyze.health.comparison import compare
+from steelyard.analyze.profiles.diff import diff
+from steelyard.analyze.profiles.tax_map import classify
 from steelyard.cli.main import invoke
 from steelyard.records import Check, Level, Suite, Verdict, read
-from steelyard.report import health_page, html, profile_page, suite_page
+from steelyard.report import html
+from steelyard.report.health import page as health_page
 from steelyard.report.model import gather
+from steelyard.report.profiles import page as profile_page
+from steelyard.report.suite import page as suite_page
 from tests import health_samples as samples
 from tests.fleet.simulated import simulated_store
 from tests.folded import profile

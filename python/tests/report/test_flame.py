@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from steelyard.analyze.profile import Profile, read_folded
-from steelyard.analyze.profile_diff import diff
-from steelyard.analyze.tax_map import classify
+from steelyard.analyze.profiles.diff import diff
+from steelyard.analyze.profiles.profile import Profile, read_folded
+from steelyard.analyze.profiles.tax_map import classify
 from steelyard.cli.main import invoke
-from steelyard.report import profile_page
-from steelyard.report.flame import diff_flame_html, flame_html, said_of
-from steelyard.report.flame_tree import MERGED, grow
-from steelyard.report.tax_chart import command_chart, tax_chart
+from steelyard.report.profiles import page as profile_page
+from steelyard.report.profiles.flame import diff_flame_html, flame_html, said_of
+from steelyard.report.profiles.flame_tree import MERGED, grow
+from steelyard.report.profiles.tax_chart import command_chart, tax_chart
 from tests.folded import profile
 
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'`${7*7}</style><!--"

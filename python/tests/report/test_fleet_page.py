@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from rich.console import Console
 
 from steelyard._base import WorkloadFailedError
-from steelyard.report.fleet_page import (
+from steelyard.report.fleet.page import (
     Band,
     Cell,
     Chart,
@@ -31,7 +31,7 @@ from steelyard.report.fleet_page import (
     table,
     write_page,
 )
-from steelyard.report.fleet_table import terminal
+from steelyard.report.fleet.table import terminal
 from tests.report.test_browser import HOSTILE, opened
 
 

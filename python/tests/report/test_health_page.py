@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Browser
 from rich.console import Console
 
-from steelyard.analyze.health import Alert, compare
+from steelyard.analyze.health.comparison import Alert, compare
 from steelyard.records import HealthCpu, HealthResult
-from steelyard.report import health_page
-from steelyard.report.health_table import render
+from steelyard.report.health import page as health_page
+from steelyard.report.health.table import render
 from tests import health_samples as samples
 
 

@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Browser
 from rich.console import Console
 
-from steelyard.report import characterize_table, html
+from steelyard.report import html
+from steelyard.report.characterize import table as characterize_table
 from steelyard.report.model import ReportData, gather
 from tests.report.runs import BEGIN, MEASURE_S, SECOND, WARMUP_S, write_run
 from tests.report.test_browser import HOSTILE, opened

@@ -11,8 +11,8 @@ from steelyard.cli import reports
 from steelyard.records import Suite, SuiteBaseline, SuiteMember, SuiteOverall, SuitePart, read
 from steelyard.report.format import plain
 from steelyard.report.score_text import member_text, overall_text, score_text, short_interval
-from steelyard.report.suite_page import render
-from steelyard.report.suite_table import suite_summary
+from steelyard.report.suite.page import render
+from steelyard.report.suite.table import suite_summary
 from tests.report.conftest import SCORE
 
 NOTES = [

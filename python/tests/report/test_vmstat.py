@@ -4,9 +4,9 @@ import re
 from types import SimpleNamespace
 from typing import cast
 
-from steelyard.analyze.histograms import Histogram, histogram
+from steelyard.analyze.pressure.vmstat_histograms import Histogram, histogram
+from steelyard.report.characterize.vmstat import _table, vmstat_sections
 from steelyard.report.model import ReportData
-from steelyard.report.vmstat import _table, vmstat_sections
 
 
 def test_each_bin_has_a_bar_as_high_as_its_share() -> None:

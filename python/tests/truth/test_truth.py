@@ -20,11 +20,11 @@ QUICK = [(group, one) for group, one in EVERY if one.quick]
 
 NOT_STATISTICS = {
     # Ends of something that is no statement about a population.
-    "steelyard.analyze.histograms.Histogram": "smallest and largest reading, and percentiles of the readings",
-    "steelyard.analyze.smt.Bounds": "what arithmetic leaves open: the value lies between them, not by chance",
-    "steelyard.analyze.topdown.Node": "what events that were not counted leave open",
-    "steelyard.fleet.rules.Bound": "the range that a rule allows",
-    "steelyard.fleet.smt.Used": "what samples without core time leave open (as analyze.smt)",
+    "steelyard.analyze.pressure.vmstat_histograms.Histogram": "smallest and largest reading, and percentiles",
+    "steelyard.analyze.counters.smt.Bounds": "what arithmetic leaves open: no chance is in it",
+    "steelyard.analyze.counters.topdown.Node": "what events that were not counted leave open",
+    "steelyard.fleet.store.row_checks.Bound": "the range that a rule allows",
+    "steelyard.fleet.capacity.smt.Used": "what samples without core time leave open (as analyze.smt)",
     "steelyard.stats.gev.Histogram": "ends of bins",
     "steelyard.telemetry.rates.Gauge": "smallest and largest reading",
     "steelyard.telemetry.series.Band": "smallest and largest reading at each point",
@@ -51,7 +51,7 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-FOLLOWS = {"steelyard.fleet.rue_result.Comparison": "steelyard.fleet.rue_result.Speedup"}
+FOLLOWS = {"steelyard.fleet.rue.result.Comparison": "steelyard.fleet.rue.result.Speedup"}
 """Verdicts that say where the interval of another dataclass lies, with that one."""
 
 VERDICTS = {"verdict", "decision", "distinguishable", "changed", "is_steady", "cappable"}

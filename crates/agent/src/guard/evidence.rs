@@ -1,7 +1,7 @@
 //! Which suspect is the antagonist, with the chance of a wrong name held down.
 //!
 //! In: a victim's CPI and its neighbours' usage in the same windows. Out: [`Evidence`] of each. Pure functions; the same rule as
-//! `python/steelyard/fleet/cpi_evidence.py`, where it is described, and `schemas/golden/cpi2_vectors.json` holds both.
+//! `python/steelyard/fleet/cpi/evidence.py`, where it is described, and `schemas/golden/cpi2_vectors.json` holds both.
 //!
 //! In short: the victim's windows are turned against those of all suspects by every number of windows; the share of turns in which
 //! any of them fits as well as a suspect does now is its p value, corrected for the number of suspects (the maximum statistic of

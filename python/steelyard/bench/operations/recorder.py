@@ -1,6 +1,6 @@
 """The process that reads one source while the run's clock runs.
 
-In: a plan as JSON on its command line. Out: the source's file (`steelyard.analyze.operations_files` tells its
+In: a plan as JSON on its command line. Out: the source's file (`steelyard.analyze.operations.files` tells its
 format), complete when the process has been asked to end with SIGTERM or SIGINT.
 
 A log is looked at every tenth of a second by default and its new lines are matched at once, so that a log of

@@ -24,7 +24,7 @@ from steelyard.bench.session import Session
 from steelyard.records import Clock
 
 FOLDER = "operations"
-"""In the run's folder; `analyze.operations` looks there."""
+"""In the run's folder; `analyze.operations.operations` looks there."""
 _READY_S = 10.0
 _STOP_S = 8.0
 _LEAST_ASK_S = 0.25

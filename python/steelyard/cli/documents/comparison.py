@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import Field, JsonValue
 
 from steelyard.analyze.comparison import ResultDifference
-from steelyard.analyze.counter_comparison import EventDifference, MetricDifference
+from steelyard.analyze.counters.comparison import EventDifference, MetricDifference
 from steelyard.analyze.suite_comparison import MemberSide
 from steelyard.analyze.values import Quantity
 from steelyard.records import Record

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field, JsonValue
 
-from steelyard.analyze.health import Alert, Compared
+from steelyard.analyze.health.comparison import Alert, Compared
 from steelyard.machine.compare import Untold
 from steelyard.machine.doctor import Capability
 from steelyard.records import HealthResult, MemoryAccess, Record, SideCache

@@ -27,7 +27,7 @@ from steelyard.fleet.importers.batches import (
     unpacked,
     write,
 )
-from steelyard.fleet.layout import start_of
+from steelyard.fleet.store.layout import start_of
 from steelyard.telemetry.engine import fetch_rows
 
 WINDOW_2017_S = 300

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
-from steelyard.fleet.layout import date_of, start_of
-from steelyard.fleet.schema import TABLES
-from steelyard.fleet.store import write_rows
+from steelyard.fleet.store.layout import date_of, start_of
+from steelyard.fleet.store.schema import TABLES
+from steelyard.fleet.store.store import write_rows
 from steelyard.telemetry.engine import fetch_batches
 
 BATCH_ROWS = 1_000_000

@@ -32,7 +32,7 @@ from steelyard.fleet.importers.batches import (
     unpacked,
     write,
 )
-from steelyard.fleet.layout import date_of
+from steelyard.fleet.store.layout import date_of
 
 START_2011_UNIX_S = 1_304_290_800 - 600
 """1 May 2011, 19:00 EDT, less the 600 s that the trace's clock begins before it."""

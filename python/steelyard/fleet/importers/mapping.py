@@ -23,8 +23,8 @@ import ibis
 
 from steelyard._base import UsageError
 from steelyard.fleet.importers.batches import Imported, Reader, find, must, unpacked, write
-from steelyard.fleet.schema import StoreColumn, TableSchema
-from steelyard.fleet.write import table_schema
+from steelyard.fleet.store.schema import StoreColumn, TableSchema
+from steelyard.fleet.store.write import table_schema
 
 _TIMES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _KEYS = {"column", "scale", "time", "value"}

@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
 from steelyard.fleet.importers.batches import Imported, Reader, write
-from steelyard.fleet.schema import TABLES
+from steelyard.fleet.store.schema import TABLES
 
 _BY = "instance, namespace, pod, container"
 _REAL = 'container!="", container!="POD"'

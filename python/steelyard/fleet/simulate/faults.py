@@ -7,7 +7,7 @@ them is wrong.
 Two faults are in the good data itself, and change where it stands but not what it says: a late file (one
 machine's first day stands beside the compacted file) and a job that gets another name halfway (``plan``).
 
-Not here: setting bad rows aside (``rules``, ``quarantine``).
+Not here: setting bad rows aside (``store.row_checks``, ``store.quarantine``).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from steelyard.fleet.files import Place
-from steelyard.fleet.layout import Partition, encode, raw_name
-from steelyard.fleet.schema import MAJOR, TABLES
 from steelyard.fleet.simulate.settings import DAY_S
-from steelyard.fleet.write import digest, encode_rows, fit, put
+from steelyard.fleet.store.files import Place
+from steelyard.fleet.store.layout import Partition, encode, raw_name
+from steelyard.fleet.store.schema import MAJOR, TABLES
+from steelyard.fleet.store.write import digest, encode_rows, fit, put
 
 TABLE = "task_samples"
 SKEW_S = 9 * DAY_S

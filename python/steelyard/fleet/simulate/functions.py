@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from steelyard.fleet.schema import TABLES
 from steelyard.fleet.simulate.plan import Plan, stream
+from steelyard.fleet.store.schema import TABLES
 
 # Leaf functions of the tax with the module that they are in and the frame that calls them.
 TAX = (

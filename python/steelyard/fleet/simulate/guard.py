@@ -1,7 +1,7 @@
 """What the guards of a block's machines found and did on a day: rows of ``incidents``, and the caps they set.
 
 In: a block's load and CPI as they would be without guards, and yesterday's specs. Out: `Incident`s, and for
-each task and window the CPU use that a cap allows. The rules are the paper's (``cpi_rule``: what the queries
+each task and window the CPU use that a cap allows. The rules are the paper's (``cpi.rule``: what the queries
 and the agent do with the rule ``paper``, so that stores stay as they are). A third of the machines enforce,
 the others only tell (their label ``guard``).
 
@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from steelyard.fleet.cpi_rule import CAP_S, PAPER, Judgement, Suspect, judge
-from steelyard.fleet.schema import TABLES
+from steelyard.fleet.cpi.rule import CAP_S, PAPER, Judgement, Suspect, judge
 from steelyard.fleet.simulate.catalog import LATENCY_SENSITIVE
 from steelyard.fleet.simulate.episodes import Episode
 from steelyard.fleet.simulate.load import Load
 from steelyard.fleet.simulate.plan import Block, Floats, Plan
 from steelyard.fleet.simulate.specs import Spec, SpecKey
+from steelyard.fleet.store.schema import TABLES
 
 _NO_CAP = np.float32(np.inf)
 _NEAR = 1e-3

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from steelyard.fleet.schema import TABLES
 from steelyard.fleet.simulate.plan import Block, Floats, Plan, stream
 from steelyard.fleet.simulate.settings import COUNTING_WINDOW_S
 from steelyard.fleet.simulate.tasks import BlockDay
+from steelyard.fleet.store.schema import TABLES
 
 KERNEL = "6.1.0-21-amd64"
 SYSTEM_CPI = 1.6

@@ -13,10 +13,10 @@ import datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.fleet.files import Place
-from steelyard.fleet.layout import Partition, compact_name, raw_name
-from steelyard.fleet.schema import TABLES
-from steelyard.fleet.write import digest, put
+from steelyard.fleet.store.files import Place
+from steelyard.fleet.store.layout import Partition, compact_name, raw_name
+from steelyard.fleet.store.schema import TABLES
+from steelyard.fleet.store.write import digest, put
 
 ROW_GROUP_ROWS = 250_000
 _BATCH_ROWS = 65_536

@@ -16,10 +16,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from steelyard.fleet.schema import TABLES
 from steelyard.fleet.simulate.functions import JobFunctions
 from steelyard.fleet.simulate.plan import stream
 from steelyard.fleet.simulate.tasks import BlockDay
+from steelyard.fleet.store.schema import TABLES
 
 HZ = 99.0
 EVENT = "cycles"

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard._base import UsageError
-from steelyard.fleet.files import Place
 from steelyard.fleet.simulate.activity import make_activity
 from steelyard.fleet.simulate.cpi import make_cpi
 from steelyard.fleet.simulate.episodes import Episode, make_episodes
@@ -39,7 +38,8 @@ from steelyard.fleet.simulate.specs import Spec, SpecKey, make_specs, spec_table
 from steelyard.fleet.simulate.tally import Tally, add_block, job_rows
 from steelyard.fleet.simulate.tasks import BlockDay, Counted, task_table
 from steelyard.fleet.simulate.truth import NAME, make_truth
-from steelyard.fleet.write import create_store
+from steelyard.fleet.store.files import Place
+from steelyard.fleet.store.write import create_store
 
 Progress = Callable[[int, int], None]
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from steelyard.fleet.schema import TABLES
 from steelyard.fleet.simulate.plan import Plan
 from steelyard.fleet.simulate.settings import DAY_S
 from steelyard.fleet.simulate.tally import JobTally, Tally
 from steelyard.fleet.simulate.tasks import CPI_SOURCE
+from steelyard.fleet.store.schema import TABLES
 
 DAY_WEIGHT = 0.9
 SIGMAS = 2.0

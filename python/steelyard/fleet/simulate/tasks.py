@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from steelyard.fleet.schema import TABLES
 from steelyard.fleet.simulate.activity import Activity
 from steelyard.fleet.simulate.load import Load
 from steelyard.fleet.simulate.locality import Locality
 from steelyard.fleet.simulate.plan import Block, Floats, Ints, Plan
 from steelyard.fleet.simulate.rollouts import GROUP_LABEL, LABEL, VALUES, Assignment, by_window, rollout_of
 from steelyard.fleet.simulate.settings import COUNTING_WINDOW_S
+from steelyard.fleet.store.schema import TABLES
 
 CPI_SOURCE = "cycles/instructions"
 

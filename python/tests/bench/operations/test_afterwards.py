@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import EnvironmentLacksError, UsageError
-from steelyard.analyze.operations import OperationSource
-from steelyard.analyze.operations_files import read_sources
+from steelyard.analyze.operations.files import read_sources
+from steelyard.analyze.operations.operations import OperationSource
 from steelyard.bench.operations import afterwards, exposition, selector
 from steelyard.bench.operations.afterwards import Span
 from steelyard.bench.operations.sources import parse
 from steelyard.records import Clock
 from tests import prometheus_server
-from tests.analyze.test_operations import run_record
+from tests.analyze.operations.test_operations import run_record
 
 SECOND = 1_000_000_000
 BEGIN, WALL = 500 * SECOND, 1_795_314_434

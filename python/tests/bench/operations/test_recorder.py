@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.analyze.operations_files import _read as read_file
+from steelyard.analyze.operations.files import _read as read_file
 from steelyard.bench.operations import fetch
 from steelyard.bench.operations.fetch import Client, FetchError
 from tests.bench.conftest import until

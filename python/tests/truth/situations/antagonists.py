@@ -15,10 +15,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.fleet.cpi_anomalies import JobOutliers
-from steelyard.fleet.cpi_caps import CapEffect
-from steelyard.fleet.cpi_evidence import is_look, weigh
-from steelyard.fleet.cpi_rule import PAPER, anomalies
+from steelyard.fleet.cpi.anomalies import JobOutliers
+from steelyard.fleet.cpi.caps import CapEffect
+from steelyard.fleet.cpi.evidence import is_look, weigh
+from steelyard.fleet.cpi.rule import PAPER, anomalies
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -216,7 +216,7 @@ _FEW = partial(_antagonists, times=2.0, tasks=10, cpus=4.0, shape=_on_off)
 STATISTICS = (
     Statistic(
         name="Antagonists",
-        covers=("steelyard.fleet.cpi_evidence.Evidence",),
+        covers=("steelyard.fleet.cpi.evidence.Evidence",),
         about="Whom `fleet cpi incidents` and the agent's guard name in one episode, over all its looks:"
         " turned windows, the maximum over suspects, and floors of usage, share, effect and overlap.",
         situations=(
@@ -402,7 +402,7 @@ STATISTICS = (
     ),
     Statistic(
         name="Anomalies of tasks",
-        covers=("steelyard.fleet.cpi_anomalies.JobOutliers",),
+        covers=("steelyard.fleet.cpi.anomalies.JobOutliers",),
         about="Three outliers in five minutes. Where more than 5 % of a job's task-days have them, `fleet cpi"
         " outliers` says that an anomaly of it is ordinary.",
         situations=(

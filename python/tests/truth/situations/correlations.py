@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.analyze.correlates import compare
-from steelyard.analyze.correlation import TimeSeries, at_lag
+from steelyard.analyze.operations.series_correlation import TimeSeries, at_lag
+from steelyard.analyze.operations.telemetry_correlation import compare
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -134,7 +134,10 @@ def _both(name: str, count: int, make: Make, own: Make, before: str) -> tuple[Si
 STATISTICS = (
     Statistic(
         name="Correlation of two series",
-        covers=("steelyard.analyze.correlation.AtLag", "steelyard.analyze.correlation.Correlation"),
+        covers=(
+            "steelyard.analyze.operations.series_correlation.AtLag",
+            "steelyard.analyze.operations.series_correlation.Correlation",
+        ),
         about="At one lag; called correlated where the interval is without 0.",
         situations=(
             _alone("independent readings", 30, partial(_memory, phi=0.0), "3.7%"),
@@ -162,7 +165,10 @@ STATISTICS = (
     ),
     Statistic(
         name="What of the telemetry moves with operations",
-        covers=("steelyard.analyze.correlates.Moving", "steelyard.analyze.correlates.Correlates"),
+        covers=(
+            "steelyard.analyze.operations.telemetry_correlation.Moving",
+            "steelyard.analyze.operations.telemetry_correlation.Correlates",
+        ),
         about="Twelve unrelated series at lags up to a fifth of the phase; any that is reported is false.",
         situations=(
             *(

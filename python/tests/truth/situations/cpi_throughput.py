@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from steelyard.fleet.cpi_throughput import FLOOR, SPAN_S, following_of_sums
+from steelyard.fleet.cpi.throughput import FLOOR, SPAN_S, following_of_sums
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -70,7 +70,7 @@ def _situation(name: str, before: str, **options: float) -> Situation:
 STATISTICS = (
     Statistic(
         name="CPI and throughput",
-        covers=("steelyard.fleet.cpi_throughput.Slope", "steelyard.fleet.cpi_throughput.Following"),
+        covers=("steelyard.fleet.cpi.throughput.Slope", "steelyard.fleet.cpi.throughput.Following"),
         about=(
             "Elasticity of the cost of an operation over CPI, from sums over spans of 10 minutes; CPI varies"
             f" by 5 % unless said. 'Follows' is said from {FLOOR:g} on."

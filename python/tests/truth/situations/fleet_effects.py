@@ -161,7 +161,7 @@ STATISTICS = (
     ),
     Statistic(
         name="Who was assigned what",
-        covers=("steelyard.fleet.rue_result.SampleRatio", "steelyard.stats.assignment.Mismatch"),
+        covers=("steelyard.fleet.rue.result.SampleRatio", "steelyard.stats.assignment.Mismatch"),
         about="p below 5 %; `fleet rue` reports a mismatch below 0.1 %.",
         situations=(
             Situation(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from steelyard.fleet.top_diff import DiffRow, judge
+from steelyard.fleet.profiles.diff import DiffRow, judge
 from steelyard.stats.entropy import bits_of, entropy_of
 from steelyard.stats.shares import Clusters, Parts, shares_of
 
@@ -235,7 +235,7 @@ def _trial(of: Callable[..., Outcome], **keywords: object) -> Callable[[Random],
 STATISTICS = (
     Statistic(
         name="Shares of a fleet's cycles",
-        covers=("steelyard.fleet.top_shares.Share", "steelyard.stats.shares.Shares"),
+        covers=("steelyard.fleet.profiles.shares.Share", "steelyard.stats.shares.Shares"),
         about=(
             "Of one of the 30 rows that `fleet top` shows; machines are the draws. Nothing is stated where"
             " fewer than 4 machines make up a row in effect. Width is over the share."
@@ -297,7 +297,7 @@ STATISTICS = (
     ),
     Statistic(
         name="Differences of two profiles of a fleet",
-        covers=("steelyard.fleet.top_diff.DiffRow",),
+        covers=("steelyard.fleet.profiles.diff.DiffRow",),
         about=(
             "200 machine-minutes a side; a tenth of the machines is given other jobs between two days. A"
             " false alarm is any change among all rows, after Holm's correction. The change is of the hottest"

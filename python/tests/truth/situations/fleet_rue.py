@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from steelyard.fleet.rue import Factor, Observed, RueSettings
-from steelyard.fleet.rue_compare import compare_one
+from steelyard.fleet.rue.compare import compare_one
+from steelyard.fleet.rue.usage import Factor, Observed, RueSettings
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -81,7 +81,7 @@ def _trial(**keywords: object) -> partial[Outcome]:
 STATISTICS = (
     Statistic(
         name="RUE where machines of a rack are alike",
-        covers=("steelyard.fleet.rue_result.Speedup", "steelyard.stats.ratios.Effect"),
+        covers=("steelyard.fleet.rue.result.Speedup", "steelyard.stats.ratios.Effect"),
         about=(
             "20 machines a rack, which differ by 15 %. Intervals are of one look; width is of the speedup's"
             " logarithm. Racks are in machines' names, in a label, or declared."

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from steelyard.analyze.health import compare_figures
-from steelyard.analyze.health_figures import Figure
+from steelyard.analyze.health.comparison import compare_figures
+from steelyard.analyze.health.figures import Figure
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -78,7 +78,7 @@ def _situation(name: str, before: str, **options: float) -> Situation:
 STATISTICS = (
     Statistic(
         name="Health check against earlier ones",
-        covers=("steelyard.analyze.health_figures.Figure", "steelyard.analyze.health.Compared"),
+        covers=("steelyard.analyze.health.figures.Figure", "steelyard.analyze.health.comparison.Compared"),
         about=(
             "A check of 46 figures, each a median of 7 repeats with 1 % of noise, beside 6 earlier checks;"
             " counted is a check with any alert."

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from steelyard.fleet.effects import Effect
-from steelyard.fleet.pair_predict import predict
+from steelyard.fleet.placement.pair_prediction import predict
 from steelyard.fleet.pressure import RESOURCES, JobPressure
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
@@ -77,7 +77,7 @@ def _situation(name: str, **options: object) -> Situation:
 STATISTICS = (
     Statistic(
         name="Contention of a pair never seen together",
-        covers=("steelyard.fleet.pair_predict.Prediction",),
+        covers=("steelyard.fleet.placement.pair_prediction.Prediction",),
         about=(
             "Slow-down beside a job, predicted from the pairs that were seen. Uses differ by a factor of 2"
             " between jobs; what resources do not tell has sd 2 % unless said."

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.analyze.profile import fold
-from steelyard.analyze.profile_diff import ALPHA, CONFIDENCE, diff
-from steelyard.analyze.profile_units import compare_units
+from steelyard.analyze.profiles.diff import ALPHA, CONFIDENCE, diff
+from steelyard.analyze.profiles.profile import fold
+from steelyard.analyze.profiles.units import compare_units
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
@@ -154,9 +154,9 @@ STATISTICS = (
     Statistic(
         name="Difference of two profiles",
         covers=(
-            "steelyard.analyze.profile_diff.Change",
-            "steelyard.analyze.profile_diff.ProfileDiff",
-            "steelyard.analyze.profile_units.Comparison",
+            "steelyard.analyze.profiles.diff.Change",
+            "steelyard.analyze.profiles.diff.ProfileDiff",
+            "steelyard.analyze.profiles.units.Comparison",
         ),
         about="Sixty functions, 5000 samples a run; any row of the table that is called a change is false."
         " Three runs a side or more tell a change; one run a side shows what stands out.",

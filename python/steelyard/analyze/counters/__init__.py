@@ -1,0 +1,1 @@
+"""What hardware counters say: definitions of events, formulas of metrics, the iron law, top-down, SMT."""

@@ -1,0 +1,1 @@
+"""An application's operations over time, and which telemetry moves with them."""

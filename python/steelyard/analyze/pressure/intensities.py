@@ -1,0 +1,397 @@
+"""How hard a workload presses on each resource of a machine, and which of them are its pressure points.
+
+In: `Conditions` of a phase, the machine, and limits that were measured (a health check) or stated. Out: one
+`Pressure` for each of CPU, DRAM capacity and bandwidth, disk latency and bandwidth, and network: the ratio to
+the limit, whose limit it is, the evidence in words, or the reason why there is no ratio.
+
+The four resources and their parts are those of Awasthi et al., "System-Level Characterization of Datacenter
+Applications" (ICPE 2015), whose Table 4 of pressure points the thresholds reproduce.
+
+Invariants: a part without a limit has no ratio, and is a pressure point only where tasks were seen to wait
+for it; a ratio above its threshold is one whatever the other parts say, since a workload may have several.
+
+Not here: what to do about it (rules), what a resource's saturation cost (profiles, counters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from steelyard.analyze.conditions import Conditions, CpuSetUse, DiskUse, NetworkUse
+from steelyard.analyze.counters.smt import split_utilisation, used_capacity
+from steelyard.analyze.pressure import limits as limits_of
+from steelyard.analyze.pressure.limits import Limit, Limits
+from steelyard.analyze.values import Quantity
+from steelyard.machine.devices import rotates
+from steelyard.records import HealthResult, Machine
+
+if TYPE_CHECKING:
+    from steelyard.telemetry import Recording
+
+CPU_RATIO = 0.75
+"""The paper calls 80 % (Nutch's reduce phase) a pressure point; queues grow fast from about here."""
+DRAM_CAPACITY_RATIO = 0.85
+"""Memory that cannot be reclaimed: Memcache's had more than 90 %, and Linux gets short before all is gone."""
+DRAM_BANDWIDTH_RATIO = 0.70
+"""Loaded latency rises steeply from about here; the paper's workloads stay below 0.2 and have no pressure."""
+DISK_LATENCY_RATIO = 0.25
+"""Share of time that was waited for disks. Cassandra's CPUs wait half of theirs."""
+DISK_BANDWIDTH_RATIO = 0.70
+NETWORK_RATIO = 0.70
+"""Of the busier direction."""
+MEMORY_STALL_RATIO = 0.10
+"""Share of time in which tasks waited for memory (PSI): reclaim, refaults, swap."""
+
+THRESHOLDS = {
+    "cpu": CPU_RATIO,
+    "dram_capacity": DRAM_CAPACITY_RATIO,
+    "dram_bandwidth": DRAM_BANDWIDTH_RATIO,
+    "disk_latency": DISK_LATENCY_RATIO,
+    "disk_bandwidth": DISK_BANDWIDTH_RATIO,
+    "network": NETWORK_RATIO,
+}
+"""Part -> ratio from which it is a pressure point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """How near a part of the machine came to its limit."""
+
+    part: str
+    ratio: float | None
+    """Use over limit."""
+    limit_source: str | None
+    """Whose limit: measured, stated, line rate ..."""
+    evidence: str
+    """What was seen, in words and human units."""
+    reason: str | None
+    """Why there is no ratio, None where there is one."""
+    pressure: bool
+    """Whether it is a pressure point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intensities:
+    """All parts of one phase."""
+
+    cpu: Pressure
+    dram_capacity: Pressure
+    dram_bandwidth: Pressure
+    disk_latency: Pressure
+    disk_bandwidth: Pressure
+    network: Pressure
+
+    def parts(self) -> list[Pressure]:
+        """Return the parts in the order of the fields."""
+        return [getattr(self, each.name) for each in fields(self)]
+
+
+def intensities(
+    conditions: Conditions,
+    machine: Machine | None,
+    *,
+    health: HealthResult | None = None,
+    limits: Limits | None = None,
+    dram_bytes_per_s: Quantity | None = None,
+    smt_uplift_ratio: float | None = None,
+    network_peak_bytes_per_s: Mapping[str, float] | None = None,
+) -> Intensities:
+    """Return how hard the workload pressed on each part during one phase.
+
+    ``dram_bytes_per_s`` is what memory controllers' counters told, ``smt_uplift_ratio`` what second threads
+    add on this machine (without it utilisation stands for capacity, with its bounds told), and
+    ``network_peak_bytes_per_s`` the busiest interval of each interface (`network_peaks`).
+    """
+    stated = limits or Limits()
+    return Intensities(
+        cpu=_cpu(conditions, machine, smt_uplift_ratio),
+        dram_capacity=_dram_capacity(conditions, machine),
+        dram_bandwidth=_dram_bandwidth(dram_bytes_per_s, stated, health),
+        disk_latency=_disk_latency(conditions, health),
+        disk_bandwidth=_disk_bandwidth(conditions, machine, stated, health),
+        network=_network(conditions, stated, health, network_peak_bytes_per_s or {}),
+    )
+
+
+def pressure_points(found: Intensities) -> list[str]:
+    """Return the parts that are pressure points, the one furthest above its threshold first."""
+    pressing = [each for each in found.parts() if each.pressure]
+    return [each.part for each in sorted(pressing, key=lambda each: -_excess(each))]
+
+
+def _excess(pressure: Pressure) -> float:
+    return (pressure.ratio or 0.0) / THRESHOLDS[pressure.part]
+
+
+def over_phases(phases: Mapping[str, Intensities]) -> Intensities:
+    """Return for each part the phase that pressed hardest on it, which the evidence names.
+
+    A workload that computes in one phase and writes in another has both pressure points. Raises ValueError
+    for no phases.
+    """
+    if not phases:
+        raise ValueError("no phases")
+    worst: dict[str, Pressure] = {}
+    for each in fields(Intensities):
+        name, pressure = max(
+            ((name, getattr(found, each.name)) for name, found in phases.items()),
+            key=lambda pair: (pair[1].pressure, pair[1].ratio is not None, pair[1].ratio or 0.0),
+        )
+        told = (
+            f"in {name}: {pressure.evidence}" if len(phases) > 1 and pressure.evidence else pressure.evidence
+        )
+        worst[each.name] = replace(pressure, evidence=told)
+    return Intensities(**worst)
+
+
+def network_peaks(recording: Recording, begin_ns: int, end_ns: int) -> dict[str, float]:
+    """Return the rate of each interface's busiest interval and direction, bytes per second."""
+    series = recording.series("network", begin_ns, end_ns, ["received_bytes", "sent_bytes"], points=1)
+    found: dict[str, float] = {}
+    for entity in series.entities:
+        highs = [float(value) for band in entity.bands.values() for value in band.high if value == value]
+        if highs:
+            found[str(entity.entity["interface"])] = max(highs)
+    return found
+
+
+def _held(part: str, ratio: float, source: str, evidence: str, also: bool = False) -> Pressure:
+    return Pressure(part, ratio, source, evidence, None, ratio >= THRESHOLDS[part] or also)
+
+
+def _missing(part: str, reason: str, evidence: str = "", also: bool = False) -> Pressure:
+    return Pressure(part, None, None, evidence, reason, also)
+
+
+def _cpu(conditions: Conditions, machine: Machine | None, uplift: float | None) -> Pressure:
+    cpus = conditions.server_cpus if conditions.server_cpus.use is not None else conditions.all_cpus
+    if cpus.use is None:
+        return _missing("cpu", cpus.missing or "CPU time was not recorded")
+    busy, told = _own_cpu(conditions, cpus)
+    split = split_utilisation(cpus.use)
+    told.append(f"{_percent(split.wait_ratio)} waiting for disks")
+    if conditions.runnable.value is not None:
+        told.append(f"{conditions.runnable.value:.1f} runnable tasks on {len(cpus.cpus)} CPUs")
+    evidence = ", ".join(told)
+    limit = limits_of.cpus(machine, max(1, len(cpus.cpus)))
+    if limit.value is not None and limit.value < len(cpus.cpus):
+        # Others outside the quota may have used the CPUs too: more than all of it is all of it.
+        return _held("cpu", min(1.0, busy * len(cpus.cpus) / limit.value), limit.source or "", evidence)
+    threads = machine.cpu.threads_per_core if machine is not None else None
+    if threads == 2:
+        capacity = used_capacity(min(1.0, busy), threads_per_core=2, uplift_ratio=uplift)
+        if capacity.low is not None and capacity.high is not None:
+            evidence += f"; {_percent(capacity.low)} to {_percent(capacity.high)} of what the cores can do"
+            if uplift is not None:
+                # The scheduler fills idle cores before it shares one, which is the upper bound.
+                source = f"capacity of cores whose second thread adds {_percent(uplift)}"
+                return _held("cpu", capacity.high, source, evidence)
+    return _held("cpu", busy, limit.source or "", evidence)
+
+
+def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]:
+    """Return the share of the CPUs' time that the workload itself used, and whose the rest was, in words.
+
+    What others took from it is no pressure of its own: it disturbs, and is told as such.
+    """
+    use, count = cpus.use, max(1, len(cpus.cpus))
+    if use is None:
+        raise AssertionError("asked for CPUs that were not recorded")
+    blame = conditions.blame
+    stolen = (
+        [f"{_percent(use.modes['steal'])} stolen by the hypervisor"]
+        if use.modes.get("steal", 0.0) >= 0.005
+        else []
+    )
+    if conditions.target is not None and blame.own is not None:
+        own = min(1.0, blame.own / count)
+        told = [f"the program used {_percent(own)} of {count} CPUs"]
+        if blame.neighbours is not None and blame.neighbours / count >= 0.005:
+            told.append(f"{_percent(blame.neighbours / count)} by other processes")
+        return own, told + stolen
+    split = split_utilisation(use)
+    shares = {"user": split.user_ratio, "system": split.system_ratio}
+    parts = [f"{_percent(share)} {name}" for name, share in shares.items() if share >= 0.005]
+    return use.own_ratio, [
+        f"{_percent(use.own_ratio)} busy{': ' if parts else ''}{', '.join(parts)}",
+        *stolen,
+    ]
+
+
+def _dram_capacity(conditions: Conditions, machine: Machine | None) -> Pressure:
+    memory = conditions.memory
+    stalls = conditions.pressure.get("memory")
+    stalled = stalls.some_ratio.value if stalls is not None else None
+    pressed = stalled is not None and stalled >= MEMORY_STALL_RATIO
+    told = (
+        f"tasks waited for memory {_percent(stalled)} of the time" if pressed and stalled is not None else ""
+    )
+    if memory is None or memory.used_high_bytes.value is None or not memory.total_bytes.value:
+        reason = memory.used_high_bytes.missing if memory is not None else None
+        return _missing("dram_capacity", reason or "memory was not recorded", told, pressed)
+    used, total = memory.used_high_bytes.value, memory.total_bytes.value
+    evidence = f"at most {_bytes(used)} of {_bytes(total)} not reclaimable"
+    if told:
+        evidence += f"; {told}"
+    limit = machine.memory.limit_bytes if machine is not None else None
+    if limit is not None and limit < total:
+        evidence += f"; the cgroup's own limit of {_bytes(limit)} is not compared, as its use is not known"
+    return _held("dram_capacity", used / total, "memory size", evidence, pressed)
+
+
+def _dram_bandwidth(used: Quantity | None, stated: Limits, health: HealthResult | None) -> Pressure:
+    limit = limits_of.dram_bandwidth(stated, health)
+    if used is None or used.value is None:
+        reason = used.missing if used is not None else None
+        return replace(
+            _missing("dram_bandwidth", reason or "no counters of memory traffic were read"),
+            limit_source=_told(limit) if limit.value else None,
+        )
+    evidence = f"{_bytes(used.value)}/s read and written"
+    if not limit.value:
+        return _missing("dram_bandwidth", limit.missing or "no limit is known", evidence)
+    return _held("dram_bandwidth", used.value / limit.value, _told(limit), evidence)
+
+
+def _disk_latency(conditions: Conditions, health: HealthResult | None) -> Pressure:
+    """Time waited for disks, of CPUs (iowait) or of tasks (PSI): its limit is all of the time."""
+    waits: list[tuple[float, str, str]] = []
+    if conditions.all_cpus.use is not None:
+        share = split_utilisation(conditions.all_cpus.use).wait_ratio
+        waits.append((share, f"CPUs idle with a disk wait {_percent(share)}", "the CPUs' whole time"))
+    stalls = conditions.pressure.get("io")
+    if stalls is not None and stalls.some_ratio.value is not None:
+        share = stalls.some_ratio.value
+        waits.append((share, f"some task waited for a disk {_percent(share)} of the time", "the whole time"))
+    if not waits:
+        return _missing("disk_latency", "neither the wait of CPUs nor that of tasks (PSI) was recorded")
+    told = [text for _, text, _ in waits]
+    slowest = max(
+        (disk for disk in conditions.disks if disk.operation_ns.value is not None),
+        key=lambda disk: (disk.busy_ratio.value or 0.0, disk.operation_ns.value or 0.0),
+        default=None,
+    )
+    if slowest is not None and slowest.operation_ns.value is not None:
+        idle = limits_of.measured_disk_latency_ns(slowest.device, health)
+        told.append(f"{slowest.device} took {_time(slowest.operation_ns.value)} an operation")
+        if idle is not None:
+            told[-1] += f" ({_time(idle)} for one random read when checked)"
+    ratio, _, source = max(waits)
+    return _held("disk_latency", ratio, source, "; ".join(told))
+
+
+def _disk_bandwidth(
+    conditions: Conditions, machine: Machine | None, stated: Limits, health: HealthResult | None
+) -> Pressure:
+    if not conditions.disks:
+        return _missing("disk_bandwidth", conditions.missing.get("disk", "no disk was recorded"))
+    rotating = {disk.name for disk in machine.disks if rotates(machine, disk)} if machine else set()
+    found = [_one_disk(disk, disk.device in rotating, stated, health) for disk in conditions.disks]
+    known = [each for each in found if each.ratio is not None]
+    if known:
+        return max(known, key=lambda each: each.ratio or 0.0)
+    busiest = max(zip(conditions.disks, found, strict=True), key=lambda pair: pair[0].busy_ratio.value or 0.0)
+    return busiest[1]
+
+
+def _one_disk(disk: DiskUse, rotating: bool, stated: Limits, health: HealthResult | None) -> Pressure:
+    read, written, busy = disk.read_bytes_per_s.value, disk.written_bytes_per_s.value, disk.busy_ratio.value
+    if read is None or written is None:
+        reason = disk.read_bytes_per_s.missing or disk.written_bytes_per_s.missing
+        return _missing("disk_bandwidth", reason or "its bytes were not counted")
+    evidence = f"{disk.device}: {_bytes(read)}/s read, {_bytes(written)}/s written"
+    if busy is not None:
+        evidence += f", {_percent(busy)} of the time with an operation under way"
+    reading, writing = limits_of.disk_bandwidth(disk, stated, health)
+    if (reading.value or not read) and (writing.value or not written) and (reading.value or writing.value):
+        # A disk that reads half of its time has half of it left to write: shares of its time add up.
+        ratio = sum(
+            rate / limit.value for rate, limit in ((read, reading), (written, writing)) if limit.value
+        )
+        return _held("disk_bandwidth", ratio, _told_of_disk(reading, writing), evidence)
+    if rotating and busy is not None:
+        return _held("disk_bandwidth", busy, "time of its one arm", evidence)
+    return _missing("disk_bandwidth", reading.missing or writing.missing or "no limit is known", evidence)
+
+
+def _told(limit: Limit) -> str:
+    """Return a rate and whose it is: ``26.7 GB/s measured by steelyard health on 2026-11-22``."""
+    return f"{_bytes(limit.value or 0.0)}/s {limit.source or ''}".strip()
+
+
+def _told_of_disk(reading: Limit, writing: Limit) -> str:
+    if not reading.value or not writing.value or reading == writing:
+        return _told(reading if reading.value else writing)
+    rates = f"{_bytes(reading.value)}/s reading, {_bytes(writing.value)}/s writing"
+    return f"{rates}, {reading.source or ''}"
+
+
+def _network(
+    conditions: Conditions, stated: Limits, health: HealthResult | None, peaks: Mapping[str, float]
+) -> Pressure:
+    if not conditions.network:
+        return _missing("network", conditions.missing.get("network", "no interface was recorded"))
+    found = [_one_link(link, stated, health, peaks.get(link.interface)) for link in conditions.network]
+    known = [each for each in found if each.ratio is not None]
+    if known:
+        return max(known, key=lambda each: (each.pressure, each.ratio or 0.0))
+    busiest = max(
+        zip(conditions.network, found, strict=True),
+        key=lambda pair: max(
+            pair[0].received_bytes_per_s.value or 0.0, pair[0].sent_bytes_per_s.value or 0.0
+        ),
+    )
+    return busiest[1]
+
+
+def _one_link(link: NetworkUse, stated: Limits, health: HealthResult | None, peak: float | None) -> Pressure:
+    rates = {"received": link.received_bytes_per_s.value, "sent": link.sent_bytes_per_s.value}
+    known = {direction: rate for direction, rate in rates.items() if rate is not None}
+    if not known:
+        return _missing("network", link.received_bytes_per_s.missing or "its bytes were not counted")
+    direction, rate = max(known.items(), key=lambda pair: pair[1])
+    evidence = f"{link.interface}: {_bytes(rate)}/s {direction}, sustained"
+    if peak is not None:
+        evidence += f", {_bytes(peak)}/s in the busiest interval"
+    if link.lost_per_s.value:
+        evidence += f", {link.lost_per_s.value:.3g} packets/s lost"
+    limit = limits_of.network(link, stated, health)
+    if not limit.value:
+        return _missing("network", limit.missing or "no limit is known", evidence)
+    held = _held("network", rate / limit.value, f"{limit.source}, {_bytes(limit.value)}/s", evidence)
+    # Loopback has no line: what one connection was measured at is no limit of several.
+    return replace(held, pressure=False) if link.interface == "lo" else held
+
+
+def _percent(ratio: float) -> str:
+    """Write a share with enough digits.
+
+    >>> _percent(0.983), _percent(0.004)
+    ('98 %', '0.4 %')
+    """
+    return f"{ratio * 100:.1f} %" if 0 < ratio < 0.1 else f"{ratio * 100:.0f} %"
+
+
+def _bytes(count: float) -> str:
+    """Write bytes in decimal units, as line rates and disks are told.
+
+    >>> _bytes(1.25e9), _bytes(950)
+    ('1.25 GB', '950 B')
+    """
+    size, unit = next(
+        (pair for pair in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= pair[0]),
+        (1.0, "B"),
+    )
+    return f"{count / size:.3g} {unit}"
+
+
+def _time(ns: float) -> str:
+    """Write a time span.
+
+    >>> _time(95_000), _time(3.1e6)
+    ('95 µs', '3.1 ms')
+    """
+    size, unit = next((pair for pair in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")) if ns >= pair[0]), (1.0, "ns"))
+    return f"{ns / size:.3g} {unit}"

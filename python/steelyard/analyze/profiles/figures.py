@@ -1,0 +1,89 @@
+"""The figures of a profile that rules ask for, apart from the profile itself.
+
+In: a profile and its tax map. Out: `ProfileUse`: shares of busy samples by function and by category.
+
+Not here: reading profiles (``profile``), placing samples (``tax_map``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard._base import SteelyardError
+from steelyard.analyze.profiles.profile import Ids, Profile, modules_of, read_folded, weigh
+from steelyard.analyze.profiles.tax_map import TaxMap, classify
+
+FOLDED = "profile.folded"
+_FUNCTIONS = 400
+
+
+@dataclass(frozen=True)
+class ProfileUse:
+    """Shares of busy samples, 0 to 1: ``own`` of a function as the leaf, ``total`` anywhere in a stack."""
+
+    samples: int
+    own: Mapping[str, float] = field(default_factory=dict)
+    total: Mapping[str, float] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
+    categories: Mapping[str, float] = field(default_factory=dict)
+    unclassified_ratio: float | None = None
+    leaders: Mapping[str, str] = field(default_factory=dict)
+    """Category -> its function with most samples."""
+
+    def share(self, *categories: str) -> float:
+        """Return the share of ``categories`` together; 0 where they have no samples."""
+        return sum(self.categories.get(category, 0.0) for category in categories)
+
+
+@dataclass(frozen=True)
+class ReadProfile:
+    """A profile with its tax map, or the reason why there is none."""
+
+    found: tuple[Profile, TaxMap] | None = None
+    missing: str | None = None
+
+    @property
+    def profile(self) -> Profile | None:
+        """Return the profile, None where there is none."""
+        return self.found[0] if self.found is not None else None
+
+    @property
+    def use(self) -> ProfileUse | None:
+        """Return the figures for rules, None without a profile."""
+        return None if self.found is None else profile_use(*self.found)
+
+
+def read_profile(folder: Path, missing: str | None = None) -> ReadProfile:
+    """Return the profile of the run in ``folder``; ``missing`` is what the run says about having none."""
+    path = folder / FOLDED
+    if not path.is_file():
+        return ReadProfile(missing=missing or "no profile was recorded")
+    try:
+        profile = read_folded(path)
+        tax = classify(profile)
+    except SteelyardError as error:
+        return ReadProfile(missing=error.message)
+    if not profile.busy().total:
+        return ReadProfile(missing="the profiler found nothing running")
+    return ReadProfile((profile, tax))
+
+
+def profile_use(profile: Profile, tax: TaxMap) -> ProfileUse:
+    """Return the figures of ``profile`` and its ``tax`` map; idle processors take no part."""
+    busy = profile.busy()
+    weights = weigh(busy)
+    samples = busy.total
+
+    def shares(counts: Ids) -> dict[str, float]:
+        ranked = sorted(zip(weights.keys, counts.tolist(), strict=True), key=lambda one: (-one[1], one[0]))
+        return {name: count / samples for name, count in ranked[:_FUNCTIONS] if count}
+
+    return ProfileUse(
+        samples=samples,
+        own=shares(weights.own),
+        total=shares(weights.total),
+        modules=modules_of(busy),
+        categories={one.id: one.share_ratio for one in tax.categories},
+        unclassified_ratio=tax.unclassified_ratio,
+        leaders={one.id: one.functions[0].function for one in tax.categories if one.functions},
+    )

@@ -1,0 +1,286 @@
+"""Rules about what hardware counters say: where issue slots go, and what misses cost.
+
+All are silent without counters, and each where the events that it needs were not counted. A share of slots
+is a share of what the processor could have done in that time, whether it was busy for long or not: only where
+bandwidth was held against its limit does a rule name a part that holds the workload back.
+
+Not here: the tree and the metrics themselves (``counters.topdown``, ``counters.metrics``).
+"""
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.pressure.intensities import DRAM_BANDWIDTH_RATIO
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.workload import measured_intensities
+
+FRONTEND_RATIO, BACKEND_RATIO, RETIRING_RATIO = 0.15, 0.20, 0.70
+MISPREDICT_RATIO, MEMORY_RATIO, CONTENTION_RATIO = 0.10, 0.20, 0.20
+L1I_MPKI, ITLB_MPKI, BRANCH_MPKI = 10.0, 0.5, 3.0
+WALK_CLOCKS, WALKING_RATIO = 30.0, 0.10
+LOW_IPC = 0.3
+REMOTE_RATIO, REMOTE_PER_1000 = 0.20, 0.5
+_REMOTE = (
+    ("mem_load_l3_miss_retired.remote_dram", "mem_load_l3_miss_retired.local_dram"),
+    ("ls_any_fills_from_sys.dram_io_far", "ls_any_fills_from_sys.dram_io_near"),
+    ("ls_dmnd_fills_from_sys.dram_io_far", "ls_dmnd_fills_from_sys.dram_io_near"),
+    ("node-load-misses", "node-loads"),
+)
+"""Loads served by another node's memory, and by the own one; of the last, the second has both."""
+
+
+def node_ratio(conditions: Conditions, *names: str) -> float | None:
+    """Return a node's share of the slots by the first of its names that is known."""
+    tree = conditions.counters.top_down if conditions.counters is not None else None
+    for name in names if tree is not None else ():
+        try:
+            ratio = tree.node(name).ratio if tree is not None else None
+        except KeyError:
+            continue
+        if ratio is not None:
+            return ratio
+    return None
+
+
+def metric(conditions: Conditions, name: str) -> float | None:
+    """Return a metric of counters, None where it is withheld."""
+    use = conditions.counters
+    found = use.metrics.get(name) if use is not None else None
+    return None if found is None else found.value
+
+
+def _walking_ratio(conditions: Conditions, name: str) -> float | None:
+    """Return the share of the clocks that page walks take at most, as if nothing else went on meanwhile."""
+    misses, ipc = metric(conditions, name), metric(conditions, "ipc")
+    return None if misses is None or ipc is None else min(1.0, misses / 1000 * WALK_CLOCKS * ipc)
+
+
+@rule(
+    "frontend-bound-code",
+    "Does the code not fit the instruction caches?",
+    area="cpu",
+    threshold="Intel TMA metrics: front end from 15 %; DCPerf: services have 7 to 56 instruction cache misses"
+    " per 1000 instructions, SPEC 1 to 9",
+)
+def _frontend(conditions: Conditions) -> Finding | None:
+    bound = node_ratio(conditions, "frontend_bound")
+    if bound is None or bound < FRONTEND_RATIO:
+        return None
+    cache, tlb = metric(conditions, "l1i_mpki"), metric(conditions, "itlb_mpki")
+    missing_code = cache is not None and cache >= L1I_MPKI
+    missing_pages = tlb is not None and tlb >= ITLB_MPKI
+    if not (missing_code or missing_pages):
+        return None
+    evidence = [Evidence("front-end bound", bound, "ratio", FRONTEND_RATIO)]
+    told = []
+    if cache is not None:
+        evidence.append(Evidence("L1I misses per 1000 instructions", cache, "1", L1I_MPKI))
+        told += [f"{cache:.1f} misses of the instruction cache"] if missing_code else []
+    if tlb is not None:
+        evidence.append(Evidence("iTLB misses per 1000 instructions", tlb, "1", ITLB_MPKI))
+        told += [f"{tlb:.2g} of its TLB"] if missing_pages else []
+    steps = [
+        "put the code that runs together (PGO, BOLT or Propeller, link-time ordering)"
+        if missing_code
+        else "",
+        "map the program's text with huge pages" if missing_pages else "",
+    ]
+    return Finding(
+        f"{percent(bound)} of the issue slots wait for instructions, with {' and '.join(told)} per 1000"
+        " instructions: the code is larger than what fetches it.",
+        tuple(evidence),
+        f"Compare builds: {'; '.join(step for step in steps if step)}.",
+        min(0.9, 0.4 + bound),
+        gain=f"at most {percent(bound)} of the slots; published for BOLT or huge text pages: 2 to 15 %",
+    )
+
+
+@rule(
+    "branch-mispredicts",
+    "Is work thrown away after mispredicted branches?",
+    area="cpu",
+    threshold="Intel TMA metrics: from 10 % of the slots",
+)
+def _mispredicts(conditions: Conditions) -> Finding | None:
+    lost = node_ratio(conditions, "branch_mispredicts", "bad_speculation")
+    missed = metric(conditions, "branch_mpki")
+    if lost is None or lost < MISPREDICT_RATIO or missed is None or missed < BRANCH_MPKI:
+        return None
+    return Finding(
+        f"{percent(lost)} of the issue slots go to operations that are thrown away: {missed:.1f} branches of"
+        " 1000 instructions are mispredicted.",
+        (
+            Evidence("slots lost to mispredicted branches", lost, "ratio", MISPREDICT_RATIO),
+            Evidence("mispredicted branches per 1000 instructions", missed, "1", BRANCH_MPKI),
+        ),
+        "Find the branches (perf record -e branch-misses:pp); sort or batch what they depend on, or compute"
+        " without a branch.",
+        min(0.85, 0.35 + lost),
+        gain=f"at most {percent(lost)} of the slots, and the fetches behind them",
+    )
+
+
+@rule(
+    "memory-bound-slots",
+    "Do loads and stores wait for caches or memory?",
+    area="memory",
+    threshold="Intel TMA metrics: from 20 % of the slots",
+)
+def _memory(conditions: Conditions) -> Finding | None:
+    bound = node_ratio(conditions, "memory_bound")
+    if bound is None or bound < MEMORY_RATIO:
+        return None
+    pressed = measured_intensities(conditions)["dram_bandwidth"]
+    full = pressed.ratio is not None and pressed.ratio >= DRAM_BANDWIDTH_RATIO
+    misses = metric(conditions, "llc_mpki")
+    evidence = [Evidence("memory bound", bound, "ratio", MEMORY_RATIO)]
+    evidence += [] if misses is None else [Evidence("last-level misses per 1000 instructions", misses, "1")]
+    if pressed.ratio is not None:
+        evidence.append(Evidence("memory bandwidth", pressed.ratio, "ratio", DRAM_BANDWIDTH_RATIO))
+    claim = f"{percent(bound)} of the issue slots wait for loads and stores"
+    if full:
+        claim += (
+            f", and memory carries {percent(pressed.ratio or 0.0)} of what it can: bandwidth is the limit."
+        )
+        step = "Move fewer bytes: smaller types, blocking for the caches, non-temporal stores, less copying."
+    elif pressed.ratio is not None:
+        claim += (
+            f", while memory carries {percent(pressed.ratio)} of what it can: it is latency, not bandwidth."
+        )
+        step = (
+            "Sample the loads (perf mem record) and look for pointer chasing; lay out together what is used"
+        )
+        step += " together, or prefetch."
+    else:
+        claim += "; whether latency or bandwidth holds them is not measured here."
+        step = "Count memory traffic (uncore) beside `steelyard health`; sample the loads (perf mem record)."
+    return Finding(
+        claim,
+        tuple(evidence),
+        step,
+        min(0.92, 0.4 + bound),
+        gain=f"at most {percent(bound)} of the slots",
+        part="dram_bandwidth" if full else None,
+    )
+
+
+@rule(
+    "dtlb-walks",
+    "Do loads and stores wait for page walks?",
+    area="memory",
+    threshold="a walk of 30 clocks, as measured for walks that hit caches (Intel's optimization manual:"
+    " 20 to 40); a tenth of the clocks is convention",
+)
+def _walks(conditions: Conditions) -> Finding | None:
+    ratio, misses = _walking_ratio(conditions, "dtlb_mpki"), metric(conditions, "dtlb_mpki")
+    if ratio is None or misses is None or ratio < WALKING_RATIO:
+        return None
+    return Finding(
+        f"{misses:.1f} loads and stores of 1000 instructions miss the TLB: page walks take"
+        f" {percent(ratio)} of the clocks, if nothing hides them.",
+        (
+            Evidence("page walks", ratio, "ratio", WALKING_RATIO),
+            Evidence("dTLB misses per 1000", misses, "1"),
+        ),
+        "Compare with huge pages for the data: transparent_hugepage=always, or madvise in the allocator.",
+        min(0.8, 0.3 + ratio),
+        gain=f"at most {percent(ratio)} of the clocks",
+        sure=False,
+    )
+
+
+@rule(
+    "few-instructions-per-clock",
+    "Do the threads wait while they run?",
+    area="cpu",
+    threshold="DCPerf: production services have an IPC of 1.0 to 2.6 a core; a lock's contended line, as"
+    " RocksDB's statistics at 160 threads, has 0.13",
+)
+def _low_ipc(conditions: Conditions) -> Finding | None:
+    ipc = metric(conditions, "ipc")
+    use = conditions.counters
+    used = use.law.used_cpus.value if use is not None else None
+    if ipc is None or ipc >= LOW_IPC or used is None or used < 0.5:
+        return None
+    return Finding(
+        f"A thread retires {ipc:.2f} instructions a clock: nearly all of its time it waits for memory or for"
+        " a cache line that other cores write.",
+        (Evidence("instructions per clock", ipc, "1", LOW_IPC), Evidence("CPUs used", used, "1")),
+        "Tell the two apart: with one thread IPC recovers if it is contention (`steelyard compare` of both"
+        " runs; perf c2c names the line), and not if it is memory.",
+        0.8,
+        gain="if it is contention, up to the IPC of one thread: 20 x in the published case",
+    )
+
+
+@rule(
+    "remote-memory-loads",
+    "Do loads go to the memory of another node?",
+    area="numa",
+    cause="remote memory",
+    threshold="convention: a fifth of the loads from memory, and one in 2000 instructions; remote memory is"
+    " 1.3 to 2 times as far",
+)
+def _remote(conditions: Conditions) -> Finding | None:
+    use = conditions.counters
+    if use is None or use.counts.instructions is None or use.counts.instructions <= 0:
+        return None
+    for far_name, near_name in _REMOTE:
+        far, near = use.events.values.get(far_name), use.events.values.get(near_name)
+        if far is None or near is None:
+            continue
+        whole = max(near, far) if near_name == "node-loads" else near + far
+        ratio = far / whole if whole > 0 else 0.0
+        per_1000 = far * 1000 / use.counts.instructions
+        if ratio < REMOTE_RATIO or per_1000 < REMOTE_PER_1000:
+            return None
+        return Finding(
+            f"{percent(ratio)} of the loads that reach memory go to another node's.",
+            (
+                Evidence("remote loads", ratio, "ratio", REMOTE_RATIO),
+                Evidence("remote loads per 1000 instructions", per_1000, "1", REMOTE_PER_1000),
+            ),
+            "Compare with the program bound to one node (`numactl --cpunodebind --membind`), or an instance"
+            " on each.",
+            min(0.85, 0.4 + ratio / 2),
+            gain="0 to 40 % in time per instruction (published: CPI 1.15 x at half local)",
+        )
+    return None
+
+
+@rule(
+    "smt-contention",
+    "Do the two threads of a core take each other's slots?",
+    area="cpu",
+    threshold="AMD, pipeline utilisation; a fifth is convention, as for the other losses",
+)
+def _contention(conditions: Conditions) -> Finding | None:
+    lost = node_ratio(conditions, "smt_contention")
+    if lost is None or lost < CONTENTION_RATIO:
+        return None
+    return Finding(
+        f"{percent(lost)} of the issue slots were taken by the core's other thread.",
+        (Evidence("SMT contention", lost, "ratio", CONTENTION_RATIO),),
+        "Compare throughput and latency with one thread a core; where latency matters, keep batch work off"
+        " the siblings.",
+        min(0.7, 0.2 + lost),
+        gain="latency of a thread; of throughput seldom anything, for the slots were used",
+    )
+
+
+@rule(
+    "retiring-bound",
+    "Does the processor do nearly all that it can?",
+    area="cpu",
+    threshold="Intel TMA metrics: retiring from 70 % of the slots",
+)
+def _retiring(conditions: Conditions) -> Finding | None:
+    retiring = node_ratio(conditions, "retiring")
+    if retiring is None or retiring < RETIRING_RATIO:
+        return None
+    return Finding(
+        f"{percent(retiring)} of the issue slots retire operations: caches, memory and branches cost little.",
+        (Evidence("retiring", retiring, "ratio", RETIRING_RATIO),),
+        "Only fewer instructions help: a better algorithm, vector instructions, a newer compiler; compare"
+        " path lengths.",
+        0.6,
+        gain=f"at most {1 / retiring:.2f} x by waiting less; beyond that in proportion to instructions saved",
+    )

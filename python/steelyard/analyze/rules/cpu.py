@@ -1,0 +1,260 @@
+"""Rules about who uses the CPUs and how.
+
+Where a program was watched, its demand is what counts: CPU time that it had plus the time in which its
+threads wanted a CPU. Demand does not shrink when neighbours take CPUs away, as use does.
+
+Not here: a server under a load generator (``load``).
+"""
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
+
+CPU_BOUND_RATIO = 0.90
+ONE_THREAD_RATIO = 0.90
+ASLEEP_RATIO = 0.80
+SMT_RANGE = (0.50, 0.95)
+INTERRUPT_CPU_RATIO = 0.30
+INTERRUPT_FACTOR = 4.0
+IRQ_RATIO = 0.10
+LOW_CLOCK_RATIO = 0.80
+UNEVEN_RATIOS = (0.90, 0.30)
+
+
+def wanted_cpus(conditions: Conditions) -> float | None:
+    """Return how many CPUs the watched program used or wanted, None where none was watched."""
+    target = conditions.target
+    if target is None or target.cpus.value is None or target.cpu_wait.value is None:
+        return None
+    return target.cpus.value + target.cpu_wait.value
+
+
+def busy_cpus(conditions: Conditions) -> float:
+    """Return how many CPUs' worth of time was busy, 0 where that is not known."""
+    use = conditions.all_cpus.use
+    return 0.0 if use is None else use.busy_ratio * len(conditions.all_cpus.cpus)
+
+
+@rule(
+    "cpu-bound",
+    "Do the CPUs bound the workload?",
+    area="cpu",
+    explains="time",
+    cause="CPUs",
+    threshold="convention: above 90 % next to nothing is left to use",
+)
+def _cpu_bound(conditions: Conditions) -> Finding | None:
+    use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
+    if conditions.has_load or use is None or not count:
+        return None
+    wanted = wanted_cpus(conditions)
+    # What the hypervisor takes is no work of this machine.
+    ratio = use.own_ratio if wanted is None else wanted / count
+    if ratio < CPU_BOUND_RATIO or use.busy_ratio < CPU_BOUND_RATIO:
+        return None
+    claim = (
+        f"The {count} CPUs are busy {percent(use.busy_ratio)} of the time: they bound what this machine does."
+    )
+    if wanted is not None:
+        claim = (
+            f"The program wants {wanted:.1f} of {count} CPUs, and they are busy {percent(use.busy_ratio)}"
+            " of the time: it is bound by the CPUs."
+        )
+    return Finding(
+        claim,
+        (
+            Evidence("CPUs wanted over CPUs", ratio, "ratio", CPU_BOUND_RATIO),
+            Evidence("CPU busy", use.busy_ratio, "ratio", CPU_BOUND_RATIO),
+        ),
+        "See in the profile where the time goes; with counters, whether it retires work or waits for memory.",
+        0.9 * min(1.0, ratio),
+        gain="in proportion to instructions saved, to IPC gained, or to CPUs added (the iron law)",
+        part="cpu",
+    )
+
+
+@rule(
+    "one-thread",
+    "Does a single thread bound the program?",
+    area="cpu",
+    explains="time",
+    cause="CPUs",
+    threshold="G. Amdahl, 1967: a thread that always runs is a serial part",
+)
+def _one_thread(conditions: Conditions) -> Finding | None:
+    target, count = conditions.target, len(conditions.all_cpus.cpus)
+    wanted = wanted_cpus(conditions)
+    if target is None or wanted is None or count < 2 or wanted >= CPU_BOUND_RATIO * count:
+        return None
+    busiest = target.busiest_wanted_ratio.value
+    if busiest is None or busiest < ONE_THREAD_RATIO:
+        return None
+    return Finding(
+        f"One thread runs, or wants to, {percent(busiest)} of the time, and the program wants"
+        f" {wanted:.1f} of {count}"
+        " CPUs: it is bound by the speed of one CPU.",
+        (
+            Evidence("busiest thread", busiest, "ratio", ONE_THREAD_RATIO),
+            Evidence("CPUs wanted", wanted, "1", CPU_BOUND_RATIO * count),
+        ),
+        "See what that thread does in the profile, and whether its work can be spread.",
+        0.85 * busiest,
+        gain=f"at most {count / max(wanted, 1.0):.1f} x on this machine, if the work can be spread"
+        f" over all its CPUs",
+        part="cpu",
+    )
+
+
+@rule(
+    "mostly-asleep",
+    "Does the program wait by its own choice?",
+    area="cpu",
+    explains="time",
+    threshold="convention: four fifths of the time asleep for timers and events",
+)
+def _asleep(conditions: Conditions) -> Finding | None:
+    target = conditions.target
+    if target is None:
+        return None
+    asleep = target.wait("timer", "events", "child", "pipe", "stopped")
+    active = (target.running_ratio or 0.0) + (target.waiting_ratio or 0.0)
+    busiest = target.busiest_wanted_ratio.value
+    if asleep < ASLEEP_RATIO or active > 1 - ASLEEP_RATIO or (busiest is not None and busiest > 0.5):
+        return None
+    kinds = ", ".join(f"{kind} {percent(share)}" for kind, share in target.waits.items() if share >= 0.05)
+    return Finding(
+        f"The program's threads sleep {percent(asleep)} of the time for timers, events or others ({kinds}):"
+        " no resource of this machine holds it back.",
+        (Evidence("asleep for timers and events", asleep, "ratio", ASLEEP_RATIO),),
+        "Offer it more work, or look at whoever it waits for.",
+        0.6 * asleep,
+        gain="none from this machine",
+    )
+
+
+@rule(
+    "smt-capacity",
+    "Is there less capacity left than the utilisation says?",
+    area="cpu",
+    threshold="SPECjbb2005 on 64 logical CPUs: at 50 % utilisation 97 % of the throughput (Industry,"
+    " table of SMT)",
+)
+def _smt(conditions: Conditions) -> Finding | None:
+    use, machine = conditions.all_cpus.use, conditions.machine
+    if use is None or machine is None or (machine.cpu.threads_per_core or 1) < 2:
+        return None
+    if not SMT_RANGE[0] <= use.busy_ratio < SMT_RANGE[1]:
+        return None
+    return Finding(
+        f"CPUs are busy {percent(use.busy_ratio)} of the time, and {machine.cpu.threads_per_core} of"
+        f" them share a core:"
+        " the rest is less capacity than it looks.",
+        (Evidence("CPU busy", use.busy_ratio, "ratio", SMT_RANGE[0]),),
+        "Measure throughput at one thread a core and at all: the second threads often add a fifth,"
+        " not as much again.",
+        0.25,
+        gain="none: it says how far the figures can be extrapolated",
+    )
+
+
+@rule(
+    "interrupts-on-one-cpu",
+    "Do interrupts fall on one CPU?",
+    area="cpu",
+    cause="interrupts",
+    threshold="convention: a CPU that spends 30 % in interrupts, four times the mean of the others",
+)
+def _interrupts(conditions: Conditions) -> Finding | None:
+    shares = {
+        cpu: use.modes.get("irq", 0.0) + use.modes.get("softirq", 0.0) for cpu, use in conditions.cpus.items()
+    }
+    if len(shares) < 2:
+        return None
+    cpu = max(shares, key=lambda one: shares[one])
+    others = sum(share for one, share in shares.items() if one != cpu) / (len(shares) - 1)
+    if shares[cpu] < INTERRUPT_CPU_RATIO or shares[cpu] < INTERRUPT_FACTOR * others:
+        return None
+    return Finding(
+        f"CPU {cpu} spends {percent(shares[cpu])} of its time in interrupts, the others {percent(others)}:"
+        " it bounds what the network or disk can deliver.",
+        (
+            Evidence(f"interrupts on CPU {cpu}", shares[cpu], "ratio", INTERRUPT_CPU_RATIO),
+            Evidence("on the others", others, "ratio"),
+        ),
+        "Look at /proc/interrupts and the queues of the card (`ethtool -l`); spread them, or turn on RPS.",
+        0.7 * shares[cpu],
+        gain=f"at most {without(shares[cpu], 1)} for the work on that CPU",
+    )
+
+
+@rule(
+    "hard-interrupts",
+    "Do hardware interrupts take much CPU time?",
+    area="cpu",
+    explains="time",
+    cause="interrupts",
+    threshold="convention: a tenth of all CPU time; a coalescing device needs a hundredth",
+)
+def _hard_interrupts(conditions: Conditions) -> Finding | None:
+    use = conditions.all_cpus.use
+    share = use.modes.get("irq", 0.0) if use else 0.0
+    if share < IRQ_RATIO:
+        return None
+    return Finding(
+        f"{percent(share)} of all CPU time is spent in hardware interrupts.",
+        (Evidence("time in interrupts", share, "ratio", IRQ_RATIO),),
+        "See which line rises in /proc/interrupts, and coalesce it (`ethtool -C`).",
+        0.6 * share,
+        gain=f"at most {without(share)}",
+    )
+
+
+@rule(
+    "low-clock",
+    "Do busy CPUs run below their clock?",
+    area="cpu",
+    threshold="convention: 80 % of the highest frequency that the kernel names",
+)
+def _low_clock(conditions: Conditions) -> Finding | None:
+    use, machine, now = conditions.all_cpus.use, conditions.machine, conditions.frequency_hz.value
+    if use is None or machine is None or not machine.cpu.frequency_max_hz or now is None:
+        return None
+    ratio = now / machine.cpu.frequency_max_hz
+    if use.busy_ratio < 0.5 or ratio >= LOW_CLOCK_RATIO:
+        return None
+    return Finding(
+        f"The CPUs are busy {percent(use.busy_ratio)} of the time and run at {now / 1e9:.2f} GHz,"
+        f" {percent(ratio)} of the highest clock.",
+        (Evidence("clock over highest clock", ratio, "ratio", LOW_CLOCK_RATIO),),
+        "Look at the governor, at power and heat limits, and at wide vector instructions; APERF and"
+        " MPERF tell more.",
+        0.6 * (1 - ratio) + 0.2,
+        gain=f"at most {1 / ratio:.2f} x for work that does not wait for memory",
+    )
+
+
+@rule(
+    "uneven-cpus",
+    "Is one CPU busy while another has nothing to do?",
+    area="cpu",
+    cause="CPUs",
+    threshold="convention: one above 90 %, one below 30 %",
+)
+def _uneven(conditions: Conditions) -> Finding | None:
+    if conditions.target is not None or conditions.has_load or len(conditions.cpus) < 2:
+        return None
+    busy = {cpu: use.busy_ratio for cpu, use in conditions.cpus.items()}
+    most, least = max(busy, key=lambda cpu: busy[cpu]), min(busy, key=lambda cpu: busy[cpu])
+    if busy[most] < UNEVEN_RATIOS[0] or busy[least] > UNEVEN_RATIOS[1]:
+        return None
+    return Finding(
+        f"CPU {most} is busy {percent(busy[most])} of the time and CPU {least} {percent(busy[least])}:"
+        " a single thread, a pinned one, or interrupts bound the work.",
+        (
+            Evidence(f"CPU {most} busy", busy[most], "ratio", UNEVEN_RATIOS[0]),
+            Evidence(f"CPU {least} busy", busy[least], "ratio", UNEVEN_RATIOS[1]),
+        ),
+        "Characterize the busiest process (--pid), and look at its affinity (`taskset -p`).",
+        0.5,
+        gain=f"at most {busy[most] * len(busy) / max(sum(busy.values()), 0.01):.1f} x, if the work can"
+        f" be spread",
+    )

@@ -1,0 +1,292 @@
+"""Rules about block devices and whoever waits for them.
+
+Not here: paging to and from disks (``memory``).
+"""
+
+from collections.abc import Callable
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.pressure.kernel_activity import DiskActivity
+from steelyard.analyze.pressure.threads import kind_of
+from steelyard.analyze.rules.findings import Evidence, Finding, beside_cpu, percent, rule, time_text
+
+WAIT_RATIO = 0.30
+IOWAIT_RATIO = 0.20
+LARGE_BYTES = 128 * 1024
+SLOW_NS, SLOW_ROTATIONAL_NS = 10e6, 30e6
+QUEUE = 8.0
+SMALL_BYTES = 8 * 1024
+SMALL_PER_S = 1000.0
+FLUSH_RATIO = 0.25
+DIRTY_RATIO = 0.90
+FAST_PER_S = 50_000.0
+
+
+def _worst(conditions: Conditions, figure: Callable[[DiskActivity], float | None]) -> DiskActivity | None:
+    """Return the disk with the largest ``figure`` among those that did something."""
+    known = [disk for disk in conditions.activity.disks if figure(disk) is not None]
+    return max(known, key=lambda disk: figure(disk) or 0.0, default=None)
+
+
+def _part(disk: DiskActivity | None) -> str:
+    """Return which limit of a disk such operations meet: large ones its bandwidth, small ones its latency."""
+    size = disk.operation_bytes.value if disk is not None else None
+    return "disk_bandwidth" if size is not None and size >= LARGE_BYTES else "disk_latency"
+
+
+@rule(
+    "waits-for-disk",
+    "Does the program wait for a disk?",
+    area="disk",
+    explains="time",
+    cause="waits for a disk",
+    threshold="convention: 30 % of the threads' time asleep in the block layer or a file system",
+)
+def _waits(conditions: Conditions) -> Finding | None:
+    target = conditions.target
+    share = target.held_by("disk") if target else 0.0
+    if target is None or share < WAIT_RATIO:
+        return None
+    disk = _worst(conditions, lambda one: one.busy_ratio.value)
+    where = next((name for name in target.places if kind_of(name, "D") == "disk"), "an unknown place")
+    told = ""
+    evidence = [Evidence("threads' time asleep for a disk", share, "ratio", WAIT_RATIO)]
+    if disk is not None and disk.latency_ns.value is not None and disk.operation_bytes.value is not None:
+        told = (
+            f" {disk.device} takes {time_text(disk.latency_ns.value)} for an operation of"
+            f" {disk.operation_bytes.value / 1024:.0f} KiB on average."
+        )
+        evidence.append(Evidence(f"{disk.device} mean latency", disk.latency_ns.value, "ns"))
+        evidence.append(Evidence(f"{disk.device} busy", disk.busy_ratio.value or 0.0, "ratio"))
+    return Finding(
+        f"The program's threads wait {percent(share)} of their time{beside_cpu(target.waiting_ratio)}"
+        f" for a disk"
+        f" (asleep in {where}).{told}",
+        tuple(evidence),
+        "Hold the latency against what the disk can do (`steelyard health --part disk`); overlap"
+        " operations (more"
+        " threads, io_uring), make them larger, or keep the data in memory.",
+        min(0.97, 0.5 + 0.5 * share),
+        gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if nothing waited",
+        part=_part(disk),
+    )
+
+
+@rule(
+    "cpus-wait-for-disk",
+    "Are CPUs idle because tasks wait for a disk?",
+    area="disk",
+    explains="time",
+    cause="waits for a disk",
+    threshold="convention: a fifth of the CPU time; idle CPUs count as waiting only where a task"
+    " began its wait",
+)
+def _iowait(conditions: Conditions) -> Finding | None:
+    use = conditions.all_cpus.use
+    share = use.modes.get("iowait", 0.0) if use else 0.0
+    disk = _worst(conditions, lambda one: one.busy_ratio.value)
+    if share < IOWAIT_RATIO or disk is None or (disk.busy_ratio.value or 0.0) < 0.1:
+        return None
+    return Finding(
+        f"CPUs are idle {percent(share)} of the time while tasks wait for a disk ({disk.device} is busy"
+        f" {percent(disk.busy_ratio.value or 0.0)}).",
+        (
+            Evidence("idle, waiting for a disk", share, "ratio", IOWAIT_RATIO),
+            Evidence(f"{disk.device} busy", disk.busy_ratio.value or 0.0, "ratio"),
+        ),
+        "Find who waits (`pidstat -d 1`), and keep more operations under way.",
+        0.4 + 0.5 * share,
+        gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if the CPUs could work meanwhile",
+        part=_part(disk),
+    )
+
+
+@rule(
+    "disk-slow",
+    "Does a disk take long to answer?",
+    area="disk",
+    threshold="convention: 10 ms for solid state, 30 ms for disks that rotate, or may (a seek and a half"
+    " turn take 10 to 15)",
+)
+def _slow(conditions: Conditions) -> Finding | None:
+    disk = _worst(
+        conditions, lambda one: one.latency_ns.value if (one.operations_per_s.value or 0.0) >= 10 else None
+    )
+    if disk is None or disk.latency_ns.value is None:
+        return None
+    bound = SLOW_NS if disk.rotational is False else SLOW_ROTATIONAL_NS
+    if disk.latency_ns.value < bound:
+        return None
+    return Finding(
+        f"An operation on {disk.device} takes {time_text(disk.latency_ns.value)} on average"
+        f" ({disk.operations_per_s.value or 0.0:,.0f} a second, {disk.queue.value or 0.0:.1f} under way).",
+        (
+            Evidence(f"{disk.device} mean latency", disk.latency_ns.value, "ns", bound),
+            Evidence("operations under way", disk.queue.value or 0.0, "1"),
+        ),
+        "Tell queueing from service: with few under way the device is slow, with many it is full or limited.",
+        0.6,
+        gain="latencies that wait for it fall by up to that time",
+        part=_part(disk),
+    )
+
+
+@rule(
+    "disk-queue",
+    "Do operations queue at a disk?",
+    area="disk",
+    threshold="J. Little, 1961: eight under way at a busy disk wait for seven others",
+)
+def _queue(conditions: Conditions) -> Finding | None:
+    disk = _worst(conditions, lambda one: one.queue.value if (one.busy_ratio.value or 0.0) >= 0.7 else None)
+    if disk is None or (disk.queue.value or 0.0) < QUEUE:
+        return None
+    return Finding(
+        f"{disk.queue.value:.0f} operations are under way at {disk.device} on average, which is busy"
+        f" {percent(disk.busy_ratio.value or 0.0)} of the time: it is given more than it does.",
+        (Evidence(f"{disk.device} queue", disk.queue.value or 0.0, "1", QUEUE),),
+        "See whether throughput still rises with the queue (`fio --iodepth`); if not, more under way"
+        " only waits longer.",
+        0.65,
+        gain="latency falls in proportion to the queue; throughput needs a faster disk or fewer bytes",
+        part=_part(disk),
+    )
+
+
+@rule(
+    "small-operations",
+    "Is a disk busy with small operations?",
+    area="disk",
+    threshold="convention: 8 KiB and below, a thousand a second, at a disk that is half busy",
+)
+def _small(conditions: Conditions) -> Finding | None:
+    disk = _worst(
+        conditions, lambda one: one.operations_per_s.value if (one.busy_ratio.value or 0.0) >= 0.5 else None
+    )
+    if disk is None or disk.operation_bytes.value is None or disk.operation_bytes.value > SMALL_BYTES:
+        return None
+    if (disk.operations_per_s.value or 0.0) < SMALL_PER_S:
+        return None
+    return Finding(
+        f"{disk.device} does {disk.operations_per_s.value:,.0f} operations a second of"
+        f" {disk.operation_bytes.value / 1024:.1f} KiB: their number bounds it, not their bytes.",
+        (
+            Evidence("mean size", disk.operation_bytes.value, "bytes", SMALL_BYTES),
+            Evidence("operations", disk.operations_per_s.value or 0.0, "1/s", SMALL_PER_S),
+        ),
+        "Merge them: larger blocks, read-ahead, a write buffer.",
+        0.5,
+        gain="up to the disk's bandwidth over what it moves now",
+        part="disk_latency",
+    )
+
+
+@rule(
+    "flushes",
+    "Do flushes bound the writing?",
+    area="disk",
+    threshold="convention: a flush for every fourth write, 20 a second; each waits for the medium",
+)
+def _flushes(conditions: Conditions) -> Finding | None:
+    disk = _worst(conditions, lambda one: one.flushes_per_s.value)
+    if disk is None or (disk.flushes_per_s.value or 0.0) < 20 or not disk.writes_per_s.value:
+        return None
+    ratio = (disk.flushes_per_s.value or 0.0) / disk.writes_per_s.value
+    waits = conditions.target.wait("disk") if conditions.target else 0.0
+    if ratio < FLUSH_RATIO or ((disk.busy_ratio.value or 0.0) < 0.3 and waits < WAIT_RATIO):
+        return None
+    return Finding(
+        f"{disk.device} is flushed {disk.flushes_per_s.value:,.0f} times a second,"
+        f" {percent(min(ratio, 1.0))} as often as it is written to.",
+        (Evidence("flushes over writes", ratio, "1", FLUSH_RATIO),),
+        "Commit several changes by one fsync (group commit); see who calls it: `perf trace -s -e"
+        " fsync,fdatasync`.",
+        0.55,
+        gain="commits a second grow with the number of changes in each, nearly in proportion",
+        part="disk_latency",
+    )
+
+
+@rule(
+    "dirty-limit",
+    "Are writers held back because too much waits to be written?",
+    area="disk",
+    threshold="Linux, Documentation/admin-guide/sysctl/vm.rst: vm.dirty_ratio of the available memory",
+)
+def _dirty(conditions: Conditions) -> Finding | None:
+    machine, memory = conditions.machine, conditions.memory
+    high = conditions.activity.dirty_high_bytes.value
+    text = machine.kernel.sysctl.get("vm.dirty_ratio", "") if machine else ""
+    if high is None or memory is None or memory.available_low_bytes.value is None or not text.isdigit():
+        return None
+    limit = int(text) / 100 * memory.available_low_bytes.value
+    if limit <= 0 or high < DIRTY_RATIO * limit:
+        return None
+    return Finding(
+        f"{high / 2**20:,.0f} MiB waited to be written, {percent(min(high / limit, 1.0))} of what"
+        f" vm.dirty_ratio allows:"
+        " writers are made to wait.",
+        (Evidence("waiting to be written", high, "bytes", limit),),
+        "Compare the rate of writing with what the disk takes; lower vm.dirty_background_bytes to"
+        " begin earlier.",
+        0.6,
+        gain="steadier latency of writes; no more throughput than the disk has",
+        part="disk_bandwidth",
+    )
+
+
+@rule(
+    "seeks",
+    "Does a rotating disk seek?",
+    area="disk",
+    threshold="convention: 50 operations a second of 64 KiB and below; a rotating disk does 100 to 200",
+)
+def _seeks(conditions: Conditions) -> Finding | None:
+    rotating = [
+        disk
+        for disk in conditions.activity.disks
+        if disk.rotational and (disk.busy_ratio.value or 0.0) >= 0.5
+    ]
+    for disk in rotating:
+        size, per_s = disk.operation_bytes.value, disk.operations_per_s.value or 0.0
+        if size is not None and size <= 64 * 1024 and per_s >= 50:
+            return Finding(
+                f"{disk.device} rotates and does {per_s:.0f} operations a second of {size / 1024:.0f}"
+                f" KiB: it seeks.",
+                (
+                    Evidence("mean size", size, "bytes", 64 * 1024.0),
+                    Evidence("operations", per_s, "1/s", 50.0),
+                ),
+                "Put what is read at random on solid state, or make the operations larger.",
+                0.6,
+                gain="10 to 100 x more operations a second on solid state",
+                part="disk_latency",
+            )
+    return None
+
+
+@rule(
+    "disk-scheduler",
+    "Does an I/O scheduler slow a fast disk?",
+    area="disk",
+    threshold="convention: 50,000 operations a second; a scheduler's lock costs about a microsecond each",
+)
+def _scheduler(conditions: Conditions) -> Finding | None:
+    if conditions.machine is None:
+        return None
+    chosen = {disk.name: disk.scheduler for disk in conditions.machine.disks if disk.rotational is False}
+    for disk in conditions.activity.disks:
+        if (disk.operations_per_s.value or 0.0) >= FAST_PER_S and chosen.get(disk.device) not in (
+            None,
+            "none",
+        ):
+            return Finding(
+                f"{disk.device} does {disk.operations_per_s.value:,.0f} operations a second through"
+                f" the scheduler"
+                f" {chosen[disk.device]}.",
+                (Evidence("operations", disk.operations_per_s.value or 0.0, "1/s", FAST_PER_S),),
+                f"Compare with none: /sys/block/{disk.device}/queue/scheduler.",
+                0.35,
+                gain="about a microsecond of CPU time an operation",
+            )
+    return None

@@ -1,0 +1,215 @@
+"""Sentences that say why a number came out as it did, each with its evidence.
+
+In: `Conditions`. Out: `Finding`s, what explains most of the headline first. A rule is a function registered
+under a stable id; it answers with a finding or None, and None too when what it needs was not measured:
+silence is not "all well", which is why `Conditions.missing` is reported beside the findings.
+
+Rules of others are found by the entry point group ``steelyard.rules``, whose entries name modules that
+register rules when they are imported:
+
+    [project.entry-points."steelyard.rules"]
+    mine = "my_package.rules"
+
+Not here: the rules themselves (the other modules), and whether the result may be believed (``verdict``).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.rules.ranking import ranked
+from steelyard.analyze.values import Quantity
+
+GROUP = "steelyard.rules"
+AREAS = (
+    *("machine", "cpu", "scheduler", "memory", "disk", "network", "numa", "profile", "load"),
+    "operations",
+)
+"""What rules are about."""
+PARTS = (
+    *("cpu", "dram_capacity", "dram_bandwidth", "disk_latency", "disk_bandwidth", "network"),
+    *("locks", "scheduler"),
+)
+"""What may hold a workload back: the resources of ``intensities``, and what is no resource of the machine."""
+EXPLAINS = ("", "time", "cpu")
+"""What a rule's first evidence may be a share of: nothing, the headline's time, its CPU time."""
+BLAMES = ("own", "neighbours", "hypervisor")
+"""Whose doing a finding may be: the workload's, other processes' of this machine, other guests'."""
+_MODULES = (
+    *("load", "cpu", "scheduler", "memory", "disk", "network", "numa", "machine", "profiles", "operations"),
+    *("counters", "stages"),
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A measured value and the bound it was held against; ``bound`` is None where there is none."""
+
+    metric: str
+    value: float
+    unit: str
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule concluded.
+
+    ``weight`` (0..1) orders findings that explain as much, and notes. ``next_step`` is what to
+    measure or to do next, ``gain`` what to expect of it. ``part`` is what holds the workload back, if the
+    finding says so, one of `PARTS`; ``sure`` is False where that is concluded from signs and not measured.
+    ``blame`` says whose doing it is, one of `BLAMES`. ``explained_ratio`` is the share of the headline's time
+    that it explains, None for a note; ``also`` are claims of the same cause, by the rules ``merged``.
+    ``id``, ``area`` and ``threshold``, the source of the bounds, are the rule's: `explain` fills them in.
+    """
+
+    claim: str
+    evidence: tuple[Evidence, ...]
+    next_step: str
+    weight: float
+    gain: str = ""
+    part: str | None = None
+    sure: bool = True
+    id: str = ""
+    area: str = ""
+    threshold: str = ""
+    blame: str = "own"
+    explained_ratio: float | None = None
+    also: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A question that is asked of every run. ``threshold`` says where its bounds come from.
+
+    ``explains`` says what its first evidence is a share of: ``time``, the headline's, ``cpu``, the part of it
+    in which its CPUs worked, or nothing, so that it makes notes. Findings of one ``cause`` are one finding.
+    """
+
+    id: str
+    question: str
+    answer: Callable[[Conditions], Finding | None]
+    area: str = "machine"
+    threshold: str = ""
+    explains: str = ""
+    cause: str = ""
+
+
+RULES: dict[str, Rule] = {}
+"""Every rule by its id, in the order of registration. `load_rules` fills it."""
+
+Answer = Callable[[Conditions], Finding | None]
+
+
+def rule(
+    rule_id: str, question: str, *, area: str, threshold: str, explains: str = "", cause: str = ""
+) -> Callable[[Answer], Answer]:
+    """Register a rule about ``area``, whose bounds come from ``threshold``; the rest: see `Rule`.
+
+    Raises ValueError when the id is taken or there is no such area.
+    """
+
+    def register(answer: Answer) -> Answer:
+        if rule_id in RULES:
+            raise ValueError(f"the rule {rule_id} is registered already")
+        if area not in AREAS:
+            raise ValueError(f"the rule {rule_id} is about {area!r}, which is none of {', '.join(AREAS)}")
+        if explains not in EXPLAINS:
+            raise ValueError(
+                f"the rule {rule_id} explains {explains!r}, which is none of {', '.join(EXPLAINS)}"
+            )
+        RULES[rule_id] = Rule(rule_id, question, answer, area, threshold, explains, cause)
+        return answer
+
+    return register
+
+
+@cache
+def load_rules() -> tuple[str, ...]:
+    """Register every rule, built-in ones first; return why rules of others could not be loaded."""
+    for name in _MODULES:
+        import_module(f"steelyard.analyze.rules.{name}")
+    problems = []
+    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        try:
+            point.load()
+        except Exception as error:
+            problems.append(f"rules {point.name} ({point.value}) cannot be loaded: {error}")
+    return tuple(problems)
+
+
+def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list[Finding]:
+    """Return what the rules (all registered ones by default) conclude, ranked by `ranking.ranked`."""
+    if rules is None:
+        load_rules()
+        rules = RULES.values()
+    found = []
+    for each in rules:
+        try:
+            finding = each.answer(conditions)
+        except Exception as error:
+            if each.answer.__module__.startswith("steelyard."):
+                raise
+            # Somebody else's rule must not cost the report of what was measured.
+            failed = (
+                f"The rule {each.id} of {each.answer.__module__} failed: {type(error).__name__}: {error}."
+            )
+            finding = Finding(failed, (), "Repair or remove the rule.", 0.0)
+        if finding is not None:
+            found.append((replace(finding, id=each.id, area=each.area, threshold=each.threshold), each))
+    return ranked(found, conditions)
+
+
+def percent(ratio: float) -> str:
+    """Write a share with as many digits as tell it from 0 and 100 %.
+
+    >>> percent(0.983), percent(0.004)
+    ('98 %', '0.4 %')
+    """
+    return f"{ratio * 100:.1f} %" if ratio < 0.1 else f"{ratio * 100:.0f} %"
+
+
+def without(share: float, digits: int = 2) -> str:
+    """Write how many times faster work is done without a share of its time (Amdahl).
+
+    >>> without(0.5), without(0.2, 1), without(1.0)
+    ('2.00 x', '1.2 x', '∞ x')
+    """
+    return f"{1 / (1 - share):.{digits}f} x" if share < 1 else "∞ x"
+
+
+def rate_text(per_s: float) -> str:
+    """Return how often something happens: whole from 10 on, two digits below.
+
+    >>> rate_text(1496.4), rate_text(9.96), rate_text(2.345), rate_text(0.0507)
+    ('1,496', '10', '2.3', '0.051')
+    """
+    return f"{per_s:,.0f}" if per_s >= 9.95 else f"{per_s:.2g}"
+
+
+def time_text(ns: float) -> str:
+    """Write a time span.
+
+    >>> time_text(95_000), time_text(3.1e6)
+    ('95 µs', '3.1 ms')
+    """
+    size, unit = next((pair for pair in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")) if ns >= pair[0]), (1.0, "ns"))
+    return f"{ns / size:.3g} {unit}"
+
+
+def beside_cpu(waiting_ratio: float | None) -> str:
+    """Return the reservation of a share of time that leaves out waiting for a CPU, none where that is little.
+
+    >>> beside_cpu(0.02), beside_cpu(0.9)
+    ('', ' (of that without waiting for a CPU)')
+    """
+    return " (of that without waiting for a CPU)" if (waiting_ratio or 0.0) >= 0.1 else ""
+
+
+def above(quantity: Quantity | None, bound: float) -> bool:
+    """Return whether ``quantity`` is known and not below ``bound``."""
+    return quantity is not None and quantity.value is not None and quantity.value >= bound

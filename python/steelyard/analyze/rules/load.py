@@ -1,0 +1,416 @@
+"""Rules about a server under a load generator, and about what disturbs any run.
+
+Not here: rules that need to know the program or its profile (``cpu`` and the others).
+"""
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.rules.findings import Evidence, Finding, above, percent, rule, time_text, without
+from steelyard.analyze.rules.ranking import cpu_ratio
+
+# The bounds below are where a resource is commonly said to shape the result. They sort attention, they do
+# not decide validity, and every finding shows its value beside its bound.
+CPU_SATURATED_RATIO = 0.90
+CPU_UNUSED_RATIO = 0.60
+KERNEL_HEAVY_RATIO = 0.40
+LINK_BUSY_RATIO = 0.70
+DISK_BUSY_RATIO = 0.70
+PRESSURE_RATIO = 0.10
+DISK_STIRRED_RATIO = 0.10
+MEMORY_LOW_RATIO = 0.05
+STEAL_RATIO = 0.02
+TAIL_FACTOR = 10.0
+SLOW_WAIT_RATIO = 0.5
+LITTLE_TOLERANCE_RATIO = 0.25
+
+
+@rule(
+    "server-cpus-saturated",
+    "Do the server's CPUs bound the throughput?",
+    area="cpu",
+    explains="time",
+    cause="CPUs",
+    threshold="utilisation above which queues grow fast: at 0.9 a random arrival waits nine services"
+    " (M/M/1, L. Kleinrock, 1975)",
+)
+def _server_saturated(conditions: Conditions) -> Finding | None:
+    use = conditions.server_cpus.use
+    if use is None or use.busy_ratio < CPU_SATURATED_RATIO or conditions.shared_cpus:
+        return None
+    if not conditions.has_load:
+        return None
+    if conditions.foreign_load:
+        # Others' work is in the figure too, and the verdict says so; what bounds the server is then unknown.
+        return None
+    return Finding(
+        f"The server's CPUs are busy {percent(use.busy_ratio)} of the time: they bound the throughput.",
+        (Evidence("server CPU busy", use.busy_ratio, "ratio", CPU_SATURATED_RATIO),),
+        "See where the time goes (kernel or user below), or give the server more CPUs: --server-cpus.",
+        use.busy_ratio,
+        gain="nearly as much more throughput as more CPUs or less path length give, until another"
+        " resource binds",
+        part="cpu",
+    )
+
+
+@rule(
+    "server-cpus-unused",
+    "Are the server's CPUs idle while the run is called a peak?",
+    area="load",
+    threshold="convention of this project: it sorts attention and decides nothing",
+)
+def _server_unused(conditions: Conditions) -> Finding | None:
+    use = conditions.server_cpus.use
+    if use is None or use.busy_ratio >= CPU_UNUSED_RATIO or not conditions.has_load:
+        return None
+    if conditions.generator is not None and conditions.generator.loop == "open":
+        # The rate was chosen, by somebody or by an objective: what is left unused is no missed peak.
+        return None
+    return Finding(
+        f"The server's CPUs are busy only {percent(use.busy_ratio)} of the time:"
+        " something else bounds the throughput, or the load asked for less.",
+        (Evidence("server CPU busy", use.busy_ratio, "ratio", CPU_UNUSED_RATIO),),
+        "Offer more load (connections, depth), and look at the generator, the slow threads and the network.",
+        1 - use.busy_ratio,
+        gain=f"up to {1 / max(use.busy_ratio, 0.01):.1f} x, if the same work per request can keep"
+        f" every CPU busy",
+    )
+
+
+@rule(
+    "shared-cpus",
+    "Do server and load compete for the same CPUs?",
+    area="load",
+    threshold="convention of this project: it sorts attention and decides nothing",
+)
+def _shared(conditions: Conditions) -> Finding | None:
+    shared, use = conditions.shared_cpus, conditions.all_cpus.use
+    if not shared or use is None or use.busy_ratio < CPU_UNUSED_RATIO:
+        return None
+    return Finding(
+        f"Server and load share {len(shared)} CPU{'s' if len(shared) > 1 else ''},"
+        f" which are busy {percent(use.busy_ratio)} of the time: each takes time from the other.",
+        (Evidence("CPU busy", use.busy_ratio, "ratio", CPU_UNUSED_RATIO),),
+        "Use a machine with CPUs for both sides, or separate them: --server-cpus, --load-cpus.",
+        use.busy_ratio,
+        gain="a figure of the server alone; how much more depends on the load's share",
+    )
+
+
+@rule(
+    "kernel-heavy",
+    "Is the server's time spent in the kernel?",
+    area="cpu",
+    threshold="S. Kanev et al., ISCA 2015: about a fifth of a fleet's cycles are the kernel's; twice"
+    " that is much",
+)
+def _kernel(conditions: Conditions) -> Finding | None:
+    use = conditions.server_cpus.use
+    if use is None or use.busy_ratio < 0.1:
+        return None
+    kernel = use.kernel_ratio
+    if kernel is None or kernel < KERNEL_HEAVY_RATIO:
+        return None
+    softirq = use.modes.get("softirq", 0.0) / use.busy_ratio
+    whose = "the server's" if conditions.has_load else "the"
+    lesson = "packets and system calls weigh as much as the work itself"
+    if conditions.cache is not None:
+        lesson = "the packets and system calls weigh more than the cache"
+    return Finding(
+        f"{percent(kernel)} of the busy time on {whose} CPUs is kernel time"
+        f" ({percent(softirq)} soft interrupts): {lesson}.",
+        (
+            Evidence("kernel share of busy time", kernel, "ratio", KERNEL_HEAVY_RATIO),
+            Evidence("soft interrupts' share of busy time", softirq, "ratio"),
+        ),
+        "More requests in flight per connection (--set depth=...) share one system call."
+        if conditions.has_load
+        else "See which system calls: the kernel part of the profile, or `strace -c -f`.",
+        kernel * use.busy_ratio * 0.9,
+        gain=f"at most {without(kernel, 1)}, if all kernel time went away (Amdahl)",
+        explained_ratio=kernel * (cpu_ratio(conditions) or 0.0),
+    )
+
+
+@rule(
+    "generator-busy",
+    "Does the load generator bound the throughput?",
+    area="load",
+    explains="time",
+    threshold="the generator's own bound, crates/load/src/verdict.rs",
+)
+def _generator(conditions: Conditions) -> Finding | None:
+    generator = conditions.generator
+    if generator is None or not above(generator.busy_max_ratio, CPU_SATURATED_RATIO):
+        return None
+    busy = generator.busy_max_ratio.value or 0.0
+    return Finding(
+        f"A generator thread is busy {percent(busy)} of the time: the server might do more.",
+        (Evidence("busiest generator thread", busy, "ratio", CPU_SATURATED_RATIO),),
+        "Give the load more CPUs or threads: --load-cpus, --set load_threads=...",
+        busy,
+        gain="unknown until the generator has room",
+    )
+
+
+@rule(
+    "closed-loop-queue",
+    "Is the latency only the queue that a closed loop builds?",
+    area="load",
+    threshold="J. D. C. Little, 1961; a quarter is left for what the mean hides",
+)
+def _closed_loop(conditions: Conditions) -> Finding | None:
+    """Little's law: requests in flight = throughput x mean time in the system (J. D. C. Little, 1961)."""
+    generator = conditions.generator
+    if generator is None or generator.loop != "closed" or not generator.response_mean_ns.value:
+        return None
+    flying, mean = generator.connections * generator.depth, generator.response_mean_ns.value
+    if generator.throughput_per_s <= 0 or flying < 2:
+        return None
+    expected = flying * 1e9 / generator.throughput_per_s
+    if abs(mean / expected - 1) > LITTLE_TOLERANCE_RATIO:
+        return None
+    return Finding(
+        f"With {flying} requests always in flight, a request takes {time_text(expected)} at this throughput"
+        f" whatever the server does: the latency (mean {time_text(mean)}) is the queue.",
+        (
+            Evidence("requests in flight", float(flying), "1"),
+            Evidence("in flight / throughput", expected, "ns", mean),
+        ),
+        "For the latency at a load below the peak, offer a rate: --set rate=...",
+        0.5,
+        gain="none in throughput: the latency becomes that of the server",
+    )
+
+
+def _slow_share(conditions: Conditions, miss_ns: float) -> float | None:
+    """Return the slow path's share of the mean response time."""
+    hits = conditions.cache.hit_ratio.value if conditions.cache is not None else None
+    mean = conditions.generator.response_mean_ns.value if conditions.generator is not None else None
+    return (1 - hits) * miss_ns / mean if hits is not None and mean else None
+
+
+@rule(
+    "slow-queue",
+    "Do misses wait for slow threads?",
+    area="load",
+    cause="slow path of the cache",
+    threshold="a wait longer than the work it waits for",
+)
+def _slow_queue(conditions: Conditions) -> Finding | None:
+    cache = conditions.cache
+    if cache is None or cache.slow_wait_ns.value is None or not cache.slow_service_ns.value:
+        return None
+    wait, service = cache.slow_wait_ns.value, cache.slow_service_ns.value
+    median = conditions.generator.response_p50_ns.value if conditions.generator else None
+    # Against a median in which every request waits longer than that, the queue is no story.
+    share = wait / median if median else 1.0
+    if wait <= service or share < SLOW_WAIT_RATIO:
+        return None
+    return Finding(
+        f"A miss waits {time_text(wait)} for a slow thread that needs {time_text(service)} for it:"
+        " misses make the tail of the latency.",
+        (
+            Evidence("mean wait for a slow thread", wait, "ns", service),
+            Evidence("longest queue seen", cache.slow_queue_depth_high.value or 0.0, "1"),
+        ),
+        "More slow threads, if CPUs are idle: --set slow_threads=...; a larger cache has fewer misses.",
+        min(0.95, share),
+        gain="the tail of the latency falls by up to the wait",
+        explained_ratio=_slow_share(conditions, wait + service),
+    )
+
+
+@rule(
+    "network-near-line-rate",
+    "Is a network link full?",
+    area="network",
+    explains="time",
+    cause="link",
+    threshold="convention: bursts fill a link that is 70 % busy on average",
+)
+def _network(conditions: Conditions) -> Finding | None:
+    busy = [card for card in conditions.network if above(card.line_ratio, LINK_BUSY_RATIO)]
+    if not busy:
+        return None
+    card = max(busy, key=lambda card: card.line_ratio.value or 0.0)
+    if any(shaper.interface == card.interface for shaper in conditions.shapers):
+        # A limit that was set is told by its own rule (link-limited).
+        return None
+    ratio = card.line_ratio.value or 0.0
+    return Finding(
+        f"{card.interface} carries {percent(ratio)} of its line rate: the link bounds the throughput.",
+        (Evidence(f"{card.interface} of line rate", ratio, "ratio", LINK_BUSY_RATIO),),
+        "Use a faster link, or smaller values."
+        if conditions.has_load
+        else "Use a faster link, or send less.",
+        ratio,
+        gain=f"at most {1 / ratio:.1f} x on this link",
+        part="network",
+    )
+
+
+@rule(
+    "network-loss",
+    "Does the network drop packets?",
+    area="network",
+    cause="packets are lost",
+    threshold="one lost packet costs a retransmission timeout or a round trip (RFC 6298)",
+)
+def _loss(conditions: Conditions) -> Finding | None:
+    worst = max(conditions.network, key=lambda card: card.lost_per_s.value or 0.0, default=None)
+    if worst is None or not worst.lost_per_s.value:
+        return None
+    return Finding(
+        f"{worst.interface} loses {worst.lost_per_s.value:.3g} packets a second: each costs a wait.",
+        (Evidence(f"{worst.interface} packets lost", worst.lost_per_s.value, "1/s", 0.0),),
+        "Look at the ring sizes and the interrupt placement of this interface.",
+        0.5,
+        gain="latency tails fall by a retransmission timeout (200 ms and more)",
+    )
+
+
+@rule(
+    "disk-busy",
+    "Is a disk busy?",
+    area="disk",
+    cause="waits for a disk",
+    threshold="convention: a disk with one queue makes others wait at 70 %",
+)
+def _disk(conditions: Conditions) -> Finding | None:
+    busy = [disk for disk in conditions.disks if above(disk.busy_ratio, DISK_BUSY_RATIO)]
+    if not busy:
+        return None
+    disk = max(busy, key=lambda disk: disk.busy_ratio.value or 0.0)
+    ratio = disk.busy_ratio.value or 0.0
+    return Finding(
+        f"{disk.device} is busy {percent(ratio)} of the time.",
+        (Evidence(f"{disk.device} busy", ratio, "ratio", DISK_BUSY_RATIO),),
+        "See who reads or writes: this workload should not need a disk while it is measured."
+        if conditions.has_load
+        else "See who reads or writes (`pidstat -d 1`), how large its operations are, and what the disk can"
+        " do: `steelyard health --part disk`.",
+        ratio,
+        gain=f"at most {1 / max(1 - ratio, 0.05):.1f} x, if nothing waited for this disk",
+        part="disk_bandwidth",
+    )
+
+
+@rule(
+    "memory-low",
+    "Is memory scarce?",
+    area="memory",
+    cause="memory is short",
+    threshold="Linux reclaims below its watermarks, a few percent of memory (vm.min_free_kbytes,"
+    " vm.watermark_scale_factor)",
+)
+def _memory(conditions: Conditions) -> Finding | None:
+    memory = conditions.memory
+    if memory is None or memory.available_low_bytes.value is None or not memory.total_bytes.value:
+        return None
+    ratio = memory.available_low_bytes.value / memory.total_bytes.value
+    if ratio >= MEMORY_LOW_RATIO:
+        return None
+    return Finding(
+        f"Only {percent(ratio)} of memory was available at the worst moment: pages may have been reclaimed.",
+        (Evidence("memory available", ratio, "ratio", MEMORY_LOW_RATIO),),
+        "Give the cache less: --set memory=..." if conditions.cache else "See what holds it: /proc/meminfo.",
+        0.8,
+        gain="what reclaim and refaults cost now",
+    )
+
+
+@rule(
+    "pressure",
+    "Do tasks wait for a resource?",
+    area="memory",
+    explains="time",
+    threshold="Linux, Documentation/accounting/psi.rst: some is the share of time in which a task"
+    " waited; a tenth is convention",
+)
+def _pressure(conditions: Conditions) -> Finding | None:
+    # CPU pressure is what a loaded server looks like and has rules of its own.
+    # Waiting in io_uring for the network counts as I/O pressure too (it sets in_iowait): only a disk that
+    # does something makes it a wait for storage.
+    stirred = any(above(disk.busy_ratio, DISK_STIRRED_RATIO) for disk in conditions.disks)
+    waits = {
+        resource: use.some_ratio.value
+        for resource, use in conditions.pressure.items()
+        if resource in (("memory", "io") if stirred else ("memory",)) and use.some_ratio.value is not None
+    }
+    worst = max(waits, key=lambda resource: waits[resource], default=None)
+    if worst is None or waits[worst] < PRESSURE_RATIO:
+        return None
+    name = "memory" if worst == "memory" else "I/O"
+    return Finding(
+        f"Some task waited for {name} {percent(waits[worst])} of the time.",
+        (Evidence(f"{name} pressure (some)", waits[worst], "ratio", PRESSURE_RATIO),),
+        f"Find the waiting task, and free {name} before the next run.",
+        waits[worst],
+        gain=f"at most {1 / max(1 - waits[worst], 0.05):.1f} x, if nothing waited for it",
+    )
+
+
+@rule(
+    "steal",
+    "Does the hypervisor take CPU time?",
+    area="machine",
+    explains="time",
+    threshold="convention: 2 % is more than a quiet host takes",
+)
+def _steal(conditions: Conditions) -> Finding | None:
+    use = conditions.all_cpus.use
+    steal = use.modes.get("steal") if use else None
+    if steal is None or steal < STEAL_RATIO:
+        return None
+    return Finding(
+        f"The hypervisor took {percent(steal)} of the CPU time for other guests.",
+        (Evidence("stolen CPU time", steal, "ratio", STEAL_RATIO),),
+        "Repeat on dedicated CPUs; compare only runs with the same share.",
+        min(1.0, 0.5 + steal),
+        gain=f"about {without(steal)} on CPUs of its own",
+        blame="hypervisor",
+    )
+
+
+@rule(
+    "thermal",
+    "Was the processor slowed for heat?",
+    area="machine",
+    threshold="any event: the processor ran below its clock",
+)
+def _thermal(conditions: Conditions) -> Finding | None:
+    if not above(conditions.throttles, 1.0):
+        return None
+    count = conditions.throttles.value or 0.0
+    return Finding(
+        f"The processor was slowed for heat {count:.0f} times during the measurement.",
+        (Evidence("thermal throttling events", count, "1", 1.0),),
+        "Check cooling and power limits, then repeat.",
+        0.9,
+        gain="the clock that the processor has when cool",
+    )
+
+
+@rule(
+    "long-tail",
+    "Is the tail far from the median?",
+    area="load",
+    threshold="convention of this project: it sorts attention and decides nothing",
+)
+def _tail(conditions: Conditions) -> Finding | None:
+    generator = conditions.generator
+    if generator is None or not generator.response_p50_ns.value or generator.response_p99_ns.value is None:
+        return None
+    factor = generator.response_p99_ns.value / generator.response_p50_ns.value
+    if factor < TAIL_FACTOR:
+        return None
+    return Finding(
+        f"The 99th percentile of response time is {factor:.0f} times the median: two kinds of work mix.",
+        (
+            Evidence("p99 response", generator.response_p99_ns.value, "ns"),
+            Evidence("p99 over median", factor, "1", TAIL_FACTOR),
+        ),
+        "Compare the steps of the percentile curve with the share of misses and with the waits for CPU.",
+        0.3,
+        gain="none on average: the 99th percentile falls towards the median",
+    )

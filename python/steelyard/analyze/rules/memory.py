@@ -1,0 +1,306 @@
+"""Rules about memory: paging, reclaim, page faults, huge pages.
+
+Not here: NUMA (``numa``), and bandwidth, which only a profile or counters can tell (``profiles``).
+"""
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.pressure.intensities import MEMORY_STALL_RATIO
+from steelyard.analyze.rules.cpu import busy_cpus
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rate_text, rule, without
+
+MAJOR_FAULTS_PER_S = 50.0
+SWAPS_PER_S = 10.0
+STALLS_PER_S = 1.0
+FAULTS_PER_CPU_S = 100_000.0
+FAULT_COST_S = 0.7e-6
+FALLBACK_RATIO = 0.5
+LARGE_BYTES = 1 << 30
+PAGE_TABLES_RATIO = 0.02
+REFAULTS_PER_S = 1000.0
+COMPACTIONS_PER_S = 10.0
+GROWTH_BYTES_PER_S = 1 << 20
+FULL_WITHIN_S = 3600.0
+
+
+@rule(
+    "swapping",
+    "Is memory swapped?",
+    area="memory",
+    cause="memory is short",
+    threshold="convention: ten pages a second, in or out; each page in is a wait for the disk",
+)
+def _swapping(conditions: Conditions) -> Finding | None:
+    per_s = conditions.activity.event("pswpin") + conditions.activity.event("pswpout")
+    if per_s < SWAPS_PER_S:
+        return None
+    return Finding(
+        f"{per_s:,.0f} pages a second go to or come from swap: memory is too small for what is used.",
+        (Evidence("pages swapped", per_s, "1/s", SWAPS_PER_S),),
+        "See who is in swap (VmSwap in /proc/PID/status); give it more memory, or use less.",
+        0.92,
+        gain="a page from memory takes 0.1 µs, one from a disk 100 µs and more",
+        part="dram_capacity",
+    )
+
+
+@rule(
+    "direct-reclaim",
+    "Do allocations wait until memory is freed?",
+    area="memory",
+    cause="memory is short",
+    threshold="Linux, mm/vmscan.c: a stall is an allocation that had to free memory itself; one a"
+    " second is convention",
+)
+def _reclaim(conditions: Conditions) -> Finding | None:
+    activity = conditions.activity
+    stalls = sum(activity.event(f"allocstall_{zone}") for zone in ("normal", "movable", "dma32"))
+    if stalls < STALLS_PER_S:
+        return None
+    return Finding(
+        f"{rate_text(stalls)} allocations a second had to free memory before they got any.",
+        (
+            Evidence("allocation stalls", stalls, "1/s", STALLS_PER_S),
+            Evidence("pages scanned by them", activity.event("pgscan_direct"), "1/s"),
+        ),
+        "Look at memory pressure in the report; free memory, or raise vm.watermark_scale_factor so"
+        " that kswapd begins"
+        " earlier.",
+        0.7,
+        gain="the stalls: from microseconds to many milliseconds each",
+        part="dram_capacity",
+    )
+
+
+@rule(
+    "major-faults",
+    "Does the program wait for pages from a disk?",
+    area="memory",
+    threshold="convention: 50 a second; each waits for a disk",
+)
+def _major(conditions: Conditions) -> Finding | None:
+    target = conditions.target
+    per_s = target.major_faults_per_s.value if target else conditions.activity.vmstat.get("pgmajfault")
+    if per_s is None or per_s < MAJOR_FAULTS_PER_S:
+        return None
+    return Finding(
+        f"{rate_text(per_s)} page faults a second had to read a disk: mapped files or swapped memory are"
+        f" read page by page.",
+        (Evidence("major page faults", per_s, "1/s", MAJOR_FAULTS_PER_S),),
+        "See which mapping (`perf trace -F maj`); read ahead (madvise, larger read_ahead_kb), or lock"
+        " it in memory.",
+        0.65,
+        gain="a wait for the disk for each fault",
+        part="disk_latency",
+    )
+
+
+@rule(
+    "minor-faults",
+    "Do page faults take much CPU time?",
+    area="memory",
+    threshold="convention: 100,000 a busy CPU-second; at 0.7 µs and more each, 7 % of the time and more",
+)
+def _minor(conditions: Conditions) -> Finding | None:
+    target = conditions.target
+    per_s = target.minor_faults_per_s.value if target else conditions.activity.vmstat.get("pgfault")
+    busy = target.cpus.value or 0.0 if target else busy_cpus(conditions)
+    if per_s is None or busy < 0.2 or per_s / busy < FAULTS_PER_CPU_S:
+        return None
+    cost = min(0.9, per_s * FAULT_COST_S / busy)
+    return Finding(
+        f"{per_s:,.0f} page faults a second: at 0.7 µs each they take at least {percent(cost)} of the"
+        f" CPU time.",
+        (Evidence("page faults a busy CPU-second", per_s / busy, "1/s", FAULTS_PER_CPU_S),),
+        "See who maps and unmaps (`perf trace -s -e mmap,munmap,madvise`); keep memory, or use huge"
+        " pages for it.",
+        0.35 + 0.5 * cost,
+        gain=f"about {without(cost)}",
+        sure=False,
+    )
+
+
+@rule(
+    "huge-pages-refused",
+    "Does the kernel find no huge pages?",
+    area="memory",
+    threshold="convention: half of the attempts, ten a second",
+)
+def _fallback(conditions: Conditions) -> Finding | None:
+    got, refused = (conditions.activity.event(f"thp_fault_{kind}") for kind in ("alloc", "fallback"))
+    tried = got + refused
+    if tried < 10 or refused / tried < FALLBACK_RATIO:
+        return None
+    return Finding(
+        f"{percent(refused / tried)} of the faults that could take a huge page got small ones:"
+        " memory is fragmented or scarce.",
+        (Evidence("faults without a huge page", refused / tried, "ratio", FALLBACK_RATIO),),
+        "Compare after `echo 1 > /proc/sys/vm/compact_memory`; reserve huge pages (vm.nr_hugepages) at boot.",
+        0.4,
+        gain="the page walks of what would lie on huge pages; dTLB misses tell how much",
+    )
+
+
+@rule(
+    "small-pages",
+    "Is much memory on small pages though it is used hard?",
+    area="memory",
+    threshold="convention: 1 GiB of anonymous memory, less than a tenth on huge pages; a second-level"
+    " TLB reaches some"
+    " megabytes with small pages",
+)
+def _small_pages(conditions: Conditions) -> Finding | None:
+    anonymous, huge = (
+        conditions.activity.anonymous_bytes.value,
+        conditions.activity.anonymous_huge_bytes.value,
+    )
+    machine, use = conditions.machine, conditions.all_cpus.use
+    if anonymous is None or huge is None or use is None or use.busy_ratio < 0.5 or machine is None:
+        return None
+    if anonymous < LARGE_BYTES or huge >= 0.1 * anonymous or machine.memory.huge_pages:
+        return None
+    setting = machine.memory.transparent_huge_pages or "not known"
+    return Finding(
+        f"{anonymous / 2**30:.1f} GiB of memory lie on small pages ({percent(huge / anonymous)} on huge ones;"
+        f" transparent huge pages: {setting}).",
+        (Evidence("anonymous memory on huge pages", huge / anonymous, "ratio", 0.1),),
+        "Measure dTLB misses, or compare with transparent huge pages on always.",
+        0.35,
+        gain="the page walks: up to a third of the latency of an access that misses every cache"
+        " (docs/guides/health.md)",
+        sure=False,
+    )
+
+
+@rule(
+    "page-tables",
+    "Do page tables take much memory?",
+    area="memory",
+    threshold="convention: 2 % of memory; a table for every 2 MiB mapped is 0.2 %",
+)
+def _page_tables(conditions: Conditions) -> Finding | None:
+    tables, memory = conditions.activity.page_tables_bytes.value, conditions.memory
+    if tables is None or memory is None or not memory.total_bytes.value:
+        return None
+    ratio = tables / memory.total_bytes.value
+    if ratio < PAGE_TABLES_RATIO:
+        return None
+    return Finding(
+        f"Page tables take {percent(ratio)} of memory: many processes map the same large memory by"
+        f" small pages.",
+        (Evidence("page tables over memory", ratio, "ratio", PAGE_TABLES_RATIO),),
+        "See VmPTE in /proc/PID/status; huge pages for the shared memory make them 512 times smaller.",
+        0.45,
+        gain="that memory, and shorter page walks",
+        part="dram_capacity",
+    )
+
+
+@rule(
+    "killed-for-memory",
+    "Did the kernel kill a process for want of memory?",
+    area="memory",
+    cause="memory is short",
+    threshold="any event (oom_kill of /proc/vmstat)",
+)
+def _killed(conditions: Conditions) -> Finding | None:
+    per_s = conditions.activity.event("oom_kill")
+    if per_s <= 0:
+        return None
+    count = per_s * (conditions.end_ns - conditions.begin_ns) / 1e9
+    return Finding(
+        "The kernel killed a process for want of memory during the measurement.",
+        (Evidence("processes killed", max(1.0, round(count)), "1", 0.0),),
+        "See which one in the kernel's log (`dmesg`), and whose limit was reached.",
+        0.97,
+        gain="the killed process's work",
+        part="dram_capacity",
+    )
+
+
+@rule(
+    "refaults",
+    "Is memory too small for the files that are read?",
+    area="memory",
+    threshold="Linux, mm/workingset.c: a refault is a page of a file that was dropped and is read again; it"
+    " is activated where more memory would have kept it; 1,000 a second is convention",
+)
+def _refaults(conditions: Conditions) -> Finding | None:
+    activity = conditions.activity
+    per_s = activity.event("workingset_refault_file")
+    if per_s < REFAULTS_PER_S:
+        return None
+    # Without both, the pages were dropped so long before that only much more memory would have kept them,
+    # as when files larger than memory are read again and again: that is the disk's business.
+    kept = activity.event("workingset_activate_file")
+    stalls = conditions.pressure.get("memory")
+    stalled = stalls.some_ratio.value if stalls is not None else None
+    pressed = kept >= REFAULTS_PER_S or (stalled or 0.0) >= MEMORY_STALL_RATIO
+    # The machine's counters leave out what a control group's limit makes it reclaim (mm/vmscan.c).
+    scanned = activity.event("pgscan_direct") + activity.event("pgscan_kswapd")
+    whose = "memory" if scanned > 0 else "the limit of a control group, not the machine's memory,"
+    claim = f"{per_s:,.0f} pages a second are read again from files that {whose} was too small to keep"
+    claim += "." if pressed else ", most of them dropped long before."
+    evidence = [
+        Evidence("refaults", per_s, "1/s", REFAULTS_PER_S),
+        Evidence("refaults that a little more memory would have spared", kept, "1/s", REFAULTS_PER_S),
+        Evidence("pages that the machine scanned to free memory", scanned, "1/s"),
+    ]
+    if stalled is not None:
+        evidence.append(Evidence("tasks waited for memory (PSI)", stalled, "ratio", MEMORY_STALL_RATIO))
+    return Finding(
+        claim,
+        tuple(evidence),
+        "Compare with more memory, a higher limit, or a smaller set of files at a time.",
+        0.6 if pressed else 0.35,
+        gain="the reads of these pages",
+        part="dram_capacity" if pressed else None,
+    )
+
+
+@rule(
+    "compaction",
+    "Do allocations wait while memory is compacted?",
+    area="memory",
+    threshold="convention: ten a second; each moves pages before the allocation goes on",
+)
+def _compaction(conditions: Conditions) -> Finding | None:
+    per_s = conditions.activity.event("compact_stall")
+    if per_s < COMPACTIONS_PER_S:
+        return None
+    return Finding(
+        f"{per_s:,.0f} allocations a second waited while the kernel moved pages together.",
+        (Evidence("compaction stalls", per_s, "1/s", COMPACTIONS_PER_S),),
+        "Compare with /sys/kernel/mm/transparent_hugepage/defrag on defer or madvise.",
+        0.5,
+        gain="the stalls, often milliseconds each",
+    )
+
+
+@rule(
+    "memory-grows",
+    "Will the program fill the memory soon?",
+    area="memory",
+    threshold="convention: within an hour at the rate of this phase, from phases of 5 s on",
+)
+def _grows(conditions: Conditions) -> Finding | None:
+    target, memory = conditions.target, conditions.memory
+    if target is None or memory is None or memory.available_low_bytes.value is None or target.span_ns < 5e9:
+        return None
+    rate = target.rss_gain_bytes_per_s.value
+    if rate is None or rate < GROWTH_BYTES_PER_S:
+        return None
+    full_s = memory.available_low_bytes.value / rate
+    if full_s > FULL_WITHIN_S:
+        return None
+    return Finding(
+        f"The program's memory grows by {rate / 2**20:,.0f} MiB a second: at this rate the machine's"
+        f" is full in"
+        f" {full_s / 60:.0f} minutes.",
+        (Evidence("growth", rate, "bytes/s", float(GROWTH_BYTES_PER_S)),),
+        "Watch it for longer (--duration 10m): growth that ends is a warm-up, growth that does not is"
+        " a leak.",
+        0.4,
+        gain="none now",
+        part="dram_capacity",
+        sure=False,
+    )

@@ -1,0 +1,284 @@
+"""Rules about interfaces, limits on them, and TCP.
+
+Not here: a full link and lost packets, of which any run is asked (``load``).
+"""
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rate_text, rule
+
+LIMIT_RATIO = 0.80
+WAIT_RATIO = 0.30
+MOVED_BYTES_PER_S = 1e6
+RETRANSMIT_RATIO = 0.01
+OPENS_PER_S = 1000.0
+SMALL_PACKET_BYTES = 200.0
+PACKETS_PER_S = 50_000.0
+LOOPBACK_BYTES_PER_S = 500e6
+_MEGABIT = 125_000.0
+
+
+def _limited(conditions: Conditions) -> str | None:
+    """Return the interface whose limit is reached, None where none is."""
+    for shaper in conditions.shapers:
+        if shaper.used_ratio >= LIMIT_RATIO:
+            return shaper.interface
+    return None
+
+
+@rule(
+    "link-limited",
+    "Is a limit that somebody set on an interface reached?",
+    area="network",
+    explains="time",
+    cause="link",
+    threshold="the limit itself (tc); 80 % of it is convention, because bursts are cut before the"
+    " mean reaches it",
+)
+def _link_limited(conditions: Conditions) -> Finding | None:
+    shaper = next((one for one in conditions.shapers if one.used_ratio >= LIMIT_RATIO), None)
+    if shaper is None:
+        return None
+    target = conditions.target
+    waits = target.held_by("network") if target else None
+    told = (
+        "" if waits is None else f"; the program waits {percent(waits)} of its threads' time for the network"
+    )
+    return Finding(
+        f"{shaper.interface} may send {shaper.limit_bytes_per_s / _MEGABIT:,.0f} Mbit/s"
+        f" ({shaper.kind}) and sends"
+        f" {percent(min(shaper.used_ratio, 1.0))} of that{told}.",
+        (
+            Evidence(f"sent over the limit of {shaper.interface}", shaper.used_ratio, "ratio", LIMIT_RATIO),
+            Evidence("packets dropped by the limit", shaper.drops_per_s, "1/s"),
+            Evidence("packets delayed by the limit", shaper.delays_per_s, "1/s"),
+        ),
+        f"Raise the limit (`tc qdisc show dev {shaper.interface}`), or send less: compress, batch, cache.",
+        min(0.98, 0.6 + 0.4 * min(1.0, shaper.used_ratio) * (waits if waits is not None else 0.5)),
+        gain="in proportion to the limit, until the next one",
+        part="network",
+    )
+
+
+@rule(
+    "limit-drops",
+    "Does a limit on an interface drop packets?",
+    area="network",
+    cause="link",
+    threshold="one lost packet costs a retransmission timeout or a round trip (RFC 6298); one a"
+    " second is convention",
+)
+def _limit_drops(conditions: Conditions) -> Finding | None:
+    shaper = max(conditions.shapers, key=lambda one: one.drops_per_s, default=None)
+    if shaper is None or shaper.drops_per_s < 1:
+        return None
+    return Finding(
+        f"The limit on {shaper.interface} ({shaper.kind}) drops {rate_text(shaper.drops_per_s)} packets"
+        " a second.",
+        (Evidence(f"drops on {shaper.interface}", shaper.drops_per_s, "1/s", 1.0),),
+        "Raise its queue (limit or latency) or the rate; look at retransmissions below.",
+        0.5,
+        gain="latency tails fall by a retransmission timeout (200 ms and more)",
+    )
+
+
+@rule(
+    "waits-for-network",
+    "Does the program wait for the network?",
+    area="network",
+    explains="time",
+    threshold="convention: 30 % of the threads' time asleep in sockets, while bytes move",
+)
+def _waits(conditions: Conditions) -> Finding | None:
+    target = conditions.target
+    share = target.held_by("network") if target else 0.0
+    if target is None or share < WAIT_RATIO or _limited(conditions) is not None:
+        return None
+    busiest = max(
+        conditions.network,
+        key=lambda card: max(card.sent_bytes_per_s.value or 0.0, card.received_bytes_per_s.value or 0.0),
+        default=None,
+    )
+    moved = 0.0
+    if busiest is not None:
+        moved = max(busiest.sent_bytes_per_s.value or 0.0, busiest.received_bytes_per_s.value or 0.0)
+    if busiest is None or moved < MOVED_BYTES_PER_S:
+        what = "while hardly any bytes move: it waits for answers of others"
+        step = "Look at whoever answers: characterize it there; a trace of requests tells which call waits."
+    else:
+        what = f"while {busiest.interface} moves {moved / 1e6:,.1f} MB/s: for the network, or its other end"
+        step = (
+            "Look at the sockets (`ss -ti`): rwnd_limited is the receiver, sndbuf_limited the own buffer, and"
+            " otherwise it is the path."
+        )
+    return Finding(
+        f"The program's threads sleep {percent(share)} of their time in sockets {what}.",
+        (
+            Evidence("threads' time asleep in sockets", share, "ratio", WAIT_RATIO),
+            Evidence("bytes of the busiest interface", moved, "bytes/s", MOVED_BYTES_PER_S),
+        ),
+        step,
+        0.45 + 0.4 * share,
+        gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if nothing waited for it",
+        part="network" if moved >= MOVED_BYTES_PER_S else None,
+        sure=False,
+    )
+
+
+@rule(
+    "retransmissions",
+    "Are segments sent again?",
+    area="network",
+    cause="packets are lost",
+    threshold="convention: 1 %; throughput falls with the root of the loss (M. Mathis et al., 1997)",
+)
+def _retransmissions(conditions: Conditions) -> Finding | None:
+    tcp = conditions.activity.tcp
+    again, sent = tcp.get("retransmitted_segments", 0.0), tcp.get("sent_segments", 0.0)
+    if again < 10 or not sent or again / sent < RETRANSMIT_RATIO:
+        return None
+    return Finding(
+        f"{percent(again / sent)} of the TCP segments are sent again: packets are lost or come late.",
+        (
+            Evidence("segments sent again", again / sent, "ratio", RETRANSMIT_RATIO),
+            Evidence("retransmission timeouts", tcp.get("timeouts", 0.0), "1/s"),
+        ),
+        "See which connections (`ss -ti`, retrans), and where packets are dropped: cards, limits, the path.",
+        0.55,
+        gain="latency tails fall by a retransmission timeout (200 ms and more)",
+        part="network",
+    )
+
+
+@rule(
+    "accept-queue-full",
+    "Are connections turned away because nobody accepts them?",
+    area="network",
+    threshold="any event: a client that is turned away tries again after a second (RFC 6298)",
+)
+def _accept(conditions: Conditions) -> Finding | None:
+    per_s = conditions.activity.tcp.get("listen_overflows", 0.0)
+    if per_s <= 0:
+        return None
+    return Finding(
+        f"{rate_text(per_s)} connections a second found a full accept queue: clients wait a second and try"
+        " again.",
+        (Evidence("accept queue overflows", per_s, "1/s", 0.0),),
+        "See which listener (`ss -lnt`, Recv-Q at Send-Q); raise its backlog and net.core.somaxconn,"
+        " or accept faster.",
+        0.6,
+        gain="a second of latency for each such connection",
+    )
+
+
+@rule(
+    "tcp-timeouts",
+    "Do connections wait for retransmission timeouts?",
+    area="network",
+    cause="packets are lost",
+    threshold="convention: one a second; each is 200 ms and more of silence (RFC 6298, Linux TCP_RTO_MIN)",
+)
+def _timeouts(conditions: Conditions) -> Finding | None:
+    per_s = conditions.activity.tcp.get("timeouts", 0.0)
+    if per_s < 1:
+        return None
+    return Finding(
+        f"{rate_text(per_s)} retransmission timeouts a second: each is 200 ms and more in which a connection"
+        f" is silent.",
+        (Evidence("retransmission timeouts", per_s, "1/s", 1.0),),
+        "Look for lost last packets of answers and for incast; drops on cards and limits are in the report.",
+        0.5,
+        gain="200 ms of latency for each such request",
+    )
+
+
+@rule(
+    "socket-buffers",
+    "Are packets dropped because a socket is full?",
+    area="network",
+    threshold="convention: one a second; the application reads more slowly than packets come",
+)
+def _buffers(conditions: Conditions) -> Finding | None:
+    tcp = conditions.activity.tcp
+    names = ("udp_receive_buffer_errors", "udp_send_buffer_errors", "backlog_drops", "pruned")
+    worst = max(names, key=lambda name: tcp.get(name, 0.0))
+    if tcp.get(worst, 0.0) < 1:
+        return None
+    return Finding(
+        f"{rate_text(tcp[worst])} times a second a socket had no room ({worst.replace('_', ' ')}).",
+        (Evidence(worst.replace("_", " "), tcp[worst], "1/s", 1.0),),
+        "Read faster (more threads, batches), or raise net.core.rmem_max and the socket's buffer.",
+        0.5,
+        gain="what is lost now",
+    )
+
+
+@rule(
+    "connection-churn",
+    "Are connections opened all the time?",
+    area="network",
+    threshold="convention: 1,000 a second; a handshake takes a round trip and 20 to 50 µs of CPU"
+    " time, TLS a millisecond",
+)
+def _churn(conditions: Conditions) -> Finding | None:
+    tcp = conditions.activity.tcp
+    per_s = max(tcp.get("active_opens", 0.0), tcp.get("passive_opens", 0.0))
+    if per_s < OPENS_PER_S:
+        return None
+    return Finding(
+        f"{per_s:,.0f} connections are opened a second.",
+        (Evidence("connections opened", per_s, "1/s", OPENS_PER_S),),
+        "See who opens them (`ss -s`, the profile's tcp_v4_connect); keep them open, or pool them.",
+        0.45,
+        gain="a round trip for each request that opens one, and its CPU time",
+    )
+
+
+@rule(
+    "small-packets",
+    "Is an interface busy with small packets?",
+    area="network",
+    threshold="convention: 50,000 a second of 200 bytes and below; the kernel takes a microsecond and"
+    " more for each",
+)
+def _packets(conditions: Conditions) -> Finding | None:
+    for card in conditions.network:
+        packets = (card.received_packets_per_s.value or 0.0) + (card.sent_packets_per_s.value or 0.0)
+        moved = (card.received_bytes_per_s.value or 0.0) + (card.sent_bytes_per_s.value or 0.0)
+        if card.interface != "lo" and packets >= PACKETS_PER_S and moved / packets <= SMALL_PACKET_BYTES:
+            return Finding(
+                f"{card.interface} moves {packets:,.0f} packets a second of {moved / packets:.0f}"
+                f" bytes: their number"
+                " bounds it, not their bytes.",
+                (
+                    Evidence("packets", packets, "1/s", PACKETS_PER_S),
+                    Evidence("mean size", moved / packets, "bytes", SMALL_PACKET_BYTES),
+                ),
+                "Batch requests (pipelining, sendmmsg, GRO); look at soft interrupts by CPU.",
+                0.5,
+                gain="about a microsecond of CPU time a packet saved",
+            )
+    return None
+
+
+@rule(
+    "loopback-heavy",
+    "Do processes move many bytes through the loopback?",
+    area="network",
+    threshold="convention: 500 MB/s; every byte is copied in and out of the kernel",
+)
+def _loopback(conditions: Conditions) -> Finding | None:
+    if conditions.has_load:
+        return None
+    card = next((card for card in conditions.network if card.interface == "lo"), None)
+    moved = card.sent_bytes_per_s.value if card else None
+    if moved is None or moved < LOOPBACK_BYTES_PER_S:
+        return None
+    return Finding(
+        f"{moved / 1e6:,.0f} MB/s go through the loopback: each byte is copied twice and passes the"
+        f" TCP stack.",
+        (Evidence("loopback", moved, "bytes/s", LOOPBACK_BYTES_PER_S),),
+        "Compare with a Unix socket or shared memory between the two processes.",
+        0.4,
+        gain="a third to a half of the CPU time of that traffic",
+        sure=False,
+    )

@@ -1,0 +1,156 @@
+"""Rules about an application's operations over time: stretches without progress, and what goes with them.
+
+In: `Conditions` with operations of a source (``--ops``) and what of the telemetry moves with them.
+
+Not here: finding the stretches (``operations.stalls``) and the relations
+(``operations.telemetry_correlation``).
+"""
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.operations.stalls import Stalls
+from steelyard.analyze.operations.telemetry_correlation import Moving
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, time_text, without
+
+LEAST_RATIO = 0.03
+"""Share of the phase below which stretches explain little of the throughput."""
+STRONG = 0.5
+"""Amount of r above which a quarter of the variance goes with the other series."""
+STAYS = 0.9
+BUSY_CPUS = 0.5
+"""CPUs in use below which an idle program's CPU time stays where it is, too."""
+_DISK = ("disk writing", "rate of disk flushes", "disk queue", "memory under writeback", "io pressure")
+_MEMORY = ("direct reclaim", "swapping out", "swapping in", "memory compaction", "memory pressure",
+           "rate of page faults that read a disk")  # fmt: skip
+_BUSY_SOURCE = ("CPU use", "cpu")
+
+
+def _stalls(conditions: Conditions) -> Stalls | None:
+    """Return stretches that matter: they take their share of the phase and there is more than one."""
+    found = conditions.stalls
+    return found if found is not None and found.ratio >= LEAST_RATIO and len(found.stretches) > 1 else None
+
+
+def _opposed(conditions: Conditions, names: tuple[str, ...]) -> Moving | None:
+    """Return the strongest of ``names`` that operations fall with or after."""
+    found = conditions.correlates.found if conditions.correlates is not None else ()
+    return next(
+        (one for one in found if one.name in names and one.r <= -STRONG and one.lag_ns >= 0),
+        None,
+    )
+
+
+def _how_often(stalls: Stalls) -> str:
+    return (
+        f"Operations fall below half of their usual {stalls.usual_per_s:,.0f} a second in"
+        f" {len(stalls.stretches)} stretches, {percent(stalls.ratio)} of the time"
+    )
+
+
+def _lost(stalls: Stalls) -> float:
+    """Return the share of operations that the stretches cost, if the rest is the usual."""
+    return stalls.ratio * max(0.0, 1 - stalls.stalled_per_s / stalls.usual_per_s)
+
+
+def _gain(stalls: Stalls) -> str:
+    lost = _lost(stalls)
+    return f"{without(lost)} the operations without the stretches, and their latencies"
+
+
+def _evidence(stalls: Stalls, *more: Evidence) -> tuple[Evidence, ...]:
+    return (
+        Evidence("time in stretches", stalls.ratio, "ratio", LEAST_RATIO),
+        Evidence("operations in them", stalls.stalled_per_s, "1/s", stalls.usual_per_s / 2),
+        *more,
+    )
+
+
+@rule(
+    "operations-stall-disk",
+    "Do operations stall while the disk writes?",
+    area="operations",
+    threshold="convention: stretches below half of the median rate, 3 % of the phase, and r of -0.5 or beyond"
+    " after correction for all series and lags tried",
+)
+def _stall_disk(conditions: Conditions) -> Finding | None:
+    stalls, cause = _stalls(conditions), _opposed(conditions, _DISK)
+    if stalls is None or cause is None:
+        return None
+    return Finding(
+        f"{_how_often(stalls)}; {cause.text}.",
+        _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
+        "Find the writer (`pidstat -d 1`): writeback, a compaction, a checkpoint or a log's sync; then spread"
+        " it out, give it a device of its own, or limit it (io.max, vm.dirty_background_bytes).",
+        0.4 + 0.5 * _lost(stalls),
+        gain=_gain(stalls),
+        part="disk_bandwidth",
+        sure=False,
+    )
+
+
+@rule(
+    "operations-stall-memory",
+    "Do operations stall while the kernel looks for memory?",
+    area="operations",
+    threshold="convention: as operations-stall-disk, with reclaim, swapping or compaction of memory",
+)
+def _stall_memory(conditions: Conditions) -> Finding | None:
+    stalls, cause = _stalls(conditions), _opposed(conditions, _MEMORY)
+    if stalls is None or cause is None:
+        return None
+    return Finding(
+        f"{_how_often(stalls)}; {cause.text}.",
+        _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
+        "See what fills memory, and whose limit is reached (memory.max, `steelyard machine check`); for"
+        " compaction look at transparent huge pages.",
+        0.4 + 0.5 * _lost(stalls),
+        gain=_gain(stalls),
+        part="dram_capacity",
+        sure=False,
+    )
+
+
+@rule(
+    "operations-stall-busy",
+    "Do operations stall while the CPUs stay busy?",
+    area="operations",
+    threshold="convention: CPUs in use in the stretches at 90 % or more of the use outside them",
+)
+def _stall_busy(conditions: Conditions) -> Finding | None:
+    stalls, use = _stalls(conditions), conditions.stall_cpus
+    if stalls is None or use is None:
+        return None
+    inside, outside = use
+    if outside < BUSY_CPUS or inside < STAYS * outside:
+        return None
+    return Finding(
+        f"{_how_often(stalls)}, while the machine uses {inside:.1f} CPUs in them and {outside:.1f} otherwise:"
+        " it works on something else than operations.",
+        _evidence(stalls, Evidence("CPUs used in them", inside, "1", STAYS * outside)),
+        "Compare profiles of the stretches with the rest: collecting garbage, spinning on a lock, retrying, a"
+        " neighbour's job.",
+        0.4 + 0.5 * _lost(stalls),
+        gain=_gain(stalls),
+        part="cpu",
+        sure=False,
+    )
+
+
+@rule(
+    "operations-stall-periodic",
+    "Do operations stall at regular distances?",
+    area="operations",
+    threshold="convention: four stretches or more whose distances scatter by a quarter at most; random"
+    " moments scatter by their mean",
+)
+def _stall_periodic(conditions: Conditions) -> Finding | None:
+    stalls = _stalls(conditions)
+    if stalls is None or stalls.period_ns is None:
+        return None
+    return Finding(
+        f"{_how_often(stalls)}: every {time_text(stalls.period_ns)} for {time_text(stalls.mean_ns)}.",
+        _evidence(stalls, Evidence("distance of stretches", float(stalls.period_ns), "ns")),
+        "Look for what runs at that distance: a flush or checkpoint timer, the collector of garbage, a"
+        " scheduled job, a CPU quota's period; then watch one with a profile by time.",
+        0.35 + 0.5 * _lost(stalls),
+        gain=_gain(stalls),
+    )

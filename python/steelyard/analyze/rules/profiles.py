@@ -1,0 +1,331 @@
+"""Rules about where samples of a profile fall, and what that says with the rest that was counted.
+
+A share of N samples has a standard error of sqrt(p (1 - p) / N): with `SAMPLES` samples 5 percentage points
+at most, and below that number every rule is silent.
+
+Not here: placing functions in categories (``profiles.tax_map``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.profiles.figures import ProfileUse
+from steelyard.analyze.rules.cpu import busy_cpus
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
+
+SAMPLES = 100
+HOT_RATIO = 0.30
+COPY_RATIO = 0.40
+COPY_BUSY_CPUS = 0.5
+CACHE_FACTOR = 2.0
+SPIN_RATIO = 0.05
+FUTEX_RATIO = 0.05
+UNRESOLVED_RATIO = 0.30
+SPINNING = (
+    "native_queued_spin_lock_slowpath",
+    "queued_spin_lock_slowpath",
+    "pv_native_queued_spin_lock_slowpath",
+)
+NOT_HOT = ("[unknown]", "[no stack]", "_PyEval_EvalFrameDefault")
+CONVENTION = "convention: a share from which the category alone is worth a change"
+
+
+def _profile(conditions: Conditions) -> ProfileUse | None:
+    """Return the profile when it has samples enough to say anything."""
+    profile = conditions.profile
+    return profile if profile is not None and profile.samples >= SAMPLES else None
+
+
+@rule(
+    "hot-function",
+    "Does one function take much of the CPU time?",
+    area="profile",
+    explains="cpu",
+    threshold="G. Amdahl, 1967: what makes a third of the time bounds the gain of everything else; a"
+    " third is convention",
+)
+def _hot(conditions: Conditions) -> Finding | None:
+    profile = _profile(conditions)
+    if profile is None:
+        return None
+    named = {name: share for name, share in profile.own.items() if name not in NOT_HOT}
+    name = max(named, key=lambda one: named[one], default=None)
+    if name is None or named[name] < HOT_RATIO:
+        return None
+    share = named[name]
+    where = profile.modules.get(name)
+    return Finding(
+        f"{percent(share)} of the CPU time is in {name}{f' ({where})' if where else ''} itself.",
+        (
+            Evidence(f"samples in {name}", share, "ratio", HOT_RATIO),
+            Evidence("samples", float(profile.samples), "1", float(SAMPLES)),
+        ),
+        "Look at its callers in the flame graph; with counters, whether it waits for memory (perf annotate).",
+        0.35 + 0.4 * share,
+        gain=f"at most {1 / max(1 - share, 0.02):.1f} x, if it cost nothing (Amdahl)",
+    )
+
+
+@rule(
+    "memory-copies",
+    "Is memory bandwidth the likely limit?",
+    area="profile",
+    explains="cpu",
+    threshold="convention: 40 % of samples in copying, filling and comparing memory, of a program"
+    " twice as large as the"
+    " last-level cache",
+)
+def _copies(conditions: Conditions) -> Finding | None:
+    profile, target = _profile(conditions), conditions.target
+    share = profile.share("memory") if profile else 0.0
+    used = target.cpus.value or 0.0 if target else busy_cpus(conditions)
+    if profile is None or share < COPY_RATIO or used < COPY_BUSY_CPUS:
+        return None
+    caches = [cache.size_bytes for cache in conditions.machine.cpu.caches] if conditions.machine else []
+    resident = target.rss_high_bytes.value if target else None
+    if caches and resident is not None and resident < CACHE_FACTOR * max(caches):
+        # What fits the cache is copied from there.
+        return None
+    fits = ""
+    evidence = [
+        Evidence("samples in memory operations", share, "ratio", COPY_RATIO),
+        Evidence("CPUs used", used, "1"),
+    ]
+    if caches and resident is not None:
+        size, cache = resident / 2**20, max(caches) / 2**20
+        fits = f", its {size:,.0f} MiB do not fit the last-level cache ({cache:,.0f} MiB),"
+        evidence.append(Evidence("resident memory", resident, "bytes", CACHE_FACTOR * max(caches)))
+    leader = profile.leaders.get("memory", "")
+    return Finding(
+        f"{percent(share)} of the CPU time copies, fills or compares memory ({leader}){fits} and"
+        f" {used:.1f} CPUs do it:"
+        " likely memory bandwidth is the limit. No counter here can confirm it.",
+        tuple(evidence),
+        "Measure what the machine can move (`steelyard health --part memory_bandwidth`) and, where"
+        " there are counters,"
+        " what it moves; or see whether a second copy of the program slows the first.",
+        0.55 + 0.35 * share,
+        gain=f"at most {1 / max(1 - share, 0.05):.1f} x by copying less; none by a faster clock",
+        part="dram_bandwidth",
+        sure=False,
+    )
+
+
+@rule(
+    "kernel-spinning",
+    "Do CPUs spin for locks in the kernel?",
+    area="profile",
+    explains="cpu",
+    threshold="convention: 5 %; a lock that nobody contends is never spun for",
+)
+def _spinning(conditions: Conditions) -> Finding | None:
+    profile = _profile(conditions)
+    share = max((profile.own.get(name, 0.0) for name in SPINNING), default=0.0) if profile else 0.0
+    if share < SPIN_RATIO:
+        return None
+    return Finding(
+        f"{percent(share)} of the CPU time spins for locks in the kernel.",
+        (Evidence("samples in the spin lock's slow path", share, "ratio", SPIN_RATIO),),
+        "See its callers in the flame graph: they name the lock.",
+        0.5 + 0.5 * share,
+        gain=f"at most {without(share)}, and more on more CPUs",
+        part="locks",
+    )
+
+
+@rule(
+    "futex-calls",
+    "Is much CPU time spent in putting threads to sleep and waking them?",
+    area="profile",
+    explains="cpu",
+    cause="locks",
+    threshold="convention: 5 % of samples below futex; a free lock never calls it",
+)
+def _futex(conditions: Conditions) -> Finding | None:
+    profile = _profile(conditions)
+    names = ("__x64_sys_futex", "__arm64_sys_futex", "do_futex", "futex_wait", "futex_wake")
+    share = max((profile.total.get(name, 0.0) for name in names), default=0.0) if profile else 0.0
+    if share < FUTEX_RATIO:
+        return None
+    return Finding(
+        f"{percent(share)} of the CPU time is spent in futex: threads are put to sleep and woken for"
+        f" locks or queues.",
+        (Evidence("samples below futex", share, "ratio", FUTEX_RATIO),),
+        "See the callers in the flame graph; batch hand-offs, shorten what a lock protects, or split"
+        " the lock.",
+        0.45 + 0.5 * share,
+        gain=f"at most {without(share)} of CPU time; the waits themselves may hold back more",
+        part="locks",
+        sure=False,
+    )
+
+
+@rule(
+    "unresolved",
+    "Is much of the profile without names?",
+    area="profile",
+    threshold="convention: 30 %",
+)
+def _unresolved(conditions: Conditions) -> Finding | None:
+    profile = _profile(conditions)
+    ratio = profile.unclassified_ratio if profile else None
+    if ratio is None or ratio < UNRESOLVED_RATIO:
+        return None
+    return Finding(
+        f"{percent(ratio)} of the samples are in functions that no rule places, or that have no name.",
+        (Evidence("unclassified samples", ratio, "ratio", UNRESOLVED_RATIO),),
+        "Install debug symbols, allow kernel symbols (kernel.kptr_restrict=0), write perf maps"
+        " (python -X perf), or add"
+        " rules of your own to the tax map.",
+        0.15,
+        gain="none: the profile says more",
+    )
+
+
+@dataclass(frozen=True)
+class _Tax:
+    """A category that is worth a finding from ``ratio`` on, with what to do about it."""
+
+    id: str
+    categories: tuple[str, ...]
+    ratio: float
+    what: str
+    step: str
+
+
+_TAXES = (
+    _Tax(
+        "tax-compression",
+        ("compression",),
+        0.20,
+        "compresses and decompresses",
+        "Compare other levels and codecs on the same data: `steelyard-tax run --only compression`.",
+    ),
+    _Tax(
+        "tax-serialization",
+        ("serialization",),
+        0.20,
+        "serializes and parses",
+        "See which messages: large ones that are read in part suit a format without parsing.",
+    ),
+    _Tax(
+        "tax-rpc",
+        ("rpc",),
+        0.25,
+        "handles requests (RPC, HTTP)",
+        "Batch small requests; see connections and header handling in the flame graph.",
+    ),
+    _Tax(
+        "tax-encryption",
+        ("encryption",),
+        0.20,
+        "does cryptography: ciphers, or digests of a library without symbols",
+        "See whether ciphers use the CPU's"
+        " instructions, and whether handshakes or records dominate: `steelyard-tax run --only encryption`.",
+    ),
+    _Tax(
+        "tax-hashing", ("hashing",), 0.20, "hashes", "Compare faster hashes for what needs no cryptography."
+    ),
+    _Tax(
+        "tax-allocation",
+        ("allocation", "kernel_memory"),
+        0.15,
+        "allocates and frees memory",
+        "Compare another allocator (LD_PRELOAD), and keep objects instead of making them anew.",
+    ),
+    _Tax("tax-logging", ("logging",), 0.10, "logs", "Log less, or hand lines to another thread."),
+    _Tax(
+        "kernel-entry",
+        ("kernel_entry",),
+        0.10,
+        "enters and leaves the kernel",
+        "Count system calls (`strace -c -f`): fewer and larger ones.",
+    ),
+    _Tax(
+        "kernel-faults",
+        ("kernel_page_faults",),
+        0.10,
+        "handles page faults",
+        "Keep memory mapped, or use huge pages for it.",
+    ),
+    _Tax(
+        "kernel-network",
+        ("kernel_network",),
+        0.35,
+        "is the kernel's network stack",
+        "Larger messages, fewer packets (GRO, GSO), or io_uring's zero copy.",
+    ),
+    _Tax(
+        "kernel-storage",
+        ("kernel_storage",),
+        0.35,
+        "is the kernel's files and storage",
+        "Larger operations, direct I/O, or mapped files.",
+    ),
+    _Tax(
+        "kernel-scheduling",
+        ("kernel_scheduling",),
+        0.15,
+        "schedules threads",
+        "Fewer hand-offs between threads; larger batches.",
+    ),
+    _Tax(
+        "kernel-processes",
+        ("kernel_process",),
+        0.15,
+        "starts and ends processes",
+        "A pool of them is started once.",
+    ),
+    _Tax(
+        "garbage-collection",
+        ("runtime_gc",),
+        0.10,
+        "collects garbage",
+        "A larger heap, or fewer objects that live for a moment: the allocation profile names them.",
+    ),
+    _Tax(
+        "interpreter",
+        ("runtime_interpreter",),
+        0.40,
+        "is application logic that an interpreter runs",
+        "See its functions in the profile, and move the hottest into compiled code; names of functions that"
+        " are not Python's come with perf maps.",
+    ),
+    _Tax(
+        "compiler",
+        ("runtime_compiler",),
+        0.10,
+        "compiles at run time",
+        "Measure after the warm-up: this part ends by itself.",
+    ),
+)
+
+
+def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
+    def answer(conditions: Conditions) -> Finding | None:
+        profile = _profile(conditions)
+        share = profile.share(*tax.categories) if profile else 0.0
+        if profile is None or share < tax.ratio:
+            return None
+        leaders = [profile.leaders[one] for one in tax.categories if one in profile.leaders]
+        most = f", most of it in {leaders[0]}" if leaders else ""
+        return Finding(
+            f"{percent(share)} of the CPU time {tax.what}{most}.",
+            (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
+            tax.step,
+            0.25 + 0.5 * share,
+            gain=f"at most {1 / max(1 - share, 0.02):.2f} x, if it cost nothing (Amdahl)",
+        )
+
+    return answer
+
+
+for _tax in _TAXES:
+    rule(
+        _tax.id,
+        f"Is much CPU time such that it {_tax.what}?",
+        area="profile",
+        threshold=CONVENTION,
+        explains="cpu",
+    )(_answer(_tax))

@@ -1,0 +1,270 @@
+"""Rules about threads that wait: for a CPU, for a lock, for each other.
+
+Not here: waits for disk and network (``disk``, ``network``).
+"""
+
+from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.rules.cpu import busy_cpus, wanted_cpus
+from steelyard.analyze.rules.findings import Evidence, Finding, beside_cpu, percent, rule, without
+
+OVERSUBSCRIBED_FACTOR = 1.5
+WAITING_PER_CPU = 0.75
+TAKEN_RATIO = 0.15
+LOCK_RATIO = 0.30
+LOCK_SWITCHES_PER_S = 20.0
+KERNEL_LOCK_RATIO = 0.10
+SWITCHES_PER_CPU_S = 50_000.0
+SWITCH_COST_S = 2e-6
+FORKS_PER_CPU_S = 200.0
+THROTTLED_RATIO = 0.05
+IDLE_DISK_RATIO = 0.30
+
+
+@rule(
+    "oversubscribed",
+    "Do more threads want to run than there are CPUs?",
+    area="scheduler",
+    threshold="convention: half as many again as there are CPUs; below it, waits are mostly chance",
+)
+def _oversubscribed(conditions: Conditions) -> Finding | None:
+    use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
+    if use is None or not count or conditions.has_load or use.busy_ratio < 0.9:
+        return None
+    wanted, waiting = wanted_cpus(conditions), conditions.waiting_per_cpu.value
+    if wanted is not None:
+        if wanted < OVERSUBSCRIBED_FACTOR * count:
+            return None
+        claim = f"The program's threads want {wanted:.1f} CPUs of the {count} there are"
+        evidence = Evidence("CPUs wanted over CPUs", wanted / count, "1", OVERSUBSCRIBED_FACTOR)
+        share = 1 - count / wanted
+    else:
+        if waiting is None and conditions.runnable.value is not None:
+            # Without schedstat: tasks that run or want to, beyond one for each CPU. Readings are of moments.
+            waiting = conditions.runnable.value / count - 1
+        if waiting is None or waiting < WAITING_PER_CPU:
+            return None
+        claim = f"{waiting:.1f} tasks wait for each CPU on average"
+        evidence = Evidence("tasks waiting per CPU", waiting, "1", WAITING_PER_CPU)
+        share = waiting / (1 + waiting)
+    pressure = conditions.pressure.get("cpu")
+    some = pressure.some_ratio.value if pressure else None
+    return Finding(
+        f"{claim}: they wait {percent(share)} of the time that they could run.",
+        (evidence, *(() if some is None else (Evidence("CPU pressure (some)", some, "ratio"),))),
+        "Run as many threads as there are CPUs and compare throughput and latency.",
+        min(0.95, 0.6 + 0.4 * share),
+        gain="little in throughput (fewer switches, warmer caches), much in latency: the waits go away",
+        part="scheduler",
+        explained_ratio=share,
+    )
+
+
+@rule(
+    "cpus-taken",
+    "Do others take the CPUs that the program wants?",
+    area="scheduler",
+    explains="time",
+    threshold="convention: 15 % of the time in which it could run",
+)
+def _taken(conditions: Conditions) -> Finding | None:
+    target, count = conditions.target, len(conditions.all_cpus.cpus)
+    wanted = wanted_cpus(conditions)
+    if target is None or not wanted or not count or wanted > count:
+        return None
+    lost = (target.cpu_wait.value or 0.0) / wanted
+    others = conditions.blame.neighbours or 0.0
+    if lost < TAKEN_RATIO or wanted < 0.2 or others < 0.2:
+        return None
+    return Finding(
+        f"The program wants {wanted:.1f} of {count} CPUs and waits {percent(lost)} of that time:"
+        f" others use {others:.1f} CPUs.",
+        (
+            Evidence("wait over time it could run", lost, "ratio", TAKEN_RATIO),
+            Evidence("CPUs used by others", others, "1"),
+        ),
+        "See the busiest processes in the report; give the program CPUs of its own, or a larger weight.",
+        min(0.9, 0.3 + lost),
+        gain=f"at most {1 / max(1 - lost, 0.05):.1f} x, with CPUs of its own",
+        blame="neighbours",
+    )
+
+
+@rule(
+    "lock-contention",
+    "Do threads wait for each other's locks?",
+    area="scheduler",
+    explains="time",
+    cause="locks",
+    threshold="convention: 30 % of the threads' time asleep in futex, woken 20 times a second and"
+    " more each; seldom"
+    " woken threads are idle ones of a pool",
+)
+def _locks(conditions: Conditions) -> Finding | None:
+    target = conditions.target
+    if target is None or target.threads_high < 2:
+        return None
+    share, switches = target.held_by("lock"), target.lock_switches_per_s.value
+    if share < LOCK_RATIO or switches is None or switches < LOCK_SWITCHES_PER_S:
+        return None
+    cpus, beside = target.cpus.value or 0.0, beside_cpu(target.waiting_ratio)
+    return Finding(
+        f"{target.threads:.0f} threads sleep {percent(share)} of their time{beside} in futex and are woken"
+        f" {switches:.0f} times"
+        f" a second each, while they use {cpus:.1f} CPUs together: likely they wait for the same lock.",
+        (
+            Evidence("threads' time asleep in futex", share, "ratio", LOCK_RATIO),
+            Evidence("times put on a CPU, each such thread", switches, "1/s", LOCK_SWITCHES_PER_S),
+            Evidence("CPUs used", cpus, "1"),
+        ),
+        "Name the lock: stacks of the sleepers (`perf trace -s -e futex`, or a profile by wall time).",
+        min(0.93, 0.45 + 0.5 * share),
+        gain=f"at most {min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1):.1f}"
+        f" x on this machine,"
+        " if nothing waited for it",
+        part="locks",
+        sure=False,
+    )
+
+
+@rule(
+    "kernel-locks",
+    "Do threads wait for locks in the kernel?",
+    area="scheduler",
+    explains="time",
+    threshold="convention: a tenth of the threads' time asleep in a kernel mutex or semaphore",
+)
+def _kernel_locks(conditions: Conditions) -> Finding | None:
+    target = conditions.target
+    share = target.wait("kernel lock") if target else 0.0
+    if target is None or share < KERNEL_LOCK_RATIO:
+        return None
+    where = next(
+        (name for name in target.places if name.startswith(("rwsem", "mutex", "__mutex", "down"))), None
+    )
+    inside = f" (in {where})" if where else ""
+    return Finding(
+        f"The threads sleep {percent(share)} of their time for locks in the kernel{inside}.",
+        (Evidence("asleep in kernel locks", share, "ratio", KERNEL_LOCK_RATIO),),
+        "See the callers: `perf trace -s`, or /proc/PID/stack; rwsem is often mmap_lock: fewer mmap"
+        " and munmap calls.",
+        0.4 + 0.5 * share,
+        gain=f"at most {1 / max(1 - share, 0.05):.1f} x",
+        part="locks",
+    )
+
+
+@rule(
+    "switches",
+    "Does switching between threads cost much?",
+    area="scheduler",
+    threshold="convention: at 2 µs a switch, 50,000 in a CPU-second are a tenth of it",
+)
+def _switches(conditions: Conditions) -> Finding | None:
+    per_s, busy = conditions.context_switches_per_s.value, busy_cpus(conditions)
+    if per_s is None or busy < 0.2 or per_s / busy < SWITCHES_PER_CPU_S:
+        return None
+    cost = min(0.9, per_s * SWITCH_COST_S / busy)
+    return Finding(
+        f"CPUs switch between threads {per_s / busy:,.0f} times in a busy second: likely"
+        f" {percent(cost)} of their time.",
+        (Evidence("switches a busy CPU-second", per_s / busy, "1/s", SWITCHES_PER_CPU_S),),
+        "See who switches (`pidstat -w 1`); larger batches and fewer hand-offs between threads need fewer.",
+        0.3 + 0.5 * cost,
+        gain=f"about {without(cost)}, at 2 µs a switch",
+        sure=False,
+    )
+
+
+@rule(
+    "forks",
+    "Are processes or threads started all the time?",
+    area="scheduler",
+    threshold="convention: at 200 a CPU-second; starting a program costs about a millisecond",
+)
+def _forks(conditions: Conditions) -> Finding | None:
+    per_s, busy = conditions.activity.forks_per_s.value, busy_cpus(conditions)
+    if per_s is None or busy < 0.2 or per_s / busy < FORKS_PER_CPU_S:
+        return None
+    return Finding(
+        f"{per_s:,.0f} processes or threads are started a second.",
+        (Evidence("starts a busy CPU-second", per_s / busy, "1/s", FORKS_PER_CPU_S),),
+        "See who starts them (`perf trace -e clone,execve`); a pool of them is started once.",
+        0.45,
+        gain="what starting costs now: about a millisecond of CPU time each for a program, 20 µs for"
+        " a thread",
+    )
+
+
+@rule(
+    "cpu-quota",
+    "Does a quota hold a control group back?",
+    area="scheduler",
+    explains="time",
+    cause="quota",
+    threshold="Linux, Documentation/scheduler/sched-bwc.rst; a twentieth of the time is convention",
+)
+def _quota(conditions: Conditions) -> Finding | None:
+    throttled = conditions.activity.throttled
+    path = max(throttled, key=lambda each: throttled[each], default=None)
+    if path is None or throttled[path] < THROTTLED_RATIO:
+        return None
+    return Finding(
+        f"The CPU quota of the control group {path} held it back {percent(throttled[path])} of the time.",
+        (Evidence("time held back", throttled[path], "ratio", THROTTLED_RATIO),),
+        "Raise the quota (cpu.max), or run fewer threads: all of a group stop when its quota is used up.",
+        0.5 + 0.4 * throttled[path],
+        gain="latency tails fall by up to a period of the quota (100 ms)",
+        part="cpu",
+    )
+
+
+@rule(
+    "blocked-elsewhere",
+    "Do tasks wait for storage that is not a local disk?",
+    area="scheduler",
+    threshold="convention: one task on average, with every local disk below 30 %",
+)
+def _blocked(conditions: Conditions) -> Finding | None:
+    blocked = conditions.blocked.value
+    busiest = max((disk.busy_ratio.value or 0.0 for disk in conditions.disks), default=None)
+    if blocked is None or blocked < 1 or busiest is None or busiest >= IDLE_DISK_RATIO:
+        return None
+    return Finding(
+        f"{blocked:.1f} tasks are blocked on average while local disks are busy {percent(busiest)} at most.",
+        (
+            Evidence("blocked tasks", blocked, "1", 1.0),
+            Evidence("busiest disk", busiest, "ratio", IDLE_DISK_RATIO),
+        ),
+        "See what they wait for: `ps -eo state,wchan:30,comm | grep ^D`; network file systems are the"
+        " usual cause.",
+        0.5,
+        gain="what the blocked tasks would do meanwhile",
+        sure=False,
+    )
+
+
+@rule(
+    "queue-beside-idle",
+    "Do tasks wait for one CPU while another is idle?",
+    area="scheduler",
+    threshold="convention: one waiting task on average, beside a CPU that is half idle",
+)
+def _queue_beside_idle(conditions: Conditions) -> Finding | None:
+    waits = conditions.activity.wait_by_cpu
+    cpu = max(waits, key=lambda one: waits[one], default=None)
+    idle = min((use.busy_ratio for use in conditions.cpus.values()), default=None)
+    if cpu is None or waits[cpu] < 1 or idle is None or idle > 0.5 or conditions.has_load:
+        return None
+    return Finding(
+        f"{waits[cpu]:.1f} tasks wait for CPU {cpu} while another CPU is busy {percent(idle)} of the time:"
+        " likely they are pinned.",
+        (
+            Evidence(f"tasks waiting for CPU {cpu}", waits[cpu], "1", 1.0),
+            Evidence("idlest CPU busy", idle, "ratio", 0.5),
+        ),
+        "Look at the affinity of the tasks (`taskset -p`) and at their cpuset.",
+        0.6,
+        gain=f"at most {1 + waits[cpu]:.1f} x for the waiting tasks",
+        part="scheduler",
+        sure=False,
+    )

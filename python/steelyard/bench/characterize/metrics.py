@@ -1,0 +1,61 @@
+"""What a characterization tells of itself: its metrics, and what stands against believing it.
+
+In: the conditions of its measure phase, how long it was, how the program ended. Out: metrics and checks for
+``run.json``. Not here: measuring (``benchmark``), and findings (``analyze``).
+"""
+
+from typing import TYPE_CHECKING
+
+from steelyard.bench.executor import Ending, Process
+from steelyard.records import Check, Level, Metric
+
+if TYPE_CHECKING:
+    from steelyard.analyze import Conditions
+
+_SHORT_S = 1.0
+"""Below it a phase holds too few readings to describe anything."""
+
+
+def checks_of(elapsed_s: float, ending: Ending | None, program: Process | None) -> list[Check]:
+    """Return checks of the phase's length and of how the program ended, None where it was cut short."""
+    found = [
+        Check(
+            id="length",
+            level=Level.SUSPECT if elapsed_s < _SHORT_S else Level.VALID,
+            claim=f"it was measured for {elapsed_s:.2f} s"
+            + (": too short to describe it" if elapsed_s < _SHORT_S else ""),
+            value=elapsed_s,
+            bound=_SHORT_S,
+            unit="s",
+        )
+    ]
+    if ending is not None:
+        well = ending.exit_code == 0
+        said = None if well or program is None else program.last_line()
+        found.append(
+            Check(
+                id="program",
+                level=Level.VALID if well else Level.SUSPECT,
+                claim=f"the program {ending}" + (f": {said}" if said else ""),
+            )
+        )
+    return found
+
+
+def metrics_of(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | None) -> dict[str, Metric]:
+    """Return the run's metrics, each with its value or why it is missing."""
+    from steelyard.analyze.values import Quantity
+    from steelyard.analyze.workload import BETTER, figures
+
+    found = {"elapsed_s": Metric(value=elapsed_s, unit="s")}
+    if cpu_s is not None:
+        found["cpu_time_s"] = Metric(value=cpu_s, unit="s", better="lower")
+    for name, quantity in figures(conditions).items():
+        if name == "cpus_used" and cpu_s is not None and elapsed_s > 0:
+            # One figure, one source: what the kernel counted of all the command's processes.
+            quantity = Quantity(cpu_s / elapsed_s, "1")
+        unit = "1" if quantity.unit in ("ratio", "1/joule") else quantity.unit
+        found[name] = Metric(
+            value=quantity.value, unit=unit, better=BETTER.get(name), missing=quantity.missing
+        )
+    return found

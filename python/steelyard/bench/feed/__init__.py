@@ -1,0 +1,1 @@
+"""FeedSim: a feed's ranking service within a latency objective."""

@@ -1,0 +1,1 @@
+"""TaoBench: a read-through cache tier under get requests."""

@@ -1,0 +1,1 @@
+"""The datacenter tax: microbenchmarks."""

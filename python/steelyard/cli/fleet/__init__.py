@@ -1,0 +1,1 @@
+"""``steelyard fleet``: one module for each group of queries."""

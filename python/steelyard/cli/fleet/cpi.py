@@ -1,0 +1,366 @@
+"""``steelyard fleet cpi``: what CPI is normal, which tasks lie above it, and who made them.
+
+In: flags. Out: tables, one JSON document or a page. Not here: the queries (``fleet.cpi_*``), drawing
+(``report.fleet_cpi*``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steelyard.cli.fleet.options import (
+    DUCKDB,
+    ROWS,
+    Engine,
+    From,
+    Json,
+    Report,
+    StoreUrl,
+    To,
+    opened,
+    show,
+)
+from steelyard.cli.output import EXIT_CODES
+
+if TYPE_CHECKING:
+    from steelyard.fleet.cpi.evidence import Bar
+    from steelyard.fleet.cpi.rule import Rule
+    from steelyard.fleet.cpi.specs import Spec, SpecSettings
+    from steelyard.fleet.store.store import Store
+
+_STORED, _COMPUTED = "stored", "computed"
+
+Sigmas = Annotated[float, typer.Option(help="Threshold: so many standard deviations above the mean.")]
+Threshold = Annotated[str, typer.Option(metavar="sigma|gev", help="Which threshold counts.")]
+Quantile = Annotated[float, typer.Option(help="Quantile of the fitted tail that is its threshold.")]
+MinTasks = Annotated[int, typer.Option(help="No spec from fewer tasks.")]
+MinSamples = Annotated[int, typer.Option(help="Samples that each of these tasks has at least.")]
+MinUsage = Annotated[float, typer.Option(help="Samples below so many CPU-s/s do not count.")]
+DayWeight = Annotated[float, typer.Option(help="What a day counts relative to the day after it.")]
+Specs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="stored|computed",
+        help="Thresholds: the store's cpi_specs, or made of the same samples; stored if there are any.",
+    ),
+]
+Outliers = Annotated[int, typer.Option(help="So many outliers make a task anomalous.")]
+Within = Annotated[int, typer.Option(metavar="SECONDS", help="Within this time.")]
+Job = Annotated[str | None, typer.Option(help="Only this job.")]
+Platform = Annotated[str | None, typer.Option(help="Only this platform.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``app``."""
+    cpi = typer.Typer(
+        help="What CPI is normal, which tasks lie above it, and who made them (CPI2).",
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    for command in (specs, outliers, incidents, distribution):
+        cpi.command(epilog=EXIT_CODES)(command)
+    app.add_typer(cpi, name="cpi")
+
+
+def specs(
+    store: StoreUrl,
+    sigmas: Sigmas = 2.0,
+    threshold: Threshold = "sigma",
+    quantile: Quantile = 0.96,
+    min_tasks: MinTasks = 5,
+    min_samples: MinSamples = 100,
+    min_usage: MinUsage = 0.25,
+    day_weight: DayWeight = 0.9,
+    gev: Annotated[bool, typer.Option(help="Fit the tail: a second pass over the samples.")] = True,
+    write: Annotated[bool, typer.Option("--write", help="Store them, for agents to pull.")] = False,
+    job: Job = None,
+    platform: Platform = None,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Say what CPI is normal for each job on each platform, and from where on a sample is an outlier."""
+    from steelyard.fleet.cpi import distribution as cpi_distribution
+    from steelyard.report.fleet.cpi import tell_specs
+
+    _check_threshold(threshold)
+    by_tail = threshold == "gev"
+    settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
+    with opened(store, engine, first, last) as fleet:
+        samples = _samples(fleet, job, platform)
+        found, distributions = _build(samples, settings, quantile if gev or by_tail else None)
+        if by_tail:
+            found = [cpi_distribution.by_tail(one) for one in found]
+        path = _write(fleet, found) if write else None
+        told = tell_specs(found, distributions, settings, quantile=quantile, written=path)
+        show(fleet, told, as_json=as_json, report=report)
+    return _code(any(one.is_usable for one in found))
+
+
+def outliers(
+    store: StoreUrl,
+    sigmas: Sigmas = 2.0,
+    specs: Specs = None,
+    outliers: Outliers = 3,
+    within: Within = 300,
+    min_usage: MinUsage = 0.25,
+    min_tasks: MinTasks = 5,
+    min_samples: MinSamples = 100,
+    job: Job = None,
+    platform: Platform = None,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Count samples above their threshold, and name the tasks that these make anomalous."""
+    from steelyard.fleet.cpi import anomalies as cpi_anomalies
+    from steelyard.fleet.cpi import outliers as cpi_outliers
+    from steelyard.report.fleet.cpi import tell_outliers
+
+    rule = _rule(min_usage, outliers, within)
+    settings = _settings(sigmas, min_tasks, min_samples, min_usage, 0.9)
+    with opened(store, engine, first, last) as fleet:
+        samples = _samples(fleet, job, platform)
+        thresholds, source = _thresholds(fleet, samples, settings, specs)
+        rows = cpi_outliers.expression(samples, thresholds, rule)
+        found = cpi_anomalies.find_anomalies(rows, cpi_outliers.counts(samples, thresholds, rule))
+        show(fleet, tell_outliers(found, rule, source), as_json=as_json, report=report)
+    return _code(True)
+
+
+def incidents(
+    store: StoreUrl,
+    sigmas: Sigmas = 2.0,
+    specs: Specs = None,
+    outliers: Outliers = 3,
+    within: Within = 300,
+    window: Annotated[
+        int, typer.Option(metavar="SECONDS", help="How far suspects are looked back at.")
+    ] = 600,
+    floor: Annotated[
+        float, typer.Option(help="From this correlation on a suspect is the antagonist, by the paper's rule.")
+    ] = 0.35,
+    align: Annotated[int, typer.Option(metavar="SECONDS", help="Samples in one such span are paired.")] = 60,
+    rule: Annotated[
+        str,
+        typer.Option(
+            "--rule",
+            metavar="tested|paper",
+            help="Name by tested evidence, or by the paper's correlation alone: among bursty tasks it is"
+            " mostly wrong.",
+        ),
+    ] = "tested",
+    evidence_window: Annotated[
+        int, typer.Option(metavar="SECONDS", help="How far back the tested evidence looks.")
+    ] = 7200,
+    false_names: Annotated[
+        float, typer.Option(help="Largest p value of a name; 1 / this many windows are needed.")
+    ] = 0.01,
+    min_usage: MinUsage = 0.25,
+    min_tasks: MinTasks = 5,
+    min_samples: MinSamples = 100,
+    job: Annotated[str | None, typer.Option(help="Only victims of this job.")] = None,
+    each: Annotated[
+        bool, typer.Option("--all", help="List every incident, not only one row for each pair of jobs.")
+    ] = False,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Rank suspects for every anomalous task, with what agents recorded and what capping did.
+
+    Incidents are grouped by the jobs of victim and antagonist.
+    """
+    from steelyard.fleet.cpi import incidents as cpi_incidents
+    from steelyard.fleet.cpi import outliers as cpi_outliers
+    from steelyard.fleet.cpi import truth as cpi_truth
+    from steelyard.fleet.cpi.timeline import find_timelines
+    from steelyard.report.fleet.cpi_incidents import tell_incidents
+
+    paper = _rule(min_usage, outliers, within, window=window, floor=floor, align=align)
+    bar = _bar(rule, evidence_window, false_names, paper)
+    settings = _settings(sigmas, min_tasks, min_samples, min_usage, 0.9)
+    with opened(store, engine, first, last) as fleet:
+        samples = fleet.table("task_samples")
+        thresholds, source = _thresholds(fleet, samples, settings, specs)
+        rows, recorded = cpi_outliers.expression(samples, thresholds, paper), fleet.table("incidents")
+        if job is not None:
+            rows, recorded = rows.filter(rows.job == job), recorded.filter(recorded.victim_job == job)
+        found = cpi_incidents.find_incidents(samples, rows, recorded, paper, bar=bar)
+        truth = cpi_truth.read_truth(fleet)
+        curve = cpi_truth.find_curve(samples, rows, truth, paper, job=job) if truth is not None else None
+        right = cpi_truth.found_point(found, truth, paper) if truth is not None and job is None else None
+        lines = find_timelines(samples, found) if report is not None else []
+        told = tell_incidents(
+            found, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each
+        )
+        rows = max(ROWS, len(found)) if each else ROWS
+        show(fleet, told, as_json=as_json, report=report, rows=rows)
+    return _code(True)
+
+
+def distribution(
+    store: StoreUrl,
+    job: Job = None,
+    platform: Platform = None,
+    sigmas: Sigmas = 2.0,
+    quantile: Quantile = 0.96,
+    min_usage: MinUsage = 0.25,
+    min_tasks: MinTasks = 5,
+    min_samples: MinSamples = 100,
+    day_weight: DayWeight = 0.9,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Show how CPI is distributed, which curve fits, and whether CPI follows throughput."""
+    from steelyard.fleet.cpi import throughput as cpi_throughput
+    from steelyard.report.fleet.cpi import tell_distributions
+
+    settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
+    with opened(store, engine, first, last) as fleet:
+        samples = _samples(fleet, job, platform)
+        found, distributions = _build(samples, settings, quantile, errors=True)
+        following = cpi_throughput.find_following(samples, settings.guards)
+        told = tell_distributions(found, distributions, following, quantile=quantile)
+        show(fleet, told, as_json=as_json, report=report)
+    return _code(bool(distributions))
+
+
+def _check_threshold(threshold: str) -> None:
+    from steelyard._base import UsageError
+
+    if threshold not in ("sigma", "gev"):
+        raise UsageError(f"no threshold is called {threshold!r}", hint="sigma or gev")
+
+
+def _settings(
+    sigmas: float, min_tasks: int, min_samples: int, min_usage: float, day_weight: float
+) -> SpecSettings:
+    from steelyard._base import UsageError
+    from steelyard.fleet.cpi.samples import Guards
+    from steelyard.fleet.cpi.specs import SpecSettings
+
+    try:
+        return SpecSettings(
+            guards=Guards(minimum_usage=min_usage),
+            day_weight=day_weight,
+            fewest_tasks=min_tasks,
+            fewest_samples=min_samples,
+            sigmas=sigmas,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _rule(
+    min_usage: float,
+    outliers: int,
+    within: int,
+    *,
+    window: int = 600,
+    floor: float = 0.35,
+    align: int = 60,
+) -> Rule:
+    from steelyard._base import UsageError
+    from steelyard.fleet.cpi.rule import Rule
+
+    try:
+        return Rule(min_usage, outliers, within, window, floor, align)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _bar(name: str, evidence_s: int, false_name_ratio: float, rule: Rule) -> Bar | None:
+    """Return what a name takes, ``None`` for the paper's rule."""
+    from steelyard._base import UsageError
+    from steelyard.fleet.cpi.evidence import Bar
+
+    if name not in ("tested", "paper"):
+        raise UsageError(f"no rule is called {name!r}", hint="tested or paper")
+    if name == "paper":
+        return None
+    try:
+        bar = Bar(evidence_s=evidence_s, false_name_ratio=false_name_ratio)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    windows = evidence_s // rule.align_s
+    if windows < bar.fewest_windows:
+        raise UsageError(
+            f"{windows} windows of {rule.align_s} s cannot bear a p value of {false_name_ratio:g}",
+            hint=f"--evidence-window {bar.fewest_windows * rule.align_s} or more",
+        )
+    return bar
+
+
+def _samples(fleet: Store, job: str | None, platform: str | None) -> Any:
+    rows = fleet.table("task_samples")
+    if job is not None:
+        rows = rows.filter(rows.job == job)
+    return rows if platform is None else rows.filter(rows.platform == platform)
+
+
+def _build(
+    samples: Any, settings: SpecSettings, quantile: float | None, *, errors: bool = False
+) -> tuple[list[Spec], list[Any]]:
+    """Return specs and, with ``quantile``, their distributions, if wanted with errors of the fits."""
+    from steelyard._base import UsageError
+    from steelyard.fleet.cpi.distribution import find_distributions, with_tails
+    from steelyard.fleet.cpi.specs import find_specs
+
+    if quantile is not None and not 0 < quantile < 1:
+        raise UsageError(f"a quantile of {quantile} is not between 0 and 1")
+    found = find_specs(samples, settings)
+    if quantile is None:
+        return found, []
+    distributions = find_distributions(samples, found, settings, errors=errors)
+    return with_tails(found, distributions, quantile), distributions
+
+
+def _thresholds(fleet: Store, samples: Any, settings: SpecSettings, choice: str | None) -> tuple[Any, str]:
+    """Return the table of thresholds and where it is from."""
+    from steelyard._base import ResultSaysNoError, UsageError
+    from steelyard.fleet.cpi.outliers import latest, spec_table
+    from steelyard.fleet.cpi.specs import find_specs
+    from steelyard.telemetry.engine import fetch
+
+    if choice not in (None, _STORED, _COMPUTED):
+        raise UsageError(f"specs are stored or computed, not {choice!r}")
+    if choice != _COMPUTED:
+        stored = fetch(latest(fleet.table("cpi_specs"))).num_rows
+        if stored:
+            return latest(fleet.table("cpi_specs")), f"the store's {stored} latest specs"
+        if choice == _STORED:
+            raise ResultSaysNoError("the store has no specs", hint="steelyard fleet cpi specs --write")
+    found = find_specs(samples, settings)
+    usable = [one for one in found if one.is_usable]
+    if not usable:
+        why = found[0].missing if found else "the store has no task samples for these days"
+        raise ResultSaysNoError(f"no job has a spec: {why}", hint="see steelyard fleet cpi specs")
+    return spec_table(usable), f"{len(usable)} specs made of the same samples, mean + {settings.sigmas:g} sd"
+
+
+def _write(fleet: Store, found: list[Spec]) -> str | None:
+    """Store the usable specs; return the file's path."""
+    import time
+
+    from steelyard.fleet.cpi.spec_store import write_specs
+
+    return write_specs(fleet.url, found, built_unix_s=int(time.time()))
+
+
+def _code(is_yes: bool) -> int:
+    from steelyard._base import ExitCode
+
+    return int(ExitCode.OK if is_yes else ExitCode.NO)

@@ -1,0 +1,172 @@
+"""``steelyard fleet rue``: which configuration to choose.
+
+In: flags. Out: a table, one JSON document, a page. Not here: figures (``fleet``), what is drawn (``report``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.fleet.options import (
+    DUCKDB,
+    Engine,
+    From,
+    Json,
+    Report,
+    StoreUrl,
+    To,
+    opened,
+    show,
+)
+from steelyard.cli.output import EXIT_CODES
+
+Label = Annotated[str, typer.Option("--label", metavar="KEY", help="Its values are the configurations.")]
+Resource = Annotated[
+    str, typer.Option("--resource", metavar="NAME", help="cpu, memory, storage, network, or all.")
+]
+Work = Annotated[str, typer.Option("--work", help="operations or instructions.")]
+Baseline = Annotated[
+    str | None,
+    typer.Option("--baseline", metavar="VALUE", help="Configuration 1; else the one with most samples."),
+]
+Jobs = Annotated[
+    list[str] | None, typer.Option("--job", metavar="JOB", help="Only this job; may be repeated.")
+]
+Strata = Annotated[
+    str | None,
+    typer.Option(
+        "--strata",
+        metavar="A,B",
+        help="Compare within these: job, platform, cluster, load level, labels; none for no groups.",
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option("--split", metavar="A=99,B=1", help="The declared split, which is then tested."),
+]
+Replicate = Annotated[
+    str, typer.Option("--replicate", help="machine, machine-day, task or task-day: what is assigned.")
+]
+ClusterBy = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster-by",
+        metavar="NAME",
+        help="What machines are alike by: cluster, name (how names begin), a label such as rack, or none;"
+        " else found.",
+    ),
+]
+Confidence = Annotated[float, typer.Option("--confidence", help="Of intervals, between 0.5 and 1.")]
+Power = Annotated[float, typer.Option("--power", help="With which a difference that matters is to be found.")]
+LeastEffect = Annotated[
+    float, typer.Option("--least-effect", metavar="RATIO", help="The smallest difference that matters.")
+]
+ExpectedEffect = Annotated[
+    float,
+    typer.Option(
+        "--expected-effect", metavar="RATIO", help="Fixed before: intervals for any time are tightest for it."
+    ),
+]
+Once = Annotated[
+    bool, typer.Option("--once", help="Decide by intervals for one look at a time fixed before.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``app``."""
+    app.command("rue", epilog=EXIT_CODES)(rue)
+
+
+def rue(
+    store: StoreUrl,
+    label: Label,
+    resource: Resource = "cpu",
+    work: Work = "operations",
+    baseline: Baseline = None,
+    jobs: Jobs = None,
+    strata: Strata = None,
+    split: Split = None,
+    replicate: Replicate = "machine",
+    cluster_by: ClusterBy = None,
+    confidence: Confidence = 0.95,
+    power: Power = 0.8,
+    least_effect: LeastEffect = 0.01,
+    expected_effect: ExpectedEffect = 0.05,
+    once: Once = False,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Compare what configurations use for the same work; 1 where the total misleads and is refused."""
+    from steelyard.fleet.rue.compare import compare
+    from steelyard.fleet.rue.usage import RESOURCES, RueSettings, other_labels
+    from steelyard.report.fleet import rue as words
+    from steelyard.report.fleet.content import Answer
+
+    with opened(store, engine, first, last) as open_store:
+        tasks = open_store.table("task_samples")
+        settings = RueSettings(
+            label=label,
+            resources=RESOURCES if resource == "all" else (resource,),
+            work=work,
+            baseline=baseline,
+            jobs=tuple(jobs or ()),
+            labels=other_labels(tasks, label),
+            replicate=replicate,
+            cluster_by=cluster_by,
+            strata=_names(strata),
+            split=_split(split),
+            confidence=confidence,
+            power=power,
+            least_effect_ratio=least_effect,
+            expected_effect_ratio=expected_effect,
+            looks="once" if once else "any",
+        )
+        result = compare(tasks, settings)
+        answer = Answer(
+            f"RUE by {label}",
+            words.heading(result),
+            words.sections(result),
+            result.document(),
+            words.subline(result),
+            words.cautions(result),
+        )
+        show(open_store, answer, as_json=as_json, report=report)
+    return int(result.is_refused)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    """Return the factors of ``--strata``.
+
+    >>> _names("job, load level"), _names("none"), _names(None)
+    (('job', 'load level'), (), None)
+    """
+    if text is None:
+        return None
+    return () if text.strip() == "none" else tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _split(text: str | None) -> dict[str, float] | None:
+    """Return the shares of ``--split``.
+
+    >>> _split("old=99,new=1")
+    {'old': 99.0, 'new': 1.0}
+    """
+    from steelyard._base import UsageError
+
+    if text is None:
+        return None
+    found = {}
+    for part in text.split(","):
+        name, _, share = part.rpartition("=")
+        try:
+            found[name.strip()] = float(share)
+        except ValueError:
+            found[name.strip()] = -1.0
+    if any(not name or not 0 < share < float("inf") for name, share in found.items()) or len(found) < 2:
+        raise UsageError(f"--split {text!r} is not like old=99,new=1")
+    return found

@@ -1,0 +1,161 @@
+"""``steelyard fleet check | compact | expire``: look after a store.
+
+In: flags. Out: a table or one JSON document. Not here: the work itself (``fleet``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.fleet.options import From, Json, StoreUrl, To, opened
+from steelyard.cli.output import EXIT_CODES, output_console
+
+if TYPE_CHECKING:
+    from steelyard.fleet.store.check import Check
+    from steelyard.fleet.store.compact import Compaction
+
+TableNames = Annotated[
+    list[str] | None, typer.Option("--table", metavar="TABLE", help="Only this table; repeatable.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``app``."""
+    app.command("check", epilog=EXIT_CODES)(check)
+    app.command("compact", epilog=EXIT_CODES)(compact)
+    app.command("expire", epilog=EXIT_CODES)(expire)
+
+
+def check(store: StoreUrl, first: From = None, last: To = None, as_json: Json = False) -> int:
+    """Say which files and rows of a store do not count, and why; 1 when there are any."""
+    from steelyard._base import ExitCode
+    from steelyard.cli.output import print_json
+    from steelyard.fleet.store.check import check_store
+
+    with opened(store, first=first, last=last) as open_store:
+        found = check_store(open_store)
+    if as_json:
+        print_json(found.document())
+    else:
+        _print_check(found)
+    return int(ExitCode.OK if found.clean else ExitCode.NO)
+
+
+def _print_check(found: Check) -> None:
+
+    from steelyard.cli.output import printable
+    from steelyard.fleet.store.check import NAMED
+    from steelyard.report.format import several
+
+    console = output_console(highlight=False)
+
+    def say(text: str) -> None:
+        # Names of machines, tasks and files are from outside.
+        console.print(printable(text), markup=False, soft_wrap=True)
+
+    for one in found.tables:
+        replaced = f" ({one.replaced} held by compacted files)" if one.replaced else ""
+        say(f"{one.table:16} {one.files:8,} files {one.rows:15,} rows{replaced}")
+    for problem in found.files[:NAMED]:
+        say(f"put aside: {problem.path}: {problem.reason}")
+    if len(found.files) > NAMED:
+        say(f"... and {len(found.files) - NAMED} files more")
+    for one in found.tables:
+        for bad in one.bad_rows[:NAMED]:
+            whose = f" of {bad.machine}" if bad.machine else ""
+            say(f"left out: {several(bad.rows, 'row')}{whose} in {bad.table}: {bad.reason}")
+        if len(one.bad_rows) > NAMED:
+            rest = sum(bad.rows for bad in one.bad_rows[NAMED:])
+            say(f"... and {rest} rows more in {one.table}")
+        for doubtful in one.doubtful_rows[:NAMED]:
+            rows = several(doubtful.rows, "row")
+            say(f"doubtful: {rows} of {doubtful.machine} in {one.table}: {doubtful.reason}")
+        if one.repeated is not None:
+            by = f", most by {', '.join(one.repeated.machines[:3])}" if one.repeated.machines else ""
+            say(f"counted once: {several(one.repeated.rows, 'row')} that came again in {one.table}{by}")
+    for renamed in found.renamed:
+        say(f"renamed: {renamed.task} on {renamed.machine} ran as {' and '.join(renamed.jobs)}")
+    if found.renamed_count > len(found.renamed):
+        say(f"... and {found.renamed_count - len(found.renamed)} renamed tasks more")
+    say("Everything counts." if found.clean else "Results leave this out; `fleet compact` moves it away.")
+
+
+def compact(
+    store: StoreUrl,
+    table: TableNames = None,
+    first: From = None,
+    last: To = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Join small files into large sorted ones; rows that do not count move to STORE/quarantine.
+
+    Safe to kill and to run again: at every moment a row is read once.
+    """
+    from steelyard.cli.output import print_json
+    from steelyard.fleet.store.compact import compact_store
+
+    with opened(store, first=first, last=last) as open_store:
+        done = compact_store(open_store, table or None, dry_run=dry_run)
+    if as_json:
+        print_json(done.document())
+    else:
+        _print_compaction(done, dry_run=dry_run)
+    return 0
+
+
+def _print_compaction(done: Compaction, *, dry_run: bool) -> None:
+
+    from steelyard.report.format import several
+
+    console = output_console(highlight=False)
+    would = "would become" if dry_run else "became"
+    for one in done.tables:
+        if one.files_before:
+            console.print(
+                f"{one.table:16} {one.files_before:,} files {would} {one.files_after:,}:"
+                f" {one.rows:,} rows, {one.repeated:,} that came again dropped,"
+                f" {one.quarantined:,} moved to quarantine",
+                markup=False,
+                soft_wrap=True,
+            )
+    if not any(one.files_before for one in done.tables):
+        console.print("Nothing to join.", markup=False)
+    if done.removed_leftovers:
+        console.print(
+            f"{several(done.removed_leftovers, 'file')} of an earlier compaction removed", markup=False
+        )
+
+
+def expire(
+    store: StoreUrl,
+    keep_days: Annotated[int, typer.Option(min=1, help="Days to keep, with today.")],
+    table: TableNames = None,
+    today: Annotated[
+        str | None, typer.Option(metavar="DATE", help="The day to count from; today (UTC) by default.")
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Remove what is older than so many days: samples, profiles, incidents, or the tables named."""
+
+    from steelyard.cli.output import print_json
+    from steelyard.fleet.store.files import Place
+    from steelyard.fleet.store.retention import expire_store
+    from steelyard.fleet.store.store import check_marker
+
+    place = Place(store)
+    check_marker(place)
+    done = expire_store(place, keep_days, tables=table or None, today=today, dry_run=dry_run)
+    if as_json:
+        print_json(done.document())
+        return 0
+    console = output_console(highlight=False)
+    would = "would be removed" if dry_run else "removed"
+    for name, (files, size) in done.removed.items():
+        console.print(f"{name:16} {files:,} files {would}, {size / 1e6:,.1f} MB", markup=False)
+    console.print(f"Kept: days from {done.first_kept}.", markup=False)
+    return 0

@@ -1,0 +1,79 @@
+"""``steelyard machine show|diff|check``.
+
+In: names of machines. Out: tables, or one JSON document. Not here: inventories, comparison and rules
+(``machine``), drawing (``report.machine.views``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from steelyard._base import ExitCode, UsageError
+from steelyard.cli.output import output_console, print_json
+from steelyard.machine.sources import LIVE, machine_of
+from steelyard.records import Machine
+
+
+def find(name: str, out: Path) -> Machine:
+    """Return the machine of a path or ``live``, else of the run with that id, or ``latest``."""
+    if name == LIVE or Path(name).exists():
+        return machine_of(name)
+    from steelyard.bench import runs
+
+    try:
+        return machine_of(runs.find(name, out))
+    except UsageError as error:
+        raise UsageError(
+            f"there is no machine {name!r}: neither a file or folder nor a run under {out}",
+            hint="give live, a machine.json, a run, or a recorded tree (a folder or .tar.bz2)",
+        ) from error
+
+
+def show_machine(root: Path | None, *, as_json: bool) -> int:
+    """Print an inventory."""
+    machine = machine_of(LIVE if root is None else root)
+    if as_json:
+        print_json(machine.model_dump(mode="json"))
+    else:
+        from steelyard.report.machine.views import render_machine
+
+        output_console().print(render_machine(machine))
+    return int(ExitCode.OK)
+
+
+def show_diff(a: str, b: str, out: Path, *, as_json: bool) -> int:
+    """Print what differs between two machines; 1 when something that moves results does."""
+    from steelyard.machine.compare import compare_machines
+
+    machines = [find(name, out) for name in (a, b)]
+    comparison = compare_machines(*machines)
+    if as_json:
+        print_json({"a": a, "b": b, **comparison.as_json()}, kind="machine_diff")
+    else:
+        from steelyard.report.machine.table import machine_line
+        from steelyard.report.machine.views import render_diff
+
+        lines = (f"{name}: {machine_line(machine)}" for name, machine in zip((a, b), machines, strict=True))
+        output_console().print(render_diff(comparison, *lines))
+    return int(ExitCode.OK if comparison.is_same else ExitCode.NO)
+
+
+def show_check(
+    name: str, out: Path, *, ignore: Sequence[str], everything: bool, strict: bool, as_json: bool
+) -> int:
+    """Print what the rules say of a machine; 1 when one says no."""
+    from steelyard.machine.rules import all_rules, check
+
+    answers = check(find(name, out), all_rules(), ignore=ignore)
+    says_no = any(one.says_no(strict=strict) for one in answers)
+    if as_json:
+        print_json(
+            {"machine": name, "is_ok": not says_no, "answers": [one.as_json() for one in answers]},
+            kind="machine_check",
+        )
+    else:
+        from steelyard.report.machine.views import render_answers
+
+        output_console().print(render_answers(answers, everything=everything, strict=strict))
+    return int(ExitCode.NO if says_no else ExitCode.OK)

@@ -1,0 +1,189 @@
+"""``steelyard profile record|show|diff``: take a profile, say where its time goes, hold two against each
+other.
+
+In: flags, and files of ``steelyard-profile``. Out: tables or one JSON document, and a page. Not here:
+sampling (the executable), counting (``analyze``), drawing (``report``).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.options import Json, Report, Rows
+from steelyard.cli.output import EXIT_CODES, command_line, examples
+
+app = typer.Typer(
+    help="Take profiles, show where the time goes, and compare two.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+RuleFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--rules", metavar="FILE", help="Rules of yours, asked before the shipped ones; repeatable."
+    ),
+]
+Input = Annotated[
+    Path,
+    typer.Argument(
+        help="Folded stacks, a folder with profile.folded, or perf.data, perf script text or pprof."
+    ),
+]
+Runs = Annotated[
+    Path,
+    typer.Argument(help="As for ``show``; or a folder of several such profiles, one a run."),
+]
+
+
+@app.command(
+    epilog=examples(
+        "steelyard profile record -- ./program --flag",
+        "steelyard profile record --pid 4711 --duration 30s --out before",
+        "steelyard profile record --all --hz 49 --out profile --force",
+    ),
+    context_settings={"allow_interspersed_args": False},
+)
+def record(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- COMMAND...]", help="What to run, and sample unless something else is named."
+        ),
+    ] = None,
+    pid: Annotated[list[int] | None, typer.Option(help="Sample this process; repeatable.")] = None,
+    cgroup: Annotated[Path | None, typer.Option(help="Sample this cgroup.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Sample every process.")] = False,
+    hz: Annotated[int, typer.Option(min=1, help="Samples a second on each busy CPU.")] = 99,
+    duration: Annotated[
+        str | None, typer.Option(help="As 10s; a command is sampled until it ends, all else 10s.")
+    ] = None,
+    call_graph: Annotated[str, typer.Option(help="fp (frame pointers), dwarf or none.")] = "fp",
+    stack_bytes: Annotated[
+        int | None,
+        typer.Option(min=1024, max=65_000, help="Bytes of each stack that dwarf copies; 16384 by default."),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="Folder of profile.folded, profile.pb.gz, report.html."),
+    ] = Path("profile"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the profile in --out.")] = False,
+    rules: RuleFiles = None,
+    rows: Rows = 15,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Sample stacks, and show where the time went."""
+    from steelyard.cli.profile.run import Recording, record_and_show
+
+    wanted = Recording(
+        command or [], pid or [], cgroup, all_, hz, duration, call_graph, out, stack_bytes, force=force
+    )
+    return record_and_show(
+        wanted, rules or [], rows=rows, page=not no_report, as_json=as_json, shown_by=command_line()
+    )
+
+
+@app.command(
+    epilog=examples(
+        "steelyard profile show profile", "steelyard profile show perf.data --report page.html --rows 30"
+    )
+)
+def show(
+    profile: Input,
+    rules: RuleFiles = None,
+    rows: Rows = 15,
+    between: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BEGIN,END",
+            help="Take only the samples of these seconds, counted from the first; of perf script text.",
+        ),
+    ] = None,
+    page: Report = None,
+    as_json: Json = False,
+) -> int:
+    """Show a profile: tax map, top functions, and with --report a page with its flame graph."""
+    from steelyard.cli.profile.run import show_profile
+
+    return show_profile(
+        profile,
+        rules or [],
+        rows=rows,
+        between=between,
+        report=page,
+        as_json=as_json,
+        shown_by=command_line(),
+    )
+
+
+@app.command(
+    epilog=examples(
+        "steelyard profile diff before.folded after.folded",
+        "steelyard profile diff runs-before/ runs-after/ --exit-code --report differences.html",
+    )
+)
+def diff(
+    a: Runs,
+    b: Runs,
+    rules: RuleFiles = None,
+    rows: Rows = 12,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            min=1e-9, max=0.5, help="Share of pairs of equal sides in which anything is called a change."
+        ),
+    ] = 0.05,
+    page: Report = None,
+    exit_code: Annotated[
+        bool,
+        typer.Option(
+            "--exit-code", help="Exit with 1 when anything changed, which takes three runs a side or more."
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Compare two profiles, or two folders with three runs each or more, so that noise is not a change."""
+    from steelyard.cli.profile.run import show_diff
+
+    return show_diff(
+        (a, b),
+        rules or [],
+        rows=rows,
+        alpha=alpha,
+        report=page,
+        exit_code=exit_code,
+        as_json=as_json,
+        shown_by=command_line(),
+    )
+
+
+class ExportFormat(StrEnum):
+    """The formats in which others read a profile."""
+
+    SPEEDSCOPE = "speedscope"
+    PERFETTO = "perfetto"
+    FOLDED = "folded"
+
+
+@app.command(
+    epilog=examples(
+        "steelyard profile export profile --as speedscope > profile.speedscope.json",
+        "steelyard profile export perf.data --as perfetto > trace.json",
+    )
+)
+def export(
+    profile: Input,
+    form: Annotated[
+        ExportFormat, typer.Option("--as", metavar="FORMAT", help="speedscope, perfetto or folded.")
+    ],
+) -> int:
+    """Write a profile in another format: for speedscope.app, for ui.perfetto.dev, or folded stacks."""
+    from steelyard.cli.profile.run import export_profile
+
+    return export_profile(profile, str(form))

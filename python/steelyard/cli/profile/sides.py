@@ -1,0 +1,66 @@
+"""The two sides of ``steelyard profile diff``: the runs of each, or blocks of time of the only one.
+
+In: paths. Out: `Side`. A folder without a profile of its own is a side of several runs, one for each profile
+in it. A recording whose samples have times is cut into blocks of time. Not here: judging
+(``analyze.profiles.diff``).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.analyze.profiles.profile import Profile, fold
+from steelyard.analyze.profiles.times import cut
+from steelyard.cli.profile.run import FOLDED, read_profile
+
+BLOCKS = 10
+"""Blocks of time of a run. Phases much shorter are within a block, and of longer ones a run has few."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison."""
+
+    whole: Profile
+    """All samples."""
+    runs: list[Profile]
+    blocks: list[Profile]
+    """The only run in blocks of time; empty where its samples have none."""
+
+
+def side_of(path: Path) -> Side:
+    """Read one side. Raises RecordError and EnvironmentLacksError as ``read_profile`` does."""
+    paths = _runs_in(path)
+    runs = [read_profile(one) for one in paths]
+    if len(runs) > 1:
+        return Side(_together(runs), runs, [])
+    return Side(runs[0], runs, _blocks_of(paths[0]))
+
+
+def _runs_in(path: Path) -> list[Path]:
+    """Return the profiles of a folder that is none itself, else the path."""
+    if not path.is_dir() or (path / FOLDED).exists():
+        return [path]
+    found = sorted(one for one in path.iterdir() if one.is_file() or (one / FOLDED).exists())
+    return [one for one in found if not one.name.startswith(".")] or [path]
+
+
+def _blocks_of(path: Path) -> list[Profile]:
+    if not path.is_file():
+        return []
+    with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
+        return [read_profile(one) for one in cut(path, BLOCKS, Path(folder))]
+
+
+def _together(runs: Sequence[Profile]) -> Profile:
+    """Return all samples of several runs as one profile, with the facts of the first."""
+    from steelyard.report.profiles.exports import folded
+
+    lines = [
+        line.rpartition(" ") for one in runs for line in folded(one).splitlines() if not line.startswith("# ")
+    ]
+    whole, _ = fold(((stack, int(count)) for stack, _, count in lines), runs[0].facts)
+    return whole

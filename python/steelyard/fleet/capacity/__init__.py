@@ -1,0 +1,1 @@
+"""Capacity of cores that is left, and frequency that power capping took."""

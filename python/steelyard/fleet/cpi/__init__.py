@@ -1,0 +1,1 @@
+"""CPI2: specs, outliers, antagonists and incidents, after Zhang et al. (EuroSys 2013)."""

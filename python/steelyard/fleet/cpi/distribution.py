@@ -1,0 +1,292 @@
+"""How CPI is distributed: a histogram for each job and platform, and the curves that fit it.
+
+In: ``task_samples`` and the specs made of them, which say how wide bins should be. Out: `Distribution`s.
+
+Method: bins are a power of two wide, about a sixteenth of the standard deviation, so that both engines put
+every sample into the same bin; the engine counts, and what is fitted is fitted to the counts. For the
+errors of a fit the engine then adds up by task what each sample moves it by (`stats.gev.scores`): tasks are
+unlike, and samples of one are alike. The published example (Zhang et al., EuroSys 2013, figure 7) is a
+web-search job whose best fit is GEV(1.73, 0.133, -0.0534).
+
+Not here: the fitting (``stats.gev``), drawing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from steelyard.fleet.cpi.samples import KEYS, Guards, counted
+from steelyard.fleet.cpi.specs import Spec, SpecSettings
+from steelyard.stats.gev import GevFit, Histogram, TaskSums, clustered, fit_gev, scores
+from steelyard.telemetry.deferred import ibis
+
+BINS_PER_SD = 16
+TAIL_QUANTILE = 0.96
+"""What mean + 2 sd is on the published distribution: a share of 0.0404 lies above it."""
+
+
+@dataclass(frozen=True)
+class OtherFit:
+    """A distribution with the samples' mean and standard deviation, and how far it lies from them."""
+
+    name: str
+    distance: float
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """CPI of one job on one platform. Bins are [low, high) with the weight of their samples."""
+
+    spec: Spec
+    histogram: Histogram
+    fit: GevFit | None
+    missing: str | None
+    """Why there is no curve."""
+    others: tuple[OtherFit, ...] = ()
+
+    @property
+    def chance_distance(self) -> float | None:
+        """The distance that samples of the very curve stay below in 95 of 100 cases; None without samples."""
+        samples = self.spec.effective_samples or self.histogram.total
+        return 1.358 / math.sqrt(samples) if samples > 0 else None
+
+    def above(self, value: float) -> tuple[float | None, float | None]:
+        """Return which share of the samples, and of the curve, lies above ``value``, if there is one."""
+        bins = self.histogram
+        if not len(bins.count):
+            return None, None
+        part = np.clip((bins.high - value) / (bins.high - bins.low), 0.0, 1.0)
+        seen = float((part * bins.count).sum() / bins.total)
+        return seen, None if self.fit is None else float(1 - self.fit.gev.cdf(value))
+
+    def document(self) -> dict[str, Any]:
+        """Return the distribution for ``--json``."""
+        threshold = self.spec.threshold_cpi
+        above = self.above(threshold) if threshold is not None else (None, None)
+        return {
+            "spec": self.spec.document(),
+            "bins": {
+                "low": self.histogram.low.tolist(),
+                "high": self.histogram.high.tolist(),
+                "weight": self.histogram.count.tolist(),
+            },
+            "gev": None if self.fit is None else asdict(self.fit),
+            "gev_mean": None if self.fit is None else self.fit.gev.mean,
+            "gev_sd": None if self.fit is None else self.fit.gev.sd,
+            "missing": self.missing,
+            "chance_distance": self.chance_distance,
+            "others": [asdict(one) for one in self.others],
+            "above_threshold_ratio": above[0],
+            "gev_above_threshold_ratio": above[1],
+        }
+
+
+def bin_width(spec: Spec) -> float | None:
+    """Return the width of a spec's bins in units of its CPI; None where CPI does not vary.
+
+    >>> from types import SimpleNamespace
+    >>> bin_width(SimpleNamespace(cpi_sd=0.16))
+    0.0078125
+    """
+    if not spec.cpi_sd or not math.isfinite(spec.cpi_sd):
+        return None
+    return float(2.0 ** round(math.log2(spec.cpi_sd / BINS_PER_SD)))
+
+
+def width_table(specs: Iterable[Spec]) -> Any:
+    """Return the widths of the bins of usable specs as an Ibis table."""
+    import pyarrow as pa
+
+    wide = [(one, bin_width(one)) for one in specs if one.is_usable and one.cpi_source is not None]
+    rows = [(one, width) for one, width in wide if width is not None]
+    return ibis.memtable(
+        pa.table(
+            {
+                "job": pa.array([one.job for one, _ in rows], pa.string()),
+                "platform": pa.array([one.platform for one, _ in rows], pa.string()),
+                "cpi_source": pa.array([one.cpi_source for one, _ in rows], pa.string()),
+                "width": pa.array([width for _, width in rows], pa.float64()),
+            }
+        )
+    )
+
+
+def expression(samples: Any, widths: Any, guards: Guards | None = None) -> Any:
+    """Return how many samples of each job, platform, source and day lie in each bin.
+
+    ``widths`` is a table with a ``width`` for each job, platform and source, or one width for all.
+    """
+    rows = counted(samples, guards or Guards())
+    if isinstance(widths, float):
+        rows = rows.mutate(width=ibis.literal(widths).cast("float64"))
+    else:
+        rows = rows.join(widths.select(*KEYS, "width"), list(KEYS))
+    rows = rows.select(*KEYS, "date", "width", bin=(rows.cpi / rows.width).floor().cast("int64"))
+    return rows.group_by(*KEYS, "date", "width", "bin").aggregate(n=rows.count())
+
+
+def by_task(samples: Any, widths: Any, moved: Any, days: Any, guards: Guards | None = None) -> Any:
+    """Return of each job, platform and source the sums over its tasks that the errors of a fit stand on.
+
+    ``moved`` has a row for each bin with its scores (``s0`` to ``s2``), ``days`` a weight for each date.
+    """
+    rows = counted(samples, guards or Guards()).join(widths.select(*KEYS, "width"), list(KEYS))
+    # In two steps: Ibis 12 cannot join by a column that the same projection of a join makes.
+    rows = rows.select(*KEYS, "task", "date", "cpi", "width")
+    rows = rows.mutate(bin=(rows.cpi / rows.width).floor().cast("int64"))
+    rows = rows.join(days, "date").select(*KEYS, "task", "bin", "day_weight")
+    rows = rows.join(moved, [*KEYS, "bin"])
+    sums = {f"s{at}": (rows.day_weight * rows[f"s{at}"]).sum() for at in range(3)}
+    each = rows.group_by(*KEYS, "task").agg(n=rows.day_weight.sum(), **sums)
+    products = {f"s{a}{b}": (each[f"s{a}"] * each[f"s{b}"]).sum() for a in range(3) for b in range(a, 3)}
+    return each.group_by(*KEYS).agg(n=each.n.sum(), n_square=(each.n * each.n).sum(), **products)
+
+
+def find_distributions(
+    samples: Any, specs: Sequence[Spec], settings: SpecSettings | None = None, *, errors: bool = True
+) -> list[Distribution]:
+    """Return the distribution of every usable spec, with samples weighted by age as the spec's are.
+
+    ``errors`` of the fits take another pass over the samples.
+    """
+    from steelyard.telemetry.engine import fetch
+
+    settings = settings or SpecSettings()
+    usable = [one for one in specs if one.is_usable]
+    if not usable:
+        return []
+    if settings.as_of is not None:
+        samples = samples.filter(samples.date <= settings.as_of)
+    widths = width_table(usable)
+    columns = fetch(expression(samples, widths, settings.guards)).to_pydict()
+    last = settings.as_of or max(columns["date"], default=None)
+    days = {
+        day: settings.day_weight ** ((date.fromisoformat(last) - date.fromisoformat(day)).days if last else 0)
+        for day in sorted(set(columns["date"]))
+    }
+    bins: dict[tuple[str, str, str | None], list[tuple[int, float, float]]] = {}
+    for job, platform, source, day, width, place, n in zip(*columns.values(), strict=True):
+        bins.setdefault((job, platform, source), []).append((place, width, days[day] * n))
+    found = [_distribution(one, bins.get(one.key, [])) for one in usable]
+    if not errors or all(one.fit is None for one in found):
+        return found
+    rows = fetch(by_task(samples, widths, _moved(found), _day_table(days), settings.guards)).to_pylist()
+    sums = {(row["job"], row["platform"], row["cpi_source"]): row for row in rows}
+    return [_with_errors(one, sums.get(one.spec.key)) for one in found]
+
+
+def _moved(distributions: Sequence[Distribution]) -> Any:
+    """Return the scores of each bin of each fit as an Ibis table."""
+    import pyarrow as pa
+
+    parts = []
+    for one in distributions:
+        if one.fit is None:
+            continue
+        bins = one.histogram
+        moved = scores(bins, one.fit.gev)
+        spec, count = one.spec, len(bins.count)
+        parts.append(
+            pa.table(
+                {
+                    "job": pa.array([spec.job] * count, pa.string()),
+                    "platform": pa.array([spec.platform] * count, pa.string()),
+                    "cpi_source": pa.array([spec.cpi_source] * count, pa.string()),
+                    "bin": pa.array(np.rint(bins.low / (bins.high - bins.low)).astype(np.int64)),
+                    **{f"s{at}": pa.array(moved[:, at]) for at in range(3)},
+                }
+            )
+        )
+    return ibis.memtable(pa.concat_tables(parts))
+
+
+def _day_table(days: dict[str, float]) -> Any:
+    import pyarrow as pa
+
+    return ibis.memtable(
+        pa.table(
+            {
+                "date": pa.array(list(days), pa.string()),
+                "day_weight": pa.array(list(days.values()), pa.float64()),
+            }
+        )
+    )
+
+
+def _with_errors(one: Distribution, row: dict[str, Any] | None) -> Distribution:
+    """Return a distribution whose fit has errors by task."""
+    if one.fit is None:
+        return one
+    if row is None:
+        bare = replace(one.fit, shape_error=None, location_error=None, scale_error=None)
+        return replace(one, fit=replace(bare, errors_missing="no sample has a task"))
+    products = np.array([[row[f"s{min(a, b)}{max(a, b)}"] for b in range(3)] for a in range(3)])
+    sums = TaskSums(float(row["n"]), float(row["n_square"]), products)
+    return replace(one, fit=clustered(one.fit, one.histogram, sums))
+
+
+def with_tails(
+    specs: Sequence[Spec], distributions: Sequence[Distribution], quantile: float = TAIL_QUANTILE
+) -> list[Spec]:
+    """Return ``specs`` with the fitted curve and its ``quantile`` as another threshold."""
+    if not 0 < quantile < 1:
+        raise ValueError(f"a quantile of {quantile} is not between 0 and 1")
+    by_key = {one.spec.key: one for one in distributions}
+    found = []
+    for spec in specs:
+        one = by_key.get(spec.key)
+        if one is None or one.fit is None:
+            why = spec.missing if one is None else one.missing
+            found.append(replace(spec, gev=None, gev_missing=why))
+        else:
+            tail = one.fit.gev.quantile(quantile)
+            found.append(replace(spec, gev=one.fit.gev, gev_missing=None, gev_threshold_cpi=tail))
+    return found
+
+
+def by_tail(spec: Spec) -> Spec:
+    """Return ``spec`` with the tail's threshold as the one that counts."""
+    if spec.threshold_cpi is None:
+        return spec
+    why = None if spec.gev_threshold_cpi is not None else f"no tail was fitted: {spec.gev_missing}"
+    return replace(spec, threshold_cpi=spec.gev_threshold_cpi, missing=why)
+
+
+def _distribution(spec: Spec, rows: Sequence[tuple[int, float, float]]) -> Distribution:
+    sums: dict[int, float] = {}
+    width = rows[0][1] if rows else 1.0
+    for place, _, weight in rows:
+        sums[place] = sums.get(place, 0.0) + weight
+    places = np.array(sorted(sums), dtype=np.float64)
+    counts = [sums[int(place)] for place in places]
+    histogram = Histogram.of(places * width, (places + 1) * width, counts)
+    if not rows:
+        return Distribution(spec, histogram, None, "no sample is in any bin")
+    fit, missing = fit_gev(histogram)
+    return Distribution(spec, histogram, fit, missing, _others(spec, histogram))
+
+
+def _others(spec: Spec, histogram: Histogram) -> tuple[OtherFit, ...]:
+    """Return how far curves of the same mean and deviation lie away, for comparison."""
+    from scipy.special import gammainc, ndtr
+
+    mean, sd = spec.cpi_mean or 0.0, spec.cpi_sd or 0.0
+    if not (mean > 0 and sd > 0):
+        return ()
+    spread = math.sqrt(math.log1p((sd / mean) ** 2))
+    at = np.maximum(histogram.high, 0.0)
+    with np.errstate(divide="ignore"):
+        # Their distribution functions in closed form: scipy.stats takes longer to import than the query.
+        laws = {
+            "normal": ndtr((histogram.high - mean) / sd),
+            "log-normal": ndtr((np.log(at / mean) + spread**2 / 2) / spread),
+            "gamma": gammainc((mean / sd) ** 2, at * mean / sd**2),
+        }
+    reached = np.cumsum(histogram.count) / histogram.total
+    return tuple(OtherFit(name, float(np.abs(reached - law).max())) for name, law in laws.items())

@@ -1,0 +1,179 @@
+"""Antagonists that were named, held against those that a simulated fleet was given.
+
+In: ``truth.json`` of a simulated store, and the highest suspect at every anomalous sample. Out: `Curve`:
+precision and recall for each floor of the correlation.
+
+An incident names its antagonist at the first anomalous sample at which a suspect reaches the floor. It is
+right where that task did slow down that victim then. Precision is the share of naming incidents that are
+right; recall the share of antagonist episodes in which somebody right was named, and, stricter, of pairs of
+episode and victim.
+
+Invariant: queries never read the truth; only this module does, after them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from steelyard.fleet.cpi import suspects as cpi_suspects
+from steelyard.fleet.cpi.incidents import Incident
+from steelyard.fleet.cpi.rule import PAPER, Rule
+from steelyard.fleet.cpi.samples import Guards
+from steelyard.fleet.store.store import Store
+
+NAME = "truth.json"
+FLOORS = tuple(round(0.05 * step, 2) for step in range(1, 15))
+
+
+@dataclass(frozen=True)
+class Guilt:
+    """One antagonist and one of its victims for a time (Unix seconds)."""
+
+    episode: int
+    machine: str
+    antagonist: str
+    victim: str
+    start_unix_s: int
+    end_unix_s: int
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a floor gives."""
+
+    floor: float
+    named: int
+    """Incidents in which somebody was named."""
+    right: int
+    episodes: int
+    episodes_found: int
+    victims: int
+    victims_found: int
+
+    @property
+    def precision(self) -> float | None:
+        """Share of naming incidents that are right; None where nobody was named."""
+        return self.right / self.named if self.named else None
+
+    @property
+    def recall(self) -> float | None:
+        """Share of antagonist episodes that were found; None where there were none."""
+        return self.episodes_found / self.episodes if self.episodes else None
+
+    @property
+    def victim_recall(self) -> float | None:
+        """Share of pairs of episode and victim that were found."""
+        return self.victims_found / self.victims if self.victims else None
+
+    def document(self) -> dict[str, Any]:
+        """Return the point for ``--json``."""
+        found = asdict(self)
+        return {
+            **found,
+            "precision": self.precision,
+            "recall": self.recall,
+            "victim_recall": self.victim_recall,
+        }
+
+
+def read_truth(store: Store) -> list[Guilt] | None:
+    """Return the antagonists of a simulated store's days; None for a store that was not simulated."""
+    if not store.place.exists(NAME):
+        return None
+    document = json.loads(store.place.read(NAME))
+    return guilts(document.get("antagonists", []), store.first, store.last)
+
+
+def guilts(
+    episodes: Iterable[dict[str, Any]], first: str | None = None, last: str | None = None
+) -> list[Guilt]:
+    """Return antagonist and victim of each episode that begins from day ``first`` to day ``last``."""
+    from datetime import UTC, datetime
+
+    found = []
+    for number, one in enumerate(episodes):
+        day = datetime.fromtimestamp(one["start_unix_s"], tz=UTC).strftime("%Y-%m-%d")
+        if (first is not None and day < first) or (last is not None and day > last):
+            continue
+        found += [
+            Guilt(number, one["machine"], one["task"], v["task"], one["start_unix_s"], one["end_unix_s"])
+            for v in one["victims"]
+        ]
+    return found
+
+
+def find_curve(
+    samples: Any,
+    outliers: Any,
+    truth: Sequence[Guilt],
+    rule: Rule = PAPER,
+    guards: Guards | None = None,
+    *,
+    job: str | None = None,
+    floors: Sequence[float] = FLOORS,
+) -> list[Point]:
+    """Return precision and recall at each floor; none where ``job`` leaves a part of the victims out."""
+    from steelyard.telemetry.engine import fetch_rows
+
+    if job is not None:
+        return []
+    rows = fetch_rows(cpi_suspects.tops(samples, outliers, rule, guards))
+    return [point(rows, truth, floor, rule) for floor in floors]
+
+
+def found_point(incidents: Iterable[Incident], truth: Sequence[Guilt], rule: Rule = PAPER) -> Point:
+    """Return how right the names of ``incidents`` are; ``floor`` is that of the correlation, which decided
+    nothing where the evidence named.
+    """
+    rows = [
+        {
+            "cluster": one.cluster,
+            "machine": one.machine,
+            "victim_task": one.victim_task,
+            "episode_start_unix_s": one.start_unix_s,
+            "decided_unix_s": one.decided_unix_s,
+            "task": one.antagonist.task,
+            "correlation": 1.0,
+        }
+        for one in incidents
+        if one.antagonist is not None and one.decided_unix_s is not None
+    ]
+    return replace(point(rows, truth, -1.0, rule), floor=rule.correlation_floor)
+
+
+def point(rows: Iterable[dict[str, Any]], truth: Sequence[Guilt], floor: float, rule: Rule = PAPER) -> Point:
+    """Return what naming at ``floor`` gives, from the highest suspect at each anomalous sample."""
+    named: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: row["decided_unix_s"]):
+        if row["correlation"] >= floor:
+            key = tuple(row[n] for n in ("cluster", "machine", "victim_task", "episode_start_unix_s"))
+            named.setdefault(key, row)
+    by_machine: dict[str, list[Guilt]] = {}
+    for guilt in truth:
+        by_machine.setdefault(guilt.machine, []).append(guilt)
+    right = 0
+    found: set[tuple[int, str]] = set()
+    for row in named.values():
+        hits = [one for one in by_machine.get(row["machine"], []) if _is_right(one, row, rule)]
+        right += bool(hits)
+        found.update((one.episode, one.victim) for one in hits)
+    return Point(
+        floor=floor,
+        named=len(named),
+        right=right,
+        episodes=len({one.episode for one in truth}),
+        episodes_found=len({episode for episode, _ in found}),
+        victims=len(truth),
+        victims_found=len(found),
+    )
+
+
+def _is_right(guilt: Guilt, row: dict[str, Any], rule: Rule) -> bool:
+    when: int = row["decided_unix_s"]
+    return (guilt.antagonist, guilt.victim) == (
+        str(row["task"]),
+        str(row["victim_task"]),
+    ) and guilt.start_unix_s <= when < guilt.end_unix_s + rule.correlation_s

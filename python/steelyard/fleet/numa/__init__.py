@@ -1,0 +1,1 @@
+"""What NUMA locality costs a fleet."""

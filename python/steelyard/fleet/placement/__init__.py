@@ -1,0 +1,1 @@
+"""Which jobs share a machine, and which job belongs on which platform."""

@@ -1,0 +1,374 @@
+"""Which jobs can share a machine and which must not.
+
+In: ``task_samples``, and where jobs press (``pressure``). Out: `PairAnswer`: for each job the slow-down of
+its CPI beside each other job, with intervals; for pairs that were hardly ever seen together, a prediction
+that is marked as one; and a verdict for each pair.
+
+How a slow-down is told: a victim's CPI in minutes with the other job on its machine against minutes without,
+within the same platform and 5 % of machine load (``effects``), machines being the independent draws, and
+Holm's correction over all that are told. At equal load, so that it is the other job's company and not its CPU
+time that is compared; other neighbours come and go as they do.
+
+Invariants: nothing is observed of a pair with fewer than `LEAST_MACHINES` machines with and without; a
+prediction never becomes "must not" or "may" unless its own error allows it.
+
+Not here: predicting (``pair_prediction``), moving jobs (``inputs``), drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._base import ResultSaysNoError
+from steelyard.analyze.pressure.intensities import THRESHOLDS
+from steelyard.fleet.effects import Effect, Floats, holm, stratified_effect
+from steelyard.fleet.numa.locality import CPI_SOURCE, LEAST_USE
+from steelyard.fleet.placement.pair_prediction import Prediction, Skill, predict
+from steelyard.fleet.pressure import RESOURCES, JobPressure
+from steelyard.telemetry.deferred import ibis
+from steelyard.telemetry.engine import fetch, floats
+
+LOAD_BINS = 20
+PRESENT_USE = 0.05
+"""CPU-s/s from which a job is beside another: less leaves no trace."""
+LEAST_MACHINES = 3
+TOLERANCE = 0.05
+"""A slow-down of CPI below which sharing is called harmless."""
+ALPHA = 0.05
+MUST_NOT, MAY, UNCLEAR = "must not", "may", "unclear"
+
+
+def victims(task_samples: Any) -> Any:
+    """Return count and sum of CPI by job, platform, machine, minute and load."""
+    t = task_samples
+    use = t.cpu_s / t.window_s
+    t = t.filter(
+        t.cpi > 0, use >= LEAST_USE, t.cpi_source.isnull() | (t.cpi_source == CPI_SOURCE), t.window_s > 0
+    )
+    t = t.mutate(
+        minute=t.window_start_unix_s - t.window_start_unix_s % 60,
+        load=ibis.coalesce(
+            (t.machine_cpu_ratio * LOAD_BINS).floor().cast("int64"), ibis.literal(-1, "int64")
+        ),
+    )
+    return t.group_by("job", "platform", "machine", "minute", "load").agg(n=t.count(), y=t.cpi.sum())
+
+
+def present(task_samples: Any) -> Any:
+    """Return which jobs were on which machine in which minute."""
+    t = task_samples.filter(task_samples.window_s > 0)
+    t = t.mutate(minute=t.window_start_unix_s - t.window_start_unix_s % 60)
+    each = t.group_by("machine", "minute", "job").agg(use=(t.cpu_s / t.window_s).sum())
+    return each.filter(each.use >= PRESENT_USE).select("machine", "minute", beside="job")
+
+
+def whole(task_samples: Any) -> Any:
+    """Return the sums of each job's CPI by platform, load and machine."""
+    v = victims(task_samples)
+    keys = ["job", "platform", "load", "machine"]
+    return v.group_by(keys).agg(n=v.n.sum(), y=v.y.sum()).order_by(keys)
+
+
+def beside(task_samples: Any) -> Any:
+    """Return the same sums of the minutes in which another job was there, by that job."""
+    joined = victims(task_samples).join(present(task_samples), ["machine", "minute"])
+    joined = joined.filter(joined.job != joined.beside)
+    keys = ["job", "beside", "platform", "load", "machine"]
+    return joined.group_by(keys).agg(n=joined.n.sum(), y=joined.y.sum()).order_by(keys)
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """What one job's CPI does beside another."""
+
+    job: str
+    beside: str
+    effect: Effect | None
+    """Observed; None where it was not seen enough."""
+    p_adjusted: float | None
+    """Of no effect, after Holm's correction over all that were observed."""
+    machines_with: int
+    machines_without: int
+    predicted: Prediction | None
+
+    @property
+    def ratio(self) -> float | None:
+        """CPI beside the other job over CPI without it: observed if it was, else predicted."""
+        if self.effect is not None:
+            return 1 + self.effect.value
+        return None if self.predicted is None else 1 + self.predicted.value
+
+    @property
+    def interval(self) -> tuple[float | None, float | None]:
+        """The interval of `ratio`."""
+        one = self.effect or self.predicted
+        if one is None or one.low is None or one.high is None:
+            return None, None
+        return 1 + one.low, 1 + one.high
+
+    @property
+    def source(self) -> str:
+        """``observed``, ``predicted`` or ``unknown``."""
+        return (
+            "observed"
+            if self.effect is not None
+            else "predicted"
+            if self.predicted is not None
+            else "unknown"
+        )
+
+    @property
+    def verdict(self) -> str:
+        """Whether this job suffers: ``must not``, ``may`` or ``unclear``."""
+        low, high = self.interval
+        if low is None or high is None:
+            return UNCLEAR
+        sure = self.p_adjusted is None or self.p_adjusted <= ALPHA
+        if sure and low > 1 and (self.ratio or 1) > 1 + TOLERANCE:
+            return MUST_NOT
+        return MAY if high < 1 + TOLERANCE else UNCLEAR
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        low, high = self.interval
+        return {
+            "job": self.job,
+            "beside": self.beside,
+            "source": self.source,
+            "cpi_ratio": self.ratio,
+            "low": low,
+            "high": high,
+            "p_adjusted": self.p_adjusted,
+            "machines_with": self.machines_with,
+            "machines_without": self.machines_without,
+            "samples": None if self.effect is None else self.effect.samples,
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two jobs on one machine."""
+
+    first: Slowdown
+    second: Slowdown
+    resources: dict[str, float]
+    """Sum of the mean shares of each limit, of those that both tell."""
+    over: tuple[str, ...]
+    """Resources whose sum is past the threshold."""
+
+    @property
+    def verdict(self) -> str:
+        """The worse of both directions; past a threshold they must not share either."""
+        verdicts = {self.first.verdict, self.second.verdict}
+        if MUST_NOT in verdicts or self.over:
+            return MUST_NOT
+        return UNCLEAR if UNCLEAR in verdicts else MAY
+
+    @property
+    def source(self) -> str:
+        """What the verdict stands on: what condemns the pair, else the weaker of both directions."""
+        order = ("observed", "predicted", "unknown")
+        both = (self.first, self.second)
+        condemning = [one.source for one in both if one.verdict == MUST_NOT]
+        if condemning:
+            return min(condemning, key=order.index)
+        return "limits" if self.over else max((one.source for one in both), key=order.index)
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        said = [f"{RESOURCES[name]} together {self.resources[name]:.0%} of the limit" for name in self.over]
+        for one in (self.first, self.second):
+            if one.verdict == MUST_NOT and one.ratio is not None:
+                said.append(f"{one.job} has {one.ratio:.2f}x its CPI ({one.source})")
+        if self.verdict == UNCLEAR:
+            for one in (self.first, self.second):
+                if one.source == "unknown":
+                    said.append(f"nothing is known of {one.job} beside {one.beside}")
+                elif one.verdict == UNCLEAR:
+                    low, high = one.interval
+                    said.append(
+                        f"{one.job} may have {low or 0:.2f}x to {high or 0:.2f}x its CPI ({one.source})"
+                    )
+        return "; ".join(said) or f"each keeps its CPI within {TOLERANCE:.0%} ({self.source})"
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        return {
+            "jobs": [self.first.job, self.second.job],
+            "verdict": self.verdict,
+            "source": self.source,
+            "reason": self.reason,
+            "resource_ratios": self.resources,
+            "over": list(self.over),
+        }
+
+
+@dataclass(frozen=True)
+class PairAnswer:
+    """The answer of ``fleet pair``."""
+
+    jobs: tuple[str, ...]
+    slowdowns: tuple[Slowdown, ...]
+    pairs: tuple[Pair, ...]
+    """Those that must not share first, then by the worst slow-down."""
+    skill: Skill
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        return {
+            "jobs": list(self.jobs),
+            "tolerance_ratio": TOLERANCE,
+            "alpha": ALPHA,
+            "pairs": [one.document() for one in self.pairs],
+            "slowdowns": [one.document() for one in self.slowdowns],
+            "prediction": self.skill.document(),
+        }
+
+
+def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str] = ()) -> PairAnswer:
+    """Answer who can share. ``jobs`` limits the victims and their company.
+
+    Raises ResultSaysNoError when no task has a CPI.
+    """
+    t = task_samples.filter(task_samples.job.isin(list(jobs))) if jobs else task_samples
+    all_sums, with_sums = fetch(whole(t)), fetch(beside(t))
+    if not len(all_sums):
+        raise ResultSaysNoError("no task has a CPI from cycles and instructions: contention cannot be told")
+    names = tuple(sorted({one.job for one in pressures if not jobs or one.job in jobs}))
+    observed = observe(all_sums, with_sums, names)
+    known = {(one.job, one.beside): one.effect for one in observed if one.effect is not None}
+    skill, predictions = predict(known, pressures, names)
+    slowdowns = tuple(
+        one
+        if one.effect is not None
+        else Slowdown(
+            one.job,
+            one.beside,
+            None,
+            None,
+            one.machines_with,
+            one.machines_without,
+            predictions.get((one.job, one.beside)),
+        )
+        for one in observed
+    )
+    return PairAnswer(names, slowdowns, _pairs(names, slowdowns, pressures), skill)
+
+
+def observe(all_sums: Any, with_sums: Any, names: Sequence[str]) -> list[Slowdown]:
+    """Return every ordered pair of ``names`` with what was observed, from the Arrow tables of the sums."""
+    places = _Places(all_sums, with_sums)
+    found: list[tuple[str, str, Effect | None, int, int]] = []
+    for job in names:
+        for other in names:
+            if job != other:
+                found.append((job, other, *places.effect(job, other)))
+    tested = [at for at, one in enumerate(found) if one[2] is not None and one[2].p_value is not None]
+    p_values = np.array([_p_value(found[at][2]) for at in tested], dtype=np.float64)
+    adjusted = dict(zip(tested, holm(p_values).tolist(), strict=True))
+    return [
+        Slowdown(job, other, effect, adjusted.get(at), with_it, without, None)
+        for at, (job, other, effect, with_it, without) in enumerate(found)
+    ]
+
+
+def _p_value(effect: Effect | None) -> float:
+    return 1.0 if effect is None or effect.p_value is None else effect.p_value
+
+
+class _Places:
+    """The sums of each job, where it stood (platform, load, machine), as arrays."""
+
+    def __init__(self, all_sums: Any, with_sums: Any) -> None:
+        keys = ("platform", "load", "machine")
+        numbers = {name: self._numbers(all_sums, with_sums, name) for name in (*keys, "job")}
+        length = len(all_sums)
+        loads = int(numbers["load"].max()) + 1
+        machines = int(numbers["machine"].max()) + 1
+        strata = numbers["platform"] * loads + numbers["load"]
+        place = strata * machines + numbers["machine"]
+        self._names = {name: at for at, name in enumerate(self._job_names)}
+        self._all = {
+            "strata": strata[:length],
+            "machine": numbers["machine"][:length],
+            "place": place[:length],
+        }
+        self._n, self._y = self._sums(all_sums)
+        self._job = numbers["job"][:length]
+        self._with_place, self._with_job = place[length:], numbers["job"][length:]
+        others = with_sums["beside"].to_pylist()
+        self._with_beside = np.array([self._names.get(name, -1) for name in others], dtype=np.int64)
+        self._with_n, self._with_y = self._sums(with_sums)
+
+    def _numbers(self, first: Any, second: Any, name: str) -> NDArray[np.int64]:
+        values = first[name].to_pylist() + second[name].to_pylist()
+        names, numbers = np.unique(np.asarray(values, dtype=object), return_inverse=True)
+        if name == "job":
+            self._job_names = names.tolist()
+        return numbers.astype(np.int64)
+
+    @staticmethod
+    def _sums(table: Any) -> tuple[Floats, Floats]:
+        n, y = (floats(table[name]) for name in ("n", "y"))
+        return n, y
+
+    def effect(self, job: str, other: str) -> tuple[Effect | None, int, int]:
+        """Return the effect of ``other`` on ``job``, and the machines with and without it."""
+        number, beside_number = self._names.get(job, -2), self._names.get(other, -2)
+        own = np.flatnonzero(self._job == number)
+        seen = np.flatnonzero((self._with_job == number) & (self._with_beside == beside_number))
+        if not len(own):
+            return None, 0, 0
+        # Rows of a job are in the order of platform, load and machine on both sides, but by name: look them
+        # up.
+        order = np.argsort(self._all["place"][own])
+        own = own[order]
+        at = np.searchsorted(self._all["place"][own], self._with_place[seen])
+        x, xy = np.zeros(len(own)), np.zeros(len(own))
+        np.add.at(x, at, self._with_n[seen])
+        np.add.at(xy, at, self._with_y[seen])
+        n, y = self._n[own], self._y[own]
+        machines = self._all["machine"][own]
+        with_it = len(np.unique(machines[x > 0]))
+        without = len(np.unique(machines[x < n]))
+        if with_it < LEAST_MACHINES or without < LEAST_MACHINES:
+            return None, with_it, without
+        sums = {"n": n, "x": x, "xx": x, "y": y, "xy": xy}
+        # The side with fewer machines tells how well the spread between machines is known.
+        freedom = min(with_it, without) - 1
+        effect = stratified_effect(self._all["strata"][own], machines, sums, freedom=freedom)
+        return (effect if effect is not None and effect.low is not None else None), with_it, without
+
+
+def _pairs(
+    names: Sequence[str], slowdowns: Sequence[Slowdown], pressures: Sequence[JobPressure]
+) -> tuple[Pair, ...]:
+    of = {(one.job, one.beside): one for one in slowdowns}
+    press = {one.job: one for one in pressures}
+    made = []
+    for a, b in combinations(names, 2):
+        sums: dict[str, float] = {}
+        for name in RESOURCES:
+            first, second = press[a].mean(name), press[b].mean(name)
+            if first is not None and second is not None:
+                sums[name] = first + second
+        over = tuple(name for name, total in sums.items() if total >= THRESHOLDS[name])
+        made.append(Pair(of[a, b], of[b, a], sums, over))
+    order = (MUST_NOT, UNCLEAR, MAY)
+    made.sort(
+        key=lambda one: (
+            order.index(one.verdict),
+            -max(one.first.ratio or 0.0, one.second.ratio or 0.0),
+            one.first.job,
+            one.second.job,
+        )
+    )
+    return tuple(made)

@@ -1,0 +1,1 @@
+"""Profiles of a fleet: where cycles go, the difference of two parts, shares with intervals."""

@@ -1,0 +1,240 @@
+"""What two parts of a fleet, or two times, spend their cycles on differently, beyond the noise of sampling.
+
+In: ``profiles``, two `Selection`s. Out: `FleetDiff`: shares in A and in B, each of its own cycles, with the
+interval of their difference, and whether it is a change.
+
+How it is judged: the variance of each difference comes from machines (``shares``), pair by pair where A
+and B are of the same machines; its t-test is corrected by Holm over all keys that are judged, so that two
+samples of the same fleet show any change in at most ``ALPHA`` of all pairs. Keys that few machines make up in
+effect are not judged: of others nothing is known.
+
+Not here: single profiles of one machine (``analyze.profiles.diff``), drawing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steelyard._base import ResultSaysNoError, UsageError
+from steelyard.analyze.profiles.profile import Profile, fold, modules_of
+from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
+from steelyard.fleet.effects import holm
+from steelyard.fleet.profiles.shares import (
+    Differences,
+    Floats,
+    differences_of,
+    keyed_by_column,
+    keyed_by_stack,
+    pair_moments,
+    pair_sizes,
+    sides,
+)
+from steelyard.fleet.profiles.stacks import Selection, Stacks, event_rows, gather, select
+from steelyard.fleet.profiles.top import BY, memtable, own_keys
+from steelyard.stats.shares import LEAST_HOLDERS
+from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
+
+ALPHA = 0.05
+_SUMS = ("a", "b", "aa", "bb", "ab", "a_of_a", "a_of_b", "b_of_a", "b_of_b")
+
+
+@dataclass(frozen=True)
+class DiffRow:
+    """One key's shares, own, of all cycles of A and of B."""
+
+    key: str
+    module: str | None
+    a_ratio: float
+    b_ratio: float
+    low: float | None
+    """Lower end of the interval of B's share less A's; None where a side has it on one machine or none."""
+    high: float | None
+    p_value: float | None
+    """After Holm's correction; None where the key is not judged."""
+    a_samples: int
+    b_samples: int
+    machines: int
+    """Machines that have it, of A or of B."""
+    is_change: bool | None
+    """None where it is not judged: too few machines make it up."""
+
+    @property
+    def difference_ratio(self) -> float:
+        """B's share less A's."""
+        return self.b_ratio - self.a_ratio
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        return {
+            "key": self.key,
+            "module": self.module,
+            "a_ratio": self.a_ratio,
+            "b_ratio": self.b_ratio,
+            "difference_ratio": self.difference_ratio,
+            "low_ratio": self.low,
+            "high_ratio": self.high,
+            "p_value": self.p_value,
+            "a_samples": self.a_samples,
+            "b_samples": self.b_samples,
+            "machines": self.machines,
+            "is_change": self.is_change,
+        }
+
+
+@dataclass(frozen=True)
+class FleetDiff:
+    """The answer of ``fleet diff``."""
+
+    names: tuple[str, str]
+    by: str
+    event: str
+    unit: str
+    rows: tuple[DiffRow, ...]
+    """Changes first, then by the size of the difference."""
+    machines: tuple[int, int]
+    """Of A and of B."""
+    both_machines: int
+    """Machines that A and B have both."""
+    machine_minutes: tuple[int, int]
+    samples: tuple[int, int]
+    fleet: tuple[float, float]
+    """Weight of A and of B, of the whole fleet."""
+    profiles: tuple[Profile, Profile]
+
+    @property
+    def changes(self) -> tuple[DiffRow, ...]:
+        """The rows that changed."""
+        return tuple(row for row in self.rows if row.is_change)
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` shows."""
+        return {
+            "a": self.names[0],
+            "b": self.names[1],
+            "by": self.by,
+            "event": self.event,
+            "unit": self.unit,
+            "machines": list(self.machines),
+            "both_machines": self.both_machines,
+            "least_machines": LEAST_HOLDERS,
+            "machine_minutes": list(self.machine_minutes),
+            "samples": list(self.samples),
+            "fleet_weight": list(self.fleet),
+            "alpha": ALPHA,
+            "changes": len(self.changes),
+            "rows": [row.document() for row in self.rows],
+        }
+
+
+def diff(
+    profiles: Any,
+    symbols: Any,
+    a: Selection,
+    b: Selection,
+    *,
+    by: str = "function",
+    task_samples: Any = None,
+    event: str | None = None,
+    rules: Rules | None = None,
+    confidence: float = 0.95,
+) -> FleetDiff:
+    """Answer what differs between two selections of profiles.
+
+    Raises ResultSaysNoError when one of them has fewer than two machine-minutes.
+    """
+    if by not in BY:
+        raise UsageError(f"profiles have no {by!r}", hint=f"one of {', '.join(BY)}")
+    rules = rules or shipped_rules()
+    # B is of A's event: cycles are never held against clock ticks.
+    rows_a, event, _ = event_rows(select(profiles, a, task_samples), event)
+    rows_b = select(profiles, b, task_samples)
+    rows_b = rows_b.filter(rows_b.event == event)
+    both = sides(rows_a, rows_b)
+    size = fetch_rows(pair_sizes(both))[0]
+    for name, count in ((a.text, size["a_minutes"]), (b.text, size["b_minutes"])):
+        if count < 2:
+            raise ResultSaysNoError(f"{name}: {count} machine-minutes with samples: nothing can be compared")
+    stacks = gather(both, event, symbols)
+    if by in ("function", "category"):
+        keyed = keyed_by_stack(both, memtable(own_keys(stacks, by, rules)))
+    else:
+        keyed = keyed_by_column(both, by)
+    found = fetch(pair_moments(both, keyed))
+    modules = modules_of(stacks.profile) if by == "function" else {}
+    made = judge(found, size, modules, confidence)
+    return FleetDiff(
+        names=(a.text, b.text),
+        by=by,
+        event=event,
+        unit=stacks.unit,
+        rows=made,
+        machines=(int(size["a_machines"]), int(size["b_machines"])),
+        both_machines=int(size["both_machines"]),
+        machine_minutes=(int(size["a_minutes"]), int(size["b_minutes"])),
+        samples=(int(size["a_samples"]), int(size["b_samples"])),
+        fleet=(float(size["a"]), float(size["b"])),
+        profiles=(_side(rows_a, stacks), _side(rows_b, stacks)),
+    )
+
+
+def judge(
+    found: Any, size: dict[str, Any], modules: dict[str, str], confidence: float
+) -> tuple[DiffRow, ...]:
+    """Return the rows of an Arrow table of moments, judged together."""
+    sums: dict[str, Floats] = {name: floats(found[name]) for name in _SUMS}
+    machines = integers(found["machines"])
+    known = differences_of(sums, size)
+    p, q = known.a, known.b
+    judged = (known.holders >= LEAST_HOLDERS) & (known.variance > 0) & np.isfinite(known.variance)
+    reach, p_values = _tests(q - p, known, judged, confidence)
+    keys, a_samples, b_samples = (found[name].to_pylist() for name in ("key", "a_samples", "b_samples"))
+    rows = []
+    for at, key in enumerate(keys):
+        is_judged = bool(judged[at])
+        gap = float(q[at] - p[at])
+        rows.append(
+            DiffRow(
+                key=str(key),
+                module=modules.get(key),
+                a_ratio=float(p[at]),
+                b_ratio=float(q[at]),
+                low=max(-1.0, gap - float(reach[at])) if np.isfinite(reach[at]) else None,
+                high=min(1.0, gap + float(reach[at])) if np.isfinite(reach[at]) else None,
+                p_value=float(p_values[at]) if is_judged else None,
+                a_samples=round(a_samples[at]),
+                b_samples=round(b_samples[at]),
+                machines=int(machines[at]),
+                is_change=bool(p_values[at] <= ALPHA) if is_judged else None,
+            )
+        )
+    rows.sort(key=lambda row: (not row.is_change, -abs(row.difference_ratio), row.key))
+    return tuple(rows)
+
+
+def _tests(gap: Floats, known: Differences, judged: Any, confidence: float) -> tuple[Floats, Floats]:
+    """Return the half of each difference's interval, and p-values corrected over all that are judged."""
+    from scipy.special import stdtr, stdtrit
+
+    reach, p_values = np.full(len(gap), np.nan), np.ones(len(gap))
+    if judged.any():
+        error, degrees = np.sqrt(known.variance[judged]), known.degrees[judged]
+        chance = known.by_chance[judged]
+        # One side hardly has it, and says too little of how it scatters there.
+        reach[judged] = np.where(np.isnan(chance), stdtrit(degrees, (1 + confidence) / 2) * error, np.nan)
+        p_values[judged] = holm(np.fmax(2 * stdtr(degrees, -np.abs(gap[judged]) / error), chance))
+    return reach, p_values
+
+
+def _side(rows: Any, stacks: Stacks) -> Profile:
+    """Return the profile of one side, with the names that were found for both."""
+    fleet = fetch(rows.group_by("stack").agg(fleet=rows.fleet.sum()))
+    names = stacks.named
+    pairs = sorted(
+        (names[text], max(1, round(weight / stacks.divisor)))
+        for text, weight in zip(fleet["stack"].to_pylist(), fleet["fleet"].to_pylist(), strict=True)
+        if text in names
+    )
+    return fold(pairs, {"unit": stacks.profile.unit, "event": stacks.event})[0]

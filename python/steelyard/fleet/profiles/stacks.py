@@ -1,0 +1,244 @@
+"""Profiles of a fleet as Ibis expressions, and their distinct stacks as one profile with names.
+
+In: the tables ``profiles``, ``symbols`` and ``task_samples``. Out: `Selection` (which rows), expressions over
+them, and `Stacks`: the distinct stacks with their fleet-wide weight, symbolised, as an
+`analyze.profiles.profile.Profile`.
+
+How a sample counts: its weight (the cycles that it stands for) over ``sampled_ratio``, the share of
+machine-minutes that were profiled, so that the sum estimates the cycles of all machine-minutes: fleet cycles.
+
+Invariants: the engine adds up equal stacks first, and only distinct stacks and frames reach Python; a frame
+that no symbol covers stays unknown, in its module, and its share is told; events are never added to each
+other.
+
+Not here: shares and their intervals (``shares``), what is asked (``top``, ``diff``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard._base import ResultSaysNoError, UsageError
+from steelyard.analyze.profiles.profile import Profile, fold
+from steelyard.telemetry.deferred import ibis
+from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
+
+if TYPE_CHECKING:
+    from steelyard.fleet.profiles.symbols import Named
+
+Floats = NDArray[np.float64]
+MOST_STACKS = 200_000
+"""Distinct stacks that are kept, the heaviest; what the others weigh is told."""
+REST = "[other stacks]"
+_COUNTS = 1 << 60
+_FIELDS = ("platform", "job", "task", "machine", "cluster", "event")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which rows of ``profiles``: each field holds the values that are let through, or none for all."""
+
+    platform: tuple[str, ...] = ()
+    job: tuple[str, ...] = ()
+    task: tuple[str, ...] = ()
+    machine: tuple[str, ...] = ()
+    cluster: tuple[str, ...] = ()
+    event: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    """Labels that the task had that day, as ``task_samples`` tell."""
+    first_s: int | None = None
+    """Windows that begin from here on, Unix time."""
+    end_s: int | None = None
+    """Windows that begin before, Unix time."""
+    text: str = "everything"
+    """As it was written."""
+
+    @staticmethod
+    def parse(text: str) -> Selection:
+        """Return what ``from=2026-01-01,to=2026-01-02,platform=x,job=y,label.k=v`` selects.
+
+        ``to`` includes its day; with a time of day (2026-01-01T06:00) it is the end. A field may be repeated
+        to let more values through. Raises UsageError for what is none of these.
+        """
+        values: dict[str, list[str]] = {}
+        labels: list[tuple[str, str]] = []
+        first = end = None
+        for part in filter(None, (piece.strip() for piece in text.split(","))):
+            name, equals, value = part.partition("=")
+            if not equals or not value:
+                raise UsageError(f"{part!r} selects nothing", hint=_SELECT_HINT)
+            if name == "from":
+                first = moment(value)[0]
+            elif name == "to":
+                end = moment(value)[1]
+            elif name.startswith("label.") and len(name) > 6:
+                labels.append((name[6:], value))
+            elif name in _FIELDS:
+                values.setdefault(name, []).append(value)
+            else:
+                raise UsageError(f"profiles cannot be selected by {name!r}", hint=_SELECT_HINT)
+        chosen = {name: tuple(found) for name, found in values.items()}
+        return Selection(**chosen, labels=tuple(labels), first_s=first, end_s=end, text=text or "everything")
+
+
+_SELECT_HINT = f"FIELD=VALUE joined by commas: {', '.join(_FIELDS)}, label.NAME, from, to"
+
+
+def moment(text: str) -> tuple[int, int]:
+    """Return where the day or the time ``text`` (UTC) begins and, for a day, ends.
+
+    >>> moment("1970-01-02"), moment("1970-01-01T00:01")
+    ((86400, 172800), (60, 60))
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no day or time", hint="as 2026-01-31 or 2026-01-31T06:00") from None
+    begin = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+    return begin, begin + 86_400 if re.fullmatch(r"\d{4}-?\d{2}-?\d{2}", text) else begin
+
+
+def select(profiles: Any, selection: Selection, task_samples: Any = None) -> Any:
+    """Return the rows of ``profiles`` that count, with ``fleet``: what each stands for in the whole fleet.
+
+    Rows without a sampled share say nothing of the fleet and are left out.
+    """
+    rows = profiles.filter(profiles.sampled_ratio > 0, profiles.weight > 0)
+    for name in _FIELDS:
+        values = getattr(selection, name)
+        if values:
+            rows = rows.filter(rows[name].isin(values))
+    if selection.first_s is not None:
+        rows = rows.filter(rows.window_start_unix_s >= selection.first_s)
+    if selection.end_s is not None:
+        rows = rows.filter(rows.window_start_unix_s < selection.end_s)
+    if selection.labels:
+        keys = ("machine", "job", "task", "date")
+        for name, value in selection.labels:
+            tagged = task_samples.filter(task_samples.labels.get(name) == value)
+            rows = rows.semi_join(tagged.select(*keys).distinct(), keys)
+    return rows.mutate(fleet=rows.weight / rows.sampled_ratio)
+
+
+def events(rows: Any) -> Any:
+    """Return, of selected rows, each event's samples and fleet weight."""
+    return rows.group_by("event").agg(samples=rows.samples.sum(), fleet=rows.fleet.sum()).order_by("event")
+
+
+def stacks(rows: Any, most: int = MOST_STACKS) -> Any:
+    """Return the distinct stacks of selected rows, the heaviest first, at most ``most``."""
+    added = rows.group_by("stack").agg(samples=rows.samples.sum(), fleet=rows.fleet.sum())
+    return added.order_by([ibis.desc("fleet"), "stack"]).limit(most)
+
+
+def choose_event(found: Sequence[dict[str, Any]]) -> str:
+    """Return the event to show: cycles where they were counted, else the one with most samples.
+
+    Raises ResultSaysNoError when nothing was sampled.
+    """
+    if not found:
+        raise ResultSaysNoError("no profile was selected: the store holds no samples of these")
+    if any(row["event"] == "cycles" for row in found):
+        return "cycles"
+    return str(max(found, key=lambda row: (row["samples"], row["event"]))["event"])
+
+
+def unit_of(event: str) -> str:
+    """Return what an event's weights count."""
+    return "ns" if event in ("cpu-clock", "task-clock") else "cycles" if event == "cycles" else event
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Distinct stacks of one event, the heaviest first, with names."""
+
+    event: str
+    unit: str
+    """What ``fleet`` counts."""
+    texts: tuple[str, ...]
+    """As the store has them."""
+    samples: NDArray[np.int64]
+    fleet: Floats
+    """What each stands for in the whole fleet."""
+    profile: Profile
+    """The same, symbolised; equal names fall together."""
+    index: NDArray[np.int64]
+    """Which of the profile's stacks each text is; -1 for one that cannot be read."""
+    divisor: float
+    """By which the profile's counts are smaller than ``fleet``."""
+    named: dict[str, str]
+    """The name of each text."""
+    ids: tuple[Any, ...]
+    """What rows have as each stack: its text, or its number (``rows``)."""
+    unknown: tuple[tuple[str, float], ...] = field(default=())
+    """Modules (``name@build``) with offsets that no symbol covers, and the fleet weight of stacks whose leaf
+    they are.
+    """
+
+
+def gather(
+    rows: Any, event: str, symbols: Any, most: int = MOST_STACKS, *, numbered_stacks: Any = None
+) -> Stacks:
+    """Fetch the distinct stacks of ``rows`` (of one event) and name their frames by the ``symbols`` table.
+
+    ``numbered_stacks`` are the stacks of rows that have numbers instead (``rows``).
+    """
+    from steelyard.fleet.profiles.symbols import name_stacks
+
+    if numbered_stacks is None:
+        found = fetch(stacks(rows, most))
+    else:
+        found = fetch(numbered_stacks.order_by([ibis.desc("fleet"), "stack"]).limit(most))
+    texts = tuple(found["stack"].to_pylist())
+    fleet = floats(found["fleet"])
+    named = name_stacks(texts, symbols)
+    divisor, unit = 1.0, unit_of(event)
+    # A fleet's cycles may be more than an integer holds: a day of a million machines has 1e22.
+    for prefix in ("k", "M", "G", "T"):
+        if fleet.sum() / divisor < _COUNTS:
+            break
+        divisor *= 1000
+        unit = f"{prefix}{unit_of(event)}"
+    counts = np.maximum(1, np.round(fleet / divisor)).astype(np.int64)
+    profile, index = fold(zip(named.texts, counts.tolist(), strict=True), {"unit": unit, "event": event})
+    return Stacks(
+        event,
+        unit_of(event),
+        texts,
+        integers(found["samples"]),
+        fleet,
+        profile,
+        index,
+        divisor,
+        dict(zip(texts, named.texts, strict=True)),
+        texts if numbered_stacks is None else tuple(found["number"].to_pylist()),
+        _unknown(named, fleet),
+    )
+
+
+def _unknown(named: Named, fleet: Floats) -> tuple[tuple[str, float], ...]:
+    weights: dict[str, float] = {}
+    for module, weight in zip(named.unknown_leaf, fleet.tolist(), strict=True):
+        if module is not None:
+            weights[module] = weights.get(module, 0.0) + weight
+    return tuple(sorted(weights.items(), key=lambda one: (-one[1], one[0])))
+
+
+def event_rows(rows: Any, wanted: str | None) -> tuple[Any, str, list[dict[str, Any]]]:
+    """Return the rows of one event, its name, and all events that there are.
+
+    Raises ResultSaysNoError when nothing was sampled, UsageError when the wanted event was not.
+    """
+    found = fetch_rows(events(rows))
+    if wanted is not None and all(row["event"] != wanted for row in found):
+        names = ", ".join(str(row["event"]) for row in found) or "none"
+        raise UsageError(f"no samples of {wanted!r} are here", hint=f"there are: {names}")
+    event = wanted or choose_event(found)
+    return rows.filter(rows.event == event), event, found

@@ -1,0 +1,1 @@
+"""Resource usage effectiveness (RUE): configurations compared within strata."""

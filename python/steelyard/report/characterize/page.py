@@ -1,0 +1,166 @@
+"""What the page of a characterization shows beside what every run's page has.
+
+In: `ReportData`. Out: `Section`s: how hard each resource was pressed, the application's operations, what
+counters say, where the program's threads spent their time, vmstat's columns as histograms, the profile with
+its tax map and flame graph, and the limits on interfaces.
+"""
+
+from steelyard.analyze.workload import measured_intensities
+from steelyard.report import format as fmt
+from steelyard.report.characterize.table import PART_WORDS, cost_line, time_split
+from steelyard.report.characterize.vmstat import vmstat_sections
+from steelyard.report.counters.sections import sections as counter_sections
+from steelyard.report.model import ReportData
+from steelyard.report.operations import operations_section
+from steelyard.report.profiles.flame import flame_html
+from steelyard.report.profiles.tax_chart import tax_chart
+from steelyard.report.sections import Cell, Section, Table
+
+_FUNCTIONS = 20
+_PLACES = 10
+
+
+def sections(data: ReportData) -> list[Section]:
+    """Return the sections in reading order."""
+    return [
+        _pressure(data),
+        *operations_section(data),
+        *counter_sections(data),
+        *_program(data),
+        *vmstat_sections(data),
+        _profile(data),
+    ]
+
+
+def _ratio(value: float | None) -> Cell:
+    return Cell(fmt.quantity(value, "ratio"), fmt.raw(value, "ratio"))
+
+
+def _pressure(data: ReportData) -> Section:
+    found = {point.part: point for point in data.pressure}
+    rows = []
+    for part, each in measured_intensities(data.conditions).items():
+        point = found.pop(part, None)
+        word = "" if point is None else "pressure point" if point.sure else "likely"
+        why = each.evidence or ""
+        if each.reason:
+            why = f"{why}; {each.reason}" if why else each.reason
+        if each.ratio is None and each.limit_source:
+            # Without a ratio the row becomes a line of what is missing, which has no column of limits.
+            why = f"{why}; its limit is {each.limit_source}" if why else f"its limit is {each.limit_source}"
+        level = None if point is None else "suspect"
+        rows.append(
+            (
+                Cell(PART_WORDS[part]),
+                Cell(word, level=level) if word else Cell(""),
+                _ratio(each.ratio),
+                Cell(each.limit_source or fmt.MISSING, words=True),
+                Cell(why, words=True),
+            )
+        )
+    rows += [
+        (
+            Cell(PART_WORDS.get(part, part)),
+            Cell("pressure point" if point.sure else "likely", level="suspect"),
+            _ratio(point.ratio),
+            Cell(fmt.MISSING, words=True),
+            Cell(point.why, words=True),
+        )
+        for part, point in found.items()
+    ]
+    points = [PART_WORDS.get(point.part, point.part) for point in data.pressure]
+    intro = f"Pressure points: {', '.join(points)}." if points else "No part is pressed near its limit."
+    if data.conditions.target is not None:
+        intro += " The CPU's intensity is the program's own, the others the machine's, whoever caused them."
+    columns = ("part", "verdict", "of its limit", "limit", "evidence")
+    return Section("pressure", "Pressure points", intro, tables=(Table(columns, tuple(rows)),))
+
+
+def _program(data: ReportData) -> list[Section]:
+    target = data.conditions.target
+    if target is None:
+        return []
+    rows = tuple((Cell(name), _ratio(share), Cell("", bar=share)) for name, share in time_split(data))
+    split = Table(("threads' time", "share", "of all"), rows, "Where the threads spent their time")
+    places = tuple(
+        (Cell(name), _ratio(share), Cell("", bar=share))
+        for name, share in list(target.places.items())[:_PLACES]
+    )
+    tables = [split] if rows else []
+    if places:
+        tables.append(Table(("kernel function", "share", "of all"), places, "What sleeping threads slept in"))
+    tables.append(_figures(data))
+    looks = f"{fmt.count(target.looks)} looks at {fmt.count(round(target.threads))} threads on average"
+    commands = ", ".join(target.commands[:5])
+    intro = f"{commands}: {looks}. Running and waiting for a CPU are counted, kinds of sleep are sampled."
+    if target.cpus_source:
+        intro += f" CPUs used: {target.cpus_source}."
+    cost = cost_line(data)
+    if cost:
+        intro += f" Looking cost {cost}."
+    if target.unread:
+        intro += " It had more threads than were looked at."
+    return [Section("program", "The program's threads", intro, tables=tuple(tables))]
+
+
+def _figures(data: ReportData) -> Table:
+    target = data.conditions.target
+    if target is None:
+        raise AssertionError("asked for a program that was watched")
+    named = {
+        "CPUs used": target.cpus,
+        "threads that want a CPU and have none": target.cpu_wait,
+        "busiest thread runs or wants to": target.busiest_wanted_ratio,
+        "kernel's part of its CPU time": target.kernel_ratio,
+        "times put on a CPU": target.switches_per_s,
+        "resident memory, highest": target.rss_high_bytes,
+        "page faults": target.minor_faults_per_s,
+        "page faults that read a disk": target.major_faults_per_s,
+        "read from disks": target.read_bytes_per_s,
+        "written to disks": target.written_bytes_per_s,
+    }
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(fmt.quantity(each.value, each.unit), fmt.raw(each.value, each.unit)),
+            Cell(each.missing or "", words=True),
+        )
+        for name, each in named.items()
+    )
+    return Table(("figure", "value", "note"), rows, "Its figures")
+
+
+def _profile(data: ReportData) -> Section:
+    read = data.profile
+    use = read.use
+    if read.found is None or use is None:
+        reason = read.missing or "no profile was recorded"
+        return Section("profile", "Profile", missing=(("profile", reason),))
+    profile, tax = read.found
+    facts = profile.facts
+    about = [
+        f"{fmt.count(use.samples)} busy samples",
+        f"event {facts['event']}" if "event" in facts else "",
+        f"{facts['hz']} a second" if "hz" in facts else "",
+        f"{fmt.quantity(use.unclassified_ratio, 'ratio')} unclassified",
+        facts.get("reason", ""),
+    ]
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(use.modules.get(name, ""), words=True),
+            _ratio(own),
+            _ratio(use.total.get(name)),
+            Cell("", bar=own),
+        )
+        for name, own in list(use.own.items())[:_FUNCTIONS]
+    )
+    functions = Table(("function", "module", "itself", "with callees", "of all"), rows, "Functions")
+    return Section(
+        "profile",
+        "Profile",
+        "; ".join(part for part in about if part) + ".",
+        charts=(tax_chart([("this run", tax)]),),
+        tables=(functions,),
+        fragment=lambda nonce: flame_html(profile, "Flame graph", nonce=nonce),
+    )

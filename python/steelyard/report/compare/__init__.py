@@ -1,0 +1,1 @@
+"""Pages and terminal texts of a comparison."""

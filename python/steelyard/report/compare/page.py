@@ -1,0 +1,163 @@
+"""The page of a comparison of two runs, or of two suites member by member.
+
+In: `RunComparison` or `SuiteComparison` with the runs. Out: sections of tables, and the page's path.
+
+Not here: what differs (``analyze``), the terminal (``table``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from steelyard.analyze.comparison import RunComparison
+from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison
+from steelyard.records import Run
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import Cell, Column, Interval, Notes, Section, table
+from steelyard.report.fleet.page import write_page
+from steelyard.report.metrics import metric_name, metric_text
+
+WORDS = {None: "", True: "better", False: "worse"}
+
+
+def write_runs(path: Path, runs: tuple[Run, Run], found: RunComparison, *, command: str) -> Path:
+    """Write the page of two runs to ``path``. Raises WorkloadFailedError when it cannot be written."""
+    return write_page(
+        path,
+        "Comparison",
+        run_sections(runs, found),
+        heading=_heading(len(found.differences), len(found.same)),
+        subline=f"A {runs[0].run_id}, B {runs[1].run_id}",
+        eyebrow=runs[0].benchmark,
+        cautions=found.cautions,
+        command=command,
+        source="two runs",
+    )
+
+
+def write_suites(
+    path: Path,
+    names: tuple[str, str],
+    found: SuiteComparison,
+    details: Mapping[str, tuple[tuple[Run, Run], RunComparison]],
+    *,
+    command: str,
+) -> Path:
+    """Write the page of two suites to ``path``; ``details`` compares the runs that stand for each member."""
+    sections = [_members(found.members), _conditions(found.conditions, {})]
+    for name, (runs, inner) in details.items():
+        for section in run_sections(runs, inner):
+            anchor, title = f"{name}-{section.anchor}", f"{name}: {section.title.lower()}"
+            sections.append(Section(anchor, title, section.blocks, section.intro))
+    return write_page(
+        path,
+        "Comparison of suites",
+        sections,
+        heading=f"{len(found.members)} benchmarks compared",
+        subline=f"A {names[0]}, B {names[1]}",
+        eyebrow="suite",
+        cautions=found.cautions,
+        command=command,
+        source="two suites",
+    )
+
+
+def _heading(differences: int, same: int) -> str:
+    return f"{differences} results differ by 1 % or more, {same} do not"
+
+
+def _members(members: Sequence[MemberComparison]) -> Section:
+    rows = [
+        (
+            one.benchmark,
+            metric_name(one.metric),
+            Cell(fmt.quantity(one.a.value, one.unit or "1")),
+            Cell(fmt.quantity(one.b.value, one.unit or "1")),
+            one.ratio if one.ratio_low is None else Interval(one.ratio, one.ratio_low, one.ratio_high),
+            WORDS[one.better],
+            f"{one.a.counted} of {one.a.runs}, {one.b.counted} of {one.b.runs}",
+        )
+        for one in members
+    ]
+    columns = ("benchmark", "metric", Column("A"), Column("B"), Column("B over A"), "B is", "runs counted")
+    return Section("members", "Members", (table(columns, rows),))
+
+
+def run_sections(runs: tuple[Run, Run], found: RunComparison) -> list[Section]:
+    """Return everything that differs between two runs; a section without a row is not shown."""
+    results = [
+        (
+            metric_name(one.name),
+            *(Cell(metric_text(one.name, run.metrics[one.name])) for run in runs),
+            one.ratio,
+            WORDS[one.better],
+        )
+        for one in found.differences
+    ]
+    columns = ("result", Column("A"), Column("B"), Column("B over A"), "B is")
+    machines = [(one["what"], str(one["a"]), str(one["b"]), one["effect"]) for one in found.machine]
+    sections = [
+        Section("results", "Results", (table(columns, results, caption=_same(found)),)),
+        _conditions(found.conditions, found.parameters),
+        Section("machines", "Machines", (table(("what", "A", "B", "effect"), machines),)),
+        _counters(found),
+        _findings(found),
+        _profile(found.profile),
+    ]
+    return [section for section in sections if _has_rows(section)]
+
+
+def _has_rows(section: Section) -> bool:
+    return any(getattr(block, "rows", None) or getattr(block, "items", None) for block in section.blocks)
+
+
+def _same(found: RunComparison) -> str:
+    return f"{len(found.same)} more results are within 1 % of each other." if found.same else ""
+
+
+def _conditions(
+    conditions: Mapping[str, tuple[Any, Any]], parameters: Mapping[str, tuple[Any, Any]]
+) -> Section:
+    rows = [(name, _text(pair[0]), _text(pair[1])) for name, pair in conditions.items()]
+    rows += [(f"parameter {name}", _text(pair[0]), _text(pair[1])) for name, pair in parameters.items()]
+    return Section("conditions", "Conditions that differ", (table(("condition", "A", "B"), rows),))
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _counters(found: RunComparison) -> Section:
+    counters = found.counters
+    rows: list[tuple[Any, ...]] = []
+    if counters is not None:
+        rows += [(one.name, one.unit, one.a, one.b, one.ratio) for one in counters.events]
+        rows += [(one.name, one.unit, one.a, one.b, one.ratio) for one in counters.metrics]
+    columns = ("event or metric", "unit", Column("A"), Column("B"), Column("B over A"))
+    return Section("counters", "Counters", (table(columns, rows),))
+
+
+def _findings(found: RunComparison) -> Section:
+    items = [f"Only in A: {name}" for name in found.findings_gone]
+    items += [f"Only in B: {name}" for name in found.findings_new]
+    if found.pressure[0] != found.pressure[1]:
+        left, right = (", ".join(points) or "none" for points in found.pressure)
+        items.append(f"Pressure points: {left} in A, {right} in B")
+    return Section("findings", "Findings", (Notes(tuple(items)),))
+
+
+def _profile(rows: Sequence[Mapping[str, Any]]) -> Section:
+    made = [
+        (
+            str(row["name"]),
+            str(row["by"]),
+            row["a_ratio"],
+            row["b_ratio"],
+            row["difference_ratio"],
+        )
+        for row in rows
+    ]
+    columns = ("name", "by", Column("A", "ratio"), Column("B", "ratio"), Column("difference", "ratio"))
+    return Section("profile", "Profile", (table(columns, made),))

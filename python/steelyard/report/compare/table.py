@@ -1,0 +1,88 @@
+"""A comparison of two runs, or of two suites, on a terminal.
+
+In: `RunComparison` or `SuiteComparison` with the runs. Out: renderables for a `rich` console.
+
+Not here: what differs (``analyze``), the page (``page``).
+"""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.analyze.comparison import RunComparison
+from steelyard.analyze.suite_comparison import MemberComparison, SuiteComparison
+from steelyard.records import Run
+from steelyard.report import format as fmt
+from steelyard.report.compare.counters import counter_lines
+from steelyard.report.compare.page import WORDS
+from steelyard.report.metrics import metric_name, metric_text
+from steelyard.report.terminal import safe
+
+_ROWS_AT_MOST = 20
+
+
+def runs_summary(runs: tuple[Run, Run], found: RunComparison) -> RenderableType:
+    """Return what differs between two runs, most telling first."""
+    parts: list[RenderableType] = [
+        safe(f"{letter}  {run.run_id}") for letter, run in zip("AB", runs, strict=True)
+    ]
+    parts += [safe(f"!  {caution}") for caution in found.cautions]
+    table = Table("result", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in found.differences[:_ROWS_AT_MOST]:
+        texts = [fmt.plain(metric_text(one.name, run.metrics[one.name])) for run in runs]
+        table.add_row(safe(metric_name(one.name)), *texts, _ratio(one.ratio), WORDS[one.better])
+    parts += [Text(), table]
+    if len(found.differences) > _ROWS_AT_MOST:
+        parts.append(Text(f"{len(found.differences) - _ROWS_AT_MOST} more results differ (--report, --json)"))
+    if found.same:
+        parts.append(Text(f"{len(found.same)} results within 1 %", style="dim"))
+    if found.counters is not None:
+        parts += counter_lines(found.counters)
+    parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in found.conditions.items()]
+    parts += [
+        safe(f"parameter {name}: {left} -> {right}") for name, (left, right) in found.parameters.items()
+    ]
+    parts += [
+        safe(f"machine ({one['effect']}): {one['what']}: {one['a']} -> {one['b']}")
+        for one in found.machine[:_ROWS_AT_MOST]
+    ]
+    if found.pressure[0] != found.pressure[1]:
+        words = [", ".join(points) or "none" for points in found.pressure]
+        parts.append(safe(f"pressure points: {words[0]} -> {words[1]}"))
+    parts += [safe(f"only in A: {name}") for name in found.findings_gone]
+    parts += [safe(f"only in B: {name}") for name in found.findings_new]
+    parts += [
+        safe(f"profile: {row['name']} {row['a_ratio']:.1%} -> {row['b_ratio']:.1%}")
+        for row in found.profile[:_ROWS_AT_MOST]
+    ]
+    return Group(*parts)
+
+
+def suites_summary(names: tuple[str, str], found: SuiteComparison) -> RenderableType:
+    """Return what differs between two suites, a line for each member."""
+    parts: list[RenderableType] = [safe(f"A  {names[0]}"), safe(f"B  {names[1]}")]
+    parts += [safe(f"!  {caution}") for caution in found.cautions]
+    table = Table("benchmark", "metric", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in found.members:
+        texts = [fmt.plain(fmt.quantity(side.value, one.unit or "1")) for side in (one.a, one.b)]
+        name, metric = safe(one.benchmark), safe(metric_name(one.metric))
+        table.add_row(name, metric, *texts, ratio_text(one), WORDS[one.better])
+    parts += [Text(), table]
+    parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in found.conditions.items()]
+    parts += [safe(f"only in A: {name}") for name in found.only_a]
+    parts += [safe(f"only in B: {name}") for name in found.only_b]
+    return Group(*parts)
+
+
+def ratio_text(one: MemberComparison) -> str:
+    """Return B over A of a suite's member, with its interval where there is one."""
+    if one.ratio_low is None or one.ratio_high is None:
+        return _ratio(one.ratio)
+    return f"{_ratio(one.ratio)} ({_ratio(one.ratio_low)} to {_ratio(one.ratio_high)})"
+
+
+def _ratio(value: float | None) -> str:
+    return fmt.MISSING if value is None else f"{value:.3g}"

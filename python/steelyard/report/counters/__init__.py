@@ -1,0 +1,1 @@
+"""What counters say, in sections, words and JSON."""

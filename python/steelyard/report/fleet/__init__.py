@@ -1,0 +1,1 @@
+"""Sections of fleet queries, and the page and the terminal that draw them."""

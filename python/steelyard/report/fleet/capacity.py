@@ -1,0 +1,270 @@
+"""What ``steelyard fleet smt`` and ``steelyard fleet frequency`` say: sections for page and terminal.
+
+In: `SmtResult`, `FrequencyResult`. Out: headings and `Section`s. Not here: figures (``fleet.capacity.smt``,
+``fleet.capacity.frequency``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from steelyard.fleet.capacity.frequency import FrequencyResult, Lost
+from steelyard.fleet.capacity.smt import SmtResult, Used
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import (
+    Cell,
+    Chart,
+    Column,
+    Heat,
+    Missing,
+    Notes,
+    Section,
+    Series,
+    Table,
+    table,
+)
+
+_ROLES = ("blue", "orange", "green", "purple", "red", "sky", "yellow", "ink")
+_HOURS = tuple(range(24))
+
+
+def smt_heading(result: SmtResult) -> str:
+    """Return the answer in one line."""
+    known = [one for one in result.platforms if one.high is not None and one.cores is not None]
+    if not known:
+        return "How much capacity is used is not known: samples do not tell the cores of machines."
+    # Each platform's cores weigh by the time that its machines were seen.
+    weights = [(one.cores or 0.0) * one.machine_s for one in known]
+    total = sum(weights)
+    ends = [
+        sum(weight * (end or 0.0) for weight, end in zip(weights, side, strict=True)) / total
+        for side in ([one.low for one in known], [one.high for one in known])
+    ]
+    busy = sum(weight * (one.utilisation_ratio or 0.0) for weight, one in zip(weights, known, strict=True))
+    return (
+        f"{_span(ends[0], ends[1])} of the cores' capacity is used, at {_percent(busy / total)} utilisation."
+    )
+
+
+def smt_sections(result: SmtResult) -> list[Section]:
+    """Return everything that ``fleet smt`` shows."""
+    notes = [
+        "Capacity is what cores do with all their threads busy; hours are UTC.",
+        "Clocks fall as a machine fills: what is left may be somewhat less than its share says.",
+    ]
+    if result.contradictions:
+        notes.append(f"{result.contradictions:,} windows are busier than their threads have time: left out.")
+    if result.without_core_time:
+        notes.append(
+            f"{result.without_core_time:,} windows do not tell how long cores were busy: between packed and"
+            " spread, their use is known only within bounds."
+        )
+    return [
+        Section("platforms", "Platforms", (_used(result.platforms, "platform"), _used_chart(result))),
+        Section("hours", "Hours of the day", (_hours_chart(result),)),
+        Section("clusters", "Clusters", (_used(result.clusters, "cluster"),)),
+        Section("uplift", "What the second thread of a core adds", (_uplifts(result), Notes(tuple(notes)))),
+    ]
+
+
+def _span(low: float, high: float) -> str:
+    if high - low < 0.005:
+        return _percent((low + high) / 2)
+    return f"{_percent(low)} to {_percent(high)}"
+
+
+def _percent(ratio: float) -> str:
+    return fmt.plain(fmt.quantity(ratio, "ratio"))
+
+
+def _used(rows: Sequence[Used], first: str) -> Table:
+    columns: list[Column | str] = ["platform"]
+    if first == "cluster":
+        columns.append("cluster")
+    columns += [
+        Column("utilisation", "ratio"),
+        Column("used capacity"),
+        Column("left"),
+        Column("cores"),
+        Column("machine-hours"),
+    ]
+    made: list[list[object]] = []
+    for one in rows:
+        head: list[object] = [one.platform] if first == "platform" else [one.platform, one.cluster]
+        if one.low is None or one.high is None:
+            gap = Missing(one.missing or "not known")
+            made.append([*head, one.utilisation_ratio, gap, gap, gap, one.machine_s / 3600])
+            continue
+        used = Cell(_span(one.low, one.high), f"{one.low!r} to {one.high!r}")
+        left = Cell(_span(1 - one.high, 1 - one.low), f"{1 - one.high!r} to {1 - one.low!r}")
+        made.append([*head, one.utilisation_ratio, used, left, one.cores, one.machine_s / 3600])
+    return table(columns, made, caption="Cores are those of a machine, on average.")
+
+
+def _used_chart(result: SmtResult) -> Chart:
+    known = [one for one in result.platforms if one.low is not None and one.high is not None]
+    names = [one.platform for one in known]
+    middle = [((one.low or 0.0) + (one.high or 0.0)) / 2 for one in known]
+    return Chart(
+        "used",
+        "Utilisation and used capacity",
+        (
+            Series("utilisation", names, [one.utilisation_ratio for one in known], kind="bar", role="sky"),
+            Series(
+                "used capacity",
+                names,
+                middle,
+                kind="bar",
+                role="blue",
+                low=[one.low for one in known],
+                high=[one.high for one in known],
+            ),
+        ),
+        x_kind="name",
+        y_unit="ratio",
+        y_range=(0, 1),
+        note="Whiskers are bounds of what is not known; the bar is their middle.",
+        missing="" if known else "no platform's capacity is known",
+    )
+
+
+def _hours_chart(result: SmtResult) -> Chart:
+    platforms = sorted({one.platform for one in result.hours})
+    series = []
+    for at, name in enumerate(platforms):
+        by_hour = {one.hour: one for one in result.hours if one.platform == name}
+        found = [by_hour.get(hour) for hour in _HOURS]
+        lows = [None if one is None else one.low for one in found]
+        highs = [None if one is None else one.high for one in found]
+        middle = [
+            None if low is None or high is None else (low + high) / 2
+            for low, high in zip(lows, highs, strict=True)
+        ]
+        series.append(Series(name, _HOURS, middle, role=_ROLES[at % len(_ROLES)], low=lows, high=highs))
+    return Chart(
+        "hours",
+        "Used capacity by hour (UTC)",
+        tuple(series),
+        x_title="hour of the day, UTC",
+        y_unit="ratio",
+        y_range=(0, 1),
+    )
+
+
+def _uplifts(result: SmtResult) -> Table:
+    return table(
+        ["platform", Column("threads a core"), Column("uplift", "ratio"), "source"],
+        [
+            [
+                one.platform,
+                Missing("cores are not recorded") if one.threads_per_core is None else one.threads_per_core,
+                one.ratio if one.ratio is not None else Missing(one.source),
+                one.source,
+            ]
+            for one in result.uplifts
+        ],
+        caption="--uplift 0.25, or --uplift PLATFORM=0.25, narrows the bounds.",
+    )
+
+
+def frequency_heading(result: FrequencyResult) -> str:
+    """Return the answer in one line."""
+    total = result.total
+    if total.missing is not None or total.capped_ratio is None:
+        return f"What frequency took is not known: {total.missing}."
+    return (
+        f"{_percent(total.capped_ratio)} of machine-hours run below the {result.reference} frequency with"
+        f" power capped, which costs {_percent(total.capped_lost_ratio or 0.0)} of all cycles;"
+        f" {_percent(total.below_ratio or 0.0)} run below it for any reason."
+    )
+
+
+def frequency_sections(result: FrequencyResult) -> list[Section]:
+    """Return everything that ``fleet frequency`` shows."""
+    notes = [
+        f"Lost cycles are (the {result.reference} frequency - the effective one) x busy time, of windows"
+        " below it.",
+        "Hours are UTC; frequencies are weighted by busy time.",
+    ]
+    total = result.total
+    if total.no_frequency:
+        notes.append(f"{total.no_frequency:,} windows tell neither a frequency nor cycles: left out.")
+    if total.no_reference:
+        notes.append(
+            f"{total.no_reference:,} windows are of machines without a {result.reference} frequency: left"
+            " out."
+        )
+    return [
+        Section("platforms", "Platforms", (_lost(result.platforms, "platform"), _lost_chart(result))),
+        Section("when", "When and where", (_heat(result), _lost(result.clusters, "cluster"))),
+        Section("machines", "Machines that lost most", (_lost(result.machines, "machine"),)),
+        Section("notes", "What the figures leave out", (Notes(tuple(notes)),)),
+    ]
+
+
+def _lost(rows: Sequence[Lost], first: str) -> Table:
+    columns: list[Column | str] = [first]
+    if first != "platform":
+        columns.append("platform")
+    columns += [
+        Column("effective", "hz"),
+        Column("bought", "hz", rank=1),
+        Column("below", "ratio"),
+        Column("capped", "ratio", rank=1),
+        Column("cycles lost", "ratio"),
+        Column("by capping", "ratio"),
+    ]
+    made: list[list[object]] = []
+    for one in rows:
+        head: list[object] = [getattr(one, first)]
+        if first != "platform":
+            head.append(one.platform)
+        figures = [
+            one.frequency_hz,
+            one.reference_hz,
+            one.below_ratio,
+            one.capped_ratio,
+            one.lost_ratio,
+            one.capped_lost_ratio,
+        ]
+        gap = Missing(one.missing or "not known")
+        made.append([*head, *[gap if figure is None else figure for figure in figures]])
+    return table(
+        columns,
+        made,
+        caption="Below and capped are shares of machine-hours, lost ones of the cycles at that frequency.",
+    )
+
+
+def _lost_chart(result: FrequencyResult) -> Chart:
+    known = [one for one in result.platforms if one.missing is None]
+    names = [one.platform for one in known]
+    other = [(one.lost_ratio or 0.0) - (one.capped_lost_ratio or 0.0) for one in known]
+    return Chart(
+        "lost",
+        "Cycles lost",
+        (
+            Series("power capped", names, [one.capped_lost_ratio for one in known], kind="bar", role="red"),
+            Series("below for other reasons", names, other, kind="bar", role="orange"),
+        ),
+        x_kind="name",
+        y_unit="ratio",
+        stacked=True,
+        missing="" if known else result.total.missing or "nothing was recorded",
+    )
+
+
+def _heat(result: FrequencyResult) -> Heat:
+    platforms = sorted({one.platform for one in result.hours})
+    by_place = {(one.platform, one.hour): one.capped_ratio for one in result.hours}
+    return Heat(
+        "capped",
+        "Machine-hours held down by power, by hour (UTC)",
+        [str(hour) for hour in _HOURS],
+        platforms,
+        [[by_place.get((name, hour)) for hour in _HOURS] for name in platforms],
+        unit="ratio",
+        low=0.0,
+        x_title="hour of the day, UTC",
+        missing="" if result.total.missing is None else result.total.missing,
+    )

@@ -1,0 +1,424 @@
+"""CPI specs, outliers and distributions as tables, charts and words.
+
+In: what ``fleet.cpi_*`` found. Out: `Answer`: sections for the terminal and the page, and the document for
+``--json``. Incidents have a module of their own (``cpi_incidents``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from steelyard.fleet.cpi.anomalies import ORDINARY_RATIO, Anomalies
+from steelyard.fleet.cpi.distribution import Distribution
+from steelyard.fleet.cpi.rule import Rule
+from steelyard.fleet.cpi.samples import COUNTED
+from steelyard.fleet.cpi.specs import Spec, SpecSettings
+from steelyard.fleet.cpi.throughput import PUBLISHED_R, Following, warnings
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import (
+    Answer,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Interval,
+    Mark,
+    Missing,
+    Paragraph,
+    Section,
+    Series,
+    table,
+    utc,
+)
+from steelyard.stats.gev import GevFit
+
+MOST_CHARTS = 24
+
+
+def tell_specs(
+    specs: Sequence[Spec],
+    distributions: Sequence[Distribution],
+    settings: SpecSettings,
+    *,
+    quantile: float,
+    written: str | None,
+) -> Answer:
+    """Return the specs, those without a threshold apart with the reason."""
+    usable = [one for one in specs if one.is_usable]
+    lacking = [one for one in specs if not one.is_usable]
+    heading = f"{len(usable)} of {fmt.several(len(specs), 'job')} on a platform have a spec"
+    subline = (
+        f"threshold mean + {settings.sigmas:g} sd; a day weighs {settings.day_weight:g} of the next;"
+        f" {settings.fewest_tasks} tasks of {settings.fewest_samples} samples"
+        f" at {settings.guards.minimum_usage:g} CPU-s/s or more"
+    )
+    blocks: list[Block] = [_spec_table(usable, quantile)]
+    if written:
+        blocks.append(Paragraph(f"Stored for agents: {written}"))
+    sections = [Section("specs", "Specs", tuple(blocks))]
+    if distributions:
+        sections.append(_distribution_section(distributions, "Distributions"))
+    if lacking:
+        rows = [(one.job, one.platform, one.cpi_source, one.missing or "", one.samples) for one in lacking]
+        columns = (
+            "job",
+            "platform",
+            Column("source", is_text=True, rank=2),
+            Column("why", is_text=True),
+            Column("samples", rank=1),
+        )
+        sections.append(Section("without", "Without a spec", (table(columns, rows),)))
+    if any(one.excluded for one in specs):
+        sections.append(Section("excluded", "Samples left out", (_excluded_table(specs),)))
+    document = {
+        "settings": {
+            "threshold_sigmas": settings.sigmas,
+            "day_weight": settings.day_weight,
+            "fewest_tasks": settings.fewest_tasks,
+            "fewest_samples": settings.fewest_samples,
+            "minimum_usage": settings.guards.minimum_usage,
+            "gev_quantile": quantile if distributions else None,
+        },
+        "specs": [one.document() for one in specs],
+        "written": written,
+    }
+    return Answer("CPI specs", heading, tuple(sections), document, subline)
+
+
+def _spec_table(specs: Sequence[Spec], quantile: float) -> Any:
+    columns = (
+        Column("job", is_text=True),
+        Column("platform", is_text=True),
+        Column("samples", rank=1),
+        Column("tasks", rank=2),
+        Column("usage, CPU-s/s", rank=3),
+        Column("CPI mean"),
+        Column("sd"),
+        Column("threshold"),
+        Column(f"GEV {quantile:g}", rank=1),
+    )
+    rows = [
+        (
+            one.job if one.cpi_source == COUNTED else f"{one.job} ({one.cpi_source})",
+            one.platform,
+            one.samples,
+            one.full_tasks,
+            one.cpu_usage_mean,
+            one.cpi_mean,
+            one.cpi_sd,
+            one.threshold_cpi,
+            one.gev_threshold_cpi if one.gev_threshold_cpi is not None else Missing(one.gev_missing or ""),
+        )
+        for one in specs
+    ]
+    return table(columns, rows)
+
+
+def _excluded_table(specs: Sequence[Spec]) -> Any:
+    reasons = sorted({reason for one in specs for reason in one.excluded})
+    columns = (Column("job", is_text=True), Column("platform", is_text=True), *(Column(r) for r in reasons))
+    rows = [
+        (one.job, one.platform, *(one.excluded.get(reason, 0) for reason in reasons))
+        for one in specs
+        if one.excluded
+    ]
+    return table(columns, rows, caption="Each sample once, under the first reason that holds.")
+
+
+def tell_distributions(
+    specs: Sequence[Spec],
+    distributions: Sequence[Distribution],
+    following: Sequence[Following],
+    *,
+    quantile: float,
+) -> Answer:
+    """Return the distributions with their fits, and whether CPI follows throughput."""
+    heading = f"CPI of {fmt.several(len(distributions), 'job')} on a platform"
+    sections = [_distribution_section(distributions, "Distributions"), _fit_section(distributions, quantile)]
+    sections.append(_following_section(following))
+    if len(distributions) == 1:
+        only = distributions[0]
+        heading = f"CPI of {only.spec.job} on {only.spec.platform}"
+    elif not distributions:
+        heading = "No job has a spec, so that nothing is known of its CPI"
+        why = sorted({f"{one.job} on {one.platform}: {one.missing}" for one in specs})
+        sections.insert(0, Section("why", "Why", (Paragraph("; ".join(why[:20]) or "no task samples"),)))
+    document = {
+        "distributions": [one.document() for one in distributions],
+        "gev_quantile": quantile,
+        "throughput": [one.document() for one in following],
+        "warnings": warnings(following),
+    }
+    return Answer(
+        "CPI distributions", heading, tuple(sections), document, cautions=tuple(warnings(following))
+    )
+
+
+def _distribution_section(distributions: Sequence[Distribution], title: str) -> Section:
+    drawn = sorted(distributions, key=lambda one: -one.spec.samples)[:MOST_CHARTS]
+    charts = tuple(_distribution_chart(number, one) for number, one in enumerate(drawn))
+    left = len(distributions) - len(drawn)
+    intro = "Share of samples in each bin, and the generalized extreme value curve that fits best."
+    if left:
+        intro += f" The {len(drawn)} with most samples; --json has all {len(distributions)}."
+    return Section("distributions", title, charts, intro, grid=len(charts) > 1)
+
+
+def _distribution_chart(number: int, one: Distribution) -> Chart:
+    bins, spec = one.histogram, one.spec
+    if not len(bins.count):
+        return Chart(
+            f"cpi-{number}", f"{spec.job} on {spec.platform}", (), missing=one.missing or "no samples"
+        )
+    middle = (bins.low + bins.high) / 2
+    width = bins.high - bins.low
+    density = bins.count / bins.total / width
+    low, high = _span(one)
+    inside = bins.low < high
+    series = [Series("samples", middle[inside].tolist(), density[inside].tolist(), "bar", "sky")]
+    if one.fit is not None:
+        x = np.linspace(low, high, 200)
+        series.append(Series("GEV", x.tolist(), one.fit.gev.density(x).tolist(), "line", "red"))
+    marks = [Mark("x", spec.cpi_mean, "mean")] if spec.cpi_mean is not None else []
+    if spec.threshold_cpi is not None:
+        marks.append(Mark("x", spec.threshold_cpi, "threshold", "red"))
+    return Chart(
+        f"cpi-{number}",
+        f"{spec.job} on {spec.platform}",
+        tuple(series),
+        x_title=_unit(spec),
+        y_title="density",
+        x_range=(low, high),
+        from_zero=True,
+        marks=tuple(marks),
+        note=_words(one),
+    )
+
+
+def _span(one: Distribution) -> tuple[float, float]:
+    """Return from where to where the chart goes: 99 in a hundred samples, and beyond the threshold."""
+    bins = one.histogram
+    reached = np.cumsum(bins.count) / bins.total
+    low, last = (
+        float(ends[min(int(np.searchsorted(reached, share)), len(reached) - 1)])
+        for ends, share in ((bins.low, 0.0005), (bins.high, 0.99))
+    )
+    return low, max(last, (one.spec.threshold_cpi or 0.0) + (one.spec.cpi_sd or 0.0) / 2)
+
+
+def _unit(spec: Spec) -> str:
+    return "CPI" if spec.cpi_source == COUNTED else str(spec.cpi_source)
+
+
+def _words(one: Distribution) -> str:
+    spec = one.spec
+    words = f"{spec.samples:,} samples, mean {fmt.significant(spec.cpi_mean or 0.0)}"
+    words += f", sd {fmt.significant(spec.cpi_sd or 0.0)}"
+    beyond, _ = one.above(_span(one)[1])
+    if beyond:
+        words += f", {fmt.plain(fmt.quantity(beyond, 'ratio'))} further right"
+    if one.fit is None:
+        return f"{words}. No curve: {one.missing}."
+    gev = one.fit.gev
+    # The paper writes the shape with the other sign.
+    return f"{words}. GEV({gev.location:.3g}, {gev.scale:.3g}, {-gev.shape:.3g})."
+
+
+def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Section:
+    columns = (
+        Column("job", is_text=True),
+        Column("platform", is_text=True),
+        Column("mean", rank=2),
+        Column("sd", rank=3),
+        Column("GEV"),
+        Column(f"GEV {quantile:g}", rank=2),
+        Column("above threshold", "ratio", rank=1),
+        Column("GEV above it", "ratio", rank=1),
+        Column("distance"),
+        Column("next best"),
+    )
+    rows = []
+    for one in distributions:
+        spec, fit = one.spec, one.fit
+        seen, expected = one.above(spec.threshold_cpi) if spec.threshold_cpi is not None else (None, None)
+        other = min(one.others, key=lambda each: each.distance, default=None)
+        none = Missing(one.missing or "")
+        rows.append(
+            (
+                spec.job,
+                spec.platform,
+                spec.cpi_mean,
+                spec.cpi_sd,
+                _gev(fit) if fit else none,
+                fit.gev.quantile(quantile) if fit else none,
+                seen,
+                expected,
+                fit.distance if fit else none,
+                Cell(fmt.significant(other.distance), f"{other.name} {other.distance!r}") if other else None,
+            )
+        )
+    caption = (
+        "GEV: location, scale, shape as the paper writes it (xi); --json has intervals, with tasks as draws."
+        " Distance: the"
+        " largest between the two distribution functions; next best: that of the nearest of the normal,"
+        " log-normal and gamma curves of the same mean and sd."
+    )
+    return Section("fits", "Fits", (table(columns, rows, caption=caption),))
+
+
+def _gev(fit: GevFit) -> Cell:
+    gev = fit.gev
+    figures = ", ".join(fmt.significant(one) for one in (gev.location, gev.scale, -gev.shape))
+    if fit.location_interval is None or fit.scale_interval is None or fit.shape_interval is None:
+        return Cell(figures, f"{gev!r}, no intervals: {fit.errors_missing}")
+    # The paper writes the shape with the other sign.
+    xi = (-fit.shape_interval[1], -fit.shape_interval[0])
+    spans = ", ".join(
+        f"{low:.4g} to {high:.4g}" for low, high in (fit.location_interval, fit.scale_interval, xi)
+    )
+    return Cell(figures, f"{gev!r}, intervals (95 %, {fit.tasks or 0:.0f} tasks in effect) {spans}")
+
+
+def _following_section(following: Sequence[Following]) -> Section:
+    columns = (
+        Column("job", is_text=True),
+        Column("platform", is_text=True),
+        Column("spans", rank=3),
+        Column("rates correlate", rank=2),
+        Column("elasticity", rank=1),
+        Column("through CPI", "ratio", rank=1),
+        Column("verdict", is_text=True),
+    )
+    rows = [
+        (
+            one.job,
+            one.platform,
+            one.spans,
+            _interval(one.rates),
+            Interval(one.elasticity.value, one.elasticity.low, one.elasticity.high)
+            if one.elasticity
+            else Missing(one.missing or ""),
+            one.cpi_share,
+            f"CPI {one.verdict}" if one.verdict != "cannot tell" else "cannot tell",
+        )
+        for one in following
+    ]
+    intro = (
+        "Over spans of 10 minutes, with intervals of 95 %. Rates: operations/s and instructions/s, which the"
+        f" paper found to correlate at {PUBLISHED_R}; load moves both. Elasticity: how many percent more"
+        " cycles an operation takes with 1 % more CPI. Through CPI: the share of all changes in cycles per"
+        " operation; the rest goes through path length."
+    )
+    if not rows:
+        return Section("throughput", "Throughput", (Paragraph("No job exports operations."),))
+    return Section("throughput", "Does CPI follow throughput?", (table(columns, rows),), intro)
+
+
+def _interval(at: Any) -> Interval | Missing:
+    return Missing(at.missing or "") if at.r is None else Interval(at.r, at.low, at.high)
+
+
+def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Answer:
+    """Return outliers by job, and the tasks that were anomalous."""
+    count = found.anomalous_tasks
+    heading = f"{fmt.several(count, 'task')} {'was' if count == 1 else 'were'} anomalous"
+    subline = (
+        f"{rule.outliers} outliers in {rule.anomaly_s} s, above {source};"
+        f" samples below {rule.minimum_usage:g} CPU-s/s do not count"
+    )
+    columns = (
+        Column("job", is_text=True),
+        Column("platform", is_text=True),
+        Column("threshold", rank=1),
+        Column("samples", rank=2),
+        Column("outliers", rank=1),
+        Column("share", "ratio"),
+        Column("tasks with outliers", rank=1),
+        Column("anomalous tasks"),
+        Column("task-days with an anomaly", "ratio", rank=1),
+    )
+    rows = [
+        (
+            one.job,
+            one.platform,
+            one.threshold_cpi if one.threshold_cpi is not None else Missing("no spec"),
+            one.samples,
+            one.outliers if one.threshold_cpi is not None else Missing("no spec"),
+            one.outlier_ratio if one.threshold_cpi is not None else Missing("no spec"),
+            one.tasks_with_outliers if one.threshold_cpi is not None else Missing("no spec"),
+            one.anomalous_tasks if one.threshold_cpi is not None else Missing("no spec"),
+            one.anomalous_task_day_ratio if one.threshold_cpi is not None else Missing("no spec"),
+        )
+        for one in found.jobs
+    ]
+    judged = [one for one in found.jobs if one.outlier_ratio is not None][:40]
+    chart = Chart(
+        "outlier-share",
+        "Share of samples above the threshold",
+        (
+            Series(
+                "share",
+                [f"{one.job} on {one.platform}" for one in judged],
+                [one.outlier_ratio for one in judged],
+                "bar",
+            ),
+        ),
+        x_kind="name",
+        y_unit="ratio",
+        horizontal=True,
+        from_zero=True,
+        height=max(240, 90 + 24 * len(judged)),
+    )
+    ordinary = sorted({one.job for one in found.jobs if one.is_ordinary})
+    intro = ""
+    if ordinary:
+        intro = (
+            f"An anomaly of {', '.join(ordinary)} says little by itself: more than"
+            f" {ORDINARY_RATIO:.0%} of the task-days have one. Raise --sigmas or --outliers."
+        )
+    jobs = Section("jobs", "By job", (table(columns, rows), chart), intro)
+    document = {
+        "settings": {
+            "outliers": rule.outliers,
+            "within_s": rule.anomaly_s,
+            "minimum_usage": rule.minimum_usage,
+            "specs": source,
+        },
+        **found.document(),
+    }
+    return Answer("CPI outliers", heading, (jobs, _task_section(found)), document, subline)
+
+
+def _task_section(found: Anomalies) -> Section:
+    columns = (
+        Column("task", is_text=True),
+        Column("machine", is_text=True),
+        Column("platform", is_text=True, rank=2),
+        Column("outliers", rank=1),
+        Column("anomalous"),
+        Column("highest CPI"),
+        Column("threshold"),
+        Column("first", is_text=True, rank=1),
+        Column("last", is_text=True, rank=1),
+    )
+    rows = [
+        (
+            one.task,
+            one.machine,
+            one.platform,
+            one.outliers,
+            one.anomalous_samples,
+            one.highest_cpi,
+            one.threshold_cpi,
+            utc(one.first_anomalous_unix_s)[:16],
+            utc(one.last_anomalous_unix_s)[:16],
+        )
+        for one in found.tasks
+    ]
+    caption = "Anomalous: samples at which the task was. Times are UTC."
+    if found.anomalous_tasks > len(rows):
+        caption += f" The {len(rows):,} most anomalous of {found.anomalous_tasks:,}."
+    return Section("tasks", "Anomalous tasks", (table(columns, rows, caption=caption),))

@@ -1,0 +1,321 @@
+"""Incidents of CPU interference as tables, charts and words.
+
+In: what ``fleet.cpi.incidents``, ``fleet.cpi.timeline`` and ``fleet.cpi.truth`` found. Out: `Answer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from steelyard.fleet.cpi.evidence import Bar
+from steelyard.fleet.cpi.incident_groups import IncidentGroup, group_incidents
+from steelyard.fleet.cpi.incidents import Incident
+from steelyard.fleet.cpi.rule import Rule
+from steelyard.fleet.cpi.timeline import Timeline
+from steelyard.fleet.cpi.truth import Point
+from steelyard.report.fleet.content import (
+    Answer,
+    Band,
+    Block,
+    Chart,
+    Column,
+    Mark,
+    Missing,
+    Section,
+    Series,
+    Tile,
+    table,
+    utc,
+)
+from steelyard.report.format import several
+
+MOST_ROWS = 100
+_ROLES = ("orange", "green", "purple")
+
+
+def tell_incidents(
+    found: Sequence[Incident],
+    rule: Rule,
+    source: str,
+    *,
+    bar: Bar | None = None,
+    curve: Sequence[Point] | None = None,
+    right: Point | None = None,
+    timelines: Sequence[Timeline] = (),
+    each: bool = False,
+) -> Answer:
+    """Return the incidents by victim and antagonist, what agents did about them, and, for a simulated fleet,
+    how right they are: ``right`` by the rule in use, ``curve`` by the paper's at each floor. ``bar`` is what
+    a name takes, ``None`` by the paper's rule. ``each`` shows every incident on a terminal, too.
+    """
+    groups = group_incidents(found)
+    named = [one for one in found if one.antagonist is not None]
+    cappable = [one for one in found if one.cap is not None]
+    heading = (
+        f"{several(len(found), 'incident')}, an antagonist named in {len(named):,},"
+        f" {len(cappable):,} may be capped"
+    )
+    subline = f"{_rule_words(rule, bar)}; {rule.outliers} outliers in {rule.anomaly_s} s above {source}"
+    sections = [
+        Section("groups", "By victim and antagonist", (_group_table(groups, each=each),)),
+        Section("incidents", "Incidents", (_incident_table(found, each=each),), on_terminal=each),
+    ]
+    if timelines:
+        charts: list[Block] = []
+        for number, one in enumerate(timelines):
+            charts += _timeline_charts(number, one)
+        intro = (
+            "The clearest incidents, the victim's CPI above its suspects' usage on the same time axis (UTC)."
+        )
+        sections.append(Section("timelines", "Over time", tuple(charts), intro, grid=True))
+    sections += _cap_sections(found)
+    if curve:
+        sections.append(_curve_section(curve, rule, right))
+    document = {
+        "settings": {
+            "outliers": rule.outliers,
+            "within_s": rule.anomaly_s,
+            "minimum_usage": rule.minimum_usage,
+            "correlation_s": rule.correlation_s,
+            "correlation_floor": rule.correlation_floor,
+            "align_s": rule.align_s,
+            "specs": source,
+            "rule": "paper" if bar is None else "tested",
+            "evidence_s": None if bar is None else bar.evidence_s,
+            "false_name_ratio": None if bar is None else bar.false_name_ratio,
+        },
+        "groups": [one.document() for one in groups],
+        "incidents": [one.document() for one in found],
+        "truth_curve": [one.document() for one in curve] if curve is not None else None,
+        "truth": right.document() if right is not None else None,
+    }
+    tiles = (
+        Tile("incidents", f"{len(found):,}"),
+        Tile("antagonist named", f"{len(named):,}"),
+        Tile("may be capped", f"{len(cappable):,}"),
+        Tile("capped by agents", f"{sum(one.effect is not None for one in found):,}"),
+    )
+    return Answer("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
+
+
+def _rule_words(rule: Rule, bar: Bar | None) -> str:
+    if bar is None:
+        return (
+            f"the paper's rule: correlation from {rule.correlation_floor:g} over {rule.correlation_s} s,"
+            " which is mostly wrong among bursty tasks"
+        )
+    return f"named with p <= {bar.false_name_ratio:g} over {bar.evidence_s} s, corrected for all suspects"
+
+
+def _group_table(groups: Sequence[IncidentGroup], *, each: bool) -> Any:
+    columns = (
+        Column("victim job", is_text=True),
+        Column("antagonist job", is_text=True),
+        Column("incidents"),
+        Column("to cap", is_text=True, is_answer=True),
+        Column("correlation", rank=1),
+        Column("CPI, times the threshold", rank=1),
+        Column("machines", rank=2),
+        Column("class", is_text=True, rank=2),
+        Column("from", is_text=True, rank=3),
+        Column("to", is_text=True, rank=3),
+        Column("capped by agents", rank=2),
+    )
+    rows = [
+        (
+            one.victim_job,
+            one.antagonist_job if one.antagonist_job is not None else Missing("no suspect is clear enough"),
+            one.incidents,
+            _to_cap(one),
+            one.highest_correlation
+            if one.highest_correlation is not None
+            else Missing("every suspect was idle, or there was none"),
+            one.highest_cpi_ratio,
+            one.machines,
+            one.antagonist_class or "",
+            utc(one.first_unix_s)[:16],
+            utc(one.last_unix_s)[:16],
+            one.capped_by_agents,
+        )
+        for one in groups
+    ]
+    caption = "Highest correlation and CPI of each group; times are UTC."
+    if groups and not each:
+        caption += " --all lists every incident."
+    return table(columns, rows, caption=caption)
+
+
+def _to_cap(one: IncidentGroup) -> str:
+    if not one.may_be_capped:
+        return f"no: {one.reason}" if one.reason else "no"
+    to = "" if one.cap_cpu_ratio is None else f" to {one.cap_cpu_ratio:g} CPU-s/s"
+    return f"yes, in {one.may_be_capped:,} of {one.incidents:,}{to}"
+
+
+def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
+    columns = (
+        Column("victim", is_text=True),
+        Column("machine", is_text=True, rank=2),
+        Column("from", is_text=True, rank=1),
+        Column("CPI", rank=1),
+        Column("threshold", rank=2),
+        Column("first suspect", is_text=True),
+        Column("class", is_text=True, rank=2),
+        Column("correlation", rank=1),
+        Column("p value", rank=1),
+        Column("share of the excess", "ratio", rank=1),
+        Column("to cap", is_text=True, is_answer=True),
+        Column("agent", is_text=True, rank=1),
+    )
+    rows = []
+    shown = found if each else found[:MOST_ROWS]
+    for one in shown:
+        first = one.suspects[0] if one.suspects else None
+        no_correlation = Missing("the suspect was idle, or alone")
+        evidence = first.evidence if first else None
+        cap = (
+            f"{one.cap.task} to {one.cap_cpu_ratio:g} CPU-s/s"
+            if one.cap and one.cap_cpu_ratio
+            else one.reason
+        )
+        rows.append(
+            (
+                one.victim_task,
+                one.machine,
+                utc(one.start_unix_s)[:16],
+                one.victim_cpi,
+                one.threshold_cpi,
+                first.task if first else "",
+                (first.job_class or "") if first else "",
+                first.correlation if first and first.correlation is not None else no_correlation,
+                evidence.p_value if evidence else None,
+                evidence.explained_ratio if evidence else None,
+                cap or "",
+                f"{one.recorded.action}: {one.recorded.reason}" if one.recorded else "",
+            )
+        )
+    caption = (
+        "Share of the excess: of the CPI that the victim has more then, what the suspect's usage explains."
+        " Times are UTC. To cap: whom the rule would cap, or why nobody; agents note what they did."
+    )
+    weighed = [it.evidence for one in found for it in one.suspects if it.evidence is not None]
+    if weighed and all(one.misses_rise is None for one in weighed):
+        caption += " No cache misses were counted: usage alone speaks for and against suspects."
+    if len(found) > len(shown):
+        caption += f" The clearest {len(shown):,} of {len(found):,}; --all and --json have all."
+    return table(columns, rows, caption=caption)
+
+
+def _timeline_charts(number: int, one: Timeline) -> list[Block]:
+    incident = one.incident
+    end = incident.end_unix_s or incident.start_unix_s
+    bands = [Band(incident.start_unix_s, end, "anomalous", "red")]
+    recorded = incident.recorded
+    if recorded is not None and recorded.cap_start_unix_s is not None:
+        until = recorded.cap_end_unix_s or recorded.cap_start_unix_s
+        # Two labels would stand upon each other; the red span is told by the threshold above it.
+        bands[0] = Band(incident.start_unix_s, end, "", "red")
+        bands.append(Band(recorded.cap_start_unix_s, until, "capped", "green"))
+    victims = [line for line in one.lines if line.is_victim]
+    others = [line for line in one.lines if not line.is_victim]
+    above = Chart(
+        f"incident-{number}-cpi",
+        f"CPI of {incident.victim_task} on {incident.machine}",
+        tuple(Series(line.task, line.time_unix_s, line.cpi, "line", "blue") for line in victims),
+        x_kind="time",
+        y_title="CPI",
+        marks=(Mark("y", incident.threshold_cpi, "threshold", "red"),),
+        bands=tuple(bands),
+        height=260,
+    )
+    below = Chart(
+        f"incident-{number}-usage",
+        f"Usage of {others[0].task}" if len(others) == 1 else "Usage of its suspects",
+        tuple(
+            Series(line.task, line.time_unix_s, line.usage, "line", role)
+            for line, role in zip(others, _ROLES, strict=False)
+        ),
+        x_kind="time",
+        y_title="CPU-s/s",
+        from_zero=True,
+        bands=tuple(bands),
+        height=260,
+    )
+    return [above, below]
+
+
+def _cap_sections(found: Sequence[Incident]) -> list[Section]:
+    capped = [one for one in found if one.effect is not None]
+    if not capped:
+        return []
+    columns = (
+        Column("victim", is_text=True),
+        Column("antagonist", is_text=True),
+        Column("CPI before"),
+        Column("during"),
+        Column("after"),
+        Column("CPI kept", "ratio"),
+        Column("usage before", rank=1),
+        Column("during", rank=1),
+        Column("after", rank=1),
+        Column("confirmed", is_text=True),
+        Column("undone", is_text=True),
+    )
+    rows = []
+    for one in capped:
+        effect, recorded = one.effect, one.recorded
+        assert effect is not None
+        assert recorded is not None
+        rows.append(
+            (
+                one.victim_task,
+                recorded.antagonist_task or "",
+                *effect.victim_cpi.values(),
+                effect.cpi_ratio,
+                *effect.antagonist_usage.values(),
+                {True: "yes", False: "no", None: "unclear"}[effect.confirmed],
+                {True: "yes", False: "no", None: ""}[recorded.undone],
+            )
+        )
+    known = [one.effect.recovered for one in capped if one.effect and one.effect.recovered is not None]
+    intro = f"{sum(known)} of {len(known)} victims fell to their threshold or below while capped."
+    caption = (
+        "Means of the 10 minutes before, of the cap, and of the 10 minutes after. Confirmed: the victim"
+        " recovered under the cap and suffered again after it; unclear: it did not suffer again, or there"
+        " are too few samples."
+    )
+    return [Section("caps", "What capping did", (table(columns, rows, caption=caption),), intro)]
+
+
+def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> Section:
+    floors = [one.floor for one in curve]
+    chart = Chart(
+        "truth",
+        "Antagonists named, against the simulation's truth",
+        (
+            Series("precision", floors, [one.precision for one in curve], "line", "blue"),
+            Series("recall of episodes", floors, [one.recall for one in curve], "line", "orange"),
+            Series("recall of victims", floors, [one.victim_recall for one in curve], "line", "purple"),
+        ),
+        x_title="correlation from which a suspect is the antagonist",
+        y_unit="ratio",
+        y_range=(0.0, 1.0),
+        marks=(Mark("x", rule.correlation_floor, "here"),),
+    )
+    columns = (
+        Column("floor"),
+        Column("named"),
+        Column("right"),
+        Column("precision", "ratio"),
+        Column("recall of episodes", "ratio"),
+        Column("recall of victims", "ratio"),
+    )
+    rows = [(one.floor, one.named, one.right, one.precision, one.recall, one.victim_recall) for one in curve]
+    intro = "This fleet is simulated: who slowed down whom is known (truth.json), and was not used above."
+    if right is not None and right.precision is not None and right.recall is not None:
+        intro += (
+            f" Of {right.named} names above {right.precision:.1%} are right, and {right.recall:.1%} of the"
+            f" {right.episodes} episodes were found. The curve is the paper's rule at other floors."
+        )
+    return Section("truth", "How right is it?", (chart, table(columns, rows)), intro)

@@ -1,0 +1,279 @@
+"""What ``fleet numa`` found, as sections of a page and of the terminal.
+
+In: `NumaAnswer`. Out: headings and `Section`s: the spread of scores, figures by score, effects.
+
+Not here: finding it (``fleet.numa.locality``), writing the page (``page``).
+"""
+
+from __future__ import annotations
+
+from steelyard.fleet.numa.locality import (
+    FEW,
+    LEAST_USE,
+    LOAD_BINS,
+    METRICS,
+    SHOWN_SCORE,
+    Binned,
+    Locality,
+    NumaAnswer,
+)
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import (
+    Cell,
+    Chart,
+    Column,
+    Interval,
+    Notes,
+    Section,
+    Series,
+    Table,
+    Tile,
+    table,
+)
+
+_ROLES = ("blue", "red", "green", "purple", "orange", "sky", "ink", "yellow")
+_JOBS = 6
+
+
+def heading(answer: NumaAnswer) -> str:
+    """Return the answer in one line: the largest effect on CPI that is one."""
+    clear = [
+        one
+        for one in answer.localities
+        if one.metric == "cpi" and one.effect.low is not None and one.effect.low > 0
+    ]
+    if not clear:
+        return "No job's CPI is known to suffer from remote memory"
+    worst = max(clear, key=lambda one: one.effect.value)
+    ratio = worst.effect.at(1 - SHOWN_SCORE)[0]
+    return f"{worst.job}: {ratio:.2f}x the CPI at a score of {SHOWN_SCORE}"
+
+
+def subline(answer: NumaAnswer) -> str:
+    """Return what the answer stands on."""
+    return fmt.plain(
+        f"{fmt.count(answer.samples)} samples with a score, {fmt.count(answer.machines)} machines,"
+        f" {answer.dates[0]} to {answer.dates[-1]}. A score of 1 is all local."
+    )
+
+
+def cautions(answer: NumaAnswer) -> list[str]:
+    """Return what a reader must know first."""
+    misled = [one for one in answer.localities if one.disagreement]
+    if not misled:
+        return []
+    names = ", ".join(f"{one.job} ({METRICS[one.metric]})" for one in misled[:5])
+    more = f" and {len(misled) - 5} more" if len(misled) > 5 else ""
+    return [f"Raw samples and like with like disagree for {names}{more}: believe the latter."]
+
+
+def tiles(answer: NumaAnswer) -> list[Tile]:
+    """Return the main figures."""
+    last = answer.spread[-1]
+    local = last[-1] / sum(last) if sum(last) else None
+    return [
+        Tile("samples with a score", fmt.count(answer.samples), str(answer.samples)),
+        Tile("in the best bin", fmt.quantity(local, "ratio"), note=f"of {answer.dates[-1]}"),
+        Tile("jobs with a known effect on CPI", str(len(_clear(answer, "cpi")))),
+        Tile("where raw samples mislead", str(sum(bool(one.disagreement) for one in answer.localities))),
+    ]
+
+
+def _clear(answer: NumaAnswer, metric: str) -> list[Locality]:
+    return [
+        one
+        for one in answer.localities
+        if one.metric == metric
+        and one.effect.low is not None
+        and one.effect.high is not None
+        and (one.effect.low > 0 or one.effect.high < 0)
+    ]
+
+
+def sections(answer: NumaAnswer) -> list[Section]:
+    """Return the page."""
+    charts = [_by_score(answer, metric) for metric in METRICS]
+    notes = Notes(tuple(f"{name}: {why}" for name, why in answer.missing.items()), "What is missing")
+    return [
+        Section("effects", "What locality costs", (_effect_chart(answer), _effects(answer)), intro=_intro()),
+        Section(
+            "scores",
+            "Figures by score",
+            tuple(charts),
+            intro="Each job's mean in a score bin over its own in its best bin on the same platform; whiskers"
+            f" are one standard deviation of all jobs. Bins of fewer than {FEW} samples are left out.",
+            grid=True,
+        ),
+        Section("days", "Scores over days", (_days(answer), _day_table(answer))),
+        Section("data", "Data", (notes,)),
+    ]
+
+
+def _intro() -> str:
+    return (
+        f"How many times its value at a score of 1 a figure has at {SHOWN_SCORE}, compared among samples of"
+        f" the same job, platform and load of the machine (in steps of {1 / LOAD_BINS:.1%}; for CPU"
+        " utilisation the hour of the day, since load is made of it). Intervals (95%) take machines as the"
+        f" independent draws. CPI counts from {LEAST_USE} CPU-s/s. The raw ratio and correlation"
+        " ignore load. CPU utilisation follows what users ask for; CPU time per request is the sounder one."
+    )
+
+
+def _at_half(one: Locality) -> Interval:
+    return Interval(*one.effect.at(1 - SHOWN_SCORE))
+
+
+def _effects(answer: NumaAnswer) -> Table:
+    rows = []
+    for one in answer.localities:
+        raw = None if one.raw is None else one.raw.at(1 - SHOWN_SCORE)[0]
+        said = one.disagreement or one.effect.reason
+        rows.append(
+            (
+                one.job,
+                METRICS[one.metric],
+                _at_half(one),
+                raw,
+                None if one.correlation is None else Cell(f"{one.correlation:+.2f}", repr(one.correlation)),
+                one.effect.samples,
+                one.effect.clusters,
+                Cell(said, level="suspect" if one.disagreement else None, is_text=True),
+            )
+        )
+    columns = (
+        Column("job"),
+        Column("figure", is_text=True),
+        Column(f"at {SHOWN_SCORE} over 1"),
+        Column("raw ratio"),
+        Column("raw r", rank=1),
+        Column("samples", rank=2),
+        Column("machines", rank=1),
+        Column("", is_text=True),
+    )
+    return table(columns, rows)
+
+
+def _effect_chart(answer: NumaAnswer) -> Chart:
+    of_cpi = sorted(
+        (one for one in answer.localities if one.metric == "cpi"), key=lambda one: -one.effect.value
+    )[:30]
+    ends = [one.effect.at(1 - SHOWN_SCORE) for one in of_cpi]
+    raw = [None if one.raw is None else one.raw.at(1 - SHOWN_SCORE)[0] for one in of_cpi]
+    names = [one.job for one in of_cpi]
+    return Chart(
+        "effects",
+        f"CPI at a score of {SHOWN_SCORE} over CPI at 1",
+        (
+            Series(
+                "within platform and load",
+                names,
+                [ratio for ratio, _, _ in ends],
+                "points",
+                low=[low for _, low, _ in ends],
+                high=[high for _, _, high in ends],
+                size=9,
+            ),
+            Series("raw", names, raw, "points", "red", size=7),
+        ),
+        x_kind="name",
+        y_title="times",
+        height=380,
+        missing="" if of_cpi else "no job has CPI at different scores",
+    )
+
+
+def _by_score(answer: NumaAnswer, metric: str) -> Chart:
+    found = [one for one in answer.figures if one.metric == metric]
+    middle = [(at + 0.5) / answer.bins for at in range(answer.bins)]
+    title = f"{METRICS[metric][:1].upper()}{METRICS[metric][1:]}"
+    if not found:
+        return Chart(f"score-{metric}", title, (), missing="no job exports it at different scores")
+    strongest = {one.job: abs(one.effect.value) for one in answer.localities if one.metric == metric}
+    shown = sorted(found, key=lambda one: (-strongest.get(one.job, 0.0), one.job))[:_JOBS]
+    together = _together(found, answer.bins)
+    lines = [
+        Series(
+            "all jobs",
+            middle,
+            [None if mean is None else mean for mean, _ in together],
+            "points",
+            "ink",
+            low=[None if mean is None or sd is None else mean - sd for mean, sd in together],
+            high=[None if mean is None or sd is None else mean + sd for mean, sd in together],
+            size=9,
+        )
+    ]
+    if len(found) > 1:
+        lines += [
+            Series(one.job, middle, list(one.ratios), "line", _ROLES[at % len(_ROLES)])
+            for at, one in enumerate(shown)
+        ]
+    return Chart(
+        f"score-{metric}", title, tuple(lines), x_title="NUMA score", y_title="normalised", x_range=(0.0, 1.0)
+    )
+
+
+def _together(found: list[Binned], bins: int) -> list[tuple[float | None, float | None]]:
+    """Return mean and deviation of all jobs together in each bin."""
+    made: list[tuple[float | None, float | None]] = []
+    for at in range(bins):
+        parts = [
+            (one.counts[at], one.ratios[at] or 0.0, one.deviations[at] or 0.0)
+            for one in found
+            if one.counts[at]
+        ]
+        count = sum(n for n, _, _ in parts)
+        if not count:
+            made.append((None, None))
+            continue
+        mean = sum(n * m for n, m, _ in parts) / count
+        spread = sum((n - 1) * sd**2 + n * (m - mean) ** 2 for n, m, sd in parts) / max(1, count - 1)
+        made.append((mean, spread**0.5))
+    return made
+
+
+def _days(answer: NumaAnswer) -> Chart:
+    totals = [sum(row) for row in answer.spread]
+    used = [at for at in range(answer.bins) if any(row[at] for row in answer.spread)]
+    roles = ("red", "orange", "yellow", "purple", "sky", "blue", "green", "ink")
+    return Chart(
+        "days",
+        "Share of samples in each range of scores, by day",
+        tuple(
+            Series(
+                _range(at, answer.bins),
+                list(answer.dates),
+                [
+                    row[at] / total if total else None
+                    for row, total in zip(answer.spread, totals, strict=True)
+                ],
+                "bar",
+                roles[number * len(roles) // max(1, len(used))],
+            )
+            for number, at in enumerate(used)
+        ),
+        x_kind="name",
+        y_unit="ratio",
+        y_range=(0.0, 1.0),
+        y_title="share of samples",
+        stacked=True,
+        height=400,
+    )
+
+
+def _range(at: int, bins: int) -> str:
+    return f"{at / bins:.2g} to {(at + 1) / bins:.2g}"
+
+
+def _day_table(answer: NumaAnswer) -> Table:
+    used = [at for at in range(answer.bins) if any(row[at] for row in answer.spread)]
+    columns = (
+        Column("day"),
+        Column("samples", rank=1),
+        *(Column(_range(at, answer.bins), "ratio") for at in used),
+    )
+    rows = []
+    for date, row in zip(answer.dates, answer.spread, strict=True):
+        total = sum(row)
+        rows.append((date, total, *(row[at] / total for at in used)))
+    return table(columns, rows)

@@ -1,0 +1,202 @@
+"""The page of a fleet query: one HTML file.
+
+In: `Section`s of tables, charts, paragraphs and notes (``content``). Out: the page's path. The page
+needs no network; names from outside (jobs, machines, functions, labels) are escaped by the template and,
+inside the data, as JSON whose ``<`` cannot end a script.
+
+    write_page(path, "Top", [Section("functions", "Functions", (table(...), Chart(...)))])
+
+Not here: what the figures are (``fleet``), the terminal (``table``).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from steelyard.report.fleet.content import (
+    Band,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Fragment,
+    Heat,
+    Interval,
+    Mark,
+    Missing,
+    Notes,
+    Paragraph,
+    Section,
+    Series,
+    Table,
+    Tile,
+    store_notes,
+    table,
+)
+from steelyard.report.html import publish, template
+
+__all__ = [
+    "Band",
+    "Block",
+    "Cell",
+    "Chart",
+    "Column",
+    "Fragment",
+    "Heat",
+    "Interval",
+    "Mark",
+    "Missing",
+    "Notes",
+    "Paragraph",
+    "Section",
+    "Series",
+    "Table",
+    "Tile",
+    "render",
+    "store_notes",
+    "table",
+    "write_page",
+]
+
+
+def write_page(
+    path: Path,
+    title: str,
+    sections: Sequence[Section],
+    *,
+    heading: str = "",
+    subline: str = "",
+    eyebrow: str = "fleet",
+    level: str | None = None,
+    verdict: str = "",
+    cautions: Sequence[str] = (),
+    tiles: Sequence[Tile] = (),
+    command: str = "",
+    source: str = "a fleet's store",
+) -> Path:
+    """Write the page to ``path``; a reader never sees half a page.
+
+    ``heading`` is the answer in one line (``title`` by default), ``level`` and ``verdict`` a badge under it
+    (``valid``, ``suspect``, ``invalid`` or ``incomplete``), ``cautions`` what a reader must know before
+    reading on, ``source`` what it was drawn from.
+
+    Raises WorkloadFailedError when it cannot be written.
+    """
+    text = render(
+        title,
+        sections,
+        heading=heading,
+        subline=subline,
+        eyebrow=eyebrow,
+        level=level,
+        verdict=verdict,
+        cautions=cautions,
+        tiles=tiles,
+        command=command,
+        source=source,
+        folder=path.parent,
+    )
+    return publish(path, text)
+
+
+def render(
+    title: str,
+    sections: Sequence[Section],
+    *,
+    heading: str = "",
+    subline: str = "",
+    eyebrow: str = "fleet",
+    level: str | None = None,
+    verdict: str = "",
+    cautions: Sequence[str] = (),
+    tiles: Sequence[Tile] = (),
+    command: str = "",
+    source: str = "a fleet's store",
+    folder: Path | None = None,
+) -> str:
+    """Return the page's text, to be written into ``folder``."""
+    nonce = secrets.token_urlsafe(16)
+    # A heading without anything under it says nothing.
+    sections = [one for one in sections if any(not _is_empty(block) for block in one.blocks)]
+    charts = [
+        block
+        for section in sections
+        for block in section.blocks
+        if isinstance(block, Chart | Heat) and block.is_drawable
+    ]
+    ids = [chart.id for chart in charts]
+    if len(set(ids)) != len(ids):
+        raise ValueError(f"two charts of one page have the same id: {sorted(ids)}")
+    content = {
+        "title": title,
+        "heading": heading or title,
+        "subline": subline,
+        "eyebrow": eyebrow,
+        "level": level,
+        "verdict": verdict,
+        "cautions": list(cautions),
+        "tiles": list(tiles),
+        "command": command,
+        "source": source,
+        "sections": [_section(section, nonce) for section in sections],
+    }
+    return template(
+        "fleet.html.j2",
+        content,
+        {"charts": [chart.spec() for chart in charts]},
+        folder=folder,
+        nonce=nonce,
+        styles=("tax.css", "fleet.css"),
+        script="fleet.js",
+    )
+
+
+def _is_empty(block: Block) -> bool:
+    return isinstance(block, Notes) and not block.items
+
+
+def _section(section: Section, nonce: str) -> dict[str, Any]:
+    blocks = [_block(block, nonce) for block in section.blocks]
+    if section.grid:
+        # An odd chart at the end of a row of pairs takes the whole width.
+        drawn = [block for block in blocks if block["kind"] == "chart"]
+        if len(drawn) % 2:
+            drawn[-1]["wide"] = True
+    return {
+        "anchor": section.anchor,
+        "title": section.title,
+        "intro": section.intro,
+        "grid": section.grid,
+        "blocks": blocks,
+    }
+
+
+def _block(block: Block, nonce: str) -> dict[str, Any]:
+    if isinstance(block, Table):
+        return {"kind": "table", "table": block.answer_first()}
+    if isinstance(block, Paragraph):
+        return {"kind": "paragraph", "text": block.text, "level": block.level}
+    if isinstance(block, Notes):
+        return {"kind": "notes", "title": block.title, "items": block.items}
+    if isinstance(block, Fragment):
+        # Made by our own code, which escapes what comes from outside.
+        return {"kind": "fragment", "html": Markup(block.make(nonce))}  # noqa: S704
+    if not block.is_drawable:
+        return {"kind": "absent", "title": block.title, "reason": block.missing or "nothing was recorded"}
+    height = block.height
+    if height is None:
+        height = 110 + 26 * max(3, len(block.rows))  # type: ignore[union-attr]
+    return {
+        "kind": "chart",
+        "id": block.id,
+        "title": block.title,
+        "note": block.note,
+        "summary": block.summary,
+        "height": min(int(height), 2400),
+        "wide": False,
+    }

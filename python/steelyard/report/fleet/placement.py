@@ -1,0 +1,219 @@
+"""What ``steelyard fleet place`` says: sections for its page and its terminal.
+
+In: `PlaceResult`. Out: heading, cautions and `Section`s. Not here: figures (``fleet.placement.plan``).
+"""
+
+from __future__ import annotations
+
+from steelyard.fleet.placement.plan import PlaceResult
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import (
+    Cell,
+    Chart,
+    Column,
+    Missing,
+    Notes,
+    Section,
+    Series,
+    Table,
+    table,
+)
+
+_DAY_NS = 86_400e9
+MOVES_AT_MOST = 30
+"""Moves that are drawn; the table has all of them."""
+
+
+def unit(result: PlaceResult) -> str:
+    """Return the unit of costs a second."""
+    return "cycles/s" if result.cost == "cycles" else "CPUs"
+
+
+def _figure(value: float, result: PlaceResult) -> str:
+    return fmt.plain(fmt.quantity(value, unit(result)))
+
+
+def heading(result: PlaceResult) -> str:
+    """Return the answer in one line."""
+    if not result.is_feasible:
+        lack = sum(row.shortfall for row in result.platforms)
+        return f"The work does not fit: at least {_figure(lack, result)} of capacity are lacking."
+    if result.planned is None:
+        return "No moves of tasks bring every platform within its capacity."
+    saved = result.present - result.planned
+    if not result.moves:
+        return "No move saves more than it costs: leave the placement as it is."
+    tasks = sum(row.tasks for row in result.moves)
+    if saved <= 0:
+        return f"Move {tasks:,.0f} tasks to fit the capacities, at {_figure(-saved, result)} more than now."
+    return (
+        f"Move {tasks:,.0f} tasks to save {saved / result.present * 100:.1f} % of all"
+        f" {'cycles' if result.cost == 'cycles' else 'CPU time'} ({_figure(saved, result)})."
+    )
+
+
+def subline(result: PlaceResult) -> str:
+    """Return what was solved."""
+    best = (
+        ""
+        if result.best is None
+        else f" At best, moving fractions freely, {(1 - result.best / result.present) * 100:.1f} % is saved."
+    )
+    return (
+        f"{result.cost} for {result.work}, by job and platform; now {_figure(result.present, result)}.{best}"
+    )
+
+
+def cautions(result: PlaceResult) -> list[str]:
+    """Return what a reader must know before reading on."""
+    found = []
+    held = result.held_out
+    if held is not None and held.promised_ratio > 0 and held.kept_ratio < 0.5 * held.promised_ratio:
+        found.append(
+            f"Plans made on every other hour promise {held.promised_ratio * 100:.2f} % and keep"
+            f" {held.kept_ratio * 100:.2f} % on the hours between: most of the saving is noise."
+        )
+    return found
+
+
+def sections(result: PlaceResult) -> list[Section]:
+    """Return everything that the page and the terminal show."""
+    found = [Section("platforms", "Platforms", (_platforms(result), _room(result)))]
+    if result.moves:
+        found.append(Section("moves", "Moves", (_moves(result), _chart(result), _paid(result))))
+    notes = list(result.notes)
+    if result.few_samples:
+        notes.append(f"{result.few_samples} pairs have too few samples to be a target.")
+    held = result.held_out
+    if held is not None:
+        notes.append(
+            f"Plans made on every other hour and tried on the hours between promise"
+            f" {held.promised_ratio * 100:.2f} % and keep {held.kept_ratio * 100:.2f} %."
+        )
+    return [*found, Section("notes", "What the figures rest on", (Notes(tuple(notes)),))]
+
+
+def _platforms(result: PlaceResult) -> Table:
+    each = unit(result)
+    columns: list[Column | str] = [
+        "platform",
+        Column("machines", rank=1),
+        Column("capacity", each, rank=1),
+        Column("now", "ratio"),
+        Column("after", "ratio"),
+        Column("price"),
+        Column("a machine more saves", each),
+    ]
+    if not result.is_feasible:
+        columns.append(Column("lacking", each))
+    rows: list[list[object]] = []
+    for row in result.platforms:
+        machines = Missing("no machine samples") if row.machines is None else row.machines
+        price: object = Missing("the program was not solved")
+        if row.price is not None:
+            price = Cell(f"{row.price:.3f}", repr(row.price))
+        now = _part(row.used, row.capacity)
+        after = None if row.after is None else _part(row.after, row.capacity)
+        cells = [row.platform, machines, row.capacity, now, after, price, row.machine_price]
+        rows.append(cells if result.is_feasible else [*cells, row.shortfall])
+    return table(
+        columns,
+        rows,
+        caption="Now and after are shares of the capacity. The price is what one more unit of capacity would"
+        " save, at the program's optimum: 0 where there is room.",
+    )
+
+
+def _part(used: float, capacity: float) -> float | Missing:
+    return used / capacity if capacity > 0 else Missing("it is closed")
+
+
+def _room(result: PlaceResult) -> Chart:
+    names = [row.platform for row in result.platforms]
+    series = [
+        Series("now", names, [row.used for row in result.platforms], kind="bar", role="sky"),
+        Series("capacity", names, [row.capacity for row in result.platforms], kind="bar", role="ink"),
+    ]
+    if result.planned is not None:
+        series.insert(
+            1, Series("after", names, [row.after for row in result.platforms], kind="bar", role="green")
+        )
+    return Chart(
+        "platforms",
+        "Use and capacity by platform",
+        tuple(series),
+        x_kind="name",
+        y_unit=unit(result),
+        from_zero=True,
+        missing="" if names else "no platform",
+    )
+
+
+def _moves(result: PlaceResult) -> Table:
+    rows: list[list[object]] = []
+    for row in result.moves:
+        ends = (_cpi(row.source_cpi, result), _cpi(row.target_cpi, result))
+        rows.append(
+            [
+                row.job,
+                f"{row.source} to {row.target}",
+                Cell(f"{row.tasks:,.3g} of {row.tasks_there:,.0f}", f"{row.tasks!r} of {row.tasks_there!r}"),
+                Cell(f"{ends[0]} to {ends[1]}", f"{row.source_cpi!r} to {row.target_cpi!r}"),
+                Cell(fmt.quantity(row.saved / result.present, "ratio"), fmt.raw(row.saved, unit(result))),
+                row.moved_cpu_rate,
+                row.machines,
+            ]
+        )
+    return table(
+        [
+            "job",
+            "from, to",
+            Column("tasks"),
+            Column("CPI", rank=1),
+            Column("saved"),
+            Column("CPUs"),
+            Column("machines"),
+        ],
+        rows,
+        caption=f"CPI is {result.cost} for {result.work}; saved is a share of all; CPUs leave the source,"
+        " and are worth so many of its machines. A move that saves nothing makes room for another.",
+    )
+
+
+def _cpi(value: float, result: PlaceResult) -> str:
+    return fmt.quantity(value, "s") if result.cost == "cpu-s" else fmt.significant(value)
+
+
+def _chart(result: PlaceResult) -> Chart:
+    # The largest either way: moves that cost something to make room are as much part of the plan.
+    largest = sorted(result.moves, key=lambda row: -abs(row.saved))[:MOVES_AT_MOST]
+    shown = sorted(largest, key=lambda row: -row.saved)
+    return Chart(
+        "moves",
+        "What each move saves",
+        (
+            Series(
+                "saved",
+                [f"{row.job}: {row.source} to {row.target}" for row in shown],
+                [row.saved for row in shown],
+                kind="bar",
+                role="green",
+            ),
+        ),
+        x_kind="name",
+        y_unit=unit(result),
+        horizontal=True,
+        height=120 + 26 * len(shown),
+    )
+
+
+def _paid(result: PlaceResult) -> Notes:
+    items = []
+    if result.saved_cpu_rate is not None:
+        word = "frees" if result.saved_cpu_rate >= 0 else "takes"
+        items.append(f"All moves together: {word} {abs(result.saved_cpu_rate):.3g} CPUs.")
+    if result.payback_days is not None:
+        items.append(
+            f"They have saved what they cost after {fmt.plain(fmt.duration(result.payback_days * _DAY_NS))}."
+        )
+    return Notes(tuple(items))

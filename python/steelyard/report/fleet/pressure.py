@@ -1,0 +1,251 @@
+"""What ``fleet pressure`` and ``fleet pair`` found, as sections of a page and of the terminal.
+
+In: `JobPressure`s, `PairAnswer`. Out: headings and `Section`s: the matrix of pressure points, the map of
+slow-downs, verdicts.
+
+Not here: finding it (``fleet.pressure``, ``fleet.placement.pair``), writing the page (``page``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from steelyard.analyze.pressure.intensities import THRESHOLDS
+from steelyard.fleet.placement.pair import (
+    LEAST_MACHINES,
+    MAY,
+    MUST_NOT,
+    TOLERANCE,
+    UNCLEAR,
+    PairAnswer,
+    Slowdown,
+)
+from steelyard.fleet.pressure import NEAR, RESOURCES, JobPressure, Use
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import (
+    Cell,
+    Column,
+    Heat,
+    Interval,
+    Missing,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    table,
+)
+
+_LEVELS = {MUST_NOT: "invalid", MAY: "valid", UNCLEAR: "suspect"}
+_SLOWDOWNS = 60
+_WORDS = {MUST_NOT: "must not share", MAY: "may share", UNCLEAR: "unclear"}
+
+
+def pressure_heading(jobs: Sequence[JobPressure]) -> str:
+    """Return the matrix in one line: how many jobs press on what."""
+    counts = {name: sum(name in job.points for job in jobs) for name in RESOURCES}
+    told = [f"{RESOURCES[name]} {count}" for name, count in counts.items() if count]
+    return (
+        f"{fmt.several(len(jobs), 'job')}; where they press: {', '.join(told)}"
+        if told
+        else f"{fmt.several(len(jobs), 'job')}, no limit known"
+    )
+
+
+def pressure_sections(jobs: Sequence[JobPressure]) -> list[Section]:
+    """Return the page of the pressure-point matrix."""
+    missing = sorted({use.reason for job in jobs for use in job.uses if use.reason})
+    blocks = (_matrix(jobs), _pressure_table(jobs))
+    made = [Section("matrix", "Pressure points", blocks, intro=_pressure_intro())]
+    notes = Notes(tuple(missing), "What is missing")
+    made.append(Section("data", "Data", (notes,)))
+    return made
+
+
+def _pressure_intro() -> str:
+    bounds = ", ".join(f"{noun} {THRESHOLDS[name]:.0%}" for name, noun in RESOURCES.items())
+    return (
+        "Shares are of the machine's limit, by all tasks of the job on a machine, over its machine-minutes."
+        " In thought a machine is filled with the job until a resource is at its threshold"
+        f" ({bounds}): the one that lets it fit least often is a pressure point (●), as is any that lets it"
+        f" fit at most {NEAR} times as often. DRAM bandwidth is that of last-level cache misses alone."
+    )
+
+
+def _matrix(jobs: Sequence[JobPressure]) -> Heat:
+    def filled(job: JobPressure) -> list[float | None]:
+        least = min((use.fits for use in job.uses if use.fits is not None), default=None)
+        return [None if use.fits is None or least is None else least / use.fits for use in job.uses]
+
+    def label(job: JobPressure, use: Use) -> str:
+        noun = RESOURCES[use.resource]
+        if use.mean_ratio is None:
+            return f"{job.job}, {use.reason}"
+        return (
+            f"{job.job}, {noun}: {use.mean_ratio:.2%} of the limit on average, most {use.max_ratio or 0:.1%}"
+        )
+
+    return Heat(
+        "matrix",
+        "How near its threshold each resource is once a machine is filled with the job",
+        list(RESOURCES.values()),
+        [job.job for job in jobs],
+        [filled(job) for job in jobs],
+        unit="ratio",
+        low=0.0,
+        high=1.0,
+        cells=[["●" if use.is_pressure else "" for use in job.uses] for job in jobs],
+        labels=[[label(job, use) for use in job.uses] for job in jobs],
+        note="100% is the threshold. Empty: not told.",
+    )
+
+
+def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
+    columns: list[Column | str] = [Column("job"), Column("presses on", is_text=True)]
+    columns += [Column(noun, "ratio", rank=1) for noun in RESOURCES.values()]
+    columns += [Column("fits"), Column("past CPU threshold", "ratio"), Column("machines", rank=2)]
+    rows = []
+    for job in jobs:
+        cells: list[object] = [job.job, ", ".join(RESOURCES[name] for name in job.points) or None]
+        for use in job.uses:
+            cells.append(Missing(use.reason) if use.mean_ratio is None else use.mean_ratio)
+        fits = min((use.fits for use in job.uses if use.fits is not None), default=None)
+        rows.append([*cells, fits, job.uses[0].past_ratio, job.machines])
+    return table(
+        columns,
+        rows,
+        caption="Fits: how many times the job's mean use of a machine fits below every threshold. Past the"
+        " threshold: the share of its minutes in which its machines were, whoever used them.",
+    )
+
+
+def pair_heading(answer: PairAnswer) -> str:
+    """Return the verdicts in one line."""
+    bad = [one for one in answer.pairs if one.verdict == MUST_NOT]
+    if not bad:
+        return "No pair of jobs is known to be unable to share a machine"
+    worst = bad[0]
+    more = f" and {len(bad) - 1} more pairs" if len(bad) > 1 else ""
+    return f"{worst.first.job} and {worst.second.job}{more} must not share a machine"
+
+
+def pair_subline(answer: PairAnswer) -> str:
+    """Return what was judged."""
+    counts = {verdict: sum(one.verdict == verdict for one in answer.pairs) for verdict in _WORDS}
+    told = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items())
+    return f"{len(answer.pairs):,} pairs of {len(answer.jobs)} jobs: {told}."
+
+
+def pair_sections(answer: PairAnswer) -> list[Section]:
+    """Return the page of pairs."""
+    skill = answer.skill
+    if skill.reason:
+        said = Paragraph(f"Nothing is predicted: {skill.reason}.", "suspect")
+    else:
+        said = Paragraph(
+            f"Pairs that were not seen together are predicted from where their jobs press, learnt from"
+            f" {skill.pairs} observed ones. Predicting each of these from the others explains"
+            f" {skill.skill_ratio or 0:.0%} of their spread, with an error of ±{skill.error or 0:.2f}."
+        )
+    return [
+        Section("pairs", "Who can share", (_verdicts(answer),), intro=_pair_intro()),
+        Section("slowdowns", "Slow-downs", (_map(answer), said, _slowdowns(answer))),
+    ]
+
+
+def _pair_intro() -> str:
+    return (
+        "A job's CPI with the other on its machine over its CPI without, compared within the same platform"
+        f" and load. A pair must not share where that is above {1 + TOLERANCE} and still a slow-down after"
+        " Holm's correction over all pairs, or where both together pass a resource's threshold; it may where"
+        f" the whole interval of both is below {1 + TOLERANCE}. With fewer than {LEAST_MACHINES} machines"
+        " with or without the other it is not observed."
+    )
+
+
+def _verdicts(answer: PairAnswer) -> Table:
+    rows = [
+        (
+            f"{one.first.job} · {one.second.job}",
+            Cell(_WORDS[one.verdict], level=_LEVELS[one.verdict], is_text=True),
+            Cell(one.reason, is_text=True),
+            _ratio(one.first),
+            _ratio(one.second),
+        )
+        for one in answer.pairs
+    ]
+    columns = (
+        Column("jobs"),
+        Column("", is_text=True),
+        Column("why", is_text=True, rank=1),
+        Column("CPI of the first"),
+        Column("CPI of the second"),
+    )
+    return table(columns, rows)
+
+
+def _ratio(one: Slowdown) -> Cell:
+    if one.ratio is None:
+        return Cell(fmt.MISSING, "neither observed nor predicted")
+    mark = "*" if one.source == "predicted" else ""
+    return Cell(f"{one.ratio:.2f}x{mark}", f"{one.source}: {one.ratio!r}")
+
+
+def _map(answer: PairAnswer) -> Heat:
+    of = {(one.job, one.beside): one for one in answer.slowdowns}
+
+    def label(job: str, other: str) -> str:
+        one = of.get((job, other))
+        if one is None or one.ratio is None:
+            return f"{job} beside {other}: not known"
+        low, high = one.interval
+        return f"{job} beside {other}, {one.source}: {low or 0:.2f} to {high or 0:.2f}"
+
+    def text(job: str, other: str) -> str:
+        one = of.get((job, other))
+        if one is None or one.ratio is None:
+            return ""
+        return f"{one.ratio:.2f}{'*' if one.source == 'predicted' else ''}"
+
+    rows = [[of[j, k].ratio if (j, k) in of else None for k in answer.jobs] for j in answer.jobs]
+    return Heat(
+        "slowdowns",
+        "CPI of a job (row) beside another (column), over its CPI without it",
+        list(answer.jobs),
+        list(answer.jobs),
+        rows,
+        middle=1.0,
+        cells=[[text(j, k) for k in answer.jobs] for j in answer.jobs] if len(answer.jobs) <= 20 else None,
+        labels=[[label(j, k) for k in answer.jobs] for j in answer.jobs],
+        x_title="beside",
+        note="Predicted ones have a star. Empty: not known."
+        if any(one.source == "predicted" for one in answer.slowdowns)
+        else "Empty: not known.",
+        missing="" if len(answer.jobs) > 1 else "there is one job only",
+    )
+
+
+def _slowdowns(answer: PairAnswer) -> Table:
+    ranked = sorted(answer.slowdowns, key=lambda one: (-(one.ratio or 0.0), one.job, one.beside))
+    rows = [
+        (
+            one.job,
+            one.beside,
+            Interval(one.ratio, *one.interval),
+            one.source,
+            None if one.p_adjusted is None else Cell(f"{one.p_adjusted:.2g}", repr(one.p_adjusted)),
+            one.machines_with,
+            one.machines_without,
+        )
+        for one in ranked[:_SLOWDOWNS]
+    ]
+    columns = (
+        Column("job"),
+        Column("beside", is_text=True),
+        Column("CPI, times"),
+        Column("", is_text=True),
+        Column("p, corrected"),
+        Column("machines with"),
+        Column("without"),
+    )
+    more = len(ranked) - len(rows)
+    return table(columns, rows, caption=f"{more:,} more, all smaller: --json has them." if more > 0 else "")

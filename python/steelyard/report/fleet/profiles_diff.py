@@ -1,0 +1,158 @@
+"""What ``fleet diff`` found, as sections of a page and of the terminal.
+
+In: `FleetDiff`. Out: heading, cautions and `Section`s: a table, a chart, a flame graph of both.
+
+Not here: finding it (``fleet.profiles.diff``), writing the page (``page``).
+"""
+
+from __future__ import annotations
+
+from steelyard.analyze.profiles.tax_rules import Rules
+from steelyard.fleet.profiles.diff import ALPHA, DiffRow, FleetDiff
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import Cell, Chart, Column, Fragment, Section, Series, Table, table
+from steelyard.report.fleet.profiles import percent, plural
+from steelyard.report.profiles.flame import diff_flame_html
+from steelyard.report.profiles.page import points
+from steelyard.stats.shares import LEAST_HOLDERS
+
+_BARS = 20
+_ROWS = 60
+
+
+def heading(diff: FleetDiff) -> str:
+    """Return the comparison in one line."""
+    if diff.changes:
+        row = diff.changes[0]
+        return f"{row.key}: {percent(row.a_ratio)} → {percent(row.b_ratio)}"
+    if all(row.is_change is None for row in diff.rows):
+        return "No difference is judged: too few machines"
+    return "No change beyond the noise of sampling"
+
+
+def subline(diff: FleetDiff) -> str:
+    """Return what the comparison stands on."""
+    return fmt.plain(
+        f"A, {diff.names[0]}: {diff.samples[0]:,} samples in {diff.machine_minutes[0]:,} machine-minutes of"
+        f" {diff.machines[0]:,} machines; B, {diff.names[1]}: {diff.samples[1]:,} in"
+        f" {diff.machine_minutes[1]:,} of {diff.machines[1]:,}."
+        f" {len(diff.changes)} of {len(diff.rows):,} {plural(diff.by)} changed."
+    )
+
+
+def cautions(diff: FleetDiff) -> list[str]:
+    """Return what a reader must know first."""
+    few = [
+        f"{name} has samples of {count} machine{'s' if count > 1 else ''}"
+        for name, count in zip(diff.names, diff.machines, strict=True)
+        if count < LEAST_HOLDERS
+    ]
+    if any(row.is_change is not None for row in diff.rows):
+        return [f"{'; '.join(few)}: other machines may differ."] if few else []
+    why = "; ".join(few) or f"no row is made up by {LEAST_HOLDERS:g} machines in effect"
+    return [f"Nothing is judged: {why}, and differences of a fleet need at least {LEAST_HOLDERS:g}."]
+
+
+def sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
+    """Return the page of two selections."""
+    flame = Fragment(
+        lambda nonce: diff_flame_html(
+            *diff.profiles,
+            "Widths of B, colours by the change from A",
+            names=("A", "B"),
+            nonce=nonce,
+            rules=rules,
+        )
+    )
+    intro = (
+        f"Shares are of A's and of B's own {diff.unit}. A row is a change when the t-test of its difference,"
+        f" with machines as draws ({_pairing(diff)}), is below {ALPHA:.0%} after Holm's correction over all"
+        f" rows that are judged; one that fewer than {LEAST_HOLDERS:g} machines make up in effect is not."
+        " Intervals are of each row alone."
+    )
+    return [
+        Section("changes", "Changes", (_table(diff), _bars(diff)), intro=intro),
+        Section("graph", "Flame graph", (flame,)),
+    ]
+
+
+def _pairing(diff: FleetDiff) -> str:
+    if not diff.both_machines:
+        return "A and B have none in common"
+    return f"{diff.both_machines:,} in A and in B are compared with themselves"
+
+
+def _table(diff: FleetDiff) -> Table:
+    count = max(_ROWS // 3, min(_ROWS, len(diff.changes)))
+    columns = (
+        Column(diff.by),
+        Column("A", "ratio"),
+        Column("B", "ratio"),
+        Column("difference, points"),
+        Column("interval"),
+        Column("p, corrected"),
+        Column("machines", rank=1),
+        Column("", is_text=True),
+    )
+    rows = [
+        (
+            row.key,
+            row.a_ratio,
+            row.b_ratio,
+            Cell(points(row.difference_ratio), repr(row.difference_ratio)),
+            _ends_text(row),
+            None if row.p_value is None else Cell(f"{row.p_value:.2g}", repr(row.p_value)),
+            row.machines,
+            _verdict(row),
+        )
+        for row in diff.rows[:count]
+    ]
+    caption = f"{len(rows)} of {len(diff.rows):,} rows." if len(rows) < len(diff.rows) else ""
+    return table(columns, rows, caption=caption)
+
+
+def _ends_text(row: DiffRow) -> Cell | None:
+    if row.low is None or row.high is None:
+        return None
+    return Cell(f"{points(row.low)} to {points(row.high)}", f"{row.low!r} to {row.high!r}")
+
+
+def _verdict(row: DiffRow) -> Cell:
+    if row.is_change is None:
+        return Cell("too few machines", is_text=True)
+    return (
+        Cell("change", level="suspect", is_text=True) if row.is_change else Cell("may be noise", is_text=True)
+    )
+
+
+def _bars(diff: FleetDiff) -> Chart:
+    rows = [row for row in diff.rows if row.low is not None][:_BARS]
+    names: list[str] = []
+    for row in rows:
+        name = row.key if len(row.key) <= 60 else f"{row.key[:59]}…"
+        names.append(name if name not in names else f"{name} ({len(names) + 1})")
+
+    def series(label: str, role: str, wanted: bool) -> Series:
+        chosen = [(name, row) for name, row in zip(names, rows, strict=True) if row.is_change is wanted]
+        return Series(
+            label,
+            [name for name, _ in chosen],
+            [row.difference_ratio for _, row in chosen],
+            "bar",
+            role,
+            low=[row.low for _, row in chosen],
+            high=[row.high for _, row in chosen],
+        )
+
+    both = (series("change", "red", True), series("may be noise", "sky", False))
+    return Chart(
+        "differences",
+        "Differences of shares, B less A",
+        tuple(one for one in both if one.x),
+        y_unit="ratio",
+        x_kind="name",
+        horizontal=True,
+        stacked=True,
+        height=100 + 24 * len(rows),
+        missing="" if rows else "no row is judged",
+    )

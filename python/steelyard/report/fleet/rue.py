@@ -1,0 +1,365 @@
+"""What ``steelyard fleet rue`` says: sections for its page and its terminal.
+
+In: `RueResult`. Out: heading, cautions and `Section`s. Not here: figures (``fleet.rue.compare``).
+"""
+
+from __future__ import annotations
+
+from steelyard.fleet.rue.clusters import Alike
+from steelyard.fleet.rue.result import Comparison, Group, RueResult, SampleRatio, Speedup
+from steelyard.fleet.rue.usage import NAME_PREFIX
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import (
+    Cell,
+    Chart,
+    Column,
+    Mark,
+    Missing,
+    Notes,
+    Paragraph,
+    Section,
+    Series,
+    Table,
+    table,
+)
+from steelyard.stats.power import Need
+
+GROUPS_AT_MOST = 60
+"""Groups that are drawn; the table has all of them."""
+_LOOKS = {
+    "any": "holds however often somebody looks",
+    "once": "holds for one look at a time that was fixed before",
+}
+
+
+def heading(result: RueResult) -> str:
+    """Return the answer in one line: the recommendation of the first comparison."""
+    return result.comparisons[0].recommendation
+
+
+def subline(result: RueResult) -> str:
+    """Return what was compared."""
+    return (
+        f"RUE = usage / {result.work}, smaller is better; speedup = RUE 1 / RUE 2, bigger is better."
+        f" {result.samples:,} task samples with the label {result.label!r}; the replicate is the"
+        f" {result.replicate}; intervals of {result.confidence * 100:g} %."
+    )
+
+
+def cautions(result: RueResult) -> list[str]:
+    """Return what a reader must know before reading on."""
+    found = []
+    for one in result.comparisons:
+        if one.total is not None and one.total.refused:
+            found.append(f"The total of {_name(one)} is refused: {'; '.join(one.total.refused)}.")
+    found += [
+        f"Sample-ratio mismatch (p {_p_value(ratio.p_value or 0.0)}): {ratio.question} No."
+        for ratio in result.sample_ratios
+        if ratio.mismatch and ratio.expected_shares is not None
+    ]
+    return found
+
+
+def sections(result: RueResult) -> list[Section]:
+    """Return everything that the page and the terminal show."""
+    found = [section for one in result.comparisons for section in _comparison(one, result)]
+    return [*found, _assignment(result), _leaves_out(result)]
+
+
+def _comparison(one: Comparison, result: RueResult) -> list[Section]:
+    anchor = f"{one.resource}-{result.comparisons.index(one)}"
+    if one.missing is not None:
+        return [Section(anchor, _name(one), (Paragraph(one.recommendation, "suspect"),))]
+    level = {"adopt": "valid", "do not adopt": "invalid"}.get(one.decision.value)
+    chart, groups = _forest(one, anchor, result), _groups(one, result)
+    return [
+        Section(
+            anchor,
+            _name(one),
+            (Paragraph(one.recommendation, level), groups[0], chart, *_why(one, result), *groups[1:]),
+            intro=f"Usage in {one.unit}. Configuration 1 is {one.configurations[0]}, 2 is"
+            f" {one.configurations[1]}.",
+        ),
+        Section(f"{anchor}-strata", f"Groups by {_factors(one)}: why", (_strata(one), _left_out(one))),
+    ]
+
+
+def _name(one: Comparison) -> str:
+    return f"{one.resource}: {one.configurations[1]} against {one.configurations[0]}"
+
+
+def _factors(one: Comparison) -> str:
+    return ", ".join(one.choice.factors) or "nothing"
+
+
+def _groups(one: Comparison, result: RueResult) -> list[Table]:
+    total, fair = one.total, one.reweighted
+    head, tail = [], []
+    if total is not None:
+        name = "total: refused" if total.refused else "total"
+        first, second = (_share(share) for share in total.shares)
+        head.append(
+            [
+                Cell(name, "; ".join(total.refused), is_text=True),
+                _speedup(total.speedup, result.looks),
+                _rue(total.rue[0]),
+                _rue(total.rue[1]),
+                first,
+                second,
+            ]
+        )
+    if fair is not None:
+        covered = f"over {_share(fair.covered[0]).text} of what configuration 1 uses"
+        tail.append(
+            [
+                Cell("at mix of 1", covered, is_text=True),
+                _speedup(fair.speedup, result.looks),
+                _rue(fair.rue[0]),
+                _rue(fair.rue[1]),
+                Missing("all groups at one mix"),
+                Missing("all groups at one mix"),
+            ]
+        )
+    # What a narrow terminal has no room for is dropped from the right.
+    columns: list[Column | str] = [
+        "group",
+        Column("speedup (interval)"),
+        Column("RUE 1"),
+        Column("RUE 2"),
+        Column("share 1"),
+        Column("share 2"),
+    ]
+    caption = (
+        f"Shares are of samples; at mix of 1 is at configuration 1's mix of work. The interval"
+        f" {_LOOKS[result.looks]}; the other one is in the title."
+    )
+    every = [_group(group, result.looks) for group in one.groups]
+    if not one.by_first:
+        return [table(columns, [*head, *every, *tail], caption=caption)]
+    coarse = [_group(group, result.looks) for group in one.by_first]
+    first_factor, factors = one.choice.factors[0], _factors(one)
+    return [
+        table(
+            columns,
+            [*head, *coarse, *tail],
+            caption=f"{caption} Speedups by {first_factor} are at one mix of"
+            f" {', '.join(one.choice.factors[1:])}.",
+        ),
+        table(columns, every, title=f"By {factors}"),
+    ]
+
+
+def _group(group: Group, looks: str) -> list[object]:
+    name = " · ".join(group.levels) or "all"
+    sizes = f"{group.replicates[0]:,} and {group.replicates[1]:,} replicates"
+    speedup: object = Missing(group.missing or "not compared")
+    if group.speedup is not None:
+        speedup = _speedup(group.speedup, looks)
+    return [
+        Cell(name, sizes, is_text=True),
+        speedup,
+        _rue(group.rue[0]),
+        _rue(group.rue[1]),
+        _share(group.shares[0]),
+        _share(group.shares[1]),
+    ]
+
+
+def _share(value: float) -> Cell:
+    return Cell(f"{value * 100:.2f} %", repr(value))
+
+
+def _rue(value: float | None) -> Cell | Missing:
+    if value is None:
+        return Missing("operations of several jobs are not added")
+    # Published figures are whole numbers of up to four digits.
+    return Cell(fmt.significant(value, 4 if value >= 1 else 3), repr(value))
+
+
+def _speedup(one: Speedup, looks: str) -> Cell:
+    span, other = (one.any_time, one.once) if looks == "any" else (one.once, one.any_time)
+    if span is None or other is None:
+        return Cell(f"{one.value:.2f}", f"{one.value!r}: {one.missing}")
+    what = "for one look" if looks == "any" else "for any time"
+    return Cell(
+        f"{one.value:.2f} ({span[0]:.3f} to {span[1]:.3f})",
+        f"{one.value!r}, {span[0]!r} to {span[1]!r}; {what} {other[0]!r} to {other[1]!r}",
+    )
+
+
+def _forest(one: Comparison, anchor: str, result: RueResult) -> Chart:
+    compared = [group for group in one.by_first or one.groups if group.speedup is not None][:GROUPS_AT_MOST]
+    names = [" · ".join(group.levels) or "all" for group in compared]
+    series = [_points("groups", names, [g.speedup for g in compared if g.speedup], "blue", result.looks)]
+    if one.reweighted is not None:
+        series.append(
+            _points(
+                "at configuration 1's mix", ["at one mix"], [one.reweighted.speedup], "green", result.looks
+            )
+        )
+    if one.total is not None:
+        word = "total, refused" if one.total.refused else "total"
+        role = "red" if one.total.refused else "ink"
+        series.append(_points(word, ["total"], [one.total.speedup], role, result.looks))
+    more = len([g for g in one.by_first or one.groups if g.speedup is not None]) - len(compared)
+    note = f"Intervals {_LOOKS[result.looks].replace('holds', 'hold')}."
+    return Chart(
+        f"speedup-{anchor}",
+        "Speedup by group",
+        tuple(series),
+        x_kind="name",
+        y_title="RUE 1 / RUE 2",
+        horizontal=True,
+        marks=(Mark("y", 1.0, "no difference"),),
+        note=note + (f" {more} more groups stand in the table." if more else ""),
+        height=150 + 26 * (len(compared) + 2),
+    )
+
+
+def _points(name: str, x: list[str], speedups: list[Speedup], role: str, looks: str) -> Series:
+    spans = [one.interval(looks) for one in speedups]
+    return Series(
+        name,
+        x,
+        [one.value for one in speedups],
+        kind="points",
+        role=role,
+        low=[None if span is None else span[0] for span in spans],
+        high=[None if span is None else span[1] for span in spans],
+        size=10,
+    )
+
+
+def _why(one: Comparison, result: RueResult) -> list[Paragraph | Notes]:
+    found: list[Paragraph | Notes] = []
+    if one.total is not None and one.total.refused:
+        found.append(Paragraph(f"The total is refused: {'; '.join(one.total.refused)}.", "invalid"))
+    notes = []
+    if one.reweighted is not None:
+        notes.append(
+            "The mixes alone move the total's speedup by a factor of"
+            f" {fmt.significant(one.reweighted.mix_ratio)}."
+        )
+    if one.alike is not None:
+        notes.append(_alike(one.alike, result.replicate))
+    notes += _needs(one.need, one, result.replicate if one.alike is None else f"group by {one.alike.name}")
+    if one.no_usage:
+        notes.append(f"{one.no_usage:,} samples have no figure for {one.resource} and are left out.")
+    found.append(Notes(tuple(notes)))
+    return found
+
+
+def _several(unit: str) -> str:
+    """Return the plural of a unit.
+
+    >>> _several("machine"), _several("group by rack")
+    ('machines', 'groups by rack')
+    """
+    return unit.replace("group by", "groups by") if unit.startswith("group by") else f"{unit}s"
+
+
+def _alike(alike: Alike, replicate: str) -> str:
+    """Return by what replicates count as one, and why."""
+    name = "the beginning of machines' names" if alike.name == NAME_PREFIX else alike.name
+    why = "as declared" if alike.declared else "the variance between groups is too large for chance"
+    if alike.assigned:
+        why = "configurations were given to whole groups" + (", as declared" if alike.declared else "")
+    groups = f"{alike.groups[0]:,} groups with configuration 1, {alike.groups[1]:,} with 2"
+    effect = ""
+    if alike.design_effect is not None:
+        effect = f"; that multiplies the variance by {fmt.significant(alike.design_effect)}"
+    return f"The draw is a group by {name}, not a {replicate}: {why} ({groups}){effect}."
+
+
+def _needs(need: Need | None, one: Comparison, replicate: str) -> list[str]:
+    if need is None:
+        return []
+    if need.enough:
+        return [f"There are enough {_several(replicate)} to tell the smallest difference that matters."]
+    parts = [
+        f"{total:,} {_several(replicate)} with {name} ({more:,} more)"
+        for total, more, name in zip(need.replicates, need.more, one.configurations, strict=True)
+        if more > 0
+    ]
+    return [f"To tell the smallest difference that matters takes about {' and '.join(parts)}."]
+
+
+def _strata(one: Comparison) -> Table:
+    return table(
+        [
+            "factor",
+            Column("variance explained with it", "ratio"),
+            Column("of replicates held out", "ratio"),
+            "",
+        ],
+        [
+            [
+                step.factor,
+                step.explained_ratio,
+                step.held_out_ratio,
+                "taken in any case" if step.factor in one.choice.forced else "",
+            ]
+            for step in one.choice.steps
+        ],
+        caption="Variance of log RUE, weighted by usage, without the configurations' own difference.",
+    )
+
+
+def _left_out(one: Comparison) -> Notes:
+    return Notes(
+        tuple(f"{name}: {reason}" for name, reason in one.choice.left_out.items()), "Not stratified by"
+    )
+
+
+def _assignment(result: RueResult) -> Section:
+    rows = [_ratio_row(ratio) for ratio in result.sample_ratios]
+    note = Notes(
+        (
+            "A split that differs between groups is no error by itself: it is why totals mislead and"
+            " groups are compared one by one. A declared split that was not kept is one.",
+        )
+    )
+    columns: list[Column | str] = [
+        "question",
+        "answer",
+        Column("p-value"),
+        "method",
+        Column("units 1"),
+        Column("units 2"),
+    ]
+    blocks = (
+        (table(columns, rows), note) if rows else (Paragraph("No split was declared, nor groups found."),)
+    )
+    return Section("assignment", "Who got which configuration", blocks)
+
+
+def _ratio_row(ratio: SampleRatio) -> list[object]:
+    if ratio.p_value is None:
+        answer: object = Missing(ratio.missing or "not tested")
+        return [ratio.question, answer, answer, ratio.missing or "", *ratio.counts]
+    word = Cell(
+        "no" if ratio.mismatch else "nothing speaks against it",
+        level=("invalid" if ratio.expected_shares is not None else "suspect") if ratio.mismatch else "valid",
+        is_text=True,
+    )
+    shown = _p_value(ratio.p_value).removeprefix("= ")
+    return [ratio.question, word, Cell(shown, repr(ratio.p_value)), ratio.method, *ratio.counts]
+
+
+def _p_value(value: float) -> str:
+    """Return a p-value with its relation.
+
+    >>> _p_value(0.0312), _p_value(1e-80)
+    ('= 0.031', '< 0.0001')
+    """
+    return "< 0.0001" if value < 1e-4 else f"= {value:.2g}"
+
+
+def _leaves_out(result: RueResult) -> Section:
+    items = [
+        "A change that costs one group and helps another has no single figure; look at the groups.",
+        *result.notes,
+    ]
+    if result.no_work:
+        items.append(f"{result.no_work:,} samples have no figure for {result.work} and are left out.")
+    return Section("notes", "What the figures leave out", (Notes(tuple(items)),))

@@ -1,0 +1,156 @@
+"""What a fleet query says, in the terminal: the tables, words and notes of its page.
+
+In: `Section`s (``content``). Out: a renderable for a `rich` console, which minds the width, a pipe and
+``NO_COLOR``. Every text from outside is a `Text`, never markup, and loses its control characters. Charts are
+left to the page.
+
+Not here: printing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from steelyard.report import format as fmt
+from steelyard.report.fleet.content import Cell, Notes, Paragraph, Section, Table
+from steelyard.report.terminal import safe
+
+_STYLES = {"valid": "green", "suspect": "yellow", "invalid": "red", "incomplete": "dim"}
+_ROWS = 40
+_NAME = 28
+"""Characters of a text that there is room for before columns are left out."""
+_LEAST = 12
+"""Characters that a column keeps which is never left out."""
+_GAP = 3
+
+
+def terminal(
+    sections: Iterable[Section],
+    *,
+    heading: str = "",
+    subline: str = "",
+    cautions: Sequence[str] = (),
+    rows: int = _ROWS,
+) -> RenderableType:
+    """Return the sections' tables (``rows`` of each at most), words and notes."""
+    parts: list[RenderableType] = []
+    if heading:
+        parts.append(_styled(heading, "bold"))
+    if subline:
+        parts.append(_styled(subline, "dim"))
+    parts += [_styled(f"! {one}", "yellow") for one in cautions]
+    for section in (one for one in sections if one.on_terminal):
+        made = [part for block in section.blocks for part in _block(block, rows)]
+        if not made:
+            continue
+        parts += [Text(), _styled(section.title, "bold")]
+        if section.intro:
+            parts.append(_styled(section.intro, "dim"))
+        parts += made
+    return Group(*parts)
+
+
+class Fitted:
+    """One table: at most ``rows`` of it, and the columns that the console has room for."""
+
+    def __init__(self, table: Table, rows: int = _ROWS) -> None:
+        self.table = table
+        self.rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, and what was left out."""
+        table, shown = self.table, self.table.rows[: self.rows]
+        widths = [_width(table, at, shown) for at in range(len(table.columns))]
+        kept = _kept(table, shown, widths, options.max_width)
+        made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for at in kept:
+            is_text = table.columns[at].is_text or at == 0
+            made.add_column(
+                safe(table.columns[at].name),
+                justify="left" if is_text else "right",
+                overflow="fold",
+                width=None if is_text else widths[at],
+                min_width=_least(table, at, widths) if is_text else None,
+            )
+        for row in shown:
+            made.add_row(*[_cell(row[at]) for at in kept])
+        yield made
+        if len(table.rows) > self.rows:
+            more = len(table.rows) - self.rows
+            yield _styled(f"{more:,} more rows: --report or --json shows all", "dim")
+        lost = [
+            column.name
+            for at, column in enumerate(table.columns)
+            if at not in kept and column.name and any(row[at].text for row in shown)
+        ]
+        if lost:
+            yield _styled(f"no room here for: {'; '.join(lost)}", "dim")
+
+
+def _kept(table: Table, rows: Sequence[tuple[Cell, ...]], widths: Sequence[int], room: int) -> list[int]:
+    """Return which columns there is room for, in their order: the first and the answer always, then those
+    of the least rank; columns without any figure last, those without any text never.
+    """
+    filled = [any(row[at].text for row in rows) for at in range(len(widths))]
+    known = [any(row[at].text not in ("", fmt.MISSING) for row in rows) for at in range(len(widths))]
+    always = [at for at in range(1, len(widths)) if filled[at] and table.columns[at].is_answer]
+    others = [at for at in range(1, len(widths)) if filled[at] and at not in always]
+    kept = [0, *always]
+    used = sum(_least(table, at, widths) + _GAP for at in kept)
+    for at in sorted(others, key=lambda at: (not known[at], table.columns[at].rank, at)):
+        least = _least(table, at, widths)
+        if used + least <= room:
+            kept.append(at)
+            used += least + _GAP
+    return sorted(kept)
+
+
+def _least(table: Table, at: int, widths: Sequence[int]) -> int:
+    """Return the characters that a column takes at least: texts are broken, figures are not."""
+    column = table.columns[at]
+    if not (column.is_text or at == 0):
+        return widths[at]
+    # Beside a column that is never left out the first one gives way, too.
+    gives_way = column.is_answer or (at == 0 and any(one.is_answer for one in table.columns))
+    return min(widths[at], _LEAST if gives_way else _NAME)
+
+
+def _width(table: Table, at: int, rows: Sequence[tuple[Cell, ...]]) -> int:
+    """Return the width of a column: of its longest cell, and of the longest word of its name."""
+    column = table.columns[at]
+    words = column.name.split() or [""]
+    cells = [len(row[at].text) for row in rows]
+    return max([*map(len, words), *cells])
+
+
+def _block(block: object, rows: int) -> list[RenderableType]:
+    if isinstance(block, Table):
+        parts: list[RenderableType] = [_styled(block.title, "bold")] if block.title else []
+        if not block.rows:
+            return [*parts, _styled("nothing", "dim")]
+        parts.append(Fitted(block, rows))
+        if block.caption:
+            parts.append(_styled(block.caption, "dim"))
+        return parts
+    if isinstance(block, Paragraph):
+        return [_styled(block.text, _STYLES.get(block.level or "", ""))]
+    if isinstance(block, Notes) and block.items:
+        head: list[RenderableType] = [_styled(block.title, "bold")] if block.title else []
+        return head + [_styled(f"- {one}", "dim") for one in block.items]
+    return []
+
+
+def _cell(one: Cell) -> Text:
+    return _styled(fmt.plain(one.text), _STYLES.get(one.level or "", ""))
+
+
+def _styled(text: str, style: str) -> Text:
+    made = safe(fmt.plain(text))
+    if style:
+        made.stylize(style)
+    return made

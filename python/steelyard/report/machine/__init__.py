@@ -1,0 +1,1 @@
+"""Inventories, charts of a machine's telemetry, and what a machine can measure."""

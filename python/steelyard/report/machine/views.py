@@ -1,0 +1,236 @@
+"""``steelyard machine show|diff|check`` in a terminal.
+
+In: machines, a comparison, answers of rules. Out: renderables that fit 80 columns. Every text from outside
+(names of devices, firmware, command lines) is a `Text`, never markup, and loses its control characters.
+
+Not here: taking inventories, comparing, judging (``machine``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.machine.compare import Difference, MachineComparison, Untold
+from steelyard.machine.features import Effect, Scalar
+from steelyard.machine.rules import Answer, Outcome, Severity
+from steelyard.records import Machine
+from steelyard.report import format as fmt
+from steelyard.report.machine.table import machine_groups, machine_line
+from steelyard.report.terminal import safe
+
+_NAME_WIDTH, _WIDEST_NAME = 24, 36
+_LONG = 48
+"""Letters from which on two texts of words are shown by the words in which they differ."""
+
+_SEVERITY_STYLES = {Severity.HIGH: "bold red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan"}
+_EFFECTS = {
+    Effect.DECISIVE: ("Decisive", "sets what the machine can do at all", "bold red"),
+    Effect.LARGE: ("Large", "ten per cent and more, for many programs", "yellow"),
+    Effect.SOME: ("Some", "a few per cent, for many programs", "cyan"),
+    Effect.LITTLE: ("Little", "below the noise for most programs", "dim"),
+    Effect.IDENTITY: ("Identity", "tells which machine or moment it is", "dim"),
+}
+
+
+def render_machine(machine: Machine) -> RenderableType:
+    """Return the inventory as groups of rows, and what the machine does not tell, by reason."""
+    parts: list[RenderableType] = [_styled(machine_line(machine), "bold"), Text()]
+    for title, rows in machine_groups(machine):
+        width = min(max(_NAME_WIDTH, *(len(name) for name, _ in rows)), _WIDEST_NAME)
+        told = ((name, safe(fmt.plain(value))) for name, value in rows)
+        parts += [Text(title, style="bold"), _rows(told, width=width)]
+        parts.append(Text())
+    if machine.missing:
+        parts.append(Text("None or not told, and why", style="bold"))
+        parts.append(_reasons(machine.missing))
+    return Group(*parts)
+
+
+def render_diff(comparison: MachineComparison, a: str, b: str) -> RenderableType:
+    """Return the differences under their effects, most telling first, and what could not be compared."""
+    parts: list[RenderableType] = [
+        _rows((("A", safe(fmt.plain(a))), ("B", safe(fmt.plain(b)))), width=1),
+        Text(),
+    ]
+    for effect, members in groupby(comparison.differences, key=lambda one: one.effect):
+        title, meaning, style = _EFFECTS[effect]
+        parts.append(Text.assemble((title, style), (f": {meaning}", "dim")))
+        parts += [_differences(list(members)), Text()]
+    if comparison.untold:
+        parts.append(Text("Not comparable", style="bold"))
+        parts.append(_untold(comparison.untold))
+        parts.append(Text())
+    parts.append(_styled(_summary(comparison), "bold"))
+    return Group(*parts)
+
+
+def render_answers(
+    answers: Sequence[Answer], *, everything: bool = False, strict: bool = False
+) -> RenderableType:
+    """Return the objections with what to do, then what passed and what could not be told."""
+    parts: list[RenderableType] = []
+    table = _grid()
+    for one in answers:
+        if one.objects:
+            table.add_row(Text(one.severity, style=_SEVERITY_STYLES[one.severity]), _objection(one))
+    if any(one.objects for one in answers):
+        parts += [table, Text()]
+    passed = [one for one in answers if one.finding.outcome is Outcome.PASSES]
+    untold = [one for one in answers if one.finding.outcome is Outcome.UNTOLD]
+    if everything and passed:
+        listing = _grid()
+        for one in passed:
+            listing.add_row(Text("ok", style="green"), safe(f"{one.rule.id}: {one.finding.claim}"))
+        parts += [listing, Text()]
+    if untold:
+        parts.append(Text("Not told", style="bold"))
+        parts.append(_reasons({one.rule.id: one.finding.claim for one in untold}))
+        parts.append(Text())
+    parts.append(_verdict(answers, len(passed), len(untold), strict=strict))
+    return Group(*parts)
+
+
+def value_text(value: Scalar, unit: str | None) -> str:
+    """Return a value as people write it.
+
+    >>> value_text(True, None), value_text(2 << 30, "bytes"), value_text("tsc", None), value_text(None, None)
+    ('yes', '2.00 GiB', 'tsc', '–')
+    """
+    if value is None:
+        return fmt.MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value or "none"
+    return fmt.plain(fmt.quantity(value, unit))
+
+
+def change_text(ratio: float | None) -> str:
+    """Return a ratio as a factor, or near 1 as a difference in per cent.
+
+    >>> change_text(2.0), change_text(0.95), change_text(1.5), change_text(0.1), change_text(None)
+    ('× 2.00', '-5.0 %', '+50.0 %', '× 0.100', '')
+    """
+    if ratio is None:
+        return ""
+    if 0.5 < ratio < 2:
+        return f"{(ratio - 1) * 100:+.1f} %"
+    return f"× {fmt.significant(ratio)}"
+
+
+def apart(a: str, b: str) -> tuple[str, str]:
+    """Return the words that only one of two long texts has; short texts as they are.
+
+    >>> apart("tsc", "hpet")
+    ('tsc', 'hpet')
+    >>> apart("ro quiet " + "x" * 48, "ro mitigations=off " + "x" * 48)
+    ('… quiet', '… mitigations=off')
+    """
+    if len(a) < _LONG and len(b) < _LONG:
+        return a, b
+    of_a, of_b = a.split(), b.split()
+    only_a = [word for word in of_a if word not in set(of_b)]
+    only_b = [word for word in of_b if word not in set(of_a)]
+    if not only_a and not only_b:
+        return a, b
+    kept = len(only_a) < len(of_a) or len(only_b) < len(of_b)
+    mark = "… " if kept else ""
+    return (f"{mark}{' '.join(only_a) or 'nothing else'}", f"{mark}{' '.join(only_b) or 'nothing else'}")
+
+
+def _styled(text: str, style: str) -> Text:
+    found = safe(fmt.plain(text))
+    found.stylize(style)
+    return found
+
+
+def _rows(rows: Iterable[tuple[str, Text]], *, width: int = _NAME_WIDTH) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(width=width, overflow="fold", style="dim")
+    table.add_column(ratio=1, overflow="fold")
+    for name, value in rows:
+        table.add_row(safe(name), value)
+    return table
+
+
+def _grid() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(width=7, no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    return table
+
+
+def _reasons(missing: Mapping[str, str]) -> Table:
+    """Return each reason once, with the paths that it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for path, reason in missing.items():
+        by_reason.setdefault(reason, []).append(path)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(ratio=1, overflow="fold", style="dim")
+    table.add_column(ratio=1, overflow="fold")
+    for reason, paths in by_reason.items():
+        shown = paths if len(paths) <= 4 else [*paths[:3], f"{len(paths) - 3} more"]
+        table.add_row(safe("\n".join(shown)) if len(shown) == 1 else _lines(shown), safe(reason))
+    return table
+
+
+def _lines(texts: Sequence[str]) -> Text:
+    return Text("\n").join(safe(text) for text in texts)
+
+
+def _differences(members: Sequence[Difference]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", expand=True)
+    table.add_column("", ratio=3, overflow="fold")
+    for name in ("A", "B"):
+        table.add_column(name, ratio=2, overflow="fold")
+    table.add_column("", width=8, justify="right", no_wrap=True)
+    for one in members:
+        left, right = apart(value_text(one.a, one.unit), value_text(one.b, one.unit))
+        what = safe(one.noun)
+        what.append(f"\n{one.why}", style="dim")
+        table.add_row(what, safe(left), safe(right), change_text(one.ratio))
+    return table
+
+
+def _untold(members: Sequence[Untold]) -> Table:
+    sides: dict[str, str] = {}
+    for one in members:
+        side = "neither tells" if one.a is None and one.b is None else ("A" if one.a is None else "B")
+        sides[one.noun] = f"{side}: {one.reason}"
+    return _reasons(sides)
+
+
+def _summary(comparison: MachineComparison) -> str:
+    counts = [
+        f"{len(list(members))} {_EFFECTS[effect][0].lower()}"
+        for effect, members in groupby(comparison.differences, key=lambda one: one.effect)
+    ]
+    differing = f"{len(comparison.differences)} differ ({', '.join(counts)})" if counts else "nothing differs"
+    untold = f", {len(comparison.untold)} not comparable" if comparison.untold else ""
+    return f"{differing}, {comparison.same} are the same{untold}"
+
+
+def _objection(one: Answer) -> Text:
+    text = safe(one.finding.claim)
+    text.append("\ndo    ", style="dim")
+    text.append_text(safe(one.rule.advice))
+    text.append("\nbound ", style="dim")
+    text.append_text(safe(one.rule.threshold))
+    text.append(f"\nid    {one.rule.id}", style="dim")
+    return text
+
+
+def _verdict(answers: Sequence[Answer], passed: int, untold: int, *, strict: bool) -> Text:
+    no = [one for one in answers if one.says_no(strict=strict)]
+    notes = sum(one.objects for one in answers) - len(no)
+    counts = [f"{sum(one.severity is level for one in no)} {level}" for level in Severity]
+    severe = ", ".join(count for count in counts if not count.startswith("0 "))
+    tail = f"{notes} worth knowing, {passed} passed, {untold} not told"
+    if no:
+        return Text(f"no: {len(no)} checks object ({severe}); {tail}", style="bold red")
+    return Text(f"yes: no check objects; {tail}", style="bold green")

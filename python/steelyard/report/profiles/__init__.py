@@ -1,0 +1,1 @@
+"""Profiles as pages, flame graphs, tables and the formats of others."""

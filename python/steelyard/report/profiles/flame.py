@@ -1,0 +1,163 @@
+"""Flame graphs and icicles, of one profile or of the difference of two, as a piece of a page.
+
+In: profiles. Out: HTML that needs nothing else: its style, its data and its script are in it. Names from
+outside are in it as JSON whose ``<`` cannot end a script, and reach the page as text only.
+
+Invariants: nothing is drawn wider than it was counted; what was too narrow is merged into boxes that say so,
+and the caption says how much that is.
+
+Not here: the tree (``flame_tree``), tables of functions, the page around it (``page``).
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from steelyard.analyze.profiles.profile import SAMPLES, Profile
+from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
+from steelyard.report.html import embed
+from steelyard.report.profiles.flame_tree import Tree, grow
+
+_NAME_LENGTH = 500
+
+
+def flame_html(
+    profile: Profile,
+    title: str,
+    *,
+    nonce: str | None = None,
+    identifier: str = "flame",
+    rules: Rules | None = None,
+) -> str:
+    """Return the flame graph of ``profile``, without idle processors.
+
+    ``nonce`` is the page's, where its content security policy asks for one; ``identifier`` sets several on
+    one page apart.
+    """
+    rules = rules or shipped_rules()
+    return _fragment(grow([profile], rules), [profile], title, nonce, identifier, rules, None)
+
+
+def diff_flame_html(
+    a: Profile,
+    b: Profile,
+    title: str,
+    *,
+    names: tuple[str, str] = ("A", "B"),
+    nonce: str | None = None,
+    identifier: str = "flame-diff",
+    rules: Rules | None = None,
+) -> str:
+    """Return the differential flame graph: widths of B (or A), colours by the change of the share from A to
+    B.
+
+    A box whose change may be noise has no colour: Fisher's exact test, corrected over all boxes by Holm.
+    """
+    rules = rules or shipped_rules()
+    tree = grow([a, b], rules)
+    if any(one.unit != SAMPLES for one in (a, b)):
+        tree = _unjudged(tree)
+    return _fragment(tree, [a, b], title, nonce, identifier, rules, names)
+
+
+def _unjudged(tree: Tree) -> Tree:
+    from dataclasses import replace
+
+    return replace(tree, changed=None)
+
+
+def data_of(tree: Tree, rules: Rules, unit: str, names: tuple[str, str] | None = None) -> dict[str, Any]:
+    """Return what the script draws."""
+    used = np.unique(tree.name[tree.name >= 0])
+    place = {int(number): at for at, number in enumerate(used)}
+    titles = {one.id: one.title for one in rules.categories}
+    document: dict[str, Any] = {
+        "unit": unit,
+        "totals": list(tree.totals),
+        "names": [
+            [tree.names[n].text[:_NAME_LENGTH], tree.names[n].module[:_NAME_LENGTH], tree.names[n].category]
+            for n in used.tolist()
+        ],
+        "titles": titles,
+        "parent": tree.parent.tolist(),
+        "name": [place.get(number, -1) for number in tree.name.tolist()],
+        "merged": {str(at): int(tree.merged[at]) for at in np.flatnonzero(tree.merged).tolist()},
+        "samples": [column.tolist() for column in tree.samples.T],
+    }
+    if names is not None:
+        document["sides"] = list(names)
+        document["changed"] = None if tree.changed is None else np.flatnonzero(tree.changed).tolist()
+    return document
+
+
+def said_of(tree: Tree, profiles: list[Profile]) -> list[str]:
+    """Return what a reader of the drawing must know: what is left out."""
+    said = []
+    if tree.merged_boxes:
+        said.append(
+            f"{tree.merged_boxes:,} boxes narrower than {tree.narrowest_ratio:.3%} are merged into boxes"
+            f" marked"
+            f" … without what was above them; {tree.merged_ratio:.1%} of the samples end there."
+        )
+    idle = [int(one.counts[one.idle].sum()) for one in profiles]
+    if any(idle):
+        share = " and ".join(f"{i / max(1, one.total):.1%}" for i, one in zip(idle, profiles, strict=True))
+        said.append(f"Idle processors ({share} of all samples) are left out.")
+    return said
+
+
+def _fragment(
+    tree: Tree,
+    profiles: list[Profile],
+    title: str,
+    nonce: str | None,
+    identifier: str,
+    rules: Rules,
+    names: tuple[str, str] | None,
+) -> str:
+    templates = files("steelyard.report") / "templates"
+    style = (templates / "tax.css").read_text("utf-8") + (templates / "flame.css").read_text("utf-8")
+    script = (templates / "flame.js").read_text("utf-8")
+    data = data_of(tree, rules, profiles[0].unit, names)
+    safe = Markup.escape
+    said = Markup("").join(Markup("<p>{}</p>").format(one) for one in said_of(tree, profiles))
+    attribute = Markup(' nonce="{}"').format(nonce) if nonce else Markup("")
+    sides = (
+        Markup('<button type="button" class="flame-side" aria-pressed="true">Widths of {}</button>').format(
+            names[1]
+        )
+        if names
+        else Markup("")
+    )
+    return str(
+        Markup(  # noqa: S704 - our own files; what comes from outside is escaped
+            f"<style>{style}</style>"
+            f'<figure class="flame" id="{safe(identifier)}" data-sides="{len(profiles)}">'
+            f"<figcaption><h3>{safe(title)}</h3>{said}</figcaption>"
+            '<div class="flame-tools">'
+            f'<label class="hidden" for="{safe(identifier)}-search">Search functions</label>'
+            f'<input type="search" id="{safe(identifier)}-search" placeholder="Search functions (/)"'
+            f' autocomplete="off" spellcheck="false">'
+            '<output class="flame-found" aria-live="polite"></output>'
+            f"{sides}"
+            '<button type="button" class="flame-around" hidden>Callers and callees</button>'
+            '<button type="button" class="flame-fold" aria-pressed="false" hidden>Fold deep stacks</button>'
+            '<button type="button" class="flame-turn" aria-pressed="false">Icicle</button>'
+            '<button type="button" class="flame-reset" hidden>Whole profile</button></div>'
+            f'<div class="flame-view" tabindex="0" role="application" aria-label="{safe(title)}: flame'
+            f" graph. Arrow keys move"
+            " between boxes, Enter zooms, s shows callers and callees, Escape the whole, slash searches."
+            '"></div>'
+            '<p class="flame-told" aria-live="polite"></p>'
+            '<p class="flame-legend"></p>'
+            '<noscript><p class="reason">The flame graph needs a script, which your browser does not run'
+            " here.</p></noscript>"
+            "</figure>"
+            f'<script type="application/json" id="{safe(identifier)}-data">{embed(data)}</script>'
+            f'<script{attribute} data-flame="{safe(identifier)}">{script}</script>'
+        )
+    )

@@ -1,0 +1,80 @@
+"""The tax map as DCPerf draws it in its Figure 12: stacked bars of where the cycles go.
+
+In: tax maps. Out: a `Chart` of kind ``shares``, one bar a profile, or one a command.
+
+Not here: placing samples (``analyze.profiles.tax_map``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from steelyard.analyze.profiles.tax_map import TaxMap
+from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
+from steelyard.report.chart import Chart, Trace, absent
+
+_COMMANDS = 8
+_NOTE = (
+    "Blue is application logic, green to yellow are libraries of the datacenter tax, red the kernel, violet"
+    " language runtimes, grey what no rule places."
+)
+_FEWEST = 0.01
+"""A command below this share of the busy samples gets no bar."""
+
+
+def tax_chart(
+    maps: Sequence[tuple[str, TaxMap]], rules: Rules | None = None, *, chart_id: str = "tax-map"
+) -> Chart:
+    """Return one stacked bar for each named tax map."""
+    bars = [
+        (name, {one.id: one.samples for one in tax.categories}, tax.samples)
+        for name, tax in maps
+        if tax.samples
+    ]
+    return _chart(bars, rules, chart_id, "Where the time goes", _NOTE)
+
+
+def command_chart(tax: TaxMap, rules: Rules | None = None, *, chart_id: str = "tax-commands") -> Chart:
+    """Return one stacked bar for each command with a notable share, the busiest first."""
+    bars = [
+        (f"{one.command} · {one.samples / tax.samples:.0%}", one.by_category, one.samples)
+        for one in tax.commands[:_COMMANDS]
+        if one.samples >= _FEWEST * tax.samples
+    ]
+    return _chart(bars, rules, chart_id, "By command, with its share of the busy samples", "")
+
+
+def _chart(
+    bars: Sequence[tuple[str, dict[str, int], int]], rules: Rules | None, chart_id: str, title: str, note: str
+) -> Chart:
+    if not bars:
+        return absent(chart_id, title, "the profile has no busy sample")
+    used = [
+        one
+        for one in (rules or shipped_rules()).categories
+        if any(counts.get(one.id) for _, counts, _ in bars)
+    ]
+    # Two commands may have one name once it is shortened for the axis; bars of one name would lie on each
+    # other.
+    names: list[str] = []
+    for name, _, _ in bars:
+        short = name if len(name) <= 40 else f"{name[:39]}…"
+        names.append(short if short not in names else f"{short} ({len(names) + 1})")
+    return Chart(
+        chart_id,
+        title,
+        kind="shares",
+        unit="ratio",
+        rows=tuple(names),
+        traces=tuple(
+            Trace(
+                one.title,
+                f"tax-{one.id}",
+                np.array([counts.get(one.id, 0) / samples for _, counts, samples in bars]),
+            )
+            for one in used
+        ),
+        note=note,
+    )

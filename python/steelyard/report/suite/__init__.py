@@ -1,0 +1,1 @@
+"""The page and the terminal text of a suite."""

@@ -1,0 +1,241 @@
+"""The page of a suite: ``report.html`` beside the directories of its members.
+
+In: a suite with its scores, and its members' runs. Out: the page's path. The page is one file, and links to
+the members' own pages; names from outside are escaped by the template.
+
+Not here: the pages of the members (``html``), and scores.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from steelyard._base import SteelyardError
+from steelyard.analyze.advice import advice
+from steelyard.bench import tiers
+from steelyard.bench.suite import level_of
+from steelyard.decide.score import Refusal, Score
+from steelyard.records import Check, Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
+from steelyard.report import format as fmt
+from steelyard.report.html import PAGE, page_path, publish, template
+from steelyard.report.machine.table import machine_groups, machine_line
+from steelyard.report.metrics import figure_and_noun, metric_name, metric_unit
+from steelyard.report.model import headline_of
+from steelyard.report.score_text import member_text, overall_text, short_interval
+
+TILES_AT_MOST = 4
+WORDS = {Level.VALID: "Valid", Level.SUSPECT: "Suspect", Level.INVALID: "Invalid"}
+_ROOM = 1.12
+"""How much longer than the longest bar its rail is."""
+
+
+@dataclass(frozen=True)
+class MemberRun:
+    """One run of a member, and where its page is, relative to the suite's; None when it has none."""
+
+    run: Run
+    page: str | None
+
+
+def page_of(run_directory: Path) -> str:
+    """Return the link to a member's page from the suite's."""
+    return f"{quote(run_directory.name)}/{PAGE}"
+
+
+def machine_of(directory: Path) -> Machine | None:
+    """Return the machine of a suite, which every member has written down alike."""
+    for path in sorted(directory.glob("*/machine.json")):
+        try:
+            return read(Machine, path)
+        except SteelyardError:
+            continue
+    return None
+
+
+def write(
+    directory: Path,
+    suite: Suite,
+    runs: Mapping[str, Sequence[MemberRun]],
+    scores: Mapping[str, Score | Refusal],
+    path: Path | None = None,
+) -> Path:
+    """Write the page of the suite in ``directory``, to ``path`` or there.
+
+    Raises WorkloadFailedError when it cannot be written.
+    """
+    path = directory / PAGE if path is None else page_path(path)
+    return publish(path, render(suite, runs, scores, machine_of(directory)))
+
+
+def render(
+    suite: Suite,
+    runs: Mapping[str, Sequence[MemberRun]],
+    scores: Mapping[str, Score | Refusal],
+    machine: Machine | None,
+) -> str:
+    """Return the page's text."""
+    # Nothing for the page's script to draw: it brings the colours, the copy button and the tables' order.
+    return template("suite.html.j2", build(suite, runs, scores, machine), {"phases": [], "charts": []})
+
+
+def build(
+    suite: Suite,
+    runs: Mapping[str, Sequence[MemberRun]],
+    scores: Mapping[str, Score | Refusal],
+    machine: Machine | None,
+) -> dict[str, Any]:
+    """Return everything the template shows."""
+    known = [member.score for member in suite.members if member.score is not None]
+    longest = _ROOM * max([1.0, *known])
+    overall = suite.overall
+    score = overall_text(overall) if overall is not None else None
+    return {
+        "title": f"suite {suite.suite} · {suite.suite_id}",
+        "suite": suite,
+        "when": fmt.moment(suite.clock.realtime_ns),
+        "lasted": lasted(suite),
+        "overall": None
+        if score is None or overall is None
+        else {"text": score.ratio, "raw": repr(overall.score), "notes": score.notes},
+        "withheld": overall.withheld if overall is not None else None,
+        "baseline": overall.baseline_title if overall is not None else None,
+        "suspect": overall.suspect if overall is not None else [],
+        "verdict": verdict(suite),
+        "members": [
+            _member(one, runs.get(one.benchmark, ()), suite.repeats, longest) for one in suite.members
+        ],
+        "rule": 100 / longest,
+        "any_score": bool(known),
+        "provenance": [
+            (name, one.provenance, one.reservations) for name, one in scores.items() if isinstance(one, Score)
+        ],
+        "machine_line": machine_line(machine),
+        "machine": machine_groups(machine),
+        "command": shlex.join(suite.command),
+    }
+
+
+def lasted(suite: Suite) -> str | None:
+    """Return how long the suite took, None while that is not known."""
+    if suite.end_ns is None:
+        return None
+    return fmt.duration(max(0, suite.end_ns - suite.clock.monotonic_ns))
+
+
+def verdict(suite: Suite) -> dict[str, str]:
+    """Return the worst that holds of a member: a suite may be believed as far as its weakest result."""
+    if suite.status is RunStatus.RUNNING:
+        return {"level": "incomplete", "word": "Running"}
+    if suite.status is not RunStatus.COMPLETE:
+        return {"level": "incomplete", "word": "Incomplete"}
+    levels = [level_of(member) or Level.INVALID for member in suite.members]
+    worst = max(levels, key=lambda level: level.severity, default=Level.SUSPECT)
+    return {"level": worst.value, "word": WORDS[worst]}
+
+
+def member_title(benchmark: str) -> tuple[str, str]:
+    """Return the title of a benchmark and what it is; its name where it is not installed."""
+    if benchmark in tiers.benchmark_names():
+        found = tiers.benchmark(benchmark)
+        return found.title, found.doc
+    return benchmark, ""
+
+
+def state_of(member: SuiteMember) -> tuple[str, str, str | None]:
+    """Return a member's badge (level and word), and why it has no result, if so."""
+    if member.refused is not None:
+        return "incomplete", "Not run", member.refused
+    level = level_of(member)
+    if level is not None:
+        return level.value, WORDS[level], None
+    if not member.runs:
+        return "incomplete", "Not run", "its turn never came"
+    failed = [run for run in member.runs if run.status is not RunStatus.COMPLETE]
+    if any(run.status is RunStatus.RUNNING for run in failed):
+        return "incomplete", "Running", "it is under way"
+    return "incomplete", "Incomplete", failed[0].status_reason or "the record does not say why"
+
+
+def objecting(member: SuiteMember) -> list[Check]:
+    """Return the checks that object to a member's runs, each once, the weightiest first."""
+    found = {check.id: check for run in reversed(member.runs) for check in run.reasons}
+    return sorted(found.values(), key=lambda check: -check.level.severity)
+
+
+def objections(member: SuiteMember) -> str:
+    """Return the names of the checks that object; empty where none does."""
+    return ", ".join(check.id for check in objecting(member))
+
+
+def value_of(member: SuiteMember, runs: Sequence[Run]) -> tuple[str, str, str] | None:
+    """Return the headline metric's value, its noun, and the raw value; None where nothing was measured.
+
+    Of a member that has no usable result it is what its first run measured: the verdict stands beside it.
+    """
+    metric = Metric(value=member.value, unit=member.unit or "1")
+    if member.value is None:
+        measured = [run.metrics[member.metric] for run in runs if member.metric in run.metrics]
+        if not measured or measured[0].value is None:
+            return None
+        metric = measured[0]
+    text, noun = figure_and_noun(member.metric, metric)
+    return text, noun, f"{member.metric} = {fmt.raw(metric.value, metric.unit)}"
+
+
+def tiles_of(run: Run) -> list[tuple[str, str, str]]:
+    """Return name, value and raw value of the metrics that follow the headline."""
+    names = [name for name in headline_of(run)[1:] if run.metrics[name].value is not None]
+    return [
+        (
+            metric_name(name),
+            fmt.quantity(run.metrics[name].value, metric_unit(name, run.metrics[name])),
+            f"{name} = {fmt.raw(run.metrics[name].value, run.metrics[name].unit)}",
+        )
+        for name in names[:TILES_AT_MOST]
+    ]
+
+
+def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longest: float) -> dict[str, Any]:
+    title, doc = member_title(member.benchmark)
+    level, word, missing = state_of(member)
+    value = value_of(member, [one.run for one in runs])
+    text, noun, raw = value or (None, "", "")
+    score = member_text(member)
+    results = [one for one in runs if one.run.status is RunStatus.COMPLETE]
+    return {
+        "name": member.benchmark,
+        "title": title,
+        "doc": doc,
+        "level": level,
+        "word": word,
+        "missing": missing,
+        "text": text,
+        "usable": member.value is not None,
+        "noun": noun,
+        "raw": raw,
+        "reasons": [(check, advice(check)) for check in objecting(member)],
+        "why": objections(member),
+        "score": None if score is None else score.ratio,
+        "score_notes": [] if score is None else score.notes,
+        "interval": short_interval(member),
+        "no_interval": member.no_interval or "",
+        "score_raw": repr(member.score),
+        "no_score": member.no_score,
+        "width": 0.0 if member.score is None else 100 * member.score / longest,
+        "tiles": tiles_of(results[0].run) if results else [],
+        "runs": [
+            {
+                "index": one.run.series.index,
+                "page": one.page,
+                "run_id": one.run.run_id,
+                "level": one.run.verdict.level.value if one.run.verdict else "incomplete",
+                "word": WORDS[one.run.verdict.level] if one.run.verdict else "Incomplete",
+            }
+            for one in runs
+        ],
+        "repeats": repeats,
+        "counted": sum(run.level is not None and run.level is not Level.INVALID for run in member.runs),
+    }

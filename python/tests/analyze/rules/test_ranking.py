@@ -1,0 +1,166 @@
+"""Findings stand in the order of how much of the headline they explain; blame says whose doing it is."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from steelyard.analyze import Conditions, explain
+from steelyard.analyze.conditions import CpuBlame
+from steelyard.analyze.pressure.intensities import intensities
+from steelyard.analyze.pressure.threads import RUSAGE
+from steelyard.analyze.profiles.figures import ProfileUse
+from steelyard.analyze.rules.findings import Evidence, Finding, Rule, rule
+from steelyard.analyze.rules.ranking import headline_time
+from steelyard.analyze.stages import observe_stages
+from steelyard.analyze.workload import figures, pressure_points, with_exact_cpu_time
+from steelyard.records import Metric, RankStats
+from tests.analyze.rules.test_findings import CACHE, CALM, GENERATOR, cpus, q
+from tests.analyze.rules.test_rules import ALONE, busy, target
+
+GOLDEN = Path(__file__).resolve().parents[4] / "schemas" / "golden" / "rank_stats.json"
+
+
+def stats(monotonic_ns: int, requests: int, **stages: tuple[int, int]) -> RankStats:
+    document = json.loads(GOLDEN.read_text())
+    document |= {"monotonic_ns": monotonic_ns, "requests": requests}
+    document["stages"] = [
+        {"name": name, "wall_ns_total": wall, "cpu_ns_total": cpu} for name, (wall, cpu) in stages.items()
+    ]
+    return RankStats.model_validate(document)
+
+
+def test_stages_of_the_phase_are_the_gains_within_it() -> None:
+    root = [
+        stats(0, 10, features=(100, 90), fan_out=(500, 5)),
+        stats(10, 20, features=(200, 180), fan_out=(1400, 15)),
+        stats(20, 30, features=(300, 270), fan_out=(2300, 25)),
+    ]
+    found = observe_stages([root], [], 10, 20)
+    assert found is not None
+    assert found.leaf is None
+    assert found.root is not None
+    assert (found.root.requests, found.root.share("fan_out"), found.root.busy("features")) == (10, 0.9, 0.9)
+    assert found.root.longest == "fan_out"
+    assert observe_stages([root], [], 21, 30) is None
+
+
+def test_the_stage_that_takes_the_time_comes_before_what_explains_nothing() -> None:
+    """As of FeedSim, whose only finding was that a task was blocked."""
+    feed = replace(
+        CALM,
+        cache=None,
+        stages=observe_stages(
+            [[stats(0, 1), stats(9, 11, fan_out=(9200, 90), features=(800, 700))]],
+            [[stats(0, 1), stats(9, 101, backend=(9900, 0), score=(100, 90))]],
+            0,
+            9,
+        ),
+        blocked=q(1.0),
+    )
+    first, *notes = explain(feed)
+    assert first.id == "request-stage"
+    assert first.explained_ratio == pytest.approx(0.92)
+    assert "92 % of a request's" in first.claim
+    assert "fan out (waiting for the leaves)" in first.claim
+    assert "99 % of a leaf's" in first.claim
+    assert [note.id for note in notes] == ["blocked-elsewhere"]
+    assert all(note.explained_ratio is None for note in notes)
+    assert headline_time(feed) == "a request's time"
+
+
+def test_the_slow_path_of_a_cache_is_told_with_its_share_and_once() -> None:
+    slow = replace(CACHE, hit_ratio=q(0.9), slow_wait_ns=q(300_000.0), slow_service_ns=q(90_000.0))
+    found = explain(replace(CALM, cache=slow, generator=replace(GENERATOR, response_mean_ns=q(100_000.0))))
+    assert [finding.id for finding in found] == ["cache-misses"]
+    # One in ten takes 390 us longer, of 100 us on average.
+    assert found[0].explained_ratio == pytest.approx(0.39)
+    assert found[0].merged == ("slow-queue",)
+    assert len(found[0].also) == 1
+
+
+def test_shares_of_cpu_time_count_as_much_as_the_cpus_worked() -> None:
+    use = ProfileUse(1000, own={"spin": 0.5}, total={"spin": 0.5}, categories={"application": 1.0})
+    watched = target(cpus=q(0.2), cpu_wait=q(0.0), busiest_wanted_ratio=q(0.2))
+    found = {finding.id: finding for finding in explain(replace(watched, profile=use))}
+    assert found["hot-function"].explained_ratio == pytest.approx(0.5 * 0.2)
+
+
+def _fixed(name: str, value: float, weight: float, cause: str = "", explains: str = "time") -> Rule:
+    finding = Finding(f"{name}.", (Evidence(name, value, "ratio"),), "x", weight)
+    return Rule(name, "?", lambda _: finding, "cpu", "x", explains, cause)
+
+
+def test_order_notes_and_causes() -> None:
+    rules = [
+        _fixed("note", 0.9, 1.0, explains=""),
+        _fixed("small", 0.1, 0.9, cause="one"),
+        _fixed("large", 0.7, 0.1, cause="one"),
+        _fixed("middle", 0.4, 0.1),
+    ]
+    found = explain(Conditions(0, 1), rules)
+    assert [finding.id for finding in found] == ["large", "middle", "note"]
+    assert found[0].also == ("small.",)
+    assert [item.metric for item in found[0].evidence] == ["large", "small"]
+
+
+def test_a_rule_explains_time_or_cpu_time_or_nothing() -> None:
+    with pytest.raises(ValueError, match="which is none of"):
+        rule("odd", "?", area="cpu", threshold="none", explains="luck")(lambda _: None)
+
+
+def test_cpu_time_is_split_by_whose_doing_it_was() -> None:
+    """``characterize -- sleep 1`` on a guest whose host took half of the time."""
+    asleep = replace(
+        target(cpus=q(0.002), cpu_wait=q(0.0), busiest_wanted_ratio=q(0.002), waits={"timer": 0.99}),
+        all_cpus=cpus("all", (0, 1), user=0.3, system=0.06, steal=0.52),
+        server_cpus=cpus("server", (0, 1), user=0.3, system=0.06, steal=0.52),
+    )
+    blame = asleep.blame
+    assert blame.own == pytest.approx(0.002)
+    assert blame.neighbours == pytest.approx(0.718)
+    assert blame.hypervisor == pytest.approx(1.04)
+    pressed = intensities(asleep, None).cpu
+    assert pressed.ratio == pytest.approx(0.001)
+    assert not pressed.pressure
+    assert "52 % stolen by the hypervisor" in pressed.evidence
+    assert "36 % by other processes" in pressed.evidence
+    findings = explain(asleep)
+    assert "cpu" not in {point.part for point in pressure_points(asleep, findings)}
+    steal = next(finding for finding in findings if finding.id == "steal")
+    assert steal.blame == "hypervisor"
+
+
+def test_what_neighbours_take_disturbs_and_is_no_pressure_point() -> None:
+    disturbed = busy(
+        target(cpus=q(0.5), cpu_wait=q(0.45), busiest_wanted_ratio=q(0.95), waits={}), user=0.9, system=0.08
+    )
+    findings = explain(disturbed)
+    taken = next(finding for finding in findings if finding.id == "cpus-taken")
+    assert taken.blame == "neighbours"
+    assert "scheduler" not in {point.part for point in pressure_points(disturbed, findings)}
+
+
+def test_without_a_program_what_ran_is_its_own_and_stolen_time_is_not() -> None:
+    alone = replace(ALONE, target=None, all_cpus=cpus("all", (0, 1), user=0.4, steal=0.5), has_load=False)
+    assert alone.blame == CpuBlame(pytest.approx(0.8), None, pytest.approx(1.0))
+    assert not [one for one in pressure_points(alone, explain(alone)) if one.part == "cpu"]
+
+
+def test_figures_of_the_machine_are_named_so_beside_a_program() -> None:
+    watched = figures(target(cpus=q(0.5)))
+    assert watched["cpus_used"].value == 0.5
+    assert {name for name in watched if "cpu_busy" in name} == {"machine_cpu_busy_ratio"}
+    assert "cpu_busy_ratio" in figures(replace(ALONE, target=None))
+
+
+def test_cpus_of_a_command_have_one_source() -> None:
+    """0.444, 0.406 and 0.611 CPUs stood on one page, by looks, by getrusage and by counters."""
+    looked = target(cpus=q(0.406)).target
+    metrics = {"cpu_time_s": Metric(value=4.44, unit="s"), "elapsed_s": Metric(value=10.0, unit="s")}
+    exact = with_exact_cpu_time(looked, metrics)
+    assert exact is not None
+    assert (exact.cpus.value, exact.cpus_source) == (pytest.approx(0.444), RUSAGE)
+    assert with_exact_cpu_time(looked, {}) is looked
+    assert with_exact_cpu_time(None, metrics) is None
