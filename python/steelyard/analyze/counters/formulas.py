@@ -423,7 +423,7 @@ def _escaped(name: str) -> str:
     """Return a name as it stands in a formula: between a PMU's @ anything may, outside operators may not."""
     pmu, at, event = name.partition("@")
     escaped = re.sub(r"([^\w.:?])", r"\\\1", pmu)
-    # What would be read as a number or a keyword, or cannot begin a name, is one by its escaped first character.
+    # An escape keeps what would be read as a number or a keyword, or cannot begin a name, a name.
     if name in ("if", "else") or re.match(r"[^A-Za-z_\\]", escaped, re.ASCII):
         escaped = "\\" + escaped
     return escaped + at + event

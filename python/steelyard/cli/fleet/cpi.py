@@ -203,8 +203,7 @@ def incidents(
         told = tell_incidents(
             found, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each
         )
-        rows = max(ROWS, len(found)) if each else ROWS
-        show(fleet, told, as_json=as_json, report=report, rows=rows)
+        show(fleet, told, as_json=as_json, report=report, rows=max(ROWS, len(found)) if each else ROWS)
     return _code(True)
 
 
