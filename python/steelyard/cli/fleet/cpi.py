@@ -37,6 +37,7 @@ Threshold = Annotated[str, typer.Option(metavar="sigma|gev", help="Which thresho
 Quantile = Annotated[float, typer.Option(help="Quantile of the fitted tail that is its threshold.")]
 MinTasks = Annotated[int, typer.Option(help="No spec from fewer tasks.")]
 MinSamples = Annotated[int, typer.Option(help="Samples that each of these tasks has at least.")]
+LookBack = Annotated[int, typer.Option(metavar="SECONDS", help="How far suspects are looked back at.")]
 MinUsage = Annotated[float, typer.Option(help="Samples below so many CPU-s/s do not count.")]
 DayWeight = Annotated[float, typer.Option(help="What a day counts relative to the day after it.")]
 Specs = Annotated[
@@ -141,9 +142,7 @@ def incidents(
     specs: Specs = None,
     outliers: Outliers = 3,
     within: Within = 300,
-    window: Annotated[
-        int, typer.Option(metavar="SECONDS", help="How far suspects are looked back at.")
-    ] = 600,
+    window: LookBack = 600,
     floor: Annotated[
         float, typer.Option(help="From this correlation on a suspect is the antagonist, by the paper's rule.")
     ] = 0.35,
