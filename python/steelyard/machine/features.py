@@ -3,7 +3,7 @@
 In: a `Machine`. Out: named values, each with its likely effect. The effects are those of server work in
 general and order a list; they are no predictions. A value of ``None`` means that the machine did not tell.
 
-Not here: comparing (``machine.compare``), judging one machine (``machine.rules``).
+Not here: comparing (``machine.compare``), judging one machine (``machine.checks.rule``).
 """
 
 from __future__ import annotations

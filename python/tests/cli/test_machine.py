@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from steelyard import records
 from steelyard._base import schemas_dir
 from steelyard.cli.main import invoke
-from steelyard.machine.rules import built_in
+from steelyard.machine.checks.registry import built_in
 from steelyard.records import Machine
 
 GOLDEN = schemas_dir() / "golden" / "machine.json"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from steelyard import records
 from steelyard._base import schemas_dir
 from steelyard.machine import compare_machines, snapshot
+from steelyard.machine.checks.registry import all_rules, check
 from steelyard.machine.compare import MachineComparison
 from steelyard.machine.features import Effect, features
-from steelyard.machine.rules import all_rules, check
 from steelyard.machine.snapshot import null_paths
 from steelyard.records import Clock, Machine
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard._base import RecordError
 from steelyard.telemetry.counters import CounterSeries
-from steelyard.telemetry.perf_stat import PerfStat, parse_perf_stat, read_perf_stat
+from steelyard.telemetry.perf_stat.output import PerfStat, parse_perf_stat, read_perf_stat
 
 EVENTS = "task-clock,context-switches,page-faults,cycles"
 SOFTWARE = ["task-clock", "context-switches", "page-faults"]

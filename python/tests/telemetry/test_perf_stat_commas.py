@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard._base import RecordError
-from steelyard.telemetry.perf_stat import PerfStat, parse_perf_stat
+from steelyard.telemetry.perf_stat.output import PerfStat, parse_perf_stat
 
 # What Debian's perf 6.1 printed with LC_ALL=de_DE.UTF-8, and the same row with points.
 RECORDED = [

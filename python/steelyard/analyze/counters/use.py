@@ -45,8 +45,8 @@ from steelyard.analyze.run_files import PERF_STAT_HOOK as HOOK
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine, Run
 from steelyard.telemetry.counters import CounterSeries, counter_series, gains
-from steelyard.telemetry.perf_stat import PerfStat, read_perf_stat
-from steelyard.telemetry.perf_stat_rows import PerfMetric
+from steelyard.telemetry.perf_stat.output import PerfStat, read_perf_stat
+from steelyard.telemetry.perf_stat.rows import PerfMetric
 
 if TYPE_CHECKING:
     from steelyard.analyze.conditions import Conditions

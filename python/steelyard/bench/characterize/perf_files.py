@@ -7,7 +7,7 @@ Invariants: a file is copied after the program has ended, so that ``perf stat -o
 program; whether it was written during the run is noted, because counts of another time explain nothing; one
 that is not there costs its counts and not the run.
 
-Not here: reading them (``telemetry.perf_stat``).
+Not here: reading them (``telemetry.perf_stat.output``).
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def show_check(
     name: str, out: Path, *, ignore: Sequence[str], everything: bool, strict: bool, as_json: bool
 ) -> int:
     """Print what the rules say of a machine; 1 when one says no."""
-    from steelyard.machine.rules import all_rules, check
+    from steelyard.machine.checks.registry import all_rules, check
 
     answers = check(find(name, out), all_rules(), ignore=ignore)
     says_no = any(one.says_no(strict=strict) for one in answers)

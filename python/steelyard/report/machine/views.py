@@ -15,9 +15,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.machine.checks.rule import Answer, Outcome, Severity
 from steelyard.machine.compare import Difference, MachineComparison, Untold
 from steelyard.machine.features import Effect, Scalar
-from steelyard.machine.rules import Answer, Outcome, Severity
 from steelyard.records import Machine
 from steelyard.report import format as fmt
 from steelyard.report.machine.table import machine_groups, machine_line

@@ -23,7 +23,7 @@ from steelyard.analyze.counters.use import (
 )
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine, Run, read
-from steelyard.telemetry.perf_stat import parse_perf_stat
+from steelyard.telemetry.perf_stat.output import parse_perf_stat
 from tests.report.runs import machine_record
 
 GOLDEN = Path(__file__).resolve().parents[4] / "schemas" / "golden" / "run.json"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from steelyard.telemetry.perf_stat_rows import (
+from steelyard.telemetry.perf_stat.rows import (
     NOT_COUNTED,
     NOT_SUPPORTED,
     aggregate,

@@ -1,4 +1,4 @@
-"""The reference page of the checks, generated from them: ``python -m steelyard.machine.reference``.
+"""The reference page of the checks, generated from them: ``python -m steelyard.machine.checks.reference``.
 
 In: the rules. Out: ``docs/reference/machine-checks.md`` of a checkout; a test compares the two.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from steelyard.machine.rules import Rule, built_in
+from steelyard.machine.checks.registry import built_in
+from steelyard.machine.checks.rule import Rule
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "machine-checks.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "machine-checks.md"
 
 _HEAD = """# Checks of a machine
 
-Generated from the rules by `python -m steelyard.machine.reference`; a test compares this page with them.
+Generated from the rules by `python -m steelyard.machine.checks.reference`; a test compares this page with
+them.
 
 `steelyard machine check` asks these questions of a machine. An objection of high or medium severity makes it
 end with exit code 1; low ones are worth knowing, and count with `--strict`. A rule may raise or lower its

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
 from steelyard.machine.features import has_hardware_counters
 from steelyard.machine.processor import SLOW_GOVERNORS
-from steelyard.machine.rules import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
 from steelyard.machine.tree import parse_list
 from steelyard.records import Machine
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
 from steelyard.machine.devices import rotates
-from steelyard.machine.rules import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
 from steelyard.records import Interface, Machine
 
 FAST_BITS_PER_S = 10_000_000_000

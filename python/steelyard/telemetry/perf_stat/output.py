@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard._base import RecordError, open_regular
-from steelyard.telemetry import perf_stat_csv, perf_stat_json, perf_stat_plain
 from steelyard.telemetry.counters import CounterSeries
-from steelyard.telemetry.perf_stat_rows import NotPerfStatError, Output, PerfMetric, assemble, last_section
+from steelyard.telemetry.perf_stat import csv as perf_stat_csv
+from steelyard.telemetry.perf_stat import json as perf_stat_json
+from steelyard.telemetry.perf_stat import plain as perf_stat_plain
+from steelyard.telemetry.perf_stat.rows import NotPerfStatError, Output, PerfMetric, assemble, last_section
 
 BYTES_AT_MOST = 256 << 20
 """As `analyze.run_files.PERF_STAT_BYTES_AT_MOST`, above which a run keeps none."""

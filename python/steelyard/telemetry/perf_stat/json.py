@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from steelyard.telemetry.perf_stat_rows import (
+from steelyard.telemetry.perf_stat.rows import (
     LINE_AT_MOST,
     NOT_COUNTED,
     NOT_SUPPORTED,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from steelyard.telemetry.perf_stat_rows import (
+from steelyard.telemetry.perf_stat.rows import (
     LINE_AT_MOST,
     NOT_COUNTED,
     NOT_SUPPORTED,

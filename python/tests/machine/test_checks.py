@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
-from steelyard.machine import rules, snapshot
-from steelyard.machine.reference import PAGE, page
-from steelyard.machine.rules import Answer, Finding, Outcome, Rule, Severity, all_rules, built_in, check
+from steelyard.machine import snapshot
+from steelyard.machine.checks import registry
+from steelyard.machine.checks.reference import PAGE, page
+from steelyard.machine.checks.registry import all_rules, built_in, check
+from steelyard.machine.checks.rule import Answer, Finding, Outcome, Rule, Severity
 from steelyard.records import LinkSettings, Machine
 
 from .trees import memory_device, write_tree
@@ -372,7 +374,7 @@ class Point:
 
 
 def with_package(monkeypatch: pytest.MonkeyPatch, found: object) -> Callable[[], list[Rule]]:
-    monkeypatch.setattr(rules, "entry_points", lambda group: [Point(found)])
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Point(found)])
     return all_rules
 
 
@@ -414,7 +416,7 @@ def test_recorded_memory_is_read_from_dmi(tmp_path: Path) -> None:
 
 
 def test_the_reference_page_is_what_the_rules_say() -> None:
-    assert PAGE.read_text() == page(built_in()), "run: python -m steelyard.machine.reference"
+    assert PAGE.read_text() == page(built_in()), "run: python -m steelyard.machine.checks.reference"
 
 
 def test_the_rule_in_the_guide_is_one(tmp_path: Path) -> None:

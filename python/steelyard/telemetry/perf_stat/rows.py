@@ -6,7 +6,7 @@ Invariants: a row is what one line says and nothing more; ``<not counted>`` and 
 become a number, but for an event that was counted in other windows and not even enabled in this one: then
 nothing ran that it could have counted, and its gain is 0.
 
-Not here: the forms (``perf_stat_csv``, ``perf_stat_json``, ``perf_stat_plain``).
+Not here: the forms (``csv``, ``json``, ``plain``).
 """
 
 from __future__ import annotations

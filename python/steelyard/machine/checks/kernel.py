@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from steelyard.machine.rules import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
+from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
 from steelyard.records import Machine
 
 FAST_CLOCKS = ("tsc", "arch_sys_counter", "timebase", "itc", "tod", "riscv_clocksource")

@@ -15,8 +15,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from steelyard.telemetry.perf_stat_commas import AmbiguousRowError, has_decimal_commas, rejoin
-from steelyard.telemetry.perf_stat_rows import (
+from steelyard.telemetry.perf_stat.commas import AmbiguousRowError, has_decimal_commas, rejoin
+from steelyard.telemetry.perf_stat.rows import (
     LINE_AT_MOST,
     NOT_COUNTED,
     NOT_SUPPORTED,

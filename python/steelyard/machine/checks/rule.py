@@ -1,31 +1,23 @@
-"""What a rule of ``steelyard machine check`` is, where rules come from, and how they are applied.
+"""What a rule of ``steelyard machine check`` is, and what it answers.
 
 In: a `Machine`. Out: an `Answer` for every rule. A rule looks at the record only, so that recorded
 machines and old runs can be checked as well as this one.
 
-Rules come from this package and from entry points of the group ``steelyard.machine_rules``:
-
-    [project.entry-points."steelyard.machine_rules"]
-    mine = "my_package.rules:RULES"          # a Rule, or several
-
 Invariants: a rule never raises for a field that is null: it answers `untold` with the reason; a package's
-rule that fails is told as such and stops nothing; a package cannot take the id of a built-in rule.
+rule that fails is reported as such and stops nothing.
 
-Not here: differences between machines (``machine.compare``), what a run's telemetry shows (``analyze``).
+Not here: the rules, where they come from and how they are applied (``registry``), differences between
+machines (``machine.compare``), what a run's telemetry shows (``analyze``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from steelyard._base import EnvironmentLacksError, UsageError
 from steelyard.records import Machine
-
-GROUP = "steelyard.machine_rules"
 
 Scalar = str | int | float | bool | None
 Evidence = Mapping[str, Scalar]
@@ -160,76 +152,3 @@ class Answer:
             "evidence": dict(finding.evidence),
             **told,
         }
-
-
-def built_in() -> tuple[Rule, ...]:
-    """Return this package's rules, in the order in which reports show them."""
-    from steelyard.machine import rules_devices, rules_memory, rules_processor, rules_system
-
-    return (*rules_processor.RULES, *rules_memory.RULES, *rules_devices.RULES, *rules_system.RULES)
-
-
-def all_rules() -> list[Rule]:
-    """Return the built-in rules and those of installed packages.
-
-    Raises EnvironmentLacksError for a package whose rules cannot be had.
-    """
-    rules = {one.id: one for one in built_in()}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        for one in _of_package(point):
-            if one.id in rules:
-                raise EnvironmentLacksError(
-                    f"the entry point {point.name} ({point.value}) has a rule {one.id!r},"
-                    " and there is one already",
-                    hint="give it an id of its own",
-                )
-            rules[one.id] = one
-    return list(rules.values())
-
-
-def _of_package(point: EntryPoint) -> Iterator[Rule]:
-    try:
-        found = point.load()
-    except Exception as error:
-        raise EnvironmentLacksError(
-            f"the rules {point.name} ({point.value}) cannot be imported: {error}",
-            hint="install their package again, or remove it",
-        ) from error
-    members = [found] if isinstance(found, Rule) else found
-    if not isinstance(members, Iterable) or isinstance(members, str):
-        members = [None]
-    for one in members:
-        if not isinstance(one, Rule):
-            raise EnvironmentLacksError(
-                f"{point.value} is neither a steelyard.machine.rules.Rule nor several",
-                hint="see docs/guides/machine.md",
-            )
-        yield one
-
-
-def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()) -> list[Answer]:
-    """Return what ``rules`` say of ``machine``: objections first, the most severe first.
-
-    Raises UsageError for an id in ``ignore`` that no rule has.
-    """
-    ignored = set(ignore)
-    strangers = ignored - {one.id for one in rules}
-    if strangers:
-        raise UsageError(
-            f"there is no check {sorted(strangers)[0]!r}", hint="steelyard machine check --json lists them"
-        )
-    answers = [Answer(one, _examine(one, machine)) for one in rules if one.id not in ignored]
-    return sorted(
-        answers,
-        key=lambda one: (list(Outcome).index(one.finding.outcome), one.objects and one.severity.order),
-    )
-
-
-def _examine(one: Rule, machine: Machine) -> Finding:
-    try:
-        return one.examine(machine)
-    except Exception as error:
-        if any(one is mine for mine in built_in()):
-            raise
-        # A package's rule is not ours to crash by.
-        return Finding(Outcome.UNTOLD, f"the rule failed: {type(error).__name__}: {error}", {})

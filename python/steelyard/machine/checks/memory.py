@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from steelyard.machine.rules import (
+from steelyard.machine.checks.rule import (
     Evidence,
     Finding,
     Rule,

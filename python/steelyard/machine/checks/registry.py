@@ -1,0 +1,92 @@
+"""Where the rules of ``steelyard machine check`` come from, and how they are applied.
+
+Rules come from this package, and from other packages by entry point:
+
+    [project.entry-points."steelyard.machine_rules"]
+    mine = "my_package.rules:RULES"          # a Rule, or several
+
+Invariants: a package cannot take the id of a built-in rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import EntryPoint, entry_points
+
+from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard.machine.checks import devices, kernel, memory, processor
+from steelyard.machine.checks.rule import Answer, Finding, Outcome, Rule
+from steelyard.records import Machine
+
+GROUP = "steelyard.machine_rules"
+
+
+def built_in() -> tuple[Rule, ...]:
+    """Return this package's rules, in the order in which reports show them."""
+    return (*processor.RULES, *memory.RULES, *devices.RULES, *kernel.RULES)
+
+
+def all_rules() -> list[Rule]:
+    """Return the built-in rules and those of installed packages.
+
+    Raises EnvironmentLacksError for a package whose rules cannot be had.
+    """
+    rules = {one.id: one for one in built_in()}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        for one in _of_package(point):
+            if one.id in rules:
+                raise EnvironmentLacksError(
+                    f"the entry point {point.name} ({point.value}) has a rule {one.id!r},"
+                    " and there is one already",
+                    hint="give it an id of its own",
+                )
+            rules[one.id] = one
+    return list(rules.values())
+
+
+def _of_package(point: EntryPoint) -> Iterator[Rule]:
+    try:
+        found = point.load()
+    except Exception as error:
+        raise EnvironmentLacksError(
+            f"the rules {point.name} ({point.value}) cannot be imported: {error}",
+            hint="install their package again, or remove it",
+        ) from error
+    members = [found] if isinstance(found, Rule) else found
+    if not isinstance(members, Iterable) or isinstance(members, str):
+        members = [None]
+    for one in members:
+        if not isinstance(one, Rule):
+            raise EnvironmentLacksError(
+                f"{point.value} is neither a steelyard.machine.checks.rule.Rule nor several",
+                hint="see docs/guides/machine.md",
+            )
+        yield one
+
+
+def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()) -> list[Answer]:
+    """Return what ``rules`` say of ``machine``: objections first, the most severe first.
+
+    Raises UsageError for an id in ``ignore`` that no rule has.
+    """
+    ignored = set(ignore)
+    strangers = ignored - {one.id for one in rules}
+    if strangers:
+        raise UsageError(
+            f"there is no check {sorted(strangers)[0]!r}", hint="steelyard machine check --json lists them"
+        )
+    answers = [Answer(one, _examine(one, machine)) for one in rules if one.id not in ignored]
+    return sorted(
+        answers,
+        key=lambda one: (list(Outcome).index(one.finding.outcome), one.objects and one.severity.order),
+    )
+
+
+def _examine(one: Rule, machine: Machine) -> Finding:
+    try:
+        return one.examine(machine)
+    except Exception as error:
+        if any(one is mine for mine in built_in()):
+            raise
+        # A package's rule is not ours to crash by.
+        return Finding(Outcome.UNTOLD, f"the rule failed: {type(error).__name__}: {error}", {})

@@ -1,0 +1,1 @@
+"""Files of ``perf stat``, in each form that perf writes."""
