@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 use steelyard_record::Clock;
 
 use crate::budget::Budget;

@@ -7,8 +7,8 @@
 
 use std::path::PathBuf;
 
-use steelyard_probe::Tree;
-use steelyard_probe::scan::{lines, words};
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{lines, words};
 
 /// Mounted hierarchies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 use steelyard_profile::record::{Addresses, Scope};
 use steelyard_record::monotonic_ns;
 

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ring::digest;
-use steelyard_probe::Tree;
-use steelyard_probe::scan::{lines, number};
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{lines, number};
 use steelyard_profile::record::{CallGraph, LABEL_END, Scope, Settings, record_labelled};
 use steelyard_profile::{Profile, ProfileError, WeightUnit};
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::source::{Availability, definitions};
 use crate::sources::target;
 use crate::table::{Column, Type, kind_name};
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// `schema_version` of the JSON.
 const VERSION: &str = "1.1";

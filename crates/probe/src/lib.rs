@@ -27,12 +27,10 @@ mod stream;
 mod table;
 #[cfg(test)]
 mod testing;
-mod tree;
 
 pub mod counters;
 pub mod describe;
 pub mod numa;
-pub mod scan;
 
 pub use error::ProbeError;
 pub use recorder::{Recorder, RecorderSettings};
@@ -46,4 +44,3 @@ pub use sources::process::{Stat, page_bytes, raise_descriptor_limit};
 pub use sources::target::Target;
 pub use stream::recover;
 pub use table::{Column, Table, Type};
-pub use tree::{TextFile, Tree, TreeFile};

@@ -22,7 +22,7 @@ use crate::source::{
 use crate::sources::target::{self, Target};
 use crate::stream::{EXTENSION, Stream};
 use crate::table::Table;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// Longest time rows wait in memory, ns.
 const FLUSH_NS: u64 = 1_000_000_000;

@@ -9,7 +9,7 @@ use crate::ProbeError;
 use crate::counters;
 use crate::sources;
 use crate::table::{Column, Table};
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// One round of reads.
 pub struct Tick<'a> {

@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// The rows that `fill` appends to a table of `columns`, cells parted by spaces, nulls as `-`.
 pub fn rows(columns: &[Column], fill: impl FnOnce(&mut Table)) -> Vec<String> {

@@ -83,17 +83,9 @@ pub fn node_list(text: &str) -> Result<Vec<usize>, String> {
 }
 
 fn list(text: &str, what: &str) -> Result<Vec<usize>, String> {
-    let bad = || format!("{text:?} is not a {what} list such as 0-3,8");
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: usize = first.trim().parse().map_err(|_| bad())?;
-        let last: usize = last.trim().parse().map_err(|_| bad())?;
-        // 64 Ki CPUs is more than any Linux supports; the bound keeps a typing error from filling memory.
-        if first > last || last >= 65_536 {
-            return Err(bad());
-        }
-        cpus.extend(first..=last);
+    let numbers = steelyard_kernel::cpu_list::parse(text.as_bytes());
+    match numbers.filter(|numbers| !numbers.is_empty()) {
+        Some(numbers) => Ok(numbers.into_iter().map(|number| number as usize).collect()),
+        None => Err(format!("{text:?} is not a {what} list such as 0-3,8")),
     }
-    Ok(cpus)
 }

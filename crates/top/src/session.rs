@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 
 use crate::column::Column;
 use crate::derive::{self, MachineUse, Row, Subject};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 
 use crate::Reason;
 use crate::ipc::{Count, Counters};

@@ -8,7 +8,7 @@ use std::arch::asm;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 use steelyard_top::mix::{Class, Counts};
 use steelyard_top::session::{By, Outside, Session};
 

@@ -1,8 +1,10 @@
-"""What every package stands on: errors with exit codes, safe reading of files, and where shipped files are.
+"""What every package stands on: errors with exit codes, safe reading of files, where shipped files are,
+and lists of CPUs.
 
 Not here: anything that knows of runs, machines or measurements.
 """
 
+from steelyard._base.cpu_lists import format_cpu_list, parse_cpu_list, parse_cpu_mask
 from steelyard._base.errors import (
     EnvironmentLacksError,
     ExitCode,
@@ -28,7 +30,10 @@ __all__ = [
     "WorkloadFailedError",
     "data_dir",
     "executable",
+    "format_cpu_list",
     "open_regular",
+    "parse_cpu_list",
+    "parse_cpu_mask",
     "read_at_most",
     "read_regular",
     "read_tail",

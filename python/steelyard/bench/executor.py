@@ -31,8 +31,8 @@ from steelyard._base import (
     UsageError,
     WorkloadFailedError,
     executable,
+    format_cpu_list,
 )
-from steelyard.bench.placement import format_cpu_list
 
 _TAIL_BYTES = 4096
 _SIGNALLED = 128

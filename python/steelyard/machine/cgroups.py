@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from steelyard.machine.tree import Tree, parse_list
+from steelyard._base import parse_cpu_list
+from steelyard.machine.tree import Tree
 
 UNLIMITED_BYTES = 1 << 60
 """Version 1 says "no limit" by the largest page-aligned number; nobody limits to an exbibyte."""
@@ -87,7 +88,7 @@ def _cpuset(tree: Tree, what: str) -> list[int] | None:
             # An empty list of version 1 allows nothing to run there, and none of version 2 is effective.
             text = tree.first_text(*(f"{group}/{name}" for name in names))
             if text:
-                return parse_list(text)
+                return parse_cpu_list(text)
     return None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from steelyard._base import parse_cpu_mask
 from steelyard.machine.buses import node_of
-from steelyard.machine.tree import Tree, parse_mask
+from steelyard.machine.tree import Tree
 from steelyard.records import Disk, Interface, LinkSettings, Machine
 
 SECTOR_BYTES = 512
@@ -112,7 +113,7 @@ def _first_node(tree: Tree, *folders: str) -> int | None:
 def _steered(tree: Tree, base: str, queues: list[str]) -> int | None:
     masks = [tree.text(f"{base}/queues/{queue}/rps_cpus") for queue in queues]
     known = [mask for mask in masks if mask is not None]
-    return sum(bool(parse_mask(mask)) for mask in known) if known else None
+    return sum(bool(parse_cpu_mask(mask)) for mask in known) if known else None
 
 
 def _duplex(text: str | None) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from steelyard.machine.tree import parse_list
+from steelyard._base import parse_cpu_list
 from steelyard.records import Machine
 
 Scalar = str | int | float | bool | None
@@ -126,7 +126,8 @@ def _pools(machine: Machine) -> Scalar:
 
 
 def _number_of(text: str | None) -> Scalar:
-    return None if text is None else len(parse_list(text))
+    numbers = None if text is None else parse_cpu_list(text)
+    return None if numbers is None else len(numbers)
 
 
 def _counters(machine: Machine) -> Scalar:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from steelyard._base import format_cpu_list, parse_cpu_list
 from steelyard.machine import cgroups, processor, topology
-from steelyard.machine.tree import Tree, format_list, keyed, parse_list
+from steelyard.machine.tree import Tree, keyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +104,17 @@ def read_layout(tree: Tree, *, affinity: Iterable[int] | None = None) -> Layout:
         nodes=nodes,
         memory_nodes=_memory_nodes(tree, nodes),
         online=tuple(online),
-        offline=tuple(parse_list(processor.offline_cpus(tree, online) or "")),
+        offline=tuple(parse_cpu_list(processor.offline_cpus(tree, online) or "") or ()),
         quota_cpus=cgroups.quota_cpus(tree),
     )
 
 
 def _usable(tree: Tree, online: Sequence[int], affinity: Iterable[int] | None) -> list[int]:
     recorded = keyed(tree.text("proc/self/status")).get("Cpus_allowed_list")
-    allowed = parse_list(recorded) if affinity is None and recorded else affinity
+    allowed = parse_cpu_list(recorded) if affinity is None and recorded else affinity
     usable = set(online) if allowed is None else set(allowed)
     if allowed is None:
-        usable -= set(parse_list(tree.text("sys/devices/system/cpu/isolated") or ""))
+        usable -= set(parse_cpu_list(tree.text("sys/devices/system/cpu/isolated") or "") or ())
     if online:
         usable &= set(online)
     group = cgroups.cpuset_cpus(tree)
@@ -127,7 +128,7 @@ def _nodes(tree: Tree) -> tuple[Node, ...]:
     found = topology.numa_nodes(tree)
     # A node that is offline has no folder, and may have a place among the distances of the others.
     told = [tree.text(f"sys/devices/system/node/{name}") or "" for name in ("online", "possible")]
-    orders = [[node.id for node in found], *map(parse_list, told)]
+    orders = [[node.id for node in found], *(parse_cpu_list(text) or [] for text in told)]
     nodes = []
     for node in found:
         order = next((ids for ids in orders if len(ids) == len(node.distances)), [])
@@ -137,7 +138,7 @@ def _nodes(tree: Tree) -> tuple[Node, ...]:
 
 def _memory_nodes(tree: Tree, nodes: Sequence[Node]) -> tuple[int, ...]:
     allowed = keyed(tree.text("proc/self/status")).get("Mems_allowed_list")
-    sets = [parse_list(allowed) if allowed else None, cgroups.cpuset_memory_nodes(tree)]
+    sets = [parse_cpu_list(allowed) if allowed else None, cgroups.cpuset_memory_nodes(tree)]
     there = [node.id for node in nodes if node.memory_bytes != 0]
     for limit in sets:
         there = [node for node in there if limit is None or node in limit]
@@ -148,8 +149,8 @@ def describe_limits(layout: Layout) -> list[str]:
     """Return a line for each reason why some CPUs of the machine are not usable."""
     lines = []
     if layout.offline:
-        lines.append(f"CPUs {format_list(list(layout.offline))} are offline")
+        lines.append(f"CPUs {format_cpu_list(list(layout.offline))} are offline")
     barred = sorted(set(layout.online) - set(layout.cpus))
     if barred:
-        lines.append(f"CPUs {format_list(barred)} may not be used here (affinity, cpuset or isolation)")
+        lines.append(f"CPUs {format_cpu_list(barred)} may not be used here (affinity, cpuset or isolation)")
     return lines

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from steelyard.machine.tree import Tree, format_list, parse_list
+from steelyard._base import format_cpu_list, parse_cpu_list
+from steelyard.machine.tree import Tree
 from steelyard.records import IdleState
 
 SLOW_GOVERNORS = frozenset({"powersave", "conservative", "ondemand", "userspace"})
@@ -27,7 +28,7 @@ def offline_cpus(tree: Tree, online: Sequence[int]) -> str | None:
     present = tree.text(f"{_CPU}/present")
     if present is None or not online:
         return None
-    return format_list(sorted(set(parse_list(present)) - set(online)))
+    return format_cpu_list(sorted(set(parse_cpu_list(present) or ()) - set(online)))
 
 
 def cores_by_threads(cores: Sequence[frozenset[int]]) -> dict[str, int]:

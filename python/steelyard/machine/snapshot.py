@@ -12,9 +12,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from steelyard._base import parse_cpu_list
 from steelyard.machine import buses, cgroups, devices, dimms, ethtool, platform, processor, system, topology
 from steelyard.machine.identity import cpu_identifier
-from steelyard.machine.tree import Tree, keyed, parse_list, parse_size
+from steelyard.machine.tree import Tree, keyed, parse_size
 from steelyard.records import Clock, Cpu, Kernel, LinkSettings, Machine, Memory
 
 SYSCTLS = (
@@ -264,7 +265,8 @@ def _cpu(tree: Tree, fields: dict[str, str], missing: dict[str, str]) -> Cpu:
         missing["cpu.usable_cpus"] = (
             "the CPUs that a process may use are not recorded: all online ones are taken"
         )
-    usable = set(online) if allowed is None else set(online) & set(parse_list(allowed))
+    listed = None if allowed is None else parse_cpu_list(allowed)
+    usable = set(online) if listed is None else set(online) & set(listed)
     cores = topology.cores(tree, online)
     low, high = _frequencies(tree)
     first = online[0] if online else 0

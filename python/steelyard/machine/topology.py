@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from steelyard._base import format_cpu_list, parse_cpu_list, parse_cpu_mask
 from steelyard.machine import system
-from steelyard.machine.tree import Tree, format_list, keyed, parse_list, parse_mask, parse_size
+from steelyard.machine.tree import Tree, keyed, parse_size
 from steelyard.records import Cache, NumaNode
 
 _CPU = "sys/devices/system/cpu"
@@ -47,8 +48,8 @@ def cpuinfo(tree: Tree) -> dict[str, str]:
 def online_cpus(tree: Tree) -> list[int]:
     """Return the logical CPUs that are online, in order."""
     listed = tree.text(f"{_CPU}/online")
-    if listed:
-        return parse_list(listed)
+    if listed and (cpus := parse_cpu_list(listed)) is not None:
+        return cpus
     found = [int(name[3:]) for name in tree.names(_CPU, r"cpu\d+")]
     # CPU 0 often has no `online` file because it cannot be taken offline.
     found = [cpu for cpu in found if tree.number(f"{_CPU}/cpu{cpu}/online") != 0]
@@ -92,10 +93,9 @@ def architecture(fields: dict[str, str]) -> str | None:
 def _members(tree: Tree, base: str, lists: Iterable[str], masks: Iterable[str]) -> frozenset[int] | None:
     """Return the CPUs of the first of the list files, else of the first of the mask files."""
     text = tree.first_text(*(f"{base}/{name}" for name in lists))
-    if text:
-        return frozenset(parse_list(text))
     mask = tree.first_text(*(f"{base}/{name}" for name in masks))
-    return frozenset(parse_mask(mask)) if mask else None
+    found = parse_cpu_list(text) if text else parse_cpu_mask(mask) if mask else None
+    return None if found is None else frozenset(found)
 
 
 def cores(tree: Tree, online: list[int]) -> list[frozenset[int]]:
@@ -166,7 +166,7 @@ def speeds(tree: Tree, online: list[int]) -> dict[int, int]:
 
 def nodes_of_cpus(tree: Tree, online: list[int]) -> dict[int, int]:
     """Return the NUMA node of each online CPU that has one, also of a node that is offline itself."""
-    found = {cpu: node.id for node in numa_nodes(tree) for cpu in parse_list(node.cpus)}
+    found = {cpu: node.id for node in numa_nodes(tree) for cpu in parse_cpu_list(node.cpus) or ()}
     for cpu in set(online) - found.keys():
         for name in tree.names(f"{_CPU}/cpu{cpu}", r"node\d+"):
             found[cpu] = int(name[4:])
@@ -208,7 +208,7 @@ def numa_nodes(tree: Tree) -> list[NumaNode]:
         nodes.append(
             NumaNode(
                 id=int(name[4:]),
-                cpus=format_list(list(cpus)),
+                cpus=format_cpu_list(list(cpus)),
                 memory_bytes=parse_size(memory.get("MemTotal", "")),
                 distances=distances,
                 access=system.memory_access(tree, base),

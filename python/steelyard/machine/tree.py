@@ -13,8 +13,6 @@ from steelyard._base import RecordError, open_regular, read_at_most
 
 _BYTES_AT_MOST = 16 << 20
 """The longest file that is read, /proc/interrupts of a large machine, has some 2 MB."""
-_NUMBERS_AT_MOST = 1 << 16
-"""No kernel knows more CPUs or nodes: a longer range is no list of them."""
 
 
 class Tree:
@@ -91,50 +89,6 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     """
     parts = re.findall(r"\d+|\D+", name)
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
-
-
-def parse_list(text: str) -> list[int]:
-    """Return the numbers of a kernel list.
-
-    >>> parse_list("0-2,8,10-11")
-    [0, 1, 2, 8, 10, 11]
-    >>> parse_list("")
-    []
-    """
-    numbers: list[int] = []
-    for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text):
-        span = range(int(first), int(last or first) + 1)
-        if len(span) + len(numbers) <= _NUMBERS_AT_MOST:
-            numbers.extend(span)
-    return numbers
-
-
-def parse_mask(text: str) -> list[int]:
-    """Return the numbers of a kernel bit mask.
-
-    >>> parse_mask("00000001,80000003")
-    [0, 1, 31, 32]
-    """
-    bits = int("".join(re.findall(r"[0-9a-fA-F]+", text)) or "0", 16)
-    return [index for index in range(bits.bit_length()) if bits >> index & 1]
-
-
-def format_list(numbers: list[int]) -> str:
-    """Return numbers as the kernel lists them.
-
-    >>> format_list([11, 0, 1, 2, 8, 10])
-    '0-2,8,10-11'
-    """
-    parts: list[str] = []
-    ordered = sorted(set(numbers))
-    index = 0
-    while index < len(ordered):
-        last = index
-        while last + 1 < len(ordered) and ordered[last + 1] == ordered[last] + 1:
-            last += 1
-        parts.append(str(ordered[index]) if last == index else f"{ordered[index]}-{ordered[last]}")
-        index = last + 1
-    return ",".join(parts)
 
 
 def parse_size(text: str) -> int | None:

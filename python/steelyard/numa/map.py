@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard._base import EnvironmentLacksError, UsageError
-from steelyard.machine.tree import parse_list
+from steelyard._base import EnvironmentLacksError, UsageError, parse_cpu_list
 from steelyard.numa.score import Floats, locality_ratios
 from steelyard.records import HealthResult, Machine, MemoryAccess, NumaNode, SideCache
 
@@ -123,7 +122,7 @@ def _node(node: NumaNode) -> MapNode:
     return MapNode(
         id=node.id,
         cpus=node.cpus,
-        cpu_count=len(parse_list(node.cpus)),
+        cpu_count=len(parse_cpu_list(node.cpus) or ()),
         memory_bytes=node.memory_bytes,
         access=node.access,
         side_caches=node.side_caches,

@@ -16,7 +16,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.bench.placement import Placement, format_cpu_list
+from steelyard._base import format_cpu_list
+from steelyard.bench.placement import Placement
 from steelyard.machine.layout import Core, Layout
 from steelyard.report import format as fmt
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from steelyard._base import format_cpu_list
 from steelyard.machine.layout import describe_limits, read_layout
-from steelyard.machine.tree import Tree, format_list
+from steelyard.machine.tree import Tree
 
 from .trees import recorded, write_tree
 
@@ -94,7 +95,7 @@ def test_a_node_that_is_offline_has_its_cpus_and_no_memory() -> None:
     layout = read_layout(Tree(recorded("offline-cpu0-node0")))
     assert {core.node for core in layout.cores} == {0, 1}
     assert layout.memory_nodes == (1,)
-    assert format_list(list(layout.offline)) == "0-3,21-23"
+    assert format_cpu_list(list(layout.offline)) == "0-3,21-23"
     assert layout.distance(1, 0) == 21
 
 

@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 
 use self::rules::{Answer, Process, Rules};
 use crate::cgroups::Hierarchies;

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 use steelyard_probe::counters::{CounterSettings, Counters, Scope};
 use steelyard_record::{CounterPlan, Kind, Modes, PlannedEvent};
 

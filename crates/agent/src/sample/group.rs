@@ -4,8 +4,8 @@
 //!
 //! Sources: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst, cpuacct.rst, blkio-controller.rst.
 
-use steelyard_probe::Tree;
-use steelyard_probe::scan::{key_value, lines, number, words};
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{key_value, lines, number, words};
 
 use crate::cgroups::Hierarchies;
 

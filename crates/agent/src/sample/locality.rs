@@ -3,7 +3,7 @@
 //! In: a task's group at both ends of a window. Out: CPU seconds and base pages by node, and the score of `probe::numa`.
 //! A machine with one node has nothing to follow: all is there.
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 use steelyard_probe::numa::{CpuWatch, DistanceChoice, Nodes, Placement, read_pages_of_cgroup};
 
 /// The machine's nodes.

@@ -9,8 +9,9 @@ mod inventory;
 
 use std::collections::BTreeMap;
 
-use steelyard_probe::scan::{key_value, lines, number, words};
-use steelyard_probe::{Tree, ns_per_clock_tick};
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{key_value, lines, number, words};
+use steelyard_probe::ns_per_clock_tick;
 
 pub use self::inventory::{Topology, inventory, platform_of};
 use super::counting::Counted;

@@ -15,7 +15,7 @@ mod telemetry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 use steelyard_probe::numa::CpuWatch;
 
 use self::counting::{Counted, Counting};

@@ -19,8 +19,8 @@ use super::kernel::{Attr, Counter, Kernel, Who};
 use super::plan::{Event, Missing};
 use super::pmu::{Pmu, Reach, SOFTWARE};
 use super::reasons::{self, Need};
-use crate::scan;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan;
 
 /// Events that are counted at the same time.
 #[derive(Debug, Clone)]

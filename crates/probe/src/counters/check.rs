@@ -13,7 +13,7 @@ use super::kernel::{Kernel, Live};
 use super::scope::Scope;
 use super::set::{CounterSet, CounterSettings, OpenGroup, Sums};
 use crate::source::Unavailable;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// `schema_version` of the JSON.
 const VERSION: &str = "1.0";

@@ -37,7 +37,6 @@ pub fn parse_anything(bytes: &[u8]) {
     }
     scope::hierarchy(bytes);
     let text = String::from_utf8_lossy(bytes);
-    pmu::parse_cpus(&text);
     let format = format::Format::parse(&text);
     let mut formats = std::collections::BTreeMap::new();
     let Ok(terms) = format::parse_event(&text) else {

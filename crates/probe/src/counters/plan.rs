@@ -15,7 +15,7 @@ use steelyard_record::{CounterPlan, Modes, PlannedEvent};
 use super::format::Words;
 use super::pmu::{self, Pmu};
 use crate::ProbeError;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// One event on one PMU.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::{Format, Words, parse_event, words};
 use crate::sources::watched::{label, number};
-use crate::tree::Tree;
+use steelyard_kernel::{Tree, cpu_list};
 
 const DEVICES: &str = "sys/bus/event_source/devices";
 
@@ -69,7 +69,10 @@ impl Pmu {
         let type_ = number(tree, directory.join("type"))
             .and_then(|type_| u32::try_from(type_).ok())
             .ok_or_else(|| format!("the type of PMU {name} cannot be read"))?;
-        let list = |file: &str| Some(parse_cpus(&label(tree, directory.join(file))?));
+        let list = |file: &str| {
+            let text = label(tree, directory.join(file))?;
+            Some(cpu_list::parse(text.as_bytes()).unwrap_or_default())
+        };
         let reach = match (list("cpus"), list("cpumask")) {
             (Some(cpus), _) => Reach::Cores(cpus),
             (None, Some(cpus)) => Reach::Machine(cpus),
@@ -214,29 +217,4 @@ fn is_instance(folder: &str, name: &str) -> bool {
         }
         None => decimal(rest),
     }
-}
-
-/// No machine has more CPUs: a list beyond it is no list of CPUs.
-const MOST_CPUS: u32 = 1 << 16;
-
-/// The CPUs of a list such as `0-3,8`, which the kernel writes in ascending order; parts of no such form are passed
-/// over.
-pub fn parse_cpus(text: &str) -> Vec<u32> {
-    let mut cpus: Vec<u32> = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
-            continue;
-        };
-        let next = cpus.last().map_or(0, |last| last + 1);
-        cpus.extend(first.max(next)..last.min(MOST_CPUS).saturating_add(1));
-    }
-    cpus
-}
-
-/// The CPUs that are online, in order.
-pub fn online_cpus(tree: &Tree) -> Vec<u32> {
-    let cpus = label(tree, "sys/devices/system/cpu/online").map(|text| parse_cpus(&text));
-    cpus.filter(|cpus| !cpus.is_empty())
-        .unwrap_or_else(|| vec![0])
 }

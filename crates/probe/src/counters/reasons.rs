@@ -8,8 +8,8 @@ use std::io;
 use super::kernel::Kernel;
 use super::pmu::Pmu;
 use super::pmu::SOFTWARE;
-use crate::scan::signed_number;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::signed_number;
 
 /// What a scope needs of the user who is not root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

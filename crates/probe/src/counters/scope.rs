@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::pmu::{Pmu, Reach};
 use super::set::CounterSettings;
-use crate::scan::{lines, words};
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{lines, words};
 
 /// Whose work is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

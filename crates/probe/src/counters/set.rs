@@ -13,10 +13,12 @@ use steelyard_record::CounterPlan;
 use super::arrange::{Arranger, Group, Trial};
 use super::kernel::{Attr, Counter, Kernel, Who};
 use super::plan::{self, Event, Missing};
-use super::pmu::{Reach, online_cpus};
+use steelyard_kernel::topology::online_cpus;
+
+use super::pmu::Reach;
 use super::reasons::{self, Need};
 use super::scope::{Entity, Scope, Subject, cpus, entities, threads};
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// What to count.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::scope::Scope;
 use super::set::{CounterSet, CounterSettings, Sums};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// Counts of performance events.
 pub const DEFINITION: Definition = Definition {

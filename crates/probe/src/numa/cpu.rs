@@ -10,8 +10,8 @@ use std::collections::HashSet;
 
 use super::groups::{self, GroupFolders};
 use super::process::{Context, Keeper, ProcessCpu};
-use super::{Missing, Nodes, nodes};
-use crate::tree::{Tree, TreeFile};
+use super::{Missing, Nodes};
+use steelyard_kernel::{Tree, TreeFile, cpu_list};
 
 /// Adds up CPU time of CPUs, ns in the order of their numbers, as seconds by node.
 pub fn cpu_seconds_per_node(
@@ -262,7 +262,8 @@ const KEPT_FILES: usize = 256;
 fn possible_cpus(tree: &Tree, count: usize) -> Vec<u32> {
     let listed = tree
         .text("sys/devices/system/cpu/possible")
-        .map(|text| nodes::parse_list(&text))
+        .ok()
+        .and_then(|text| cpu_list::parse(&text))
         .unwrap_or_default();
     if listed.len() == count {
         listed

@@ -5,8 +5,8 @@
 
 use super::Missing;
 use super::nodes::parse_numbers;
-use crate::scan;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::{cpu_list, scan};
 
 /// Where distances came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Distances {
         const NODE: &str = "sys/devices/system/node";
         let [online, possible] = ["online", "possible"].map(|name| {
             let text = tree.text(format!("{NODE}/{name}")).unwrap_or_default();
-            super::nodes::parse_list(&text)
+            cpu_list::parse(&text).unwrap_or_default()
         });
         let mut table = Vec::with_capacity(ids.len() * ids.len());
         for id in ids {

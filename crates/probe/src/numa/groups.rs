@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use super::pages::{Pages, add};
 use super::{Missing, Nodes};
-use crate::scan::{self, lines, words};
 use crate::sources::cgroup::Mounts;
 use crate::sources::process::page_bytes;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{self, lines, words};
 
 /// Where the files of one control group are, relative to the tree's root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use steelyard_record::open_file;
 
 use super::pages::{Pages, add};
 use super::{Missing, Nodes};
-use crate::scan::{self, words};
 use crate::sources::process::page_bytes;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{self, words};
 
 /// What one read asks for. The kernel answers with a page or so at a time.
 const PIECE: usize = 64 * 1024;

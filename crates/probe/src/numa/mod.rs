@@ -70,8 +70,6 @@ pub fn parse_anything(text: &[u8]) {
     groups::parse_version_2(text, &nodes);
     groups::parse_huge(text, &nodes);
     groups::parse_usage_percpu(text);
-    nodes::parse_list(text);
-    nodes::parse_mask(text);
     if let Ok(distances) = Distances::parse(text) {
         let even = vec![1.0; distances.len()];
         let found = score(&even, &even, &distances).expect("time and memory are there");

@@ -2,9 +2,9 @@
 
 use super::distances::{DistanceChoice, DistanceSource, Distances};
 use super::missing::Missing;
-use crate::scan;
 use crate::sources::memory;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::{cpu_list, scan};
 
 /// A CPU's number beyond this is none: Linux supports 8192.
 const MOST_CPUS: u32 = 65_536;
@@ -45,9 +45,9 @@ impl Nodes {
                 Node {
                     id,
                     cpus: if scan::trim(&list).is_empty() {
-                        parse_mask(&text("cpumap"))
+                        cpu_list::parse_mask(&text("cpumap")).unwrap_or_default()
                     } else {
-                        parse_list(&list)
+                        cpu_list::parse(&list).unwrap_or_default()
                     },
                     memory_bytes: total_memory(&text("meminfo")),
                 }
@@ -193,63 +193,4 @@ fn huge_page_size(text: &[u8]) -> Option<u64> {
 pub(super) fn parse_numbers(text: &[u8]) -> Vec<u64> {
     let mut words = scan::words(scan::trim(text));
     std::iter::from_fn(|| words.number()).collect()
-}
-
-/// The numbers of a kernel list such as `0-3,8`; what is none is left out.
-pub(super) fn parse_list(text: &[u8]) -> Vec<u32> {
-    let mut numbers = Vec::new();
-    for part in scan::trim(text).split(|byte| *byte == b',') {
-        let (first, used) = scan::leading_number(part);
-        let last = match part.get(used) {
-            Some(b'-') => scan::leading_number(&part[used + 1..]).0,
-            _ => first,
-        };
-        if let (Some(first), Some(last)) = (first, last)
-            && last < u64::from(MOST_CPUS)
-        {
-            numbers.extend((first..=last).map(|number| number as u32));
-        }
-        // A text that names everything many times over is none of a kernel.
-        if numbers.len() > MOST_CPUS as usize {
-            return Vec::new();
-        }
-    }
-    numbers
-}
-
-/// The numbers of a kernel bit mask such as `00000001,80000003`, in order; none where it is no mask.
-pub(super) fn parse_mask(text: &[u8]) -> Vec<u32> {
-    let mut numbers = Vec::new();
-    let mut place = 0u32;
-    for byte in scan::trim(text).iter().rev() {
-        let digit = match byte {
-            b',' => continue,
-            byte => match (*byte as char).to_digit(16) {
-                Some(digit) => digit,
-                None => return Vec::new(),
-            },
-        };
-        if place >= MOST_CPUS {
-            return Vec::new();
-        }
-        numbers.extend(
-            (0..4)
-                .filter(|bit| digit >> bit & 1 == 1)
-                .map(|bit| place + bit),
-        );
-        place += 4;
-    }
-    numbers
-}
-
-/// Numbers in order as the kernel lists them, such as `0-3,8`.
-pub(super) fn format_list(numbers: &[u32]) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
-        parts.push(match run {
-            [one] => one.to_string(),
-            _ => format!("{}-{}", run[0], run[run.len() - 1]),
-        });
-    }
-    parts.join(",")
 }

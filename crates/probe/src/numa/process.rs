@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use super::pages::add;
 use super::{Missing, Nodes};
-use crate::scan;
 use crate::sources::cpu::ns_per_clock_tick;
 use crate::sources::process::Stat;
-use crate::tree::{Tree, TreeFile};
+use steelyard_kernel::scan;
+use steelyard_kernel::{Tree, TreeFile};
 
 /// How many files may be kept open between looks; those beyond are opened at each look.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use super::groups::{self, GroupFolders};
 use super::process::{Context, Keeper, ProcessCpu, Who};
 use super::{Missing, Nodes, Pages, Placement, Request, maps};
 use crate::sources::process::page_bytes;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// What CPU time a score stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use steelyard_record::{Clock, Kind, NumaScore, NumaScoreNode, Tool};
 
+use super::Nodes;
 use super::process::{Context, Keeper};
 use super::subjects::{Group, Process};
-use super::{Nodes, nodes};
 use crate::sources::process::raise_descriptor_limit;
-use crate::tree::Tree;
+use steelyard_kernel::{Tree, cpu_list};
 
 /// Whose scores are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,7 +193,7 @@ fn node_rows(nodes: &Nodes) -> Vec<NumaScoreNode> {
         .enumerate()
         .map(|(i, node)| NumaScoreNode {
             id: node.id,
-            cpus: nodes::format_list(&node.cpus),
+            cpus: cpu_list::format(&node.cpus),
             memory_bytes: node.memory_bytes,
             distances: (0..distances.len())
                 .map(|j| distances.between(i, j))

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use super::keyed::{Places, plain};
 use super::watched::{Reader, Watched, readable};
-use crate::scan::{key_value, lines, number, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{Tree, TreeFile};
+use steelyard_kernel::scan::{key_value, lines, number, words};
+use steelyard_kernel::{Tree, TreeFile};
 
 pub const DEFINITION: Definition = Definition {
     name: "cgroup",

@@ -5,10 +5,10 @@
 
 use std::io;
 
-use crate::scan::{Words, leading_number, lines, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{SharedFile, Tree};
+use steelyard_kernel::scan::{Words, leading_number, lines, words};
+use steelyard_kernel::{SharedFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "cpu",
@@ -70,7 +70,7 @@ impl Source for CpuSource {
     }
 
     fn read(&mut self, tick: &Tick<'_>, table: &mut Table) -> io::Result<()> {
-        self.stat.read(tick, |time_ns, text| {
+        self.stat.read(tick.number, tick.clock, |time_ns, text| {
             parse(text, time_ns, self.ns_per_tick, table);
         })
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 use super::watched::{Reader, Watched, cpu_directories, file, readable};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{Tree, TreeFile};
+use steelyard_kernel::{Tree, TreeFile};
 
 pub const CPUFREQ: Definition = Definition {
     name: "cpufreq",

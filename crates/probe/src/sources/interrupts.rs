@@ -8,10 +8,10 @@
 
 use std::io;
 
-use crate::scan::{lines, trim, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{TextFile, Tree};
+use steelyard_kernel::scan::{lines, trim, words};
+use steelyard_kernel::{TextFile, Tree};
 
 pub const INTERRUPTS: Definition = Definition {
     name: "interrupts",
@@ -135,7 +135,7 @@ impl Counts {
         self.header = header.to_vec();
         self.cpus = words(header)
             .map_while(|word| {
-                let number = crate::scan::number(word.strip_prefix(b"CPU")?)?;
+                let number = steelyard_kernel::scan::number(word.strip_prefix(b"CPU")?)?;
                 usize::try_from(number).ok().filter(|cpu| *cpu < CPUS)
             })
             .collect();

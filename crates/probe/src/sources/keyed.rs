@@ -4,7 +4,7 @@
 //! line is remembered. The key is still compared, so that a file whose lines move (a recorded tree that is
 //! exchanged) is read rightly all the same.
 
-use crate::scan::{Words, key_value, lines, words};
+use steelyard_kernel::scan::{Words, key_value, lines, words};
 
 /// A value that is a plain number.
 pub fn plain(words: &mut Words<'_>) -> Option<u64> {

@@ -3,10 +3,10 @@
 use std::io;
 
 use super::keyed::Places;
-use crate::scan::Words;
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{TextFile, Tree};
+use steelyard_kernel::scan::Words;
+use steelyard_kernel::{TextFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "memory",

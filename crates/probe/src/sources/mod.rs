@@ -79,8 +79,8 @@ pub fn parse_anything(text: &[u8]) {
         cgroup::io_bytes(text);
         process::Stat::parse(text);
         target::parse_anything(text);
-        crate::scan::number(text);
-        crate::scan::signed_number(text);
+        steelyard_kernel::scan::number(text);
+        steelyard_kernel::scan::signed_number(text);
     }
 }
 

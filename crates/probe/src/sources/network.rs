@@ -4,10 +4,10 @@
 
 use std::io;
 
-use crate::scan::{lines, trim, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{TextFile, Tree};
+use steelyard_kernel::scan::{lines, trim, words};
+use steelyard_kernel::{TextFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "network",

@@ -7,10 +7,10 @@ use std::io;
 use super::keyed::{Places, plain};
 use super::memory;
 use super::watched::{Reader, Watched, file};
-use crate::scan::{lines, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{Tree, TreeFile};
+use steelyard_kernel::scan::{lines, words};
+use steelyard_kernel::{Tree, TreeFile};
 
 pub const DEFINITION: Definition = Definition {
     name: "numa",

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::watched::{Reader, Watched, file, label, number};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{Tree, TreeFile};
+use steelyard_kernel::{Tree, TreeFile};
 
 pub const DEFINITION: Definition = Definition {
     name: "power",

@@ -4,10 +4,10 @@
 
 use std::io;
 
-use crate::scan::{lines, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{TextFile, Tree};
+use steelyard_kernel::scan::{lines, words};
+use steelyard_kernel::{TextFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "pressure",
@@ -81,7 +81,7 @@ pub fn parse(text: &[u8], time_ns: u64, resource: &str, table: &mut Table) {
         };
         totals[place] = fields
             .find_map(|field| field.strip_prefix(b"total="))
-            .and_then(crate::scan::number)
+            .and_then(steelyard_kernel::scan::number)
             .and_then(|us| us.checked_mul(1000));
     }
     table.row(time_ns).text(resource.as_bytes()).values(&totals);

@@ -24,10 +24,10 @@ use std::io;
 use steelyard_record::open_file;
 
 use super::cpu::ns_per_clock_tick;
-use crate::scan::{number, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{SharedFile, Tree, read_from_start};
+use steelyard_kernel::scan::{number, words};
+use steelyard_kernel::{SharedFile, Tree, read_from_start};
 
 pub use stat::Stat;
 
@@ -261,8 +261,10 @@ impl ProcessSource {
         let now_ns = tick.now_ns();
         let last_pid = self.loadavg.as_ref().and_then(|loadavg| {
             loadavg
-                .read(tick, |_, text| {
-                    words(crate::scan::trim(text)).nth(4).and_then(number)
+                .read(tick.number, tick.clock, |_, text| {
+                    words(steelyard_kernel::scan::trim(text))
+                        .nth(4)
+                        .and_then(number)
                 })
                 .ok()
                 .flatten()

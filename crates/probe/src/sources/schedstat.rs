@@ -5,10 +5,10 @@
 
 use std::io;
 
-use crate::scan::{leading_number, lines, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{TextFile, Tree};
+use steelyard_kernel::scan::{leading_number, lines, words};
+use steelyard_kernel::{TextFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "schedstat",

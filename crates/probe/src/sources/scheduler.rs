@@ -2,10 +2,10 @@
 
 use std::io;
 
-use crate::scan::{decimal, key_value, lines, words};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table, Type};
-use crate::tree::{SharedFile, Tree};
+use steelyard_kernel::scan::{decimal, key_value, lines, words};
+use steelyard_kernel::{SharedFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "scheduler",
@@ -59,18 +59,19 @@ impl Source for SchedulerSource {
     fn read(&mut self, tick: &Tick<'_>, table: &mut Table) -> io::Result<()> {
         let loads = match &self.loadavg {
             Some(loadavg) => loadavg
-                .read(tick, |_, text| loads(text))
+                .read(tick.number, tick.clock, |_, text| loads(text))
                 .unwrap_or_default(),
             None => [None; 3],
         };
-        self.stat
-            .read(tick, |time_ns, text| parse(text, time_ns, loads, table))
+        self.stat.read(tick.number, tick.clock, |time_ns, text| {
+            parse(text, time_ns, loads, table)
+        })
     }
 }
 
 /// The three averages of /proc/loadavg.
 pub fn loads(text: &[u8]) -> [Option<f64>; 3] {
-    let mut words = words(crate::scan::trim(text));
+    let mut words = words(steelyard_kernel::scan::trim(text));
     [(); 3].map(|()| words.next().and_then(decimal))
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::watched::{Reader, Watched, file, label};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table, Type};
-use crate::tree::{Tree, TreeFile};
+use steelyard_kernel::{Tree, TreeFile};
 
 pub const DEFINITION: Definition = Definition {
     name: "thermal",

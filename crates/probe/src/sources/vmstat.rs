@@ -6,10 +6,10 @@ use std::io;
 use steelyard_record::ColumnKind;
 
 use super::keyed::{Places, plain};
-use crate::scan::{key_value, lines};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{TextFile, Tree};
+use steelyard_kernel::scan::{key_value, lines};
+use steelyard_kernel::{TextFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "vmstat",

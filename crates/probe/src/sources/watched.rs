@@ -6,8 +6,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::scan;
-use crate::tree::{Tree, TreeFile};
+use steelyard_kernel::scan;
+use steelyard_kernel::{Tree, TreeFile};
 
 /// Longest time until a new device is seen, ns.
 pub const LOOKUP_NS: u64 = 10_000_000_000;

@@ -7,10 +7,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
 
 use perf::bindings::{self, perf_event_attr};
 use perf_event_open_sys as perf;
+use steelyard_kernel::Tree;
+use steelyard_kernel::topology::online_cpus;
 
 use super::processes;
 use super::ring::Ring;
@@ -81,7 +82,10 @@ struct Target {
 impl Events {
     /// Opens events, disabled. `command` is the process of the command, which will execute it.
     pub fn open(settings: &Settings, command: Option<u32>) -> Result<Self, ProfileError> {
-        let cpus = online_cpus();
+        let cpus: Vec<i32> = online_cpus(&Tree::new("/"))
+            .into_iter()
+            .map(|cpu| cpu as i32)
+            .collect();
         let mut reasons = Vec::new();
         let (scope, cgroup) = resolve(settings, cpus[0], &mut reasons)?;
         let mut pids = Vec::new();
@@ -465,22 +469,4 @@ fn raise_file_limit() {
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
     }
-}
-
-/// CPUs that are online, from `0-3,8`.
-fn online_cpus() -> Vec<i32> {
-    let text =
-        std::fs::read_to_string(Path::new("/sys/devices/system/cpu/online")).unwrap_or_default();
-    let cpus: Vec<i32> = text
-        .trim()
-        .split(',')
-        .filter_map(parse_range)
-        .flatten()
-        .collect();
-    if cpus.is_empty() { vec![0] } else { cpus }
-}
-
-fn parse_range(part: &str) -> Option<std::ops::RangeInclusive<i32>> {
-    let (first, last) = part.split_once('-').unwrap_or((part, part));
-    Some(first.parse().ok()?..=last.parse().ok()?)
 }

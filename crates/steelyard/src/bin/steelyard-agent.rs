@@ -20,7 +20,7 @@ use steelyard_agent::rows::Origin;
 use steelyard_agent::run::{AgentError, Running, die_with_parent};
 use steelyard_agent::sample::machine::platform_of;
 use steelyard_agent::store::{self, Store, StoreError};
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 
 /// Samples a machine's tasks for a fleet's store: each minute what every task used, in random minutes where time went.
 #[derive(Parser)]

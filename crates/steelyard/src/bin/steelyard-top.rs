@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use steelyard::{Exit, Failure, args, run};
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 use steelyard_top::column::{SORTS, Sort};
 use steelyard_top::run::{Batch, batch};
 use steelyard_top::session::{By, Outside, Session};

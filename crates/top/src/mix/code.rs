@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use steelyard_probe::scan::lines;
+use steelyard_kernel::scan::lines;
 
 /// Longest instruction of any machine here, bytes.
 const LONGEST: usize = 15;

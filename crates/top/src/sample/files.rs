@@ -2,7 +2,8 @@
 
 use std::io;
 
-use steelyard_probe::{Tree, TreeFile, raise_descriptor_limit};
+use steelyard_kernel::{Tree, TreeFile};
+use steelyard_probe::raise_descriptor_limit;
 
 /// Descriptors that other parts of the program may need.
 const SPARE: usize = 512;

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use steelyard_probe::{GroupFiles, Mounts, Tree};
+use steelyard_kernel::Tree;
+use steelyard_probe::{GroupFiles, Mounts};
 
 use super::reading::GroupReading;
 

@@ -1,7 +1,8 @@
 //! The machine as a whole: CPU time, load and memory, for the first lines of the screen.
 
-use steelyard_probe::scan::{key_value, lines, trim, words};
-use steelyard_probe::{TextFile, Tree, ns_per_clock_tick, scan};
+use steelyard_kernel::scan::{key_value, lines, trim, words};
+use steelyard_kernel::{TextFile, Tree, scan};
+use steelyard_probe::ns_per_clock_tick;
 
 use super::reading::MachineReading;
 

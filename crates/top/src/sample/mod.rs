@@ -19,7 +19,7 @@ mod reading;
 mod thread;
 mod users;
 
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 
 pub use reading::{
     Counter, Counters, GroupReading, Identity, MachineReading, Reading, Sample, TaskId,
@@ -232,7 +232,6 @@ pub fn parse_anything(text: &[u8]) {
     parse::cgroup(text, "");
     parse::cgroup(text, "cpuacct");
     parse::numa_maps(text, &mut Vec::new());
-    parse::cpu_list(text);
     parse::command_line(text);
     parse::harmless(text);
     machine::cpu_times(text);

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use steelyard_probe::Tree;
+use steelyard_kernel::{Tree, cpu_list};
 
 use super::parse;
 use super::reading::{Reading, TaskId};
@@ -42,7 +42,7 @@ impl Numa {
         if nodes.len() > 1 {
             for (node, directory) in &nodes {
                 let text = tree.text(directory.join("cpulist")).unwrap_or_default();
-                for cpu in parse::cpu_list(&text) {
+                for cpu in cpu_list::parse(&text).unwrap_or_default() {
                     let cpu = cpu as usize;
                     if node_of_cpu.len() <= cpu {
                         node_of_cpu.resize(cpu + 1, None);

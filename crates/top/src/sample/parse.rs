@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use steelyard_probe::scan::{self, key_value, lines, number, words};
+use steelyard_kernel::scan::{self, key_value, lines, number, words};
 use steelyard_profile::names::is_harmful;
 
 /// Longest command line that is kept, bytes.
@@ -102,24 +102,6 @@ pub fn numa_maps(text: &[u8], bytes: &mut Vec<u64>) {
     }
 }
 
-/// CPUs of a list such as `0-3,8`; what is none is left out.
-pub fn cpu_list(text: &[u8]) -> Vec<u32> {
-    let mut cpus = Vec::new();
-    for part in scan::trim(text).split(|byte| *byte == b',') {
-        let (first, used) = scan::leading_number(part);
-        let last = match part.get(used) {
-            Some(b'-') => scan::leading_number(&part[used + 1..]).0,
-            _ => first,
-        };
-        if let (Some(first), Some(last)) = (first, last)
-            && last < 65_536
-        {
-            cpus.extend((first..=last).map(|cpu| cpu as u32));
-        }
-    }
-    cpus
-}
-
 /// A command line: its arguments with blanks between, harmless; None when there is none.
 pub fn command_line(text: &[u8]) -> Option<String> {
     let text = text.strip_suffix(b"\0").unwrap_or(text);
@@ -189,13 +171,6 @@ mod tests {
         let mut bytes = Vec::new();
         numa_maps(text, &mut bytes);
         assert_eq!(bytes, [8192, 0, 0, 4096 + (2 << 20)]);
-    }
-
-    #[test]
-    fn lists_of_cpus() {
-        assert_eq!(cpu_list(b"0-2,8\n"), [0, 1, 2, 8]);
-        assert_eq!(cpu_list(b"\n"), [] as [u32; 0]);
-        assert_eq!(cpu_list(b"3-99999999,1"), [1]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use steelyard_probe::Tree;
-use steelyard_probe::scan::{lines, number};
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{lines, number};
 
 use super::parse::harmless;
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import steelyard
 from steelyard import machine as machines
-from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, executable
+from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, executable, format_cpu_list
 from steelyard.bench import hook as hooks
 from steelyard.bench import undo
 from steelyard.bench.benchmark import Benchmark, Outcome
@@ -41,7 +41,7 @@ from steelyard.bench.manifest import Manifest
 from steelyard.bench.operations.sources import parse_all
 from steelyard.bench.operations.watching import Watching, check
 from steelyard.bench.parameters import Parameter, Setting, Settings
-from steelyard.bench.placement import Placement, format_cpu_list
+from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress
 from steelyard.bench.session import TICK_S, Session
 from steelyard.bench.signals import Interrupts

@@ -16,12 +16,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
+from steelyard._base import (
+    EnvironmentLacksError,
+    UsageError,
+    WorkloadFailedError,
+    data_dir,
+    executable,
+    format_cpu_list,
+)
 from steelyard.bench.arguments import NOWHERE, check_arguments
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.feed.parameters import PARAMETERS
 from steelyard.bench.parameters import Parameter, Setting
-from steelyard.bench.placement import InstancePlace, Placement, format_cpu_list
+from steelyard.bench.placement import InstancePlace, Placement
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process

@@ -9,7 +9,6 @@ Not here: pinning and binding, which ``steelyard-exec`` does.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from steelyard.bench.placement.cpu_lists import format_cpu_list, parse_cpu_list, split
 from steelyard.bench.placement.model import InstancePlace, Placement
 
 if TYPE_CHECKING:
@@ -19,10 +18,7 @@ __all__ = [
     "InstancePlace",
     "Needs",
     "Placement",
-    "format_cpu_list",
-    "parse_cpu_list",
     "place",
-    "split",
     "within_quota",
     "without_binding",
 ]

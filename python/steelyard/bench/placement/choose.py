@@ -10,12 +10,12 @@ leaves CPUs idle: on all of them, threads would be stopped for a part of each pe
 Not here: applying it (``steelyard-exec``), drawing it (``report.placement``).
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard._base import UsageError
-from steelyard.bench.placement.cpu_lists import format_cpu_list, split
+from steelyard._base import UsageError, format_cpu_list
 from steelyard.bench.placement.homes import (
     CORES_MIN,
     Home,
@@ -232,7 +232,7 @@ def _dealt(servers: Sequence[Home], load: Sequence[Core]) -> list[_Shared]:
         pieces = chunks(load, parts)
     else:
         cpus = tuple(sorted(cpu for core in load for cpu in core.cpus))
-        pieces = [[Core(piece)] if piece else [] for piece in (split(cpus, parts) if cpus else [()] * parts)]
+        pieces = [[Core(piece)] if piece else [] for piece in (_split(cpus, parts) if cpus else [()] * parts)]
     return [
         _Shared(home, [core for group in cache_groups(home.cores) for core in group], piece)
         for home, piece in zip(servers, pieces, strict=True)
@@ -299,7 +299,7 @@ def _cut(cores: Sequence[Core], count: int) -> list[tuple[int, ...]]:
     if len(cores) >= count:
         return [tuple(sorted(cpu for core in part for cpu in core.cpus)) for part in chunks(cores, count)]
     cpus = tuple(sorted(cpu for core in cores for cpu in core.cpus))
-    return split(cpus, count) if cpus else [()] * count
+    return _split(cpus, count) if cpus else [()] * count
 
 
 def _memory_of(layout: Layout, nodes: Sequence[int]) -> tuple[int, ...]:
@@ -333,3 +333,11 @@ def _memory_notes(layout: Layout, instances: Sequence[InstancePlace], needs: Nee
             f"memory of instance {', '.join(loose)} is not bound: its CPUs are of every node with memory"
         )
     return notes
+
+
+def _split(cpus: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
+    """Return ``cpus`` in ``parts`` lists of nearly equal length; with too few CPUs, parts share them."""
+    if len(cpus) < parts:
+        return [(cpus[part % len(cpus)],) for part in range(parts)]
+    edges = [round(part * len(cpus) / parts) for part in range(parts + 1)]
+    return [cpus[a:b] for a, b in itertools.pairwise(edges)]

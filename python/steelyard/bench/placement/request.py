@@ -10,14 +10,18 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard._base import EnvironmentLacksError, executable
+from steelyard._base import (
+    EnvironmentLacksError,
+    UsageError,
+    executable,
+    format_cpu_list,
+    parse_cpu_list,
+)
 from steelyard.bench.benchmark import Benchmark
 from steelyard.bench.parameters import Setting
 from steelyard.bench.placement import (
     Needs,
     Placement,
-    format_cpu_list,
-    parse_cpu_list,
     place,
     without_binding,
 )
@@ -64,9 +68,16 @@ def placement_of(
     return place(
         layout,
         needs,
-        server=None if server_cpus is None else parse_cpu_list(server_cpus, flag="--server-cpus"),
-        load=None if load_cpus is None else parse_cpu_list(load_cpus, flag="--load-cpus"),
+        server=None if server_cpus is None else _cpus(server_cpus, "--server-cpus"),
+        load=None if load_cpus is None else _cpus(load_cpus, "--load-cpus"),
     )
+
+
+def _cpus(text: str, flag: str) -> tuple[int, ...]:
+    cpus = parse_cpu_list(text)
+    if not cpus:
+        raise UsageError(f"{flag} {text!r} is not a CPU list", hint="write it as 0-3,8")
+    return tuple(sorted(cpus))
 
 
 def _asked(benchmark: type[Benchmark], chosen: Mapping[str, str], name: str) -> Setting | None:

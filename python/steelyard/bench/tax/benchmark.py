@@ -15,10 +15,16 @@ import subprocess
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, executable
+from steelyard._base import (
+    EnvironmentLacksError,
+    UsageError,
+    WorkloadFailedError,
+    executable,
+    format_cpu_list,
+)
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.parameters import Parameter, Setting
-from steelyard.bench.placement import Placement, format_cpu_list
+from steelyard.bench.placement import Placement
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from steelyard._base import parse_cpu_list
 from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
 from steelyard.machine.features import has_hardware_counters
 from steelyard.machine.processor import SLOW_GOVERNORS
-from steelyard.machine.tree import parse_list
 from steelyard.records import Machine
 
 _CPUFREQ = "Linux, Documentation/admin-guide/pm/cpufreq.rst"
@@ -223,7 +223,7 @@ def offline_cpus(machine: Machine) -> Finding:
         return untold(machine, "cpu.offline_cpus")
     if not offline:
         return passes("no CPU is offline", {"cpu.offline_cpus": ""})
-    count = len(parse_list(offline))
+    count = len(parse_cpu_list(offline) or ())
     if machine.cpu.smt in ("off", "forceoff"):
         claim = f"SMT is off, and with it {count} CPUs ({offline})"
         return passes(claim, {"cpu.offline_cpus": offline, "cpu.smt": machine.cpu.smt})

@@ -12,9 +12,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from steelyard._base import format_cpu_list
 from steelyard.analyze.health.comparison import Compared, Comparison, quantity, tolerated
 from steelyard.analyze.health.figures import size
-from steelyard.machine.tree import format_list
 from steelyard.records import HealthResult
 from steelyard.report import format as fmt
 from steelyard.report.health import charts as health_charts
@@ -203,7 +203,7 @@ def _groups(result: HealthResult) -> list[str]:
         return []
     sentences = []
     for level in health_charts.grouped(part).levels:
-        members = [format_list([part.cpus[position] for position in group]) for group in level.groups]
+        members = [format_cpu_list([part.cpus[position] for position in group]) for group in level.groups]
         listed = " | ".join(members)
         if len(part.cpus) > _CPUS_LISTED and len(level.groups) > 4:
             listed = " | ".join(members[:4]) + " | ..."

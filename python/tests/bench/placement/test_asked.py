@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard._base import UsageError
-from steelyard.bench.placement import Needs, format_cpu_list, place, without_binding
+from steelyard._base import UsageError, format_cpu_list
+from steelyard.bench.placement import Needs, place, without_binding
 from steelyard.machine.layout import Core, Layout, read_layout
 from steelyard.machine.tree import Tree
 from tests.machine.trees import recorded

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steelyard_probe::Tree;
-use steelyard_probe::scan::{key_value, lines, number, trim, words};
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::{key_value, lines, number, trim, words};
 
 use crate::config::MachineLimits;
 use crate::identity::rules::clean;

@@ -11,7 +11,7 @@ use super::source::Counters;
 use crate::source::{Source, Tick, Unavailable};
 use crate::table::Table;
 use crate::testing::table_rows;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 mod groups;
 mod plans;

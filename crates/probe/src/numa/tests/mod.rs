@@ -210,16 +210,6 @@ fn control_groups_of_both_versions() {
 }
 
 #[test]
-fn lists_and_masks_of_nodes() {
-    assert_eq!(nodes::parse_list(b"0-2,8\n"), [0, 1, 2, 8]);
-    assert_eq!(nodes::parse_list(b"\n"), Vec::<u32>::new());
-    assert_eq!(nodes::parse_list(b"5-99999999999,x"), Vec::<u32>::new());
-    assert_eq!(nodes::parse_mask(b"00000001,80000003\n"), [0, 1, 31, 32]);
-    assert_eq!(nodes::parse_mask(b"zz"), Vec::<u32>::new());
-    assert_eq!(nodes::format_list(&[0, 1, 2, 8, 10, 11]), "0-2,8,10-11");
-}
-
-#[test]
 fn latencies_of_hmat_fill_what_slit_only_guesses() {
     let node = "sys/devices/system/node";
     let bench = Bench::new(&[

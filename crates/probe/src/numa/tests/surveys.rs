@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::testing::Bench;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
 
 /// Two nodes with a CPU each, and one process with two threads.
 fn machine() -> Bench {

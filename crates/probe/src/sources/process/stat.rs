@@ -2,7 +2,7 @@
 //!
 //! Source: proc_pid_stat(5).
 
-use crate::scan::words;
+use steelyard_kernel::scan::words;
 
 /// What /proc/PID/stat tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl<'t> Stat<'t> {
         let open = memchr::memchr(b'(', text)?;
         let close = memchr::memrchr(b')', text)?;
         let command = text.get(open + 1..close)?;
-        let mut fields = words(crate::scan::trim(&text[close + 1..]));
+        let mut fields = words(steelyard_kernel::scan::trim(&text[close + 1..]));
         // The names are those of proc_pid_stat(5); the number of a field stands behind it.
         let state = fields.next()?.first().copied()?; // state 3
         fields.pass(5);

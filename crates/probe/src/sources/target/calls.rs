@@ -1,6 +1,6 @@
 //! Names of the system calls that threads sleep in, by the numbers of the machine that this was built for.
 
-use crate::scan::words;
+use steelyard_kernel::scan::words;
 
 const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_futex, "futex"),
@@ -45,7 +45,7 @@ const NAMES: &[(libc::c_long, &str)] = &[
 
 /// The call in the text of /proc/PID/task/TID/syscall: its name, else its number; None outside of calls.
 pub fn name(text: &[u8]) -> Option<Box<str>> {
-    let first = words(crate::scan::trim(text)).next()?;
+    let first = words(steelyard_kernel::scan::trim(text)).next()?;
     // `running`, or -1 for a thread that the kernel stopped elsewhere: proc_pid_syscall(5).
     let number: libc::c_long = std::str::from_utf8(first).ok()?.parse().ok()?;
     if number < 0 {

@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::thread::ThreadStat;
-use crate::scan;
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan;
 
 /// What is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -28,10 +28,10 @@ use self::members::Members;
 pub use self::members::Target;
 use self::process::{ProcessRow, Watched};
 use self::thread::ThreadRow;
-use crate::scan::words;
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use crate::tree::{SharedFile, Tree};
+use steelyard_kernel::scan::words;
+use steelyard_kernel::{SharedFile, Tree};
 
 /// Share of one CPU that looks may take.
 pub const COST_RATIO: f64 = 0.02;
@@ -250,11 +250,11 @@ impl Looks {
     fn search(&mut self, tick: &Tick<'_>, now_ns: u64) -> bool {
         let last_pid = self.loadavg.as_ref().and_then(|loadavg| {
             let last = |_, text: &[u8]| {
-                words(crate::scan::trim(text))
+                words(steelyard_kernel::scan::trim(text))
                     .nth(4)
-                    .and_then(crate::scan::number)
+                    .and_then(steelyard_kernel::scan::number)
             };
-            loadavg.read(tick, last).ok().flatten()
+            loadavg.read(tick.number, tick.clock, last).ok().flatten()
         });
         // Without the last id there may be new ones at any time.
         let news = last_pid.is_none()

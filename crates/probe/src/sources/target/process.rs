@@ -2,10 +2,10 @@
 
 use super::super::process::{Stat, page_bytes};
 use super::thread::{Kept, Reader, Thread, ThreadRow};
-use crate::scan::key_value;
 use crate::source::Tick;
 use crate::table::{Column, Table};
-use crate::tree::Tree;
+use steelyard_kernel::Tree;
+use steelyard_kernel::scan::key_value;
 
 pub const COLUMNS: &[Column] = &[
     Column::TIME,
@@ -225,7 +225,7 @@ impl Watched {
 /// Bytes read from and sent towards disks, from /proc/PID/io.
 pub fn disk_bytes(text: &[u8]) -> [Option<u64>; 2] {
     let mut found = [None; 2];
-    for (name, mut numbers) in crate::scan::lines(text).filter_map(key_value) {
+    for (name, mut numbers) in steelyard_kernel::scan::lines(text).filter_map(key_value) {
         match name {
             b"read_bytes" => found[0] = numbers.number(),
             b"write_bytes" => found[1] = numbers.number(),

@@ -11,10 +11,10 @@ use steelyard_record::open_file;
 use super::super::cpu::ns_per_clock_tick;
 use super::super::process::raise_descriptor_limit;
 use super::calls;
-use crate::scan::{self, words};
 use crate::source::Tick;
 use crate::table::{Column, Table};
-use crate::tree::{Tree, read_from_start};
+use steelyard_kernel::scan::{self, words};
+use steelyard_kernel::{Tree, read_from_start};
 
 pub const COLUMNS: &[Column] = &[
     Column::TIME,

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use steelyard::{Exit, Failure, args, run};
+use steelyard_kernel::Tree;
 use steelyard_probe::counters::{self, CounterSettings, Scope};
 use steelyard_probe::{
-    ProbeError, RecorderSettings, Session, Target, Tree, describe, record, recover, survey,
+    ProbeError, RecorderSettings, Session, Target, describe, record, recover, survey,
 };
 
 /// Samples /proc and /sys into raw telemetry.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use steelyard::{Exit, Failure, args};
-use steelyard_probe::Tree;
+use steelyard_kernel::Tree;
 use steelyard_probe::numa::{DistanceChoice, Distances, Missing, Nodes, Request, Subjects, Survey};
 use steelyard_record::{NumaScore, NumaSubject, monotonic_ns};
 

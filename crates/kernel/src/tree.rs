@@ -15,8 +15,6 @@ use std::rc::Rc;
 
 use steelyard_record::{open_file, read_file};
 
-use crate::source::Tick;
-
 /// A root with `proc` and `sys` below it.
 #[derive(Debug, Clone)]
 pub struct Tree {
@@ -60,7 +58,7 @@ impl Tree {
     }
 
     /// A file that is opened at each read, for readers of more files than may be open at once.
-    pub(crate) fn file_at_each_read(&self, name: impl AsRef<Path>) -> TreeFile {
+    pub fn file_at_each_read(&self, name: impl AsRef<Path>) -> TreeFile {
         TreeFile {
             path: self.path(name),
             file: None,
@@ -265,18 +263,19 @@ struct SharedText {
 pub struct SharedFile(Rc<RefCell<SharedText>>);
 
 impl SharedFile {
-    /// Hands `use_text` the time of this tick's read and the text.
+    /// Hands `use_text` the time of the read of the tick with this number, and the text; `clock` is asked for the time, ns.
     pub fn read<R>(
         &self,
-        tick: &Tick<'_>,
+        tick: u64,
+        clock: &dyn Fn() -> u64,
         use_text: impl FnOnce(u64, &[u8]) -> R,
     ) -> io::Result<R> {
         let mut shared = self.0.borrow_mut();
-        if shared.tick != Some(tick.number) {
+        if shared.tick != Some(tick) {
             shared.tick = None;
-            shared.time_ns = tick.now_ns();
+            shared.time_ns = clock();
             shared.length = shared.file.read()?.len();
-            shared.tick = Some(tick.number);
+            shared.tick = Some(tick);
         }
         Ok(use_text(
             shared.time_ns,
