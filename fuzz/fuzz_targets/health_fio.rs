@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use steelyard_tax::health::parse_fio;
+use steelyard_health::parse_fio;
 
 fuzz_target!(|output: &[u8]| {
     for read in [true, false] {

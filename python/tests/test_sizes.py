@@ -26,7 +26,7 @@ LONG_FUNCTIONS = {
     ("crates/load/src/engine/answers.rs", "answered"): "the hot path of an answer, inlined on purpose",
     ("crates/steelyard/src/bin/steelyard-load/settings.rs", "settings"): "a table: one line for each flag",
     ("crates/tax/src/concurrency.rs", "benchmarks"): "a table: one entry for each benchmark",
-    ("crates/tax/src/health/disk.rs", "built_in"): "one repeat, whose threads share its state",
+    ("crates/health/src/disk.rs", "built_in"): "one repeat, whose threads share its state",
     ("crates/tax/src/summary.rs", "score_of_rounds"): "one formula with its refusals",
     ("crates/tax/src/summary.rs", "summarize"): "a table: one field of the record after the other",
 }

@@ -6,11 +6,11 @@
 //! and what was written is checked when it is freed. Lives are our choice.
 
 use libc::c_void;
+use steelyard_statistics::Random;
 
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};
 use crate::inputs::Sizes;
-use crate::random::Random;
 
 const OBJECTS: usize = 1024;
 const SLOTS: usize = 4096;

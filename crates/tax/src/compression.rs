@@ -268,7 +268,7 @@ impl Worker for Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::geometric_mean;
+    use steelyard_statistics::geometric_mean;
 
     /// Size before over size after, the mean over the kinds that can be compressed.
     fn ratio(codec: Codec) -> f64 {

@@ -11,11 +11,11 @@ use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephe
 use ring::rand::SystemRandom;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use steelyard_statistics::Random;
 
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker, fold};
 use crate::buffer::Buffer;
-use crate::random::Random;
 
 /// Bytes of a record: a small answer, a page, and the largest that TLS allows.
 const RECORD_BYTES: [usize; 3] = [256, 4096, 16_384];

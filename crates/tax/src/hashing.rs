@@ -5,10 +5,11 @@
 
 use std::hash::Hasher;
 
+use steelyard_statistics::Random;
+
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker, fold};
 use crate::buffer::Buffer;
-use crate::random::Random;
 
 /// A hash function with its name and the sizes it is measured at.
 struct Kind {

@@ -7,8 +7,6 @@
 //! drawn anew, so that drift hits all alike; the number of operations in a batch is chosen once; a batch that
 //! something disturbed is counted and kept; a result whose interval is too wide says so.
 //!
-//! `health` is apart from it: a quick check of one machine's memory, disk and loopback network.
-//!
 //! Not here: scores against another machine (the control plane's `decide`), and application benchmarks.
 
 mod allocation;
@@ -21,16 +19,13 @@ mod concurrency;
 mod encryption;
 mod error;
 mod hashing;
-pub mod health;
 mod inputs;
 mod kernel;
 mod memory;
 mod progress;
-mod random;
 mod rpc;
 mod runner;
 mod serialization;
-pub mod statistics;
 mod summary;
 mod verdict;
 mod workers;
@@ -39,6 +34,5 @@ pub use benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};
 pub use catalog::{all, select};
 pub use error::TaxError;
 pub use progress::Progress;
-pub use random::Random;
 pub use runner::{Cores, Settings, Surroundings, run};
 pub use workers::Pin;

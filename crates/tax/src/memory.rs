@@ -6,16 +6,17 @@
 //! size of a call, decides which cache serves it: three quarters of the first level, half of the second, half of
 //! the last, and twice the last. The two large ones are shared out among the cores that run at once.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use libc::c_void;
+use steelyard_statistics::Random;
 
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};
-use crate::health::Topology;
 use crate::inputs::Sizes;
-use crate::random::Random;
 
 /// Calls of a cycle; the places go on from batch to batch, or a batch would make a small working set of its own.
 const CALLS: usize = 1024;
@@ -83,17 +84,29 @@ pub fn benchmarks() -> Vec<Box<dyn Microbenchmark>> {
 fn caches() -> Option<(u64, u64, u64)> {
     static CACHES: OnceLock<Option<(u64, u64, u64)>> = OnceLock::new();
     *CACHES.get_or_init(|| {
-        let usable = steelyard_launch::usable_cpus().ok()?;
-        let topology = Topology::read(Path::new("/"), Some(&usable));
-        let of = |level| {
-            topology
-                .caches
-                .iter()
-                .find(|cache| cache.level == level)
-                .map(|cache| cache.size_bytes)
-        };
-        Some((of(1)?, of(2)?, topology.last_level_cache_bytes()?))
+        let cpu = *steelyard_launch::usable_cpus().ok()?.first()?;
+        let caches = data_caches(Path::new(&format!(
+            "/sys/devices/system/cpu/cpu{cpu}/cache"
+        )))?;
+        Some((*caches.get(&1)?, *caches.get(&2)?, *caches.values().last()?))
     })
+}
+
+/// Bytes of the data and unified caches below a CPU's `cache` folder of /sys, by level.
+fn data_caches(folder: &Path) -> Option<BTreeMap<u32, u64>> {
+    let mut caches = BTreeMap::new();
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let text = |name| fs::read_to_string(entry.path().join(name)).ok();
+        // Such as 32K; the kernel writes no other unit.
+        let size = || text("size")?.trim().strip_suffix('K')?.parse::<u64>().ok();
+        if let Some((kind, level)) = text("type").zip(text("level"))
+            && kind.trim() != "Instruction"
+            && let (Ok(level), Some(kibibytes)) = (level.trim().parse(), size())
+        {
+            caches.insert(level, kibibytes << 10);
+        }
+    }
+    Some(caches)
 }
 
 /// Bytes of one worker's working set.

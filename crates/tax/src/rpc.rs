@@ -10,9 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use steelyard_statistics::Random;
+
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};
-use crate::random::Random;
 
 const SIZES: [usize; 3] = [64, 4096, 65_536];
 /// Longer than any batch: an echo that has died must not hang the run.

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use steelyard_launch::Stop;
 use steelyard_record::{Clock, TaxResult, monotonic_ns};
+use steelyard_statistics::Random;
 
 use crate::TaxError;
 use crate::batch::Batch;
 use crate::benchmark::{Microbenchmark, Setup};
 use crate::progress::Progress;
-use crate::random::Random;
 use crate::summary;
 use crate::workers::{Pin, Workers};
 

@@ -23,12 +23,12 @@ IN_RUST = (
     ),
     (
         "Quantile of a tax benchmark's rounds",
-        "crates/tax/src/statistics.rs",
+        "crates/statistics/src/lib.rs",
         "the_interval_holds_the_quantile_as_often_as_it_says",
     ),
     (
         "Median of a health figure's repeats: the order statistics of `stats.intervals`, compared with them",
-        "crates/tax/src/health/estimate.rs",
+        "crates/health/src/estimate.rs",
         "interval_is_that_of_order_statistics",
     ),
 )

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use super::words::{Words, skewed};
-use crate::random::Random;
+use steelyard_statistics::Random;
 
 /// One kind of data in blocks of one size, as `data/tax/blocks.json` states it.
 #[derive(Debug, Clone, Deserialize)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sizes::Sizes;
 use super::words::{Words, skewed};
-use crate::random::Random;
+use steelyard_statistics::Random;
 
 /// A message. Its numbers are the field numbers of Protocol Buffers and of Thrift.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Words that look like a language's: frequent ones are short, and few make up most of a text.
 
-use crate::random::Random;
+use steelyard_statistics::Random;
 
 /// An integer below `bound` whose logarithm is about uniform: rank r is drawn about in proportion to 1/r, which
 /// is Zipf's law with exponent 1.

@@ -157,7 +157,7 @@ fn a_known_cost_is_found() {
         .benchmarks
         .iter()
         .map(|row| row.one.as_ref().map_or(0.0, |one| one.rate_per_s));
-    let mean = crate::statistics::geometric_mean(rates).expect("a mean");
+    let mean = steelyard_statistics::geometric_mean(rates).expect("a mean");
     assert!(
         (score.rate_per_s / mean - 1.0).abs() < 1e-9,
         "one category: its mean is the score"

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use steelyard::{Exit, Failure};
+use steelyard_health::{HealthError, Mode, PARTS, Settings, Surroundings, Topology, plan};
 use steelyard_launch::{GRACE, Stop, die_with_parent};
 use steelyard_record::{Estimate, HealthResult};
-use steelyard_tax::health::{HealthError, Mode, PARTS, Settings, Surroundings, Topology, plan};
 
 /// What to check.
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ pub fn run(arguments: &HealthArguments, parent: libc::pid_t) -> Result<Exit, Fai
         stop: stop.flag(),
         progress: &progress,
     };
-    let result = steelyard_tax::health::run(&settings, &topology, &surroundings);
+    let result = steelyard_health::run(&settings, &topology, &surroundings);
     stop.allow(GRACE);
     if arguments.progress == ProgressArgument::Text {
         eprint!("\r\x1b[K");

@@ -1,17 +1,17 @@
-//! From the times of batches to an estimate with an interval.
+//! Statistics that several measuring programs need: quantiles with intervals, means, repeatable random numbers.
 //!
-//! A round is the replicate: each gives one time per operation of every benchmark. The estimate is a
-//! quantile over rounds, the interval the pair of order statistics that holds the true quantile with
-//! at least the stated confidence (David and Nagaraja, Order Statistics, 7.1). It asks nothing of
-//! the distribution but that rounds be independent.
+//! An interval is the pair of order statistics that holds the true quantile with at least the stated
+//! confidence (David and Nagaraja, Order Statistics, 3rd ed., section 7.1). It asks nothing of the
+//! distribution but that the values be independent. Pure functions of their arguments.
+//!
+//! Not here: histograms of latencies (`load`), what the control plane computes from records (`stats`).
+
+mod random;
+
+pub use random::Random;
 
 /// Confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
-
-/// The quantile of the rounds' times that stands for a benchmark: the lower quartile. Disturbances only ever
-/// add time, so that it moves less from run to run than the median (docs/journal/0065), and an interval needs
-/// only 13 rounds.
-pub const QUANTILE: f64 = 0.25;
 
 /// An estimate with its interval, in the unit of the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,6 +73,32 @@ pub fn ranks(n: usize, q: f64, confidence: f64) -> Option<(usize, usize)> {
     Some((first, last))
 }
 
+/// Probability that quantile `q` of `n` values lies between those of rank `first` and `last` (from 0).
+pub fn coverage(n: usize, q: f64, first: usize, last: usize) -> f64 {
+    let mass = binomial(n, q);
+    // Not `sum`, which is -0.0 of nothing.
+    (first + 1..=last).fold(0.0, |sum, k| sum + mass[k])
+}
+
+/// The median of `values`, which it sorts; the mean of the middle two of an even number. NaN without values.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    if values.is_empty() {
+        f64::NAN
+    } else {
+        quantile(values, 0.5)
+    }
+}
+
+/// The value below which `ratio` of `values` lie (nearest rank). Sorts in place. None without values.
+pub fn nearest_rank(values: &mut [u64], ratio: f64) -> Option<f64> {
+    values.sort_unstable();
+    let rank = (ratio * values.len() as f64).ceil() as usize;
+    values
+        .get(rank.clamp(1, values.len().max(1)) - 1)
+        .map(|value| *value as f64)
+}
+
 /// The quantile `q` of sorted values, linear between them.
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let place = q * (sorted.len() - 1) as f64;
@@ -110,7 +136,6 @@ pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Random;
 
     #[test]
     fn ranks_of_the_median_are_those_of_the_tables() {
@@ -153,6 +178,20 @@ mod tests {
     }
 
     #[test]
+    fn coverage_is_that_of_order_statistics() {
+        for (n, first, last, truth) in [
+            (6, 0, 5, 1.0 - 2.0 / 64.0),
+            // n = 11: ranks 2 and 10 cover 1 - 2 * 12/2048.
+            (11, 1, 9, 1.0 - 24.0 / 2048.0),
+            (3, 0, 2, 0.75),
+            (1, 0, 0, 0.0),
+        ] {
+            let covered = coverage(n, 0.5, first, last);
+            assert!((covered - truth).abs() < 1e-12, "{n} {covered}");
+        }
+    }
+
+    #[test]
     fn binomial_probabilities_sum_to_one_even_where_powers_underflow() {
         for (n, p) in [(1, 0.5), (10, 0.25), (5000, 0.5), (5000, 0.1)] {
             let sum: f64 = binomial(n, p).iter().sum();
@@ -167,9 +206,22 @@ mod tests {
         assert_eq!(quantile(&values, 0.25), 2.0);
         assert_eq!(quantile(&values, 0.9), 4.6);
         assert_eq!(quantile(&[7.0], 0.3), 7.0);
+        assert_eq!(median(&mut [4.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut [4.0, 1.0]), 2.5);
+        assert!(median(&mut []).is_nan());
         assert!((geometric_mean([1.0, 10.0, 100.0]).expect("a mean") - 10.0).abs() < 1e-12);
         assert_eq!(geometric_mean([]), None);
         assert_eq!(geometric_mean([1.0, 0.0]), None);
         assert_eq!(estimate(&[], 0.5), None);
+    }
+
+    #[test]
+    fn nearest_ranks_are_values() {
+        let mut values: Vec<u64> = (1..=100).rev().collect();
+        assert_eq!(nearest_rank(&mut values, 0.5), Some(50.0));
+        assert_eq!(nearest_rank(&mut values, 0.99), Some(99.0));
+        assert_eq!(nearest_rank(&mut values, 0.0), Some(1.0));
+        assert_eq!(nearest_rank(&mut values, 1.0), Some(100.0));
+        assert_eq!(nearest_rank(&mut [], 0.5), None);
     }
 }

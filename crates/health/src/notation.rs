@@ -3,7 +3,7 @@
 use steelyard_kernel::cpu_list;
 
 /// The bytes of a field of a meminfo file, whose lines are `MemTotal: 32 kB` or `Node 0 MemTotal: 32 kB`.
-pub(super) fn meminfo(text: &str, field: &str) -> Option<u64> {
+pub(crate) fn meminfo(text: &str, field: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip_while(|word| *word != field);
         words.next()?;
@@ -12,7 +12,7 @@ pub(super) fn meminfo(text: &str, field: &str) -> Option<u64> {
 }
 
 /// The bytes of a kernel size such as `32K`.
-pub(super) fn parse_size(text: &str) -> Option<u64> {
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
         "" => 0,
@@ -30,7 +30,7 @@ pub fn parse_list(text: &str) -> Vec<usize> {
 }
 
 /// The numbers of a kernel bit mask such as `00000001,80000003`; none where it is no mask.
-pub(super) fn parse_mask(text: &str) -> Vec<usize> {
+pub(crate) fn parse_mask(text: &str) -> Vec<usize> {
     in_order(cpu_list::parse_mask(text.as_bytes()))
 }
 
@@ -45,7 +45,7 @@ fn in_order(numbers: Option<Vec<u32>>) -> Vec<usize> {
 }
 
 /// Numbers as the kernel lists them.
-pub(super) fn format_list(numbers: &[usize]) -> String {
+pub(crate) fn format_list(numbers: &[usize]) -> String {
     cpu_list::format(
         &numbers
             .iter()

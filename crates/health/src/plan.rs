@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::notation::format_list;
-use super::run::Mode;
-use super::topology::Topology;
-use super::{bandwidth, core_to_core, latency};
+use crate::notation::format_list;
+use crate::run::Mode;
+use crate::topology::Topology;
+use crate::{bandwidth, core_to_core, latency};
 
 /// The working sets, node pairs and CPUs that a check in `mode` would measure.
 pub fn plan(topology: &Topology, mode: Mode) -> Value {

@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use steelyard_launch::pin_to_cpus;
 use steelyard_record::{LatencyPoint, MemoryLatency};
+use steelyard_statistics::Random;
 
-use super::error::HealthError;
-use super::estimate::estimate;
-use super::pages::{Pages, Region};
-use super::run::{Mode, Run};
-use super::topology::Topology;
-use crate::Random;
+use crate::error::HealthError;
+use crate::estimate::estimate;
+use crate::pages::{Pages, Region};
+use crate::run::{Mode, Run};
+use crate::topology::Topology;
 
 const SMALLEST_BYTES: u64 = 4 << 10;
 /// Without a known last-level cache: large enough to leave that of most machines.
@@ -25,7 +25,7 @@ const CACHE_MULTIPLE: u64 = 4;
 
 /// The working sets: from 4 KiB to four last-level caches, less where that is more than an eighth of the
 /// memory that is available; and why they end early, if they do.
-pub(super) fn working_sets(topology: &Topology, mode: Mode) -> (Vec<u64>, Option<String>) {
+pub(crate) fn working_sets(topology: &Topology, mode: Mode) -> (Vec<u64>, Option<String>) {
     let wanted = topology
         .last_level_cache_bytes()
         .map_or(LARGEST_WITHOUT_CACHE_BYTES, |bytes| bytes * CACHE_MULTIPLE);
@@ -54,7 +54,7 @@ pub(super) fn working_sets(topology: &Topology, mode: Mode) -> (Vec<u64>, Option
 }
 
 /// Measures every working set with base pages and with huge ones.
-pub(super) fn measure(run: &mut Run<'_>) -> Result<MemoryLatency, HealthError> {
+pub(crate) fn measure(run: &mut Run<'_>) -> Result<MemoryLatency, HealthError> {
     let topology = run.topology;
     let place = topology
         .cpus
@@ -263,7 +263,7 @@ unsafe fn chase(mut at: *const usize, steps: usize) -> *const usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::run::tests::topology_with;
+    use crate::run::tests::topology_with;
 
     #[test]
     fn a_cycle_visits_every_line_once() {

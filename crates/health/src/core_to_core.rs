@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use steelyard_launch::pin_to_cpus;
 use steelyard_record::{CoreToCore, Estimate, HealthCpu};
 
-use super::error::HealthError;
-use super::estimate::estimate;
-use super::run::{Mode, Run};
+use crate::error::HealthError;
+use crate::estimate::estimate;
+use crate::run::{Mode, Run};
 
 /// Above this many CPUs a sample is measured: all pairs of 64 are 2,016, a matter of seconds.
 const CPUS_AT_MOST: usize = 64;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The CPUs to measure, and how they were chosen when those are not all: evenly over the machine in the order
 /// of node, last-level cache and core, each with its siblings as far as they fit.
-pub(super) fn choose(cpus: &[HealthCpu], at_most: usize) -> (Vec<u32>, Option<String>) {
+pub(crate) fn choose(cpus: &[HealthCpu], at_most: usize) -> (Vec<u32>, Option<String>) {
     let mut ordered: Vec<&HealthCpu> = cpus.iter().collect();
     ordered.sort_by_key(|cpu| (cpu.socket, cpu.node, cpu.last_level_cache, cpu.core, cpu.id));
     if ordered.len() <= at_most {
@@ -55,12 +55,12 @@ pub(super) fn choose(cpus: &[HealthCpu], at_most: usize) -> (Vec<u32>, Option<St
 }
 
 /// The same with the bound of a check.
-pub(super) fn choose_default(cpus: &[HealthCpu]) -> (Vec<u32>, Option<String>) {
+pub(crate) fn choose_default(cpus: &[HealthCpu]) -> (Vec<u32>, Option<String>) {
     choose(cpus, CPUS_AT_MOST)
 }
 
 /// Measures every pair of the chosen CPUs.
-pub(super) fn measure(run: &mut Run<'_>) -> Result<CoreToCore, HealthError> {
+pub(crate) fn measure(run: &mut Run<'_>) -> Result<CoreToCore, HealthError> {
     let (cpus, sample) = choose_default(&run.topology.cpus);
     if cpus.len() < 2 {
         return Err(HealthError::Unavailable(

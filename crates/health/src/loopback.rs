@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use steelyard_launch::pin_to_cpus;
 use steelyard_record::LoopbackHealth;
+use steelyard_statistics::nearest_rank;
 
-use super::error::HealthError;
-use super::estimate::{estimate, quantile};
-use super::run::{Mode, Run};
+use crate::error::HealthError;
+use crate::estimate::estimate;
+use crate::run::{Mode, Run};
 
 const BLOCK_BYTES: usize = 128 << 10;
 const MESSAGE_BYTES: usize = 64;
@@ -32,7 +33,7 @@ struct Plan {
 }
 
 /// Measures throughput, then round trips.
-pub(super) fn measure(run: &mut Run<'_>) -> Result<LoopbackHealth, HealthError> {
+pub(crate) fn measure(run: &mut Run<'_>) -> Result<LoopbackHealth, HealthError> {
     let cpus = run.topology.cpu_ids();
     let (repeats, bytes, trips) = match run.settings.mode {
         Mode::Quick => (7, 256 << 20, 5_000),
@@ -61,8 +62,8 @@ pub(super) fn measure(run: &mut Run<'_>) -> Result<LoopbackHealth, HealthError> 
     })?;
     let [mut p50, mut p99] = [Vec::new(), Vec::new()];
     for mut trips in trips {
-        p50.extend(quantile(&mut trips, 0.5));
-        p99.extend(quantile(&mut trips, 0.99));
+        p50.extend(nearest_rank(&mut trips, 0.5));
+        p99.extend(nearest_rank(&mut trips, 0.99));
     }
     let nothing = || HealthError::Unavailable("nothing was measured".to_owned());
     Ok(LoopbackHealth {
@@ -181,7 +182,7 @@ fn ask(listener: &TcpListener, plan: &Plan, run: &Run<'_>) -> Result<Times, Heal
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::run::tests::{run_with, topology_with};
+    use crate::run::tests::{run_with, topology_with};
 
     #[test]
     fn a_wrong_stream_is_seen() {

@@ -10,12 +10,12 @@ use std::time::Instant;
 use steelyard_launch::pin_to_cpus;
 use steelyard_record::{BandwidthRow, Estimate, MemoryBandwidth};
 
-use super::bandwidth_kernels::{Arrays, Kernel};
-use super::error::HealthError;
-use super::estimate::estimate;
-use super::pages::{Pages, Region};
-use super::run::{Mode, Run};
-use super::topology::{Node, Topology};
+use crate::bandwidth_kernels::{Arrays, Kernel};
+use crate::error::HealthError;
+use crate::estimate::estimate;
+use crate::pages::{Pages, Region};
+use crate::run::{Mode, Run};
+use crate::topology::{Node, Topology};
 
 const COUNTING: &str = "bytes that the loop asks for, as STREAM counts them: read 1, write 1, copy 2, triad 3 for each \
      byte of an array; lines that plain stores bring into the cache first are not counted; plain stores but \
@@ -26,7 +26,7 @@ const CACHE_MULTIPLE: u64 = 4;
 const SMALLEST_ARRAY_BYTES: u64 = 64 << 20;
 
 /// The pairs to measure: every node with usable CPUs with every node with memory.
-pub(super) fn pairs(topology: &Topology) -> Vec<(&Node, &Node)> {
+pub(crate) fn pairs(topology: &Topology) -> Vec<(&Node, &Node)> {
     let mut pairs = Vec::new();
     for cpus in topology.nodes.iter().filter(|node| !node.cpus.is_empty()) {
         for memory in topology
@@ -41,7 +41,7 @@ pub(super) fn pairs(topology: &Topology) -> Vec<(&Node, &Node)> {
 }
 
 /// Bytes of one array over all threads, or why there is not enough memory.
-pub(super) fn array_bytes(topology: &Topology, cpus: &Node, memory: &Node) -> Result<u64, String> {
+pub(crate) fn array_bytes(topology: &Topology, cpus: &Node, memory: &Node) -> Result<u64, String> {
     let wanted = topology
         .node_cache_bytes(cpus)
         .map_or(SMALLEST_ARRAY_BYTES * 2, |bytes| bytes * CACHE_MULTIPLE)
@@ -65,7 +65,7 @@ pub(super) fn array_bytes(topology: &Topology, cpus: &Node, memory: &Node) -> Re
 }
 
 /// Measures every pair of nodes.
-pub(super) fn measure(run: &mut Run<'_>) -> Result<MemoryBandwidth, HealthError> {
+pub(crate) fn measure(run: &mut Run<'_>) -> Result<MemoryBandwidth, HealthError> {
     let topology = run.topology;
     let pairs = pairs(topology);
     let bind = topology.nodes.len() > 1;
@@ -277,7 +277,7 @@ fn are_on(regions: &[Region], node: u32) -> Result<(), HealthError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::run::tests::topology_with;
+    use crate::run::tests::topology_with;
 
     fn node(id: u32, cpus: &[usize], memory: u64) -> Node {
         Node {

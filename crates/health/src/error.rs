@@ -41,7 +41,7 @@ pub enum HealthError {
 
 impl HealthError {
     /// The last error of the C library, with what was tried.
-    pub(super) fn last(what: impl Into<String>) -> Self {
+    pub(crate) fn last(what: impl Into<String>) -> Self {
         Self::Io {
             what: what.into(),
             source: io::Error::last_os_error(),
@@ -49,7 +49,7 @@ impl HealthError {
     }
 
     /// Turns an I/O error into one that says what was tried.
-    pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }

@@ -10,10 +10,10 @@ use steelyard_record::{
     Clock, HealthConditions, HealthResult, HealthSettings, Kind, Tool, monotonic_ns,
 };
 
-use super::conditions::Conditions;
-use super::error::HealthError;
-use super::topology::Topology;
-use super::{bandwidth, core_to_core, disk, latency, loopback};
+use crate::conditions::Conditions;
+use crate::error::HealthError;
+use crate::topology::Topology;
+use crate::{bandwidth, core_to_core, disk, latency, loopback};
 
 /// Time that the result may take after a request to stop.
 const FINISH: Duration = Duration::from_secs(10);
@@ -90,17 +90,17 @@ pub struct Surroundings<'a> {
 }
 
 /// What the parts share.
-pub(super) struct Run<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) topology: &'a Topology,
-    pub(super) missing: BTreeMap<String, String>,
+pub(crate) struct Run<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) topology: &'a Topology,
+    pub(crate) missing: BTreeMap<String, String>,
     stop: &'a AtomicBool,
     progress: &'a (dyn Fn(&str, f64) + Sync),
 }
 
 impl Run<'_> {
     /// Ends the part when somebody asked the check to stop.
-    pub(super) fn check_stop(&self) -> Result<(), HealthError> {
+    pub(crate) fn check_stop(&self) -> Result<(), HealthError> {
         if self.stop.load(Ordering::Relaxed) {
             Stop::allow_if_asked(FINISH);
             return Err(HealthError::Interrupted);
@@ -109,12 +109,12 @@ impl Run<'_> {
     }
 
     /// What is set to stop the check.
-    pub(super) fn stop(&self) -> &AtomicBool {
+    pub(crate) fn stop(&self) -> &AtomicBool {
         self.stop
     }
 
     /// Tells how far a part is.
-    pub(super) fn progress(&self, part: &str, ratio: f64) {
+    pub(crate) fn progress(&self, part: &str, ratio: f64) {
         (self.progress)(part, ratio);
     }
 }
@@ -212,12 +212,12 @@ fn part<T>(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use steelyard_record::HealthCache;
 
     /// A topology of one CPU with a last-level cache and memory of these sizes.
-    pub(in crate::health) fn topology_with(cache_bytes: u64, memory_bytes: u64) -> Topology {
+    pub(crate) fn topology_with(cache_bytes: u64, memory_bytes: u64) -> Topology {
         let root = tempfile::tempdir().expect("a folder");
         let mut topology = Topology::read(root.path(), Some(&[0]));
         topology.caches.push(HealthCache {
@@ -231,7 +231,7 @@ pub(super) mod tests {
     }
 
     /// Gives `body` a quick run that nobody stops.
-    pub(in crate::health) fn run_with(topology: &Topology, body: impl FnOnce(&Run<'_>)) {
+    pub(crate) fn run_with(topology: &Topology, body: impl FnOnce(&Run<'_>)) {
         body(&Run {
             settings: &settings(&PARTS),
             topology,

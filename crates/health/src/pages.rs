@@ -3,11 +3,11 @@
 use std::fs;
 use std::ptr::NonNull;
 
-use super::error::HealthError;
+use crate::error::HealthError;
 
 /// What pages to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pages {
+pub(crate) enum Pages {
     /// No huge pages.
     Base,
     /// Transparent huge pages.
@@ -16,7 +16,7 @@ pub(super) enum Pages {
 
 impl Pages {
     /// The word in the record.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
             Self::Huge => "huge",
@@ -31,7 +31,7 @@ const MPOL_F_NODE: libc::c_ulong = 1;
 const MPOL_F_ADDR: libc::c_ulong = 2;
 
 /// Anonymous memory, unmapped when dropped. Its pages are given by the first touch.
-pub(super) struct Region {
+pub(crate) struct Region {
     base: NonNull<libc::c_void>,
     mapped: usize,
     start: NonNull<u8>,
@@ -45,7 +45,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Maps `bytes` with the wanted pages, bound to `node` where one is given.
-    pub(super) fn new(bytes: usize, pages: Pages, node: Option<u32>) -> Result<Self, HealthError> {
+    pub(crate) fn new(bytes: usize, pages: Pages, node: Option<u32>) -> Result<Self, HealthError> {
         let mapped = bytes + HUGE_BYTES;
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches nothing of ours.
         let base = unsafe {
@@ -112,17 +112,17 @@ impl Region {
     }
 
     /// First byte.
-    pub(super) fn start(&self) -> *mut u8 {
+    pub(crate) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
     /// Size.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Writes to every page of the first `bytes`, so that the kernel gives them.
-    pub(super) fn touch(&self, bytes: usize) {
+    pub(crate) fn touch(&self, bytes: usize) {
         for at in (0..bytes.min(self.bytes)).step_by(4096) {
             // SAFETY: `at` is inside the region.
             unsafe { self.start().add(at).write_volatile(0) };
@@ -130,7 +130,7 @@ impl Region {
     }
 
     /// Share of the region that huge pages hold, none when the kernel does not tell it.
-    pub(super) fn huge_ratio(&self) -> Option<f64> {
+    pub(crate) fn huge_ratio(&self) -> Option<f64> {
         let text = fs::read_to_string("/proc/self/smaps").ok()?;
         let start = self.start() as u64;
         huge_bytes(&text, start, start + self.bytes as u64)
@@ -138,7 +138,7 @@ impl Region {
     }
 
     /// The node that holds the page at `offset`, none when the kernel does not tell it.
-    pub(super) fn node_of(&self, offset: usize) -> Option<u32> {
+    pub(crate) fn node_of(&self, offset: usize) -> Option<u32> {
         let mut node: libc::c_int = -1;
         // SAFETY: the kernel writes one int; no mask is asked for; the address is only looked up.
         let status = unsafe {

@@ -5,7 +5,7 @@ use std::fs;
 use steelyard_record::{HealthConditions, monotonic_ns};
 
 /// The counters at the start of a part.
-pub(super) struct Conditions {
+pub(crate) struct Conditions {
     begin_ns: u64,
     machine: Option<Ticks>,
     own_ns: u64,
@@ -20,7 +20,7 @@ struct Ticks {
 
 impl Conditions {
     /// Reads the counters.
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self {
             begin_ns: monotonic_ns(),
             machine: machine(),
@@ -29,7 +29,7 @@ impl Conditions {
     }
 
     /// What ran since the start.
-    pub(super) fn end(self) -> HealthConditions {
+    pub(crate) fn end(self) -> HealthConditions {
         let between = self.machine.zip(machine()).and_then(|(begin, end)| {
             let all = end.all.checked_sub(begin.all).filter(|all| *all > 0)?;
             // Counters of a guest may be set back by a tick or two.

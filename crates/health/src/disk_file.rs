@@ -5,19 +5,20 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::error::HealthError;
-use super::pages::{Pages, Region};
-use super::run::Run;
-use crate::Random;
+use steelyard_statistics::Random;
+
+use crate::error::HealthError;
+use crate::pages::{Pages, Region};
+use crate::run::Run;
 
 /// Bytes of a block that is read or written in sequence.
-pub(super) const SEQUENTIAL_BLOCK: usize = 1 << 20;
+pub(crate) const SEQUENTIAL_BLOCK: usize = 1 << 20;
 /// Bytes of a block at a random place, and of one that has a number.
-pub(super) const RANDOM_BLOCK: usize = 4096;
+pub(crate) const RANDOM_BLOCK: usize = 4096;
 const SMALLEST_FILE: u64 = 16 << 20;
 
 /// The wanted size, less where that is more than a tenth of the free space.
-pub(super) fn file_size(directory: &Path, wanted: u64) -> Result<u64, HealthError> {
+pub(crate) fn file_size(directory: &Path, wanted: u64) -> Result<u64, HealthError> {
     let path = std::ffi::CString::new(directory.as_os_str().as_encoded_bytes())
         .map_err(|_| HealthError::Unavailable("the folder's name holds a null byte".to_owned()))?;
     // SAFETY: all zeroes is a valid statvfs, and the kernel fills it.
@@ -38,7 +39,7 @@ pub(super) fn file_size(directory: &Path, wanted: u64) -> Result<u64, HealthErro
 }
 
 /// A file in `directory` that has no name, opened past the page cache.
-pub(super) fn unnamed(directory: &Path) -> Result<File, HealthError> {
+pub(crate) fn unnamed(directory: &Path) -> Result<File, HealthError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     let opened = match options
@@ -74,7 +75,7 @@ pub(super) fn unnamed(directory: &Path) -> Result<File, HealthError> {
 }
 
 /// Fills the file with incompressible blocks, each marked with its number.
-pub(super) fn write_blocks(file: &File, file_bytes: u64, run: &Run<'_>) -> Result<(), HealthError> {
+pub(crate) fn write_blocks(file: &File, file_bytes: u64, run: &Run<'_>) -> Result<(), HealthError> {
     let mut random = Random::stream(run.settings.seed, "disk");
     let buffer = Buffer::new(SEQUENTIAL_BLOCK)?;
     buffer.fill(&mut random);
@@ -89,32 +90,32 @@ pub(super) fn write_blocks(file: &File, file_bytes: u64, run: &Run<'_>) -> Resul
 }
 
 /// Memory that O_DIRECT accepts, of whole pages.
-pub(super) struct Buffer(Region);
+pub(crate) struct Buffer(Region);
 
 impl Buffer {
-    pub(super) fn new(bytes: usize) -> Result<Self, HealthError> {
+    pub(crate) fn new(bytes: usize) -> Result<Self, HealthError> {
         Region::new(bytes, Pages::Base, None).map(Self)
     }
 
     #[allow(clippy::mut_from_ref)]
-    pub(super) fn bytes(&self) -> &mut [u8] {
+    pub(crate) fn bytes(&self) -> &mut [u8] {
         // SAFETY: the region has this many bytes; a buffer is used by one thread, by one call at a time.
         unsafe { std::slice::from_raw_parts_mut(self.0.start(), self.0.bytes()) }
     }
 
-    pub(super) fn fill(&self, random: &mut Random) {
+    pub(crate) fn fill(&self, random: &mut Random) {
         random.fill(self.bytes());
     }
 
     /// Writes the number of each 4 KiB block into its first bytes.
-    pub(super) fn mark(&self, start: u64) {
+    pub(crate) fn mark(&self, start: u64) {
         for (index, block) in self.bytes().chunks_exact_mut(RANDOM_BLOCK).enumerate() {
             let number = start / RANDOM_BLOCK as u64 + index as u64;
             block[..8].copy_from_slice(&number.to_le_bytes());
         }
     }
 
-    pub(super) fn is_marked(&self, start: u64) -> bool {
+    pub(crate) fn is_marked(&self, start: u64) -> bool {
         self.bytes()
             .chunks_exact(RANDOM_BLOCK)
             .enumerate()
@@ -126,7 +127,7 @@ impl Buffer {
 }
 
 /// Type and device of the file system that holds `directory`, as far as the kernel tells.
-pub(super) fn mounted(directory: &Path) -> (Option<String>, Option<String>) {
+pub(crate) fn mounted(directory: &Path) -> (Option<String>, Option<String>) {
     let found: io::Result<_> = (|| {
         let device = fs::metadata(directory)?.dev();
         Ok((

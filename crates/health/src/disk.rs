@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use steelyard_record::{DiskHealth, DiskRow};
+use steelyard_statistics::{Random, nearest_rank};
 
-use super::disk_file::{
+use crate::disk_file::{
     Buffer, RANDOM_BLOCK, SEQUENTIAL_BLOCK, file_size, mounted, unnamed, write_blocks,
 };
-use super::disk_fio;
-use super::error::HealthError;
-use super::estimate::{estimate, quantile};
-use super::run::{Mode, Run};
-use crate::Random;
+use crate::disk_fio;
+use crate::error::HealthError;
+use crate::estimate::estimate;
+use crate::run::{Mode, Run};
 
 /// How blocks are chosen and what is done with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pattern {
+pub(crate) enum Pattern {
     SequentialRead,
     SequentialWrite,
     RandomRead,
@@ -34,7 +34,7 @@ pub(super) enum Pattern {
 
 impl Pattern {
     /// The word in the record.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SequentialRead => "sequential_read",
             Self::SequentialWrite => "sequential_write",
@@ -44,7 +44,7 @@ impl Pattern {
     }
 
     /// fio's word for it.
-    pub(super) fn fio_name(self) -> &'static str {
+    pub(crate) fn fio_name(self) -> &'static str {
         match self {
             Self::SequentialRead => "read",
             Self::SequentialWrite => "write",
@@ -53,7 +53,7 @@ impl Pattern {
         }
     }
 
-    pub(super) fn is_read(self) -> bool {
+    pub(crate) fn is_read(self) -> bool {
         matches!(self, Self::SequentialRead | Self::RandomRead)
     }
 
@@ -64,10 +64,10 @@ impl Pattern {
 
 /// One access pattern.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Access {
-    pub(super) pattern: Pattern,
-    pub(super) block_bytes: usize,
-    pub(super) depth: u32,
+pub(crate) struct Access {
+    pub(crate) pattern: Pattern,
+    pub(crate) block_bytes: usize,
+    pub(crate) depth: u32,
 }
 
 /// Reads come first: what a write leaves behind in the device slows whoever comes next.
@@ -118,7 +118,7 @@ pub struct Measured {
 }
 
 /// Refuses whatever is not a folder, block devices first of all.
-pub(super) fn check_directory(directory: &Path) -> Result<(), HealthError> {
+pub(crate) fn check_directory(directory: &Path) -> Result<(), HealthError> {
     let setting = |why: String| HealthError::Setting {
         name: "--directory",
         why,
@@ -138,7 +138,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), HealthError> {
 }
 
 /// Measures every access pattern in turn, as many times as the mode says.
-pub(super) fn measure(run: &mut Run<'_>) -> Result<DiskHealth, HealthError> {
+pub(crate) fn measure(run: &mut Run<'_>) -> Result<DiskHealth, HealthError> {
     let directory = run.settings.directory.clone();
     check_directory(&directory)?;
     let (wanted, repeats, duration) = match run.settings.mode {
@@ -288,8 +288,8 @@ fn built_in(
     Ok(Measured {
         rate_bytes_per_s: operations_per_s * access.block_bytes as f64,
         operations_per_s,
-        latency_p50_ns: quantile(&mut times, 0.5),
-        latency_p99_ns: quantile(&mut times, 0.99),
+        latency_p50_ns: nearest_rank(&mut times, 0.5),
+        latency_p99_ns: nearest_rank(&mut times, 0.99),
     })
 }
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use steelyard_launch::die_with_parent;
 
-use super::disk::{Access, Measured};
-use super::error::HealthError;
+use crate::disk::{Access, Measured};
+use crate::error::HealthError;
 
 /// fio's version line such as `fio-3.33`, none where it is not installed.
-pub(super) fn version() -> Option<String> {
+pub(crate) fn version() -> Option<String> {
     let output = Command::new("fio")
         .arg("--version")
         .stdin(Stdio::null())
@@ -27,7 +27,7 @@ pub(super) fn version() -> Option<String> {
 }
 
 /// One repeat of an access pattern by fio.
-pub(super) fn run(
+pub(crate) fn run(
     file: RawFd,
     file_bytes: u64,
     access: &Access,

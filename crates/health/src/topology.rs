@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::notation::{format_list, meminfo, parse_list, parse_mask, parse_size};
+use crate::notation::{format_list, meminfo, parse_list, parse_mask, parse_size};
 use steelyard_record::{
     FILE_BYTES_MAX, HealthCache, HealthCpu, HealthMachine, HealthNode, read_file,
 };

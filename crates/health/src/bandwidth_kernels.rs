@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 /// What a loop does to the arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kernel {
+pub(crate) enum Kernel {
     /// Sums `b`.
     Read,
     /// Stores to `a`.
@@ -23,7 +23,7 @@ pub(super) enum Kernel {
 
 impl Kernel {
     /// All of them.
-    pub(super) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Read,
         Self::Write,
         Self::WriteNontemporal,
@@ -32,7 +32,7 @@ impl Kernel {
     ];
 
     /// The word in the record.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
@@ -44,7 +44,7 @@ impl Kernel {
 
     /// Bytes that it asks to move for each byte of an array, as STREAM counts them: lines that a store brings
     /// into the cache first are not counted.
-    pub(super) fn bytes_per_byte(self) -> f64 {
+    pub(crate) fn bytes_per_byte(self) -> f64 {
         match self {
             Self::Read | Self::Write | Self::WriteNontemporal => 1.0,
             Self::Copy => 2.0,
@@ -53,16 +53,16 @@ impl Kernel {
     }
 
     /// Whether this instruction set has it.
-    pub(super) fn is_supported(self) -> bool {
+    pub(crate) fn is_supported(self) -> bool {
         self != Self::WriteNontemporal || cfg!(target_arch = "x86_64")
     }
 }
 
 /// The three arrays of one thread.
-pub(super) struct Arrays<'a> {
-    pub(super) a: &'a mut [u64],
-    pub(super) b: &'a mut [u64],
-    pub(super) c: &'a mut [u64],
+pub(crate) struct Arrays<'a> {
+    pub(crate) a: &'a mut [u64],
+    pub(crate) b: &'a mut [u64],
+    pub(crate) c: &'a mut [u64],
 }
 
 const B_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -82,7 +82,7 @@ fn mark_at(pass: u64) -> u64 {
 
 impl Arrays<'_> {
     /// Gives the arrays the contents that the kernels start from; the first touch of their pages.
-    pub(super) fn fill(&mut self) {
+    pub(crate) fn fill(&mut self) {
         self.a.fill(0);
         for (index, (b, c)) in self.b.iter_mut().zip(self.c.iter_mut()).enumerate() {
             *b = b_at(index);
@@ -91,7 +91,7 @@ impl Arrays<'_> {
     }
 
     /// One pass of `kernel`. Returns the sum of what was read, 0 for kernels that write.
-    pub(super) fn pass(&mut self, kernel: Kernel, pass: u64) -> u64 {
+    pub(crate) fn pass(&mut self, kernel: Kernel, pass: u64) -> u64 {
         match kernel {
             Kernel::Read => sum(self.b),
             Kernel::Write => {
@@ -114,7 +114,7 @@ impl Arrays<'_> {
     }
 
     /// Whether the arrays hold what `kernel` must have left after `pass`, and `read` is what it must have read.
-    pub(super) fn is_right(&self, kernel: Kernel, pass: u64, read: u64) -> bool {
+    pub(crate) fn is_right(&self, kernel: Kernel, pass: u64, read: u64) -> bool {
         let all = |expected: &dyn Fn(usize) -> u64| {
             self.a
                 .iter()
