@@ -158,7 +158,8 @@ def test_an_interrupted_compaction_loses_and_doubles_nothing(after_s, start, sto
 
 
 def test_an_interrupted_query_is_no_half_answer(start, store):
-    command = start("fleet", "cpi", "incidents", "--store", str(store), "--specs", "computed", "--json")
+    query = ["cpi", "incidents", "--specs", "computed", "--min-tasks", "2", "--min-samples", "10", "--json"]
+    command = start("fleet", *query, "--store", str(store))
     time.sleep(1.0)
     command.interrupt()
     code, out, _ = command.finish()
