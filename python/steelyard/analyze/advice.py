@@ -1,61 +1,63 @@
-"""What to do about a check that objects.
+"""What to do about a failed check of a verdict.
 
-In: a check of a verdict. Out: one sentence, or None for a check that is not ours. A table and not a field of
-the record, so that old runs are given today's advice.
+In: a check. Out: one sentence, or None for an unknown check. A table and not a field of the record, so that
+old runs get today's advice.
 
 Not here: the checks (``verdict``, ``crates/load``, ``crates/tax``).
 """
 
 from steelyard.records import Check, Level
 
-_QUIET = "repeat when the machine is quiet"
-_LONGER = "measure for longer: a higher --tier, or --set measure=..."
-_SEARCH = "use a higher --tier: its probes are longer"
+_QUIET = "repeat on an idle machine"
+_LONGER = "measure for longer (a higher --tier, or --set measure=...)"
+_SEARCH = "use a higher --tier, which has longer probes"
 
 ADVICE: dict[str, str] = {
     # Of a load generator.
-    "achieved": "offer a lower --set rate=..., or give the server more CPUs: --server-cpus",
-    "connections": "look at the server's log and its limit of connections",
-    "errors": "look at the server's log, then offer less load",
-    "generator-bound": "give the load more CPUs: --load-cpus, --set load_threads=...",
-    "generator-lag": "give the load more CPUs: --load-cpus, --set load_threads=...; or offer less load",
-    "generator-late": f"give the load CPUs of its own: --load-cpus; or {_QUIET}",
-    "interrupted": "run it again and let it end",
+    "achieved": "offer a lower rate (--set rate=...), or give the server more CPUs (--server-cpus)",
+    "connections": "check the server's log and its connection limit",
+    "errors": "check the server's log, then offer less load",
+    "generator-bound": "give the load generator more CPUs: --load-cpus, --set load_threads=...",
+    "generator-lag": "give the load generator more CPUs (--load-cpus, --set load_threads=...), or offer"
+    " less load",
+    "generator-late": f"give the load generator dedicated CPUs (--load-cpus), or {_QUIET}",
+    "interrupted": "run it again to the end",
     "samples": _LONGER,
-    "unanswered": "look at the server's log, then offer less load",
-    "unsent": "offer a lower --set rate=..., or more --set connections=...",
+    "unanswered": "check the server's log, then offer less load",
+    "unsent": "offer a lower rate (--set rate=...), or use more connections (--set connections=...)",
     # Of a search for a capacity.
     "capacity": _SEARCH,
-    "checksum": "do not compare this machine: report the processor and the build",
-    "slo": f"{_QUIET}, or --repeat it: the rate does not hold",
+    "checksum": "do not use results of this machine; report the processor and the build",
+    "slo": f"{_QUIET}, or use --repeat: the rate does not hold",
     "search-confidence": _SEARCH,
     "search-edges": _SEARCH,
-    "search-generator-bound": "give the load more CPUs: --load-cpus",
+    "search-generator-bound": "give the load generator more CPUs: --load-cpus",
     "search-monotone": _QUIET,
     "search-samples": _SEARCH,
     "search-tried": _SEARCH,
-    "search-whole": "run it again and let it end",
+    "search-whole": "run it again to the end",
     "search-width": _SEARCH,
     # Of the microbenchmarks.
     "checksums": "test the memory and the processor: steelyard health",
-    "disturbed-batches": f"{_QUIET}, or leave out busy CPUs: --server-cpus",
+    "disturbed-batches": f"{_QUIET}, or exclude busy CPUs: --server-cpus",
     "rounds": "measure for longer: --set time=...",
     "score-interval": f"measure for longer: --set time=...; or {_QUIET}",
     # Of any run.
-    "clock": "compare runs by duration, not by date; see who sets the clock (chronyd, ntpd)",
-    "foreign-load": "stop the processes that are named, or leave out their CPUs: --server-cpus, --load-cpus",
-    "hook": "see the hook's output under Details, or run without it",
+    "clock": "do not rely on the dates of this run; check the time service (chronyd, ntpd)",
+    "foreign-load": "stop these processes, or exclude their CPUs: --server-cpus, --load-cpus",
+    "hook": "check the hook's output under Details, or run without the hook",
     "length": _LONGER,
-    "memory-limit": "give the servers less: --set memory=...",
-    "program": "see how the program ended in its log, under Details",
-    "remark": "see what it names",
-    "separate-cpus": "name CPUs for both sides: --server-cpus, --load-cpus; on one CPU, load from elsewhere",
+    "memory-limit": "reduce the servers' memory: --set memory=...",
+    "program": "check the program's log under Details",
+    "remark": "check what the remark names",
+    "separate-cpus": "set CPUs for both (--server-cpus, --load-cpus), or generate the load on another"
+    " machine",
     "steady": f"{_QUIET}; if it persists, {_LONGER}",
-    "steal": "repeat when the host is quiet, or on CPUs of one's own; --repeat 7 shows the spread",
-    "telemetry": "see `steelyard doctor` for what this machine lets us measure",
-    "throttled-quota": "raise the CPU quota of the cgroup, or compare only with runs under the same quota",
-    "throttled-thermal": "see to the cooling, then repeat",
-    "warm-up": "give it longer: --set warmup_max=...",
+    "steal": "repeat when the host is quiet, or on dedicated CPUs; --repeat 7 shows the spread",
+    "telemetry": "run `steelyard doctor` to see what this machine can measure",
+    "throttled-quota": "raise the cgroup's CPU quota, or compare only with runs under the same quota",
+    "throttled-thermal": "check the cooling, then repeat",
+    "warm-up": "allow a longer warm-up: --set warmup_max=...",
 }
 
 

@@ -1,7 +1,7 @@
-"""Whether a result may be believed, and why not.
+"""Checks whether a result is valid.
 
-In: what a run left (`Evidence`). Out: a `Verdict` that lists every check made, passed ones included, each
-with the value found and the bound it was held against.
+In: what a run recorded (`Evidence`). Out: a `Verdict` that lists every check, passed ones included, each
+with its value and its threshold.
 
 Invariants: pure functions over records; a check whose value could not be measured says so and is never
 silently passed; the verdict is the worst of the checks.
@@ -116,13 +116,13 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
     yield Check(
         id="unsent",
         level=Level.INVALID if unsent else Level.VALID,
-        claim=f"{unsent} requests were due but never sent, because too many were outstanding",
+        claim=f"{unsent} requests were not sent on time because too many were outstanding",
         value=unsent,
         bound=0,
         unit="1",
     )
     if any(load.interrupted for load in _loads(evidence)):
-        yield Check(id="interrupted", level=Level.INVALID, claim="the load was stopped before its time")
+        yield Check(id="interrupted", level=Level.INVALID, claim="the load generator was stopped early")
 
 
 def _achieved(evidence: Evidence) -> Iterator[Check]:
@@ -142,15 +142,19 @@ def _achieved(evidence: Evidence) -> Iterator[Check]:
 def _generator(evidence: Evidence) -> Iterator[Check]:
     busy = [thread.busy_ratio for load in _loads(evidence) for thread in load.threads]
     if not busy:
-        yield Check(id="generator-bound", level=Level.SUSPECT, claim="the generator's CPU time is not known")
+        yield Check(
+            id="generator-bound",
+            level=Level.SUSPECT,
+            claim="the CPU time of the load generator was not measured",
+        )
         return
     worst = max(busy)
     level = max((_bound_level(load) for load in _loads(evidence)), key=lambda one: one.severity)
     yield Check(
         id="generator-bound",
         level=level,
-        claim=f"the busiest generator thread used {worst:.0%} of its CPU"
-        + ("" if level is Level.VALID else ": it may be what was measured, not the server"),
+        claim=f"the busiest load generator thread used {worst:.0%} of its CPU"
+        + ("" if level is Level.VALID else ": the result may be the generator's limit, not the server's"),
         value=worst,
         bound=GENERATOR_BUSY_RATIO,
         unit="1",
@@ -164,7 +168,7 @@ def _lag(evidence: Evidence) -> Iterator[Check]:
         return
     worst = max(shares)
     closed = all(load.settings.loop == "closed" for load in _loads(evidence))
-    claim = f"{worst:.1%} of the response time passed in the generator"
+    claim = f"{worst:.1%} of the response time was delay in the load generator"
     wrong = worst
     busy = evidence.interference.server_busy_ratio if evidence.interference is not None else None
     if closed and busy is not None:
@@ -173,7 +177,7 @@ def _lag(evidence: Evidence) -> Iterator[Check]:
         wrong = min(worst, idle)
         claim += f", and the server's CPUs were idle {idle:.1%} of the time"
         if worst > HEADLINE_RATIO[0] >= wrong:
-            claim += ": the throughput is the server's, the latencies are not its alone"
+            claim += ": the throughput is the server's, but the latencies include the generator's delay"
     yield Check(
         id="generator-lag",
         level=lag_level(wrong, closed=closed),
@@ -220,7 +224,7 @@ def _samples(evidence: Evidence) -> Iterator[Check]:
         id="samples",
         level=level,
         claim=f"{completed} requests were measured"
-        + ("" if level is Level.VALID else ": too few for the tail's percentiles"),
+        + ("" if level is Level.VALID else ": too few for tail percentiles"),
         value=completed,
         bound=enough,
         unit="1",
@@ -239,7 +243,9 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
         )
     measure = evidence.measure
     if measure is None:
-        yield Check(id="steady", level=Level.SUSPECT, claim="whether throughput was steady is not known")
+        yield Check(
+            id="steady", level=Level.SUSPECT, claim="the steadiness of the throughput was not measured"
+        )
         return
     moved = max(abs(measure.drift_ratio or 0.0), abs(measure.shift_ratio or 0.0))
     # A dip lasts for a part of the phase and a cycle comes back: neither moves the mean by as much as itself.
@@ -269,7 +275,7 @@ def _share(
 ) -> Check:
     if value is None:
         return Check(
-            id=check_id, level=Level.SUSPECT, claim=f"not known: {missing or 'no telemetry'}", unit="1"
+            id=check_id, level=Level.SUSPECT, claim=f"not measured: {missing or 'no telemetry'}", unit="1"
         )
     return Check(
         id=check_id, level=_above(value, bounds), claim=claim(value), value=value, bound=bounds[0], unit="1"
@@ -283,7 +289,7 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
         yield Check(
             id="telemetry",
             level=Level.SUSPECT,
-            claim=f"steal time, throttling and foreign load are not known: {why}",
+            claim=f"steal time, throttling and foreign load were not measured: {why}",
         )
         return
     yield Check(id="telemetry", level=Level.VALID, claim="telemetry covers the measure phase")
@@ -293,7 +299,7 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
         yield Check(
             id="throttled-thermal",
             level=Level.SUSPECT if count else Level.VALID,
-            claim=f"CPUs slowed down {count:g} times because of heat",
+            claim=f"CPUs were throttled by heat {count:g} times",
             value=count,
             bound=0,
             unit="1",
@@ -307,7 +313,7 @@ def _lost_cpu_time(evidence: Evidence, found: Interference) -> list[Check]:
             "steal",
             found.steal_ratio,
             _disturbed(evidence),
-            lambda value: f"the hypervisor took {value:.1%} of the used CPUs' time",
+            lambda value: f"the hypervisor took {value:.1%} of the CPU time of the run",
             found.reasons.get("cpu"),
         )
     ]
@@ -319,7 +325,7 @@ def _lost_cpu_time(evidence: Evidence, found: Interference) -> list[Check]:
     total = sum(one.value or 0.0 for one in asked)
     if all(one.level is Level.VALID for one in checks) and total > HEADLINE_RATIO[0]:
         worst = max(asked, key=lambda one: one.value or 0.0)
-        claim = f"{worst.claim}; with others' share {total:.1%} were missing"
+        claim = f"{worst.claim}; all causes together took {total:.1%}"
         together = worst.model_copy(update={"level": _above(total, _disturbed(evidence)), "claim": claim})
         checks = [together if one is worst else one for one in checks]
     return checks
@@ -336,21 +342,21 @@ def _disturbed(evidence: Evidence) -> tuple[float, float]:
 
 def _foreign(evidence: Evidence, found: Interference) -> Check:
     listed = ", ".join(found.foreign_commands)
-    names = f", most of it {listed}" if listed and (found.foreign_ratio or 0.0) > HEADLINE_RATIO[0] else ""
+    names = f", mostly {listed}" if listed and (found.foreign_ratio or 0.0) > HEADLINE_RATIO[0] else ""
     return _share(
         "foreign-load",
         found.foreign_ratio,
         _disturbed(evidence),
-        lambda value: f"processes outside the run used {value:.1%} of the used CPUs' time{names}",
+        lambda value: f"other processes used {value:.1%} of the CPU time of the run{names}",
         found.reasons.get("foreign") or found.reasons.get("cpu"),
     )
 
 
 def _throttling(evidence: Evidence, quota: float) -> Check:
     level = _above(quota, HEADLINE_RATIO)
-    claim = f"a cgroup's CPU quota was exhausted for {quota:.1%} of the measure phase"
+    claim = f"a CPU quota throttled a cgroup for {quota:.1%} of the measure phase"
     if evidence.limited_on_purpose and level is not Level.VALID:
-        level, claim = Level.VALID, f"{claim}, as the cpu-limit hook was asked to do"
+        level, claim = Level.VALID, f"{claim}, as requested with the cpu-limit hook"
     return Check(
         id="throttled-quota", level=level, claim=claim, value=quota, bound=HEADLINE_RATIO[0], unit="1"
     )
@@ -385,9 +391,9 @@ def _clock(evidence: Evidence) -> Iterator[Check]:
     yield Check(
         id="clock",
         level=Level.SUSPECT if stepped else Level.VALID,
-        claim=f"the clock of dates was set {step_s:+.3f} s during the run: dates are wrong, durations are not"
+        claim=f"the wall clock was set {step_s:+.3f} s during the run: dates are wrong, durations are right"
         if stepped
-        else "the clock of dates was not set during the run",
+        else "the wall clock was not set during the run",
         value=step_s,
         bound=bound,
         unit="s",
@@ -398,9 +404,9 @@ def _sides(evidence: Evidence) -> Iterator[Check]:
     yield Check(
         id="separate-cpus",
         level=Level.SUSPECT if evidence.shared_cpus else Level.VALID,
-        claim="servers and load share CPUs: each slows the other"
+        claim="servers and load generator share CPUs and slow each other down"
         if evidence.shared_cpus
-        else "servers and load have CPUs of their own",
+        else "servers and load generator have separate CPUs",
     )
 
 
@@ -444,7 +450,7 @@ _LOAD_PARTS: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
     _sides,
     _generators_own,
 )
-"""What is asked where there is a load generator."""
+"""Checks of runs with a load generator."""
 _PARTS: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
     _own,
     _interference,

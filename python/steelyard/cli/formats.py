@@ -35,9 +35,7 @@ class Format(StrEnum):
 
 FormatOption = Annotated[
     Format | None,
-    typer.Option(
-        "--format", help="How to print: table, json (as --json), csv or markdown.", metavar="FORMAT"
-    ),
+    typer.Option("--format", help="Format of the output: table, json, csv or markdown.", metavar="FORMAT"),
 ]
 
 

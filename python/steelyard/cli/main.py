@@ -30,7 +30,7 @@ from steelyard.cli.profile import commands as profile
 from steelyard.cli.spellings import respelled
 
 app = typer.Typer(
-    help="Weighs servers: runs datacenter workloads, explains where the time goes, says what to choose.",
+    help="Measure servers: run datacenter workloads, show where time goes, compare machines and fleets.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
@@ -53,7 +53,7 @@ def _global(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Weighs servers."""
+    """Measure servers."""
 
 
 @app.command(
@@ -62,39 +62,43 @@ def _global(
     )
 )
 def run(
-    name: Annotated[str, typer.Argument(help="Suite or benchmark; `steelyard list` shows them.")] = "quick",
-    tier: Annotated[str | None, typer.Option(help="smoke, quick, standard or full.")] = None,
-    repeat: Annotated[int, typer.Option(help="Runs of each benchmark; the run is the replicate.")] = 1,
+    name: Annotated[str, typer.Argument(help="Suite or benchmark; see `steelyard list`.")] = "quick",
+    tier: Annotated[
+        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(help="Number of runs of each benchmark.")] = 1,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; `steelyard list` shows them."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
     ] = None,
     server_cpus: Annotated[
-        str | None, typer.Option(metavar="LIST", help="CPUs of the servers, as 0-3,8.")
+        str | None, typer.Option(metavar="LIST", help="CPUs for the servers, such as 0-3,8.")
     ] = None,
-    load_cpus: Annotated[str | None, typer.Option(metavar="LIST", help="CPUs of the load, as 0-3,8.")] = None,
+    load_cpus: Annotated[
+        str | None, typer.Option(metavar="LIST", help="CPUs for the load generator, such as 0-3,8.")
+    ] = None,
     hook: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; `steelyard list` shows them."),
+        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
     ] = None,
     baseline: Baseline = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Show which CPUs and memory each part would get, and run nothing.")
+        bool, typer.Option("--plan", help="Show the CPUs and memory of each process, and run nothing.")
     ] = False,
     root: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="With --plan, a recorded tree (a folder or .tar.bz2)."),
+        typer.Option(metavar="DIR", help="With --plan: a recorded machine (a folder or .tar.bz2)."),
     ] = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Run a benchmark or a suite, and judge, score and report the result."""
+    """Run a benchmark or a suite, check the result, score it and write a report."""
     from steelyard._base import UsageError
     from steelyard.bench.launch import Request
     from steelyard.bench.parameters import parse_assignments
 
     if root is not None and not plan:
-        raise UsageError("--root is for --plan: nothing runs on a recorded machine")
+        raise UsageError("--root needs --plan: a recorded machine runs nothing")
 
     request = Request(
         name=name,
@@ -121,15 +125,15 @@ def run(
 def list_(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[WHAT]", help="benchmarks, suites, tiers, parameters, hooks or runs."),
+        typer.Argument(metavar="[WHAT]", help="One of benchmarks, suites, tiers, parameters, hooks, runs."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show everything: tiers, parameters, hooks and every run, too.")
+        bool, typer.Option("--all", help="Also list tiers, parameters, hooks and all runs.")
     ] = False,
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """List benchmarks, suites and the latest runs; with --all everything there is."""
+    """List benchmarks, suites and the latest runs."""
     from steelyard.cli.listing import show
 
     return show(what, runs, everything=everything, as_json=as_json)
@@ -146,13 +150,13 @@ def report(
         bool,
         typer.Option(
             "--shared-script",
-            help="Put the charts' script beside the page, once for a suite's pages, instead of into each.",
+            help="Write the chart script to a file of its own instead of into each page.",
         ),
     ] = False,
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Show a run or a suite again, and write its page from the raw data (into its folder by default)."""
+    """Show a run or a suite, and write its report page again from the raw data."""
     from steelyard.cli.reports import show_report
 
     return show_report(name, page, runs, baseline=baseline, shared_script=shared_script, as_json=as_json)
@@ -177,32 +181,30 @@ def score(
     )
 )
 def health(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="About 20 s instead of a couple of minutes.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Take about 20 s instead of 2 minutes.")] = False,
     against: Annotated[
         str | None,
         typer.Option(
             metavar="FILE|last",
-            help="Compare with a health.json, or with the last good check only.",
+            help="Compare with this health.json, or with the last good check only.",
         ),
     ] = None,
     part: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only memory_latency, memory_bandwidth, core_to_core, disk or loopback; repeatable."
+            help="Check only memory_latency, memory_bandwidth, core_to_core, disk or loopback; repeatable."
         ),
     ] = None,
     directory: Annotated[
-        Path | None, typer.Option(help="Folder on the disk to measure; by default the check's own.")
+        Path | None, typer.Option(help="Folder on the disk to measure; by default the folder of the check.")
     ] = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Take this check as a good one, whatever it finds.")
+        bool, typer.Option("--accept", help="Use this check as a good reference, whatever its result.")
     ] = False,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Check memory, caches, disk and loopback network, and compare with earlier checks of this machine."""
+    """Check memory, caches, disk and loopback network, and compare with earlier checks."""
     from steelyard.cli.health import HealthRequest, show_health
 
     request = HealthRequest(
@@ -221,36 +223,38 @@ def health(
 )
 def characterize(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="A command to start and describe.")
+        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="Command to start and profile.")
     ] = None,
-    pid: Annotated[list[int] | None, typer.Option(help="A process to describe; repeatable.")] = None,
-    cgroup: Annotated[str | None, typer.Option(metavar="PATH", help="A control group to describe.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Describe the whole machine (default).")] = False,
+    pid: Annotated[list[int] | None, typer.Option(help="Profile this process; repeatable.")] = None,
+    cgroup: Annotated[str | None, typer.Option(metavar="PATH", help="Profile this control group.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Profile the whole machine (default).")] = False,
     duration: Annotated[
         str | None,
-        typer.Option(help="Time to measure, 10s by default; 0 until the command ends. It is then ended."),
+        typer.Option(
+            help="Time to measure (10s), after which a started command is ended; 0 waits for its end."
+        ),
     ] = None,
-    interval: Annotated[str | None, typer.Option(help="Time between two readings.")] = None,
+    interval: Annotated[str | None, typer.Option(help="Time between two samples of the counters.")] = None,
     hz: Annotated[
-        int | None, typer.Option(help="Profiler's samples a second and CPU, 99; 0 for none.")
+        int | None, typer.Option(help="Stack samples per second and CPU (99); 0 turns profiling off.")
     ] = None,
-    call_graph: Annotated[str | None, typer.Option(help="How stacks are walked: fp, dwarf or none.")] = None,
+    call_graph: Annotated[str | None, typer.Option(help="How to unwind stacks: fp, dwarf or none.")] = None,
     counters: Annotated[
         bool | None,
-        typer.Option("--counters/--no-counters", help="Whether performance events are counted."),
+        typer.Option("--counters/--no-counters", help="Count performance events, or not."),
     ] = None,
     perf_stat: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="What perf stat wrote of it (-o FILE, also with -x or -j); read after the end. Repeatable.",
+            help="Read the counts from the output of perf stat (-o FILE, also with -x or -j); repeatable.",
         ),
     ] = None,
     ops: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SOURCE",
-            help="Where operations are counted: log:PATH[:REGEX], prometheus:URL#METRIC,"
+            help="Read counts of operations from log:PATH[:REGEX], prometheus:URL#METRIC,"
             " prometheus-query:URL#PROMQL, csv,time=COLUMN:PATH or load:FILE, with options"
             " (docs/reference/operations.md); repeatable.",
         ),
@@ -258,13 +262,13 @@ def characterize(
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Find what holds a workload back: a command, processes, a cgroup, or the whole machine."""
+    """Find what limits a workload: a command, processes, a cgroup, or the whole machine."""
     from steelyard._base import UsageError
     from steelyard.bench.characterize.benchmark import Request
     from steelyard.cli.characterize import characterize_and_show
 
     if everything and (command or pid or cgroup):
-        raise UsageError("--all describes the machine: give no command, --pid or --cgroup with it")
+        raise UsageError("--all profiles the whole machine: it takes no command, --pid or --cgroup")
     options = {"duration": duration, "interval": interval, "hz": hz, "call_graph": call_graph}
     options["counters"] = None if counters is None else str(counters).lower()
     request = Request(
@@ -285,13 +289,13 @@ def characterize(
     )
 )
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run's or suite's id or folder.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another of the same kind, or `latest`.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="Id or folder of a run or a suite.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one of the same kind, or `latest`.")],
     page: Report = None,
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Compare two runs of a benchmark, or two suites: results, conditions, machines, findings, profiles."""
+    """Compare two runs of a benchmark, or two suites."""
     from steelyard.cli.compare import show_comparison
 
     return show_comparison(a, b, runs, report=page, as_json=as_json)
@@ -307,10 +311,10 @@ def compare(
 )
 def top(
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[OPTIONS]", help="Those of steelyard-top.")
+        list[str] | None, typer.Argument(metavar="[OPTIONS]", help="Options of steelyard-top.")
     ] = None,
 ) -> int:
-    """Show what runs now, by process or cgroup: CPU, IPC, faults, I/O, NUMA locality, instruction mix."""
+    """Show running processes or cgroups: CPU, IPC, faults, I/O, NUMA locality, instruction mix."""
     from steelyard.cli.top import become_top
 
     become_top(arguments or [])
@@ -318,7 +322,7 @@ def top(
 
 @app.command(epilog=examples("steelyard doctor", "steelyard doctor --json"))
 def doctor(as_json: Json = False) -> int:
-    """Show what this machine can and cannot measure, why, and how to enable it."""
+    """Show what this machine can measure, what it cannot, and how to enable it."""
     from steelyard.cli.doctor import show_doctor
 
     return show_doctor(as_json=as_json)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from steelyard.records import HealthResult
 
 app = typer.Typer(
-    help="Show NUMA nodes and their distances, and score how local processes are to their memory.",
+    help="Show NUMA nodes and distances, and score the locality of processes.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -27,30 +27,30 @@ app = typer.Typer(
 
 Health = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="A health.json or its folder: what `steelyard health` measured here."),
+    typer.Option(metavar="FILE", help="A health.json or its folder, from `steelyard health`."),
 ]
-Pids = Annotated[list[int] | None, typer.Option(min=1, help="A process; repeatable.")]
+Pids = Annotated[list[int] | None, typer.Option(min=1, help="Score this process; repeatable.")]
 Cgroups = Annotated[
     list[str] | None,
-    typer.Option(metavar="PATH", help="A control group with those below: its path or folder; repeatable."),
+    typer.Option(metavar="PATH", help="Score this control group and those below it; repeatable."),
 ]
 Duration = Annotated[
-    str, typer.Option(help="Window over which CPU time is counted; 0 for all of the threads' own.")
+    str, typer.Option(help="Window in which CPU time counts; 0 counts it since each thread's start.")
 ]
 Looks = Annotated[
     int,
-    typer.Option(min=1, max=10_000, help="Looks at threads in the window: more tell better where they move."),
+    typer.Option(min=1, max=10_000, help="Samples of thread placement in the window."),
 ]
 Distances = Annotated[
     str,
     typer.Option(
         metavar="slit|hmat|FILE",
-        help="The firmware's distances or latencies, a table, or a health.json (by bandwidth).",
+        help="Source of distances: firmware (slit, hmat), a table, or a health.json (bandwidth).",
     ),
 ]
 Largest = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Do not look through larger processes: it holds their memory map."),
+    typer.Option(metavar="SIZE", help="Skip processes with more memory: a scan locks their memory map."),
 ]
 
 
@@ -70,7 +70,7 @@ def map_(
     health: Health = None,
     as_json: Json = False,
 ) -> int:
-    """Show nodes, CPUs, memory, distances, and latency and bandwidth where a health check measured them."""
+    """Show NUMA nodes, CPUs, memory and distances; with --health also latency and bandwidth."""
     from steelyard.cli.output import print_json
     from steelyard.machine.sources import machine_of
     from steelyard.numa import map_of
@@ -93,24 +93,26 @@ def map_(
 def score(
     pid: Pids = None,
     cgroup: Cgroups = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every process; the default.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Score every process (default).")] = False,
     duration: Duration = "1s",
     looks: Looks = 10,
     distances: Distances = "slit",
-    running: Annotated[bool, typer.Option("--running", help="Leave out what does not run.")] = False,
+    running: Annotated[
+        bool, typer.Option("--running", help="Score only processes that run in the window.")
+    ] = False,
     pages: Annotated[
-        bool, typer.Option("--pages", help="Read where memory is on a machine with one node, too.")
+        bool, typer.Option("--pages", help="Read page locations even on a machine with one node.")
     ] = False,
     largest: Largest = None,
-    root: Annotated[Path | None, typer.Option(metavar="DIR", help="Root of the /proc and /sys.")] = None,
+    root: Annotated[Path | None, typer.Option(metavar="DIR", help="Root of /proc and /sys.")] = None,
     rows: Rows = 30,
     as_json: Json = False,
 ) -> int:
-    """Score processes or control groups: 1 when all memory is where they run, less the farther it is."""
+    """Score the NUMA locality of processes or control groups: 1 means all memory is local."""
     from steelyard.numa import ScoreRequest, measure
 
     if (everything and (pid or cgroup)) or (pid and cgroup):
-        raise UsageError("give --pid, --cgroup or --all: one kind of them at a time")
+        raise UsageError("--pid, --cgroup and --all exclude each other")
     request = ScoreRequest(
         pids=pid or (),
         cgroups=cgroup or (),

@@ -18,14 +18,12 @@ RUNS = Path("runs")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Out = Annotated[
     Path,
-    typer.Option("--out", metavar="DIR", help="Folder of runs; the new one gets a folder of its own in it."),
+    typer.Option("--out", metavar="DIR", help="Folder of runs; each run gets a new folder in it."),
 ]
-Runs = Annotated[
-    Path, typer.Option("--runs", metavar="DIR", help="Folder in which earlier runs are looked for.")
-]
+Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Folder of earlier runs.")]
 Report = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a self-contained page.")
 ]
-Rows = Annotated[int, typer.Option("--rows", min=1, metavar="N", help="Rows of a table.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's or suite's id or folder, or `latest`.")]
-Baseline = Annotated[str | None, typer.Option(metavar="NAME", help="Machine to score against.")]
+Rows = Annotated[int, typer.Option("--rows", min=1, metavar="N", help="Maximum rows of a table.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="Id or folder of a run or a suite, or `latest`.")]
+Baseline = Annotated[str | None, typer.Option(metavar="NAME", help="Baseline machine to score against.")]

@@ -1,4 +1,4 @@
-"""Rules about what hardware counters say: where issue slots go, and what misses cost.
+"""Rules about hardware counters: where issue slots go, and what misses cost.
 
 All are silent without counters, and each where the events that it needs were not counted. A share of slots
 is a share of what the processor could have done in that time, whether it was busy for long or not: only where
@@ -55,10 +55,10 @@ def _walking_ratio(conditions: Conditions, name: str) -> float | None:
 
 @rule(
     "frontend-bound-code",
-    "Does the code not fit the instruction caches?",
+    "Is the code too large for the instruction caches?",
     area="cpu",
-    threshold="Intel TMA metrics: front end from 15 %; DCPerf: services have 7 to 56 instruction cache misses"
-    " per 1000 instructions, SPEC 1 to 9",
+    threshold="Intel TMA metrics: front-end bound from 15 %; DCPerf: services have 7 to 56 instruction cache"
+    " misses per 1000 instructions, SPEC 1 to 9",
 )
 def _frontend(conditions: Conditions) -> Finding | None:
     bound = node_ratio(conditions, "frontend_bound")
@@ -70,32 +70,30 @@ def _frontend(conditions: Conditions) -> Finding | None:
     if not (missing_code or missing_pages):
         return None
     evidence = [Evidence("front-end bound", bound, "ratio", FRONTEND_RATIO)]
-    told = []
+    misses_text = []
     if cache is not None:
         evidence.append(Evidence("L1I misses per 1000 instructions", cache, "1", L1I_MPKI))
-        told += [f"{cache:.1f} misses of the instruction cache"] if missing_code else []
+        misses_text += [f"{cache:.1f} instruction cache misses"] if missing_code else []
     if tlb is not None:
         evidence.append(Evidence("iTLB misses per 1000 instructions", tlb, "1", ITLB_MPKI))
-        told += [f"{tlb:.2g} of its TLB"] if missing_pages else []
+        misses_text += [f"{tlb:.2g} iTLB misses"] if missing_pages else []
     steps = [
-        "put the code that runs together (PGO, BOLT or Propeller, link-time ordering)"
-        if missing_code
-        else "",
+        "place hot code together (PGO, BOLT or Propeller, link-time ordering)" if missing_code else "",
         "map the program's text with huge pages" if missing_pages else "",
     ]
     return Finding(
-        f"{percent(bound)} of the issue slots wait for instructions, with {' and '.join(told)} per 1000"
-        " instructions: the code is larger than what fetches it.",
+        f"{percent(bound)} of the issue slots wait for instructions, with {' and '.join(misses_text)} per"
+        " 1000 instructions: the code is too large for the instruction caches.",
         tuple(evidence),
         f"Compare builds: {'; '.join(step for step in steps if step)}.",
         min(0.9, 0.4 + bound),
-        gain=f"at most {percent(bound)} of the slots; published for BOLT or huge text pages: 2 to 15 %",
+        gain=f"at most {percent(bound)} of the slots (published for BOLT or huge text pages: 2 to 15 %)",
     )
 
 
 @rule(
     "branch-mispredicts",
-    "Is work thrown away after mispredicted branches?",
+    "Do mispredicted branches cost much?",
     area="cpu",
     threshold="Intel TMA metrics: from 10 % of the slots",
 )
@@ -105,16 +103,16 @@ def _mispredicts(conditions: Conditions) -> Finding | None:
     if lost is None or lost < MISPREDICT_RATIO or missed is None or missed < BRANCH_MPKI:
         return None
     return Finding(
-        f"{percent(lost)} of the issue slots go to operations that are thrown away: {missed:.1f} branches of"
-        " 1000 instructions are mispredicted.",
+        f"{percent(lost)} of the issue slots are lost to mispredicted branches: {missed:.1f} per 1000"
+        " instructions.",
         (
             Evidence("slots lost to mispredicted branches", lost, "ratio", MISPREDICT_RATIO),
             Evidence("mispredicted branches per 1000 instructions", missed, "1", BRANCH_MPKI),
         ),
-        "Find the branches (perf record -e branch-misses:pp); sort or batch what they depend on, or compute"
-        " without a branch.",
+        "Find the branches (perf record -e branch-misses:pp); sort or batch their input, or use branchless"
+        " code.",
         min(0.85, 0.35 + lost),
-        gain=f"at most {percent(lost)} of the slots, and the fetches behind them",
+        gain=f"at most {percent(lost)} of the slots, and the fetches after them",
     )
 
 
@@ -138,20 +136,18 @@ def _memory(conditions: Conditions) -> Finding | None:
     claim = f"{percent(bound)} of the issue slots wait for loads and stores"
     if full:
         claim += (
-            f", and memory carries {percent(pressed.ratio or 0.0)} of what it can: bandwidth is the limit."
+            f", and memory runs at {percent(pressed.ratio or 0.0)} of its bandwidth: bandwidth is the limit."
         )
         step = "Move fewer bytes: smaller types, blocking for the caches, non-temporal stores, less copying."
     elif pressed.ratio is not None:
-        claim += (
-            f", while memory carries {percent(pressed.ratio)} of what it can: it is latency, not bandwidth."
-        )
-        step = (
-            "Sample the loads (perf mem record) and look for pointer chasing; lay out together what is used"
-        )
-        step += " together, or prefetch."
+        claim += f", and memory runs at {percent(pressed.ratio)} of its bandwidth: latency is the limit."
+        step = "Sample the loads (perf mem record) and look for pointer chasing; store data that is used"
+        " together"
+        step += " side by side, or prefetch it."
     else:
-        claim += "; whether latency or bandwidth holds them is not measured here."
-        step = "Count memory traffic (uncore) beside `steelyard health`; sample the loads (perf mem record)."
+        claim += "; memory bandwidth was not measured, so the cause may be latency or bandwidth."
+        step = "Measure memory traffic (uncore events) and `steelyard health`; sample the loads (perf mem"
+        " record)."
     return Finding(
         claim,
         tuple(evidence),
@@ -166,33 +162,33 @@ def _memory(conditions: Conditions) -> Finding | None:
     "dtlb-walks",
     "Do loads and stores wait for page walks?",
     area="memory",
-    threshold="a walk of 30 clocks, as measured for walks that hit caches (Intel's optimization manual:"
-    " 20 to 40); a tenth of the clocks is convention",
+    threshold="30 cycles per page walk that hits caches (Intel's optimization manual: 20 to 40); 10 % of the"
+    " cycles is convention",
 )
 def _walks(conditions: Conditions) -> Finding | None:
     ratio, misses = _walking_ratio(conditions, "dtlb_mpki"), metric(conditions, "dtlb_mpki")
     if ratio is None or misses is None or ratio < WALKING_RATIO:
         return None
     return Finding(
-        f"{misses:.1f} loads and stores of 1000 instructions miss the TLB: page walks take"
-        f" {percent(ratio)} of the clocks, if nothing hides them.",
+        f"{misses:.1f} loads and stores per 1000 instructions miss the TLB: page walks take up to"
+        f" {percent(ratio)} of the cycles.",
         (
             Evidence("page walks", ratio, "ratio", WALKING_RATIO),
             Evidence("dTLB misses per 1000", misses, "1"),
         ),
         "Compare with huge pages for the data: transparent_hugepage=always, or madvise in the allocator.",
         min(0.8, 0.3 + ratio),
-        gain=f"at most {percent(ratio)} of the clocks",
+        gain=f"at most {percent(ratio)} of the cycles",
         sure=False,
     )
 
 
 @rule(
     "few-instructions-per-clock",
-    "Do the threads wait while they run?",
+    "Do running threads stall?",
     area="cpu",
-    threshold="DCPerf: production services have an IPC of 1.0 to 2.6 a core; a lock's contended line, as"
-    " RocksDB's statistics at 160 threads, has 0.13",
+    threshold="DCPerf: production services have an IPC of 1.0 to 2.6 per core; a contended cache line, as in"
+    " RocksDB's statistics at 160 threads, gives 0.13",
 )
 def _low_ipc(conditions: Conditions) -> Finding | None:
     ipc = metric(conditions, "ipc")
@@ -201,23 +197,24 @@ def _low_ipc(conditions: Conditions) -> Finding | None:
     if ipc is None or ipc >= LOW_IPC or used is None or used < 0.5:
         return None
     return Finding(
-        f"A thread retires {ipc:.2f} instructions a clock: nearly all of its time it waits for memory or for"
-        " a cache line that other cores write.",
-        (Evidence("instructions per clock", ipc, "1", LOW_IPC), Evidence("CPUs used", used, "1")),
-        "Tell the two apart: with one thread IPC recovers if it is contention (`steelyard compare` of both"
-        " runs; perf c2c names the line), and not if it is memory.",
+        f"A thread retires {ipc:.2f} instructions per cycle: most of the time it stalls on memory, or on"
+        " cache lines that other cores write.",
+        (Evidence("instructions per cycle", ipc, "1", LOW_IPC), Evidence("CPUs used", used, "1")),
+        "Repeat with one thread and compare (`steelyard compare`): IPC recovers if contention is the cause"
+        " (perf c2c names the line), and stays low if memory is.",
         0.8,
-        gain="if it is contention, up to the IPC of one thread: 20 x in the published case",
+        gain="with contention, up to the IPC of one thread (20 x in the published case)",
     )
 
 
 @rule(
     "remote-memory-loads",
-    "Do loads go to the memory of another node?",
+    "Do loads access memory of another node?",
     area="numa",
     cause="remote memory",
-    threshold="convention: a fifth of the loads from memory, and one in 2000 instructions; remote memory is"
-    " 1.3 to 2 times as far",
+    threshold="convention: 20 % of the loads from memory, and one per 2000 instructions; remote memory has"
+    " 1.3"
+    " to 2 times the latency",
 )
 def _remote(conditions: Conditions) -> Finding | None:
     use = conditions.counters
@@ -233,42 +230,42 @@ def _remote(conditions: Conditions) -> Finding | None:
         if ratio < REMOTE_RATIO or per_1000 < REMOTE_PER_1000:
             return None
         return Finding(
-            f"{percent(ratio)} of the loads that reach memory go to another node's.",
+            f"{percent(ratio)} of the loads from memory access another node.",
             (
                 Evidence("remote loads", ratio, "ratio", REMOTE_RATIO),
                 Evidence("remote loads per 1000 instructions", per_1000, "1", REMOTE_PER_1000),
             ),
-            "Compare with the program bound to one node (`numactl --cpunodebind --membind`), or an instance"
-            " on each.",
+            "Compare with the program bound to one node (`numactl --cpunodebind --membind`), or one instance"
+            " per node.",
             min(0.85, 0.4 + ratio / 2),
-            gain="0 to 40 % in time per instruction (published: CPI 1.15 x at half local)",
+            gain="0 to 40 % of CPI (published: 1.15 x the CPI at 50 % locality)",
         )
     return None
 
 
 @rule(
     "smt-contention",
-    "Do the two threads of a core take each other's slots?",
+    "Do the two threads of a core compete for issue slots?",
     area="cpu",
-    threshold="AMD, pipeline utilisation; a fifth is convention, as for the other losses",
+    threshold="AMD, pipeline utilisation; 20 % is convention, as for the other losses",
 )
 def _contention(conditions: Conditions) -> Finding | None:
     lost = node_ratio(conditions, "smt_contention")
     if lost is None or lost < CONTENTION_RATIO:
         return None
     return Finding(
-        f"{percent(lost)} of the issue slots were taken by the core's other thread.",
+        f"The core's other thread used {percent(lost)} of the issue slots.",
         (Evidence("SMT contention", lost, "ratio", CONTENTION_RATIO),),
-        "Compare throughput and latency with one thread a core; where latency matters, keep batch work off"
-        " the siblings.",
+        "Compare throughput and latency with one thread per core; keep batch work off the siblings of"
+        " latency-sensitive threads.",
         min(0.7, 0.2 + lost),
-        gain="latency of a thread; of throughput seldom anything, for the slots were used",
+        gain="the latency of a thread, seldom throughput: the slots were used",
     )
 
 
 @rule(
     "retiring-bound",
-    "Does the processor do nearly all that it can?",
+    "Are most issue slots useful?",
     area="cpu",
     threshold="Intel TMA metrics: retiring from 70 % of the slots",
 )
@@ -279,8 +276,8 @@ def _retiring(conditions: Conditions) -> Finding | None:
     return Finding(
         f"{percent(retiring)} of the issue slots retire operations: caches, memory and branches cost little.",
         (Evidence("retiring", retiring, "ratio", RETIRING_RATIO),),
-        "Only fewer instructions help: a better algorithm, vector instructions, a newer compiler; compare"
-        " path lengths.",
+        "Reduce instructions: a better algorithm, vector instructions, a newer compiler; compare path"
+        " lengths.",
         0.6,
-        gain=f"at most {1 / retiring:.2f} x by waiting less; beyond that in proportion to instructions saved",
+        gain=f"at most {1 / retiring:.2f} x from fewer stalls; more in proportion to saved instructions",
     )

@@ -36,11 +36,11 @@ def busy_cpus(conditions: Conditions) -> float:
 
 @rule(
     "cpu-bound",
-    "Do the CPUs bound the workload?",
+    "Do the CPUs limit the workload?",
     area="cpu",
     explains="time",
     cause="CPUs",
-    threshold="convention: above 90 % next to nothing is left to use",
+    threshold="convention: above 90 % almost no capacity is left",
 )
 def _cpu_bound(conditions: Conditions) -> Finding | None:
     use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
@@ -51,21 +51,19 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     ratio = use.own_ratio if wanted is None else wanted / count
     if ratio < CPU_BOUND_RATIO or use.busy_ratio < CPU_BOUND_RATIO:
         return None
-    claim = (
-        f"The {count} CPUs are busy {percent(use.busy_ratio)} of the time: they bound what this machine does."
-    )
+    claim = f"The {count} CPUs are busy {percent(use.busy_ratio)} of the time: they limit this machine."
     if wanted is not None:
         claim = (
-            f"The program wants {wanted:.1f} of {count} CPUs, and they are busy {percent(use.busy_ratio)}"
-            " of the time: it is bound by the CPUs."
+            f"The program demands {wanted:.1f} of {count} CPUs, which are busy {percent(use.busy_ratio)}"
+            " of the time: the CPUs limit it."
         )
     return Finding(
         claim,
         (
-            Evidence("CPUs wanted over CPUs", ratio, "ratio", CPU_BOUND_RATIO),
+            Evidence("CPU demand over CPUs", ratio, "ratio", CPU_BOUND_RATIO),
             Evidence("CPU busy", use.busy_ratio, "ratio", CPU_BOUND_RATIO),
         ),
-        "See in the profile where the time goes; with counters, whether it retires work or waits for memory.",
+        "Look at the profile for where the time goes, and at counters for stalls on memory.",
         0.9 * min(1.0, ratio),
         gain="in proportion to instructions saved, to IPC gained, or to CPUs added (the iron law)",
         part="cpu",
@@ -74,7 +72,7 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
 
 @rule(
     "one-thread",
-    "Does a single thread bound the program?",
+    "Does a single thread limit the program?",
     area="cpu",
     explains="time",
     cause="CPUs",
@@ -89,24 +87,22 @@ def _one_thread(conditions: Conditions) -> Finding | None:
     if busiest is None or busiest < ONE_THREAD_RATIO:
         return None
     return Finding(
-        f"One thread runs, or wants to, {percent(busiest)} of the time, and the program wants"
-        f" {wanted:.1f} of {count}"
-        " CPUs: it is bound by the speed of one CPU.",
+        f"One thread runs or waits for a CPU {percent(busiest)} of the time, and the program demands"
+        f" {wanted:.1f} of {count} CPUs: the speed of one CPU limits it.",
         (
             Evidence("busiest thread", busiest, "ratio", ONE_THREAD_RATIO),
-            Evidence("CPUs wanted", wanted, "1", CPU_BOUND_RATIO * count),
+            Evidence("CPU demand", wanted, "1", CPU_BOUND_RATIO * count),
         ),
-        "See what that thread does in the profile, and whether its work can be spread.",
+        "Look at that thread in the profile, and whether its work can run on several threads.",
         0.85 * busiest,
-        gain=f"at most {count / max(wanted, 1.0):.1f} x on this machine, if the work can be spread"
-        f" over all its CPUs",
+        gain=f"at most {count / max(wanted, 1.0):.1f} x on this machine, if all its CPUs can share the work",
         part="cpu",
     )
 
 
 @rule(
     "mostly-asleep",
-    "Does the program wait by its own choice?",
+    "Does the program mostly sleep?",
     area="cpu",
     explains="time",
     threshold="convention: four fifths of the time asleep for timers and events",
@@ -122,10 +118,10 @@ def _asleep(conditions: Conditions) -> Finding | None:
         return None
     kinds = ", ".join(f"{kind} {percent(share)}" for kind, share in target.waits.items() if share >= 0.05)
     return Finding(
-        f"The program's threads sleep {percent(asleep)} of the time for timers, events or others ({kinds}):"
-        " no resource of this machine holds it back.",
+        f"The program's threads sleep {percent(asleep)} of the time, waiting for timers or events ({kinds}):"
+        " no resource of this machine limits it.",
         (Evidence("asleep for timers and events", asleep, "ratio", ASLEEP_RATIO),),
-        "Offer it more work, or look at whoever it waits for.",
+        "Give it more work, or look at the program that it waits for.",
         0.6 * asleep,
         gain="none from this machine",
     )
@@ -133,7 +129,7 @@ def _asleep(conditions: Conditions) -> Finding | None:
 
 @rule(
     "smt-capacity",
-    "Is there less capacity left than the utilisation says?",
+    "Is less capacity left than the utilisation suggests?",
     area="cpu",
     threshold="SPECjbb2005 on 64 logical CPUs: at 50 % utilisation 97 % of the throughput (Industry,"
     " table of SMT)",
@@ -146,22 +142,20 @@ def _smt(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"CPUs are busy {percent(use.busy_ratio)} of the time, and {machine.cpu.threads_per_core} of"
-        f" them share a core:"
-        " the rest is less capacity than it looks.",
+        f" them share a core: less capacity is left than the utilisation suggests.",
         (Evidence("CPU busy", use.busy_ratio, "ratio", SMT_RANGE[0]),),
-        "Measure throughput at one thread a core and at all: the second threads often add a fifth,"
-        " not as much again.",
+        "Measure throughput with one thread per core and with all: second threads often add only 20 %.",
         0.25,
-        gain="none: it says how far the figures can be extrapolated",
+        gain="none; it limits how far the results can be extrapolated",
     )
 
 
 @rule(
     "interrupts-on-one-cpu",
-    "Do interrupts fall on one CPU?",
+    "Does one CPU handle most interrupts?",
     area="cpu",
     cause="interrupts",
-    threshold="convention: a CPU that spends 30 % in interrupts, four times the mean of the others",
+    threshold="convention: one CPU spends 30 % in interrupts, four times the mean of the others",
 )
 def _interrupts(conditions: Conditions) -> Finding | None:
     shares = {
@@ -175,12 +169,12 @@ def _interrupts(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"CPU {cpu} spends {percent(shares[cpu])} of its time in interrupts, the others {percent(others)}:"
-        " it bounds what the network or disk can deliver.",
+        " it limits the network or the disk.",
         (
             Evidence(f"interrupts on CPU {cpu}", shares[cpu], "ratio", INTERRUPT_CPU_RATIO),
             Evidence("on the others", others, "ratio"),
         ),
-        "Look at /proc/interrupts and the queues of the card (`ethtool -l`); spread them, or turn on RPS.",
+        "Look at /proc/interrupts and the card's queues (`ethtool -l`); spread the interrupts or use RPS.",
         0.7 * shares[cpu],
         gain=f"at most {without(shares[cpu], 1)} for the work on that CPU",
     )
@@ -192,7 +186,7 @@ def _interrupts(conditions: Conditions) -> Finding | None:
     area="cpu",
     explains="time",
     cause="interrupts",
-    threshold="convention: a tenth of all CPU time; a coalescing device needs a hundredth",
+    threshold="convention: 10 % of all CPU time; a device that coalesces interrupts needs about 1 %",
 )
 def _hard_interrupts(conditions: Conditions) -> Finding | None:
     use = conditions.all_cpus.use
@@ -202,7 +196,7 @@ def _hard_interrupts(conditions: Conditions) -> Finding | None:
     return Finding(
         f"{percent(share)} of all CPU time is spent in hardware interrupts.",
         (Evidence("time in interrupts", share, "ratio", IRQ_RATIO),),
-        "See which line rises in /proc/interrupts, and coalesce it (`ethtool -C`).",
+        "Find the device in /proc/interrupts, and coalesce its interrupts (`ethtool -C`).",
         0.6 * share,
         gain=f"at most {without(share)}",
     )
@@ -210,9 +204,9 @@ def _hard_interrupts(conditions: Conditions) -> Finding | None:
 
 @rule(
     "low-clock",
-    "Do busy CPUs run below their clock?",
+    "Do busy CPUs run below their highest frequency?",
     area="cpu",
-    threshold="convention: 80 % of the highest frequency that the kernel names",
+    threshold="convention: 80 % of the highest frequency that the kernel reports",
 )
 def _low_clock(conditions: Conditions) -> Finding | None:
     use, machine, now = conditions.all_cpus.use, conditions.machine, conditions.frequency_hz.value
@@ -223,18 +217,17 @@ def _low_clock(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"The CPUs are busy {percent(use.busy_ratio)} of the time and run at {now / 1e9:.2f} GHz,"
-        f" {percent(ratio)} of the highest clock.",
-        (Evidence("clock over highest clock", ratio, "ratio", LOW_CLOCK_RATIO),),
-        "Look at the governor, at power and heat limits, and at wide vector instructions; APERF and"
-        " MPERF tell more.",
+        f" {percent(ratio)} of the highest frequency.",
+        (Evidence("frequency over highest frequency", ratio, "ratio", LOW_CLOCK_RATIO),),
+        "Check the governor, power and heat limits, and use of wide vector instructions (APERF, MPERF).",
         0.6 * (1 - ratio) + 0.2,
-        gain=f"at most {1 / ratio:.2f} x for work that does not wait for memory",
+        gain=f"at most {1 / ratio:.2f} x for work that is not bound by memory",
     )
 
 
 @rule(
     "uneven-cpus",
-    "Is one CPU busy while another has nothing to do?",
+    "Is one CPU busy while another is idle?",
     area="cpu",
     cause="CPUs",
     threshold="convention: one above 90 %, one below 30 %",
@@ -248,13 +241,13 @@ def _uneven(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"CPU {most} is busy {percent(busy[most])} of the time and CPU {least} {percent(busy[least])}:"
-        " a single thread, a pinned one, or interrupts bound the work.",
+        " a single thread, a pinned thread or interrupts limit the work.",
         (
             Evidence(f"CPU {most} busy", busy[most], "ratio", UNEVEN_RATIOS[0]),
             Evidence(f"CPU {least} busy", busy[least], "ratio", UNEVEN_RATIOS[1]),
         ),
         "Characterize the busiest process (--pid), and look at its affinity (`taskset -p`).",
         0.5,
-        gain=f"at most {busy[most] * len(busy) / max(sum(busy.values()), 0.01):.1f} x, if the work can"
-        f" be spread",
+        gain=f"at most {busy[most] * len(busy) / max(sum(busy.values()), 0.01):.1f} x, if all CPUs can"
+        f" share the work",
     )

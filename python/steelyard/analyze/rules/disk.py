@@ -1,4 +1,4 @@
-"""Rules about block devices and whoever waits for them.
+"""Rules about block devices and the tasks that wait for them.
 
 Not here: paging to and from disks (``memory``).
 """
@@ -63,9 +63,8 @@ def _waits(conditions: Conditions) -> Finding | None:
         f" for a disk"
         f" (asleep in {where}).{told}",
         tuple(evidence),
-        "Hold the latency against what the disk can do (`steelyard health --part disk`); overlap"
-        " operations (more"
-        " threads, io_uring), make them larger, or keep the data in memory.",
+        "Compare the latency with the disk's limits (`steelyard health --part disk`); overlap operations"
+        " (more threads, io_uring), make them larger, or keep the data in memory.",
         min(0.97, 0.5 + 0.5 * share),
         gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if nothing waited",
         part=_part(disk),
@@ -78,8 +77,7 @@ def _waits(conditions: Conditions) -> Finding | None:
     area="disk",
     explains="time",
     cause="waits for a disk",
-    threshold="convention: a fifth of the CPU time; idle CPUs count as waiting only where a task"
-    " began its wait",
+    threshold="convention: 20 % of the CPU time; Linux counts I/O wait on the CPU where a task began to wait",
 )
 def _iowait(conditions: Conditions) -> Finding | None:
     use = conditions.all_cpus.use
@@ -94,19 +92,19 @@ def _iowait(conditions: Conditions) -> Finding | None:
             Evidence("idle, waiting for a disk", share, "ratio", IOWAIT_RATIO),
             Evidence(f"{disk.device} busy", disk.busy_ratio.value or 0.0, "ratio"),
         ),
-        "Find who waits (`pidstat -d 1`), and keep more operations under way.",
+        "Find the waiting task (`pidstat -d 1`), and keep more operations in flight.",
         0.4 + 0.5 * share,
-        gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if the CPUs could work meanwhile",
+        gain=f"at most {1 / max(1 - share, 0.05):.1f} x, if the CPUs could work during the waits",
         part=_part(disk),
     )
 
 
 @rule(
     "disk-slow",
-    "Does a disk take long to answer?",
+    "Does a disk have a high latency?",
     area="disk",
-    threshold="convention: 10 ms for solid state, 30 ms for disks that rotate, or may (a seek and a half"
-    " turn take 10 to 15)",
+    threshold="convention: 10 ms for solid state, 30 ms for other disks (a seek and half a rotation take"
+    " 10 to 15 ms)",
 )
 def _slow(conditions: Conditions) -> Finding | None:
     disk = _worst(
@@ -119,14 +117,15 @@ def _slow(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"An operation on {disk.device} takes {time_text(disk.latency_ns.value)} on average"
-        f" ({disk.operations_per_s.value or 0.0:,.0f} a second, {disk.queue.value or 0.0:.1f} under way).",
+        f" ({disk.operations_per_s.value or 0.0:,.0f} per second, {disk.queue.value or 0.0:.1f} in flight).",
         (
             Evidence(f"{disk.device} mean latency", disk.latency_ns.value, "ns", bound),
             Evidence("operations under way", disk.queue.value or 0.0, "1"),
         ),
-        "Tell queueing from service: with few under way the device is slow, with many it is full or limited.",
+        "Look at the operations in flight: with few the device is slow, with many it is saturated or"
+        " limited.",
         0.6,
-        gain="latencies that wait for it fall by up to that time",
+        gain="latency falls by up to that time per operation",
         part=_part(disk),
     )
 
@@ -135,20 +134,19 @@ def _slow(conditions: Conditions) -> Finding | None:
     "disk-queue",
     "Do operations queue at a disk?",
     area="disk",
-    threshold="J. Little, 1961: eight under way at a busy disk wait for seven others",
+    threshold="J. Little, 1961: with eight operations at a busy disk, each waits for seven others",
 )
 def _queue(conditions: Conditions) -> Finding | None:
     disk = _worst(conditions, lambda one: one.queue.value if (one.busy_ratio.value or 0.0) >= 0.7 else None)
     if disk is None or (disk.queue.value or 0.0) < QUEUE:
         return None
     return Finding(
-        f"{disk.queue.value:.0f} operations are under way at {disk.device} on average, which is busy"
-        f" {percent(disk.busy_ratio.value or 0.0)} of the time: it is given more than it does.",
+        f"{disk.queue.value:.0f} operations are in flight at {disk.device} on average, which is busy"
+        f" {percent(disk.busy_ratio.value or 0.0)} of the time: they queue.",
         (Evidence(f"{disk.device} queue", disk.queue.value or 0.0, "1", QUEUE),),
-        "See whether throughput still rises with the queue (`fio --iodepth`); if not, more under way"
-        " only waits longer.",
+        "Check whether throughput still rises with the queue depth (`fio --iodepth`); if not, reduce it.",
         0.65,
-        gain="latency falls in proportion to the queue; throughput needs a faster disk or fewer bytes",
+        gain="latency falls in proportion to the queue; throughput needs a faster disk or less data",
         part=_part(disk),
     )
 
@@ -157,7 +155,7 @@ def _queue(conditions: Conditions) -> Finding | None:
     "small-operations",
     "Is a disk busy with small operations?",
     area="disk",
-    threshold="convention: 8 KiB and below, a thousand a second, at a disk that is half busy",
+    threshold="convention: 1,000 operations per second of at most 8 KiB, at a disk that is half busy",
 )
 def _small(conditions: Conditions) -> Finding | None:
     disk = _worst(
@@ -168,24 +166,24 @@ def _small(conditions: Conditions) -> Finding | None:
     if (disk.operations_per_s.value or 0.0) < SMALL_PER_S:
         return None
     return Finding(
-        f"{disk.device} does {disk.operations_per_s.value:,.0f} operations a second of"
-        f" {disk.operation_bytes.value / 1024:.1f} KiB: their number bounds it, not their bytes.",
+        f"{disk.device} does {disk.operations_per_s.value:,.0f} operations per second of"
+        f" {disk.operation_bytes.value / 1024:.1f} KiB: it is limited by their number, not by bandwidth.",
         (
             Evidence("mean size", disk.operation_bytes.value, "bytes", SMALL_BYTES),
             Evidence("operations", disk.operations_per_s.value or 0.0, "1/s", SMALL_PER_S),
         ),
         "Merge them: larger blocks, read-ahead, a write buffer.",
         0.5,
-        gain="up to the disk's bandwidth over what it moves now",
+        gain="at most the ratio of the disk's bandwidth to the present one",
         part="disk_latency",
     )
 
 
 @rule(
     "flushes",
-    "Do flushes bound the writing?",
+    "Do flushes limit writes?",
     area="disk",
-    threshold="convention: a flush for every fourth write, 20 a second; each waits for the medium",
+    threshold="convention: one flush per four writes, and 20 per second; each waits for the medium",
 )
 def _flushes(conditions: Conditions) -> Finding | None:
     disk = _worst(conditions, lambda one: one.flushes_per_s.value)
@@ -196,20 +194,20 @@ def _flushes(conditions: Conditions) -> Finding | None:
     if ratio < FLUSH_RATIO or ((disk.busy_ratio.value or 0.0) < 0.3 and waits < WAIT_RATIO):
         return None
     return Finding(
-        f"{disk.device} is flushed {disk.flushes_per_s.value:,.0f} times a second,"
+        f"{disk.device} is flushed {disk.flushes_per_s.value:,.0f} times per second,"
         f" {percent(min(ratio, 1.0))} as often as it is written to.",
         (Evidence("flushes over writes", ratio, "1", FLUSH_RATIO),),
-        "Commit several changes by one fsync (group commit); see who calls it: `perf trace -s -e"
-        " fsync,fdatasync`.",
+        "Commit several changes with one fsync (group commit); find the caller with"
+        " `perf trace -s -e fsync,fdatasync`.",
         0.55,
-        gain="commits a second grow with the number of changes in each, nearly in proportion",
+        gain="changes per second grow nearly in proportion to the changes per commit",
         part="disk_latency",
     )
 
 
 @rule(
     "dirty-limit",
-    "Are writers held back because too much waits to be written?",
+    "Are writers throttled by the limit on dirty pages?",
     area="disk",
     threshold="Linux, Documentation/admin-guide/sysctl/vm.rst: vm.dirty_ratio of the available memory",
 )
@@ -223,14 +221,13 @@ def _dirty(conditions: Conditions) -> Finding | None:
     if limit <= 0 or high < DIRTY_RATIO * limit:
         return None
     return Finding(
-        f"{high / 2**20:,.0f} MiB waited to be written, {percent(min(high / limit, 1.0))} of what"
-        f" vm.dirty_ratio allows:"
-        " writers are made to wait.",
-        (Evidence("waiting to be written", high, "bytes", limit),),
-        "Compare the rate of writing with what the disk takes; lower vm.dirty_background_bytes to"
-        " begin earlier.",
+        f"{high / 2**20:,.0f} MiB of memory were dirty, {percent(min(high / limit, 1.0))} of the limit"
+        f" (vm.dirty_ratio): the kernel throttles writers.",
+        (Evidence("dirty memory", high, "bytes", limit),),
+        "Compare the write rate with the disk's bandwidth; lower vm.dirty_background_bytes so that"
+        " writeback starts earlier.",
         0.6,
-        gain="steadier latency of writes; no more throughput than the disk has",
+        gain="steadier write latency; throughput stays limited by the disk",
         part="disk_bandwidth",
     )
 
@@ -239,7 +236,7 @@ def _dirty(conditions: Conditions) -> Finding | None:
     "seeks",
     "Does a rotating disk seek?",
     area="disk",
-    threshold="convention: 50 operations a second of 64 KiB and below; a rotating disk does 100 to 200",
+    threshold="convention: 50 operations per second of at most 64 KiB; a rotating disk does 100 to 200",
 )
 def _seeks(conditions: Conditions) -> Finding | None:
     rotating = [
@@ -251,15 +248,15 @@ def _seeks(conditions: Conditions) -> Finding | None:
         size, per_s = disk.operation_bytes.value, disk.operations_per_s.value or 0.0
         if size is not None and size <= 64 * 1024 and per_s >= 50:
             return Finding(
-                f"{disk.device} rotates and does {per_s:.0f} operations a second of {size / 1024:.0f}"
-                f" KiB: it seeks.",
+                f"{disk.device} is a rotating disk and does {per_s:.0f} operations per second of"
+                f" {size / 1024:.0f} KiB: it seeks.",
                 (
                     Evidence("mean size", size, "bytes", 64 * 1024.0),
                     Evidence("operations", per_s, "1/s", 50.0),
                 ),
-                "Put what is read at random on solid state, or make the operations larger.",
+                "Move data that is read at random to solid state, or make the operations larger.",
                 0.6,
-                gain="10 to 100 x more operations a second on solid state",
+                gain="10 to 100 x the operations per second on solid state",
                 part="disk_latency",
             )
     return None
@@ -269,7 +266,7 @@ def _seeks(conditions: Conditions) -> Finding | None:
     "disk-scheduler",
     "Does an I/O scheduler slow a fast disk?",
     area="disk",
-    threshold="convention: 50,000 operations a second; a scheduler's lock costs about a microsecond each",
+    threshold="convention: 50,000 operations per second; a scheduler's lock costs about a microsecond each",
 )
 def _scheduler(conditions: Conditions) -> Finding | None:
     if conditions.machine is None:
@@ -281,12 +278,11 @@ def _scheduler(conditions: Conditions) -> Finding | None:
             "none",
         ):
             return Finding(
-                f"{disk.device} does {disk.operations_per_s.value:,.0f} operations a second through"
-                f" the scheduler"
-                f" {chosen[disk.device]}.",
+                f"{disk.device} does {disk.operations_per_s.value:,.0f} operations per second through"
+                f" the {chosen[disk.device]} scheduler.",
                 (Evidence("operations", disk.operations_per_s.value or 0.0, "1/s", FAST_PER_S),),
-                f"Compare with none: /sys/block/{disk.device}/queue/scheduler.",
+                f"Compare with no scheduler: `echo none > /sys/block/{disk.device}/queue/scheduler`.",
                 0.35,
-                gain="about a microsecond of CPU time an operation",
+                gain="about a microsecond of CPU time per operation",
             )
     return None

@@ -2,7 +2,7 @@
 
 In: `Conditions`. Out: `Finding`s, what explains most of the headline first. A rule is a function registered
 under a stable id; it answers with a finding or None, and None too when what it needs was not measured:
-silence is not "all well", which is why `Conditions.missing` is reported beside the findings.
+no finding does not mean "no problem", so `Conditions.missing` is reported beside the findings.
 
 Rules of others are found by the entry point group ``steelyard.rules``, whose entries name modules that
 register rules when they are imported:
@@ -115,12 +115,12 @@ def rule(
 
     def register(answer: Answer) -> Answer:
         if rule_id in RULES:
-            raise ValueError(f"the rule {rule_id} is registered already")
+            raise ValueError(f"rule {rule_id} is already registered")
         if area not in AREAS:
-            raise ValueError(f"the rule {rule_id} is about {area!r}, which is none of {', '.join(AREAS)}")
+            raise ValueError(f"rule {rule_id} has the unknown area {area!r} (known: {', '.join(AREAS)})")
         if explains not in EXPLAINS:
             raise ValueError(
-                f"the rule {rule_id} explains {explains!r}, which is none of {', '.join(EXPLAINS)}"
+                f"rule {rule_id} has the unknown explains {explains!r} (known: {', '.join(EXPLAINS)})"
             )
         RULES[rule_id] = Rule(rule_id, question, answer, area, threshold, explains, cause)
         return answer
@@ -155,10 +155,8 @@ def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list
             if each.answer.__module__.startswith("steelyard."):
                 raise
             # Somebody else's rule must not cost the report of what was measured.
-            failed = (
-                f"The rule {each.id} of {each.answer.__module__} failed: {type(error).__name__}: {error}."
-            )
-            finding = Finding(failed, (), "Repair or remove the rule.", 0.0)
+            failed = f"Rule {each.id} of {each.answer.__module__} failed: {type(error).__name__}: {error}."
+            finding = Finding(failed, (), "Fix or remove the rule.", 0.0)
         if finding is not None:
             found.append((replace(finding, id=each.id, area=each.area, threshold=each.threshold), each))
     return ranked(found, conditions)
@@ -205,9 +203,9 @@ def beside_cpu(waiting_ratio: float | None) -> str:
     """Return the reservation of a share of time that leaves out waiting for a CPU, none where that is little.
 
     >>> beside_cpu(0.02), beside_cpu(0.9)
-    ('', ' (of that without waiting for a CPU)')
+    ('', ' (excluding waits for a CPU)')
     """
-    return " (of that without waiting for a CPU)" if (waiting_ratio or 0.0) >= 0.1 else ""
+    return " (excluding waits for a CPU)" if (waiting_ratio or 0.0) >= 0.1 else ""
 
 
 def above(quantity: Quantity | None, bound: float) -> bool:

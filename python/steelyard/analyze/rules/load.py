@@ -25,7 +25,7 @@ LITTLE_TOLERANCE_RATIO = 0.25
 
 @rule(
     "server-cpus-saturated",
-    "Do the server's CPUs bound the throughput?",
+    "Do the server's CPUs limit the throughput?",
     area="cpu",
     explains="time",
     cause="CPUs",
@@ -42,21 +42,21 @@ def _server_saturated(conditions: Conditions) -> Finding | None:
         # Others' work is in the figure too, and the verdict says so; what bounds the server is then unknown.
         return None
     return Finding(
-        f"The server's CPUs are busy {percent(use.busy_ratio)} of the time: they bound the throughput.",
+        f"The server's CPUs are busy {percent(use.busy_ratio)} of the time and limit the throughput.",
         (Evidence("server CPU busy", use.busy_ratio, "ratio", CPU_SATURATED_RATIO),),
-        "See where the time goes (kernel or user below), or give the server more CPUs: --server-cpus.",
+        "Look at kernel and user time below, or give the server more CPUs: --server-cpus.",
         use.busy_ratio,
-        gain="nearly as much more throughput as more CPUs or less path length give, until another"
-        " resource binds",
+        gain="throughput grows nearly in proportion to added CPUs or saved instructions, until another"
+        " resource is the limit",
         part="cpu",
     )
 
 
 @rule(
     "server-cpus-unused",
-    "Are the server's CPUs idle while the run is called a peak?",
+    "Are the server's CPUs idle at peak load?",
     area="load",
-    threshold="convention of this project: it sorts attention and decides nothing",
+    threshold="convention of this project; it affects only the order of findings",
 )
 def _server_unused(conditions: Conditions) -> Finding | None:
     use = conditions.server_cpus.use
@@ -67,12 +67,11 @@ def _server_unused(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"The server's CPUs are busy only {percent(use.busy_ratio)} of the time:"
-        " something else bounds the throughput, or the load asked for less.",
+        " another resource limits the throughput, or the offered load is too low.",
         (Evidence("server CPU busy", use.busy_ratio, "ratio", CPU_UNUSED_RATIO),),
-        "Offer more load (connections, depth), and look at the generator, the slow threads and the network.",
+        "Offer more load (connections, depth); check the generator, the slow threads and the network.",
         1 - use.busy_ratio,
-        gain=f"up to {1 / max(use.busy_ratio, 0.01):.1f} x, if the same work per request can keep"
-        f" every CPU busy",
+        gain=f"up to {1 / max(use.busy_ratio, 0.01):.1f} x, if every CPU can be kept busy",
     )
 
 
@@ -80,7 +79,7 @@ def _server_unused(conditions: Conditions) -> Finding | None:
     "shared-cpus",
     "Do server and load compete for the same CPUs?",
     area="load",
-    threshold="convention of this project: it sorts attention and decides nothing",
+    threshold="convention of this project; it affects only the order of findings",
 )
 def _shared(conditions: Conditions) -> Finding | None:
     shared, use = conditions.shared_cpus, conditions.all_cpus.use
@@ -88,11 +87,11 @@ def _shared(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"Server and load share {len(shared)} CPU{'s' if len(shared) > 1 else ''},"
-        f" which are busy {percent(use.busy_ratio)} of the time: each takes time from the other.",
+        f" which are busy {percent(use.busy_ratio)} of the time: they take CPU time from each other.",
         (Evidence("CPU busy", use.busy_ratio, "ratio", CPU_UNUSED_RATIO),),
-        "Use a machine with CPUs for both sides, or separate them: --server-cpus, --load-cpus.",
+        "Use a machine with enough CPUs for both, or separate them: --server-cpus, --load-cpus.",
         use.busy_ratio,
-        gain="a figure of the server alone; how much more depends on the load's share",
+        gain="a result for the server alone; the size depends on the load generator's share",
     )
 
 
@@ -112,9 +111,9 @@ def _kernel(conditions: Conditions) -> Finding | None:
         return None
     softirq = use.modes.get("softirq", 0.0) / use.busy_ratio
     whose = "the server's" if conditions.has_load else "the"
-    lesson = "packets and system calls weigh as much as the work itself"
+    lesson = "packets and system calls cost as much as the work itself"
     if conditions.cache is not None:
-        lesson = "the packets and system calls weigh more than the cache"
+        lesson = "packets and system calls cost more than the cache"
     return Finding(
         f"{percent(kernel)} of the busy time on {whose} CPUs is kernel time"
         f" ({percent(softirq)} soft interrupts): {lesson}.",
@@ -122,21 +121,21 @@ def _kernel(conditions: Conditions) -> Finding | None:
             Evidence("kernel share of busy time", kernel, "ratio", KERNEL_HEAVY_RATIO),
             Evidence("soft interrupts' share of busy time", softirq, "ratio"),
         ),
-        "More requests in flight per connection (--set depth=...) share one system call."
+        "Send more requests per system call: more in flight per connection (--set depth=...)."
         if conditions.has_load
-        else "See which system calls: the kernel part of the profile, or `strace -c -f`.",
+        else "Find the system calls: the kernel part of the profile, or `strace -c -f`.",
         kernel * use.busy_ratio * 0.9,
-        gain=f"at most {without(kernel, 1)}, if all kernel time went away (Amdahl)",
+        gain=f"at most {without(kernel, 1)}, without any kernel time (Amdahl)",
         explained_ratio=kernel * (cpu_ratio(conditions) or 0.0),
     )
 
 
 @rule(
     "generator-busy",
-    "Does the load generator bound the throughput?",
+    "Does the load generator limit the throughput?",
     area="load",
     explains="time",
-    threshold="the generator's own bound, crates/load/src/verdict.rs",
+    threshold="threshold of the generator itself (crates/load/src/verdict.rs)",
 )
 def _generator(conditions: Conditions) -> Finding | None:
     generator = conditions.generator
@@ -144,19 +143,19 @@ def _generator(conditions: Conditions) -> Finding | None:
         return None
     busy = generator.busy_max_ratio.value or 0.0
     return Finding(
-        f"A generator thread is busy {percent(busy)} of the time: the server might do more.",
+        f"A load generator thread is busy {percent(busy)} of the time: the server may be able to do more.",
         (Evidence("busiest generator thread", busy, "ratio", CPU_SATURATED_RATIO),),
-        "Give the load more CPUs or threads: --load-cpus, --set load_threads=...",
+        "Give the load generator more CPUs or threads: --load-cpus, --set load_threads=...",
         busy,
-        gain="unknown until the generator has room",
+        gain="unknown until the generator has idle time",
     )
 
 
 @rule(
     "closed-loop-queue",
-    "Is the latency only the queue that a closed loop builds?",
+    "Is the latency only queueing in a closed loop?",
     area="load",
-    threshold="J. D. C. Little, 1961; a quarter is left for what the mean hides",
+    threshold="J. D. C. Little, 1961, with a tolerance of 25 %",
 )
 def _closed_loop(conditions: Conditions) -> Finding | None:
     """Little's law: requests in flight = throughput x mean time in the system (J. D. C. Little, 1961)."""
@@ -170,15 +169,15 @@ def _closed_loop(conditions: Conditions) -> Finding | None:
     if abs(mean / expected - 1) > LITTLE_TOLERANCE_RATIO:
         return None
     return Finding(
-        f"With {flying} requests always in flight, a request takes {time_text(expected)} at this throughput"
-        f" whatever the server does: the latency (mean {time_text(mean)}) is the queue.",
+        f"{flying} requests are always in flight: at this throughput each takes {time_text(expected)}"
+        f" (Little's law). The latency (mean {time_text(mean)}) is queueing time.",
         (
             Evidence("requests in flight", float(flying), "1"),
             Evidence("in flight / throughput", expected, "ns", mean),
         ),
-        "For the latency at a load below the peak, offer a rate: --set rate=...",
+        "To measure latency below the peak, offer a fixed rate: --set rate=...",
         0.5,
-        gain="none in throughput: the latency becomes that of the server",
+        gain="none in throughput; the measured latency becomes the server's own",
     )
 
 
@@ -191,10 +190,10 @@ def _slow_share(conditions: Conditions, miss_ns: float) -> float | None:
 
 @rule(
     "slow-queue",
-    "Do misses wait for slow threads?",
+    "Do cache misses wait for slow threads?",
     area="load",
     cause="slow path of the cache",
-    threshold="a wait longer than the work it waits for",
+    threshold="a wait longer than the service time",
 )
 def _slow_queue(conditions: Conditions) -> Finding | None:
     cache = conditions.cache
@@ -207,13 +206,13 @@ def _slow_queue(conditions: Conditions) -> Finding | None:
     if wait <= service or share < SLOW_WAIT_RATIO:
         return None
     return Finding(
-        f"A miss waits {time_text(wait)} for a slow thread that needs {time_text(service)} for it:"
-        " misses make the tail of the latency.",
+        f"A cache miss waits {time_text(wait)} for a slow thread, which then needs {time_text(service)}:"
+        " misses cause the latency tail.",
         (
             Evidence("mean wait for a slow thread", wait, "ns", service),
             Evidence("longest queue seen", cache.slow_queue_depth_high.value or 0.0, "1"),
         ),
-        "More slow threads, if CPUs are idle: --set slow_threads=...; a larger cache has fewer misses.",
+        "Add slow threads if CPUs are idle (--set slow_threads=...), or enlarge the cache to miss less.",
         min(0.95, share),
         gain="the tail of the latency falls by up to the wait",
         explained_ratio=_slow_share(conditions, wait + service),
@@ -226,7 +225,7 @@ def _slow_queue(conditions: Conditions) -> Finding | None:
     area="network",
     explains="time",
     cause="link",
-    threshold="convention: bursts fill a link that is 70 % busy on average",
+    threshold="convention: bursts saturate a link that is 70 % busy on average",
 )
 def _network(conditions: Conditions) -> Finding | None:
     busy = [card for card in conditions.network if above(card.line_ratio, LINK_BUSY_RATIO)]
@@ -238,11 +237,9 @@ def _network(conditions: Conditions) -> Finding | None:
         return None
     ratio = card.line_ratio.value or 0.0
     return Finding(
-        f"{card.interface} carries {percent(ratio)} of its line rate: the link bounds the throughput.",
+        f"{card.interface} carries {percent(ratio)} of its line rate: the link limits the throughput.",
         (Evidence(f"{card.interface} of line rate", ratio, "ratio", LINK_BUSY_RATIO),),
-        "Use a faster link, or smaller values."
-        if conditions.has_load
-        else "Use a faster link, or send less.",
+        "Use a faster link or smaller values." if conditions.has_load else "Use a faster link or send less.",
         ratio,
         gain=f"at most {1 / ratio:.1f} x on this link",
         part="network",
@@ -261,11 +258,12 @@ def _loss(conditions: Conditions) -> Finding | None:
     if worst is None or not worst.lost_per_s.value:
         return None
     return Finding(
-        f"{worst.interface} loses {worst.lost_per_s.value:.3g} packets a second: each costs a wait.",
+        f"{worst.interface} drops {worst.lost_per_s.value:.3g} packets per second, each of which delays a"
+        " request.",
         (Evidence(f"{worst.interface} packets lost", worst.lost_per_s.value, "1/s", 0.0),),
-        "Look at the ring sizes and the interrupt placement of this interface.",
+        "Check the ring sizes and interrupt placement of this interface.",
         0.5,
-        gain="latency tails fall by a retransmission timeout (200 ms and more)",
+        gain="tail latency falls by a retransmission timeout (200 ms or more)",
     )
 
 
@@ -274,7 +272,7 @@ def _loss(conditions: Conditions) -> Finding | None:
     "Is a disk busy?",
     area="disk",
     cause="waits for a disk",
-    threshold="convention: a disk with one queue makes others wait at 70 %",
+    threshold="convention: requests to a disk with one queue wait noticeably from 70 %",
 )
 def _disk(conditions: Conditions) -> Finding | None:
     busy = [disk for disk in conditions.disks if above(disk.busy_ratio, DISK_BUSY_RATIO)]
@@ -285,10 +283,10 @@ def _disk(conditions: Conditions) -> Finding | None:
     return Finding(
         f"{disk.device} is busy {percent(ratio)} of the time.",
         (Evidence(f"{disk.device} busy", ratio, "ratio", DISK_BUSY_RATIO),),
-        "See who reads or writes: this workload should not need a disk while it is measured."
+        "Find the reader or writer: this workload should not need a disk while it is measured."
         if conditions.has_load
-        else "See who reads or writes (`pidstat -d 1`), how large its operations are, and what the disk can"
-        " do: `steelyard health --part disk`.",
+        else "Find the reader or writer (`pidstat -d 1`) and the size of its operations; compare with the"
+        " disk's limits: `steelyard health --part disk`.",
         ratio,
         gain=f"at most {1 / max(1 - ratio, 0.05):.1f} x, if nothing waited for this disk",
         part="disk_bandwidth",
@@ -311,11 +309,11 @@ def _memory(conditions: Conditions) -> Finding | None:
     if ratio >= MEMORY_LOW_RATIO:
         return None
     return Finding(
-        f"Only {percent(ratio)} of memory was available at the worst moment: pages may have been reclaimed.",
+        f"Available memory fell to {percent(ratio)}: the kernel may have reclaimed pages.",
         (Evidence("memory available", ratio, "ratio", MEMORY_LOW_RATIO),),
-        "Give the cache less: --set memory=..." if conditions.cache else "See what holds it: /proc/meminfo.",
+        "Reduce the cache: --set memory=..." if conditions.cache else "Find what uses it: /proc/meminfo.",
         0.8,
-        gain="what reclaim and refaults cost now",
+        gain="the present cost of reclaim and refaults",
     )
 
 
@@ -342,7 +340,7 @@ def _pressure(conditions: Conditions) -> Finding | None:
         return None
     name = "memory" if worst == "memory" else "I/O"
     return Finding(
-        f"Some task waited for {name} {percent(waits[worst])} of the time.",
+        f"At least one task waited for {name} {percent(waits[worst])} of the time.",
         (Evidence(f"{name} pressure (some)", waits[worst], "ratio", PRESSURE_RATIO),),
         f"Find the waiting task, and free {name} before the next run.",
         waits[worst],
@@ -355,7 +353,7 @@ def _pressure(conditions: Conditions) -> Finding | None:
     "Does the hypervisor take CPU time?",
     area="machine",
     explains="time",
-    threshold="convention: 2 % is more than a quiet host takes",
+    threshold="convention: a quiet host takes less than 2 %",
 )
 def _steal(conditions: Conditions) -> Finding | None:
     use = conditions.all_cpus.use
@@ -365,16 +363,16 @@ def _steal(conditions: Conditions) -> Finding | None:
     return Finding(
         f"The hypervisor took {percent(steal)} of the CPU time for other guests.",
         (Evidence("stolen CPU time", steal, "ratio", STEAL_RATIO),),
-        "Repeat on dedicated CPUs; compare only runs with the same share.",
+        "Repeat on dedicated CPUs; compare only runs with a similar share.",
         min(1.0, 0.5 + steal),
-        gain=f"about {without(steal)} on CPUs of its own",
+        gain=f"about {without(steal)} on dedicated CPUs",
         blame="hypervisor",
     )
 
 
 @rule(
     "thermal",
-    "Was the processor slowed for heat?",
+    "Was the processor throttled by heat?",
     area="machine",
     threshold="any event: the processor ran below its clock",
 )
@@ -383,11 +381,11 @@ def _thermal(conditions: Conditions) -> Finding | None:
         return None
     count = conditions.throttles.value or 0.0
     return Finding(
-        f"The processor was slowed for heat {count:.0f} times during the measurement.",
+        f"The processor was throttled by heat {count:.0f} times during the measurement.",
         (Evidence("thermal throttling events", count, "1", 1.0),),
         "Check cooling and power limits, then repeat.",
         0.9,
-        gain="the clock that the processor has when cool",
+        gain="the clock frequency of the cool processor",
     )
 
 
@@ -395,7 +393,7 @@ def _thermal(conditions: Conditions) -> Finding | None:
     "long-tail",
     "Is the tail far from the median?",
     area="load",
-    threshold="convention of this project: it sorts attention and decides nothing",
+    threshold="convention of this project; it affects only the order of findings",
 )
 def _tail(conditions: Conditions) -> Finding | None:
     generator = conditions.generator
@@ -405,12 +403,13 @@ def _tail(conditions: Conditions) -> Finding | None:
     if factor < TAIL_FACTOR:
         return None
     return Finding(
-        f"The 99th percentile of response time is {factor:.0f} times the median: two kinds of work mix.",
+        f"The 99th percentile of response time is {factor:.0f} times the median: requests are of at least"
+        " two kinds.",
         (
             Evidence("p99 response", generator.response_p99_ns.value, "ns"),
             Evidence("p99 over median", factor, "1", TAIL_FACTOR),
         ),
-        "Compare the steps of the percentile curve with the share of misses and with the waits for CPU.",
+        "Compare the steps of the percentile curve with the miss ratio and the time spent waiting for CPUs.",
         0.3,
-        gain="none on average: the 99th percentile falls towards the median",
+        gain="none on average; the 99th percentile falls towards the median",
     )

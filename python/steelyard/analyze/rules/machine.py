@@ -24,10 +24,10 @@ def _busy_ratio(conditions: Conditions) -> float:
 
 @rule(
     "saving-governor",
-    "Does the frequency governor hold busy CPUs back?",
+    "Does the frequency governor slow busy CPUs down?",
     area="machine",
-    threshold="convention: the machine is half busy, and the governor is one that holds CPUs back or raises"
-    " their frequency late (Linux, Documentation/admin-guide/pm/cpufreq.rst)",
+    threshold="convention: the machine is half busy, and the governor keeps frequencies low or raises them"
+    " late (Linux, Documentation/admin-guide/pm/cpufreq.rst)",
 )
 def _governor(conditions: Conditions) -> Finding | None:
     machine, busy = conditions.machine, _busy_ratio(conditions)
@@ -38,11 +38,11 @@ def _governor(conditions: Conditions) -> Finding | None:
         # It gave the highest clock all the same, as intel_pstate's powersave does under load.
         return None
     return Finding(
-        f"CPUs are busy {percent(busy)} of the time under the governor {machine.cpu.governor}.",
+        f"CPUs are busy {percent(busy)} of the time with the {machine.cpu.governor} governor.",
         (Evidence("CPU busy", busy, "ratio", BUSY_RATIO),),
-        "Compare with performance: `cpupower frequency-set -g performance`.",
+        "Compare with the performance governor: `cpupower frequency-set -g performance`.",
         0.4,
-        gain="up to the highest clock over the one it ran at; most for short bursts of work",
+        gain="at most the ratio of the highest frequency to the present one; most for short bursts",
         sure=now is not None,
     )
 
@@ -51,7 +51,7 @@ def _governor(conditions: Conditions) -> Finding | None:
     "boost-off",
     "Is boost off on a busy machine?",
     area="machine",
-    threshold="convention: half busy, and the kernel says that boost is off",
+    threshold="convention: the machine is half busy, and the kernel reports that boost is off",
 )
 def _boost(conditions: Conditions) -> Finding | None:
     machine, busy = conditions.machine, _busy_ratio(conditions)
@@ -60,9 +60,9 @@ def _boost(conditions: Conditions) -> Finding | None:
     return Finding(
         f"CPUs are busy {percent(busy)} of the time and boost is off.",
         (Evidence("CPU busy", busy, "ratio", BUSY_RATIO),),
-        "Compare with boost on; leave it off where figures must repeat.",
+        "Compare with boost on; leave it off where results must repeat.",
         0.35,
-        gain="10 to 30 % where few cores are busy, less where all are",
+        gain="10 to 30 % with few busy cores, less with all cores busy",
     )
 
 
@@ -70,7 +70,7 @@ def _boost(conditions: Conditions) -> Finding | None:
     "slow-clock-source",
     "Is reading the time a system call?",
     area="machine",
-    threshold="Linux: only clock sources with a vDSO are read without the kernel",
+    threshold="Linux: only clock sources with a vDSO are read without a system call",
 )
 def _clock(conditions: Conditions) -> Finding | None:
     machine, busy = conditions.machine, _busy_ratio(conditions)
@@ -78,19 +78,19 @@ def _clock(conditions: Conditions) -> Finding | None:
     if source is None or source in FAST_CLOCKS or busy < 0.2:
         return None
     return Finding(
-        f"The clock source is {source}: every reading of the time is a system call and a slow device.",
+        f"The clock source is {source}: every time read is a system call and a slow device access.",
         (Evidence("CPU busy", busy, "ratio", 0.2),),
-        "See in the kernel's log why tsc was refused; measure `steelyard-tax run --only clock`.",
+        "Look in the kernel log for why tsc was rejected; measure with `steelyard-tax run --only clock`.",
         0.5,
-        gain="a reading takes 25 ns by tsc, 0.5 to 5 µs by hpet or acpi_pm",
+        gain="a time read takes 25 ns with tsc, 0.5 to 5 µs with hpet or acpi_pm",
     )
 
 
 @rule(
     "fewer-cpus",
-    "May the program use only some of the CPUs?",
+    "Is the program restricted to some of the CPUs?",
     area="machine",
-    threshold="the affinity that this process was given; the program wants nine tenths of it",
+    threshold="convention: the program demands 90 % of the CPUs in its affinity mask",
 )
 def _fewer(conditions: Conditions) -> Finding | None:
     machine, wanted = conditions.machine, wanted_cpus(conditions)
@@ -100,9 +100,9 @@ def _fewer(conditions: Conditions) -> Finding | None:
     if usable >= whole or wanted < 0.9 * usable:
         return None
     return Finding(
-        f"The program wants {wanted:.1f} CPUs and may use {usable} of the machine's {whole}.",
-        (Evidence("CPUs wanted", wanted, "1", 0.9 * usable),),
-        "Look at the cpuset and the affinity it was started with (`taskset -p`).",
+        f"The program demands {wanted:.1f} CPUs and may use {usable} of the machine's {whole}.",
+        (Evidence("CPU demand", wanted, "1", 0.9 * usable),),
+        "Check its cpuset and affinity (`taskset -p`).",
         0.6,
         gain=f"at most {whole / usable:.1f} x, with all CPUs",
         part="cpu",
@@ -111,11 +111,11 @@ def _fewer(conditions: Conditions) -> Finding | None:
 
 @rule(
     "quota-reached",
-    "Does the program use all that its CPU quota allows?",
+    "Does the program use up its CPU quota?",
     area="machine",
     explains="time",
     cause="quota",
-    threshold="nine tenths of the quota (cpu.max, cpu.cfs_quota_us)",
+    threshold="convention: 90 % of the quota (cpu.max, cpu.cfs_quota_us)",
 )
 def _quota(conditions: Conditions) -> Finding | None:
     machine, target = conditions.machine, conditions.target
@@ -124,9 +124,9 @@ def _quota(conditions: Conditions) -> Finding | None:
     if quota is None or used is None or used < QUOTA_RATIO * quota:
         return None
     return Finding(
-        f"{used:.1f} CPUs are used of the {quota:.1f} that the control group's quota allows.",
+        f"{used:.1f} CPUs are used, of a quota of {quota:.1f} for the control group.",
         (Evidence("CPUs used over quota", used / quota, "ratio", QUOTA_RATIO),),
-        "Raise the quota, or count threads by it and not by the machine's CPUs.",
+        "Raise the quota, or size thread pools by the quota instead of the machine's CPUs.",
         0.7,
         gain="in proportion to the quota",
         part="cpu",
@@ -135,7 +135,7 @@ def _quota(conditions: Conditions) -> Finding | None:
 
 @rule(
     "page-table-isolation",
-    "Do system calls pay for a mitigation?",
+    "Does page table isolation slow system calls?",
     area="machine",
     threshold="convention: 30 % of busy time in the kernel, with page table isolation on",
 )
@@ -146,13 +146,11 @@ def _isolation(conditions: Conditions) -> Finding | None:
     if kernel is None or "PTI" not in state or kernel < PTI_KERNEL_RATIO or _busy_ratio(conditions) < 0.2:
         return None
     return Finding(
-        f"{percent(kernel)} of the busy time is the kernel's, and every system call changes page"
-        f" tables (meltdown:"
-        f" {state}).",
+        f"{percent(kernel)} of the busy time is kernel time, and every system call switches page"
+        f" tables (meltdown: {state}).",
         (Evidence("kernel share of busy time", kernel, "ratio", PTI_KERNEL_RATIO),),
-        "Count system calls (`perf stat -e raw_syscalls:sys_enter`); fewer and larger ones pay it"
-        " less often.",
+        "Count system calls (`perf stat -e raw_syscalls:sys_enter`), and make fewer, larger ones.",
         0.35,
-        gain="0.1 to 0.4 µs for each system call that is saved",
+        gain="0.1 to 0.4 µs per avoided system call",
         sure=False,
     )

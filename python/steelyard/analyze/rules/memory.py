@@ -27,29 +27,29 @@ FULL_WITHIN_S = 3600.0
     "Is memory swapped?",
     area="memory",
     cause="memory is short",
-    threshold="convention: ten pages a second, in or out; each page in is a wait for the disk",
+    threshold="convention: ten pages per second, in or out; each page in waits for the disk",
 )
 def _swapping(conditions: Conditions) -> Finding | None:
     per_s = conditions.activity.event("pswpin") + conditions.activity.event("pswpout")
     if per_s < SWAPS_PER_S:
         return None
     return Finding(
-        f"{per_s:,.0f} pages a second go to or come from swap: memory is too small for what is used.",
+        f"{per_s:,.0f} pages per second are swapped in or out: memory is too small for the workload.",
         (Evidence("pages swapped", per_s, "1/s", SWAPS_PER_S),),
-        "See who is in swap (VmSwap in /proc/PID/status); give it more memory, or use less.",
+        "Find the swapped processes (VmSwap in /proc/PID/status); add memory, or use less.",
         0.92,
-        gain="a page from memory takes 0.1 µs, one from a disk 100 µs and more",
+        gain="a page from memory takes 0.1 µs, from a disk 100 µs or more",
         part="dram_capacity",
     )
 
 
 @rule(
     "direct-reclaim",
-    "Do allocations wait until memory is freed?",
+    "Do allocations wait for memory reclaim?",
     area="memory",
     cause="memory is short",
-    threshold="Linux, mm/vmscan.c: a stall is an allocation that had to free memory itself; one a"
-    " second is convention",
+    threshold="Linux, mm/vmscan.c: a stall is an allocation that has to free memory itself; one per second"
+    " is convention",
 )
 def _reclaim(conditions: Conditions) -> Finding | None:
     activity = conditions.activity
@@ -57,25 +57,24 @@ def _reclaim(conditions: Conditions) -> Finding | None:
     if stalls < STALLS_PER_S:
         return None
     return Finding(
-        f"{rate_text(stalls)} allocations a second had to free memory before they got any.",
+        f"{rate_text(stalls)} allocations per second stalled in direct reclaim.",
         (
             Evidence("allocation stalls", stalls, "1/s", STALLS_PER_S),
             Evidence("pages scanned by them", activity.event("pgscan_direct"), "1/s"),
         ),
-        "Look at memory pressure in the report; free memory, or raise vm.watermark_scale_factor so"
-        " that kswapd begins"
-        " earlier.",
+        "Look at memory pressure in the report; free memory, or raise vm.watermark_scale_factor so that"
+        " kswapd starts earlier.",
         0.7,
-        gain="the stalls: from microseconds to many milliseconds each",
+        gain="the stalls, each from microseconds to many milliseconds",
         part="dram_capacity",
     )
 
 
 @rule(
     "major-faults",
-    "Does the program wait for pages from a disk?",
+    "Do page faults read from a disk?",
     area="memory",
-    threshold="convention: 50 a second; each waits for a disk",
+    threshold="convention: 50 per second; each waits for a disk",
 )
 def _major(conditions: Conditions) -> Finding | None:
     target = conditions.target
@@ -83,13 +82,13 @@ def _major(conditions: Conditions) -> Finding | None:
     if per_s is None or per_s < MAJOR_FAULTS_PER_S:
         return None
     return Finding(
-        f"{rate_text(per_s)} page faults a second had to read a disk: mapped files or swapped memory are"
+        f"{rate_text(per_s)} page faults per second read from a disk: mapped files or swapped memory are"
         f" read page by page.",
         (Evidence("major page faults", per_s, "1/s", MAJOR_FAULTS_PER_S),),
-        "See which mapping (`perf trace -F maj`); read ahead (madvise, larger read_ahead_kb), or lock"
-        " it in memory.",
+        "Find the mapping (`perf trace -F maj`); read ahead (madvise, larger read_ahead_kb), or lock it in"
+        " memory.",
         0.65,
-        gain="a wait for the disk for each fault",
+        gain="one disk wait per fault",
         part="disk_latency",
     )
 
@@ -98,7 +97,7 @@ def _major(conditions: Conditions) -> Finding | None:
     "minor-faults",
     "Do page faults take much CPU time?",
     area="memory",
-    threshold="convention: 100,000 a busy CPU-second; at 0.7 µs and more each, 7 % of the time and more",
+    threshold="convention: 100,000 per busy CPU-second; at 0.7 µs or more each, 7 % of the time or more",
 )
 def _minor(conditions: Conditions) -> Finding | None:
     target = conditions.target
@@ -108,11 +107,10 @@ def _minor(conditions: Conditions) -> Finding | None:
         return None
     cost = min(0.9, per_s * FAULT_COST_S / busy)
     return Finding(
-        f"{per_s:,.0f} page faults a second: at 0.7 µs each they take at least {percent(cost)} of the"
+        f"{per_s:,.0f} page faults per second: at 0.7 µs each they take at least {percent(cost)} of the"
         f" CPU time.",
-        (Evidence("page faults a busy CPU-second", per_s / busy, "1/s", FAULTS_PER_CPU_S),),
-        "See who maps and unmaps (`perf trace -s -e mmap,munmap,madvise`); keep memory, or use huge"
-        " pages for it.",
+        (Evidence("page faults per busy CPU-second", per_s / busy, "1/s", FAULTS_PER_CPU_S),),
+        "Find the callers (`perf trace -s -e mmap,munmap,madvise`); reuse memory, or use huge pages.",
         0.35 + 0.5 * cost,
         gain=f"about {without(cost)}",
         sure=False,
@@ -121,9 +119,9 @@ def _minor(conditions: Conditions) -> Finding | None:
 
 @rule(
     "huge-pages-refused",
-    "Does the kernel find no huge pages?",
+    "Do allocations of huge pages fail?",
     area="memory",
-    threshold="convention: half of the attempts, ten a second",
+    threshold="convention: half of at least ten attempts per second",
 )
 def _fallback(conditions: Conditions) -> Finding | None:
     got, refused = (conditions.activity.event(f"thp_fault_{kind}") for kind in ("alloc", "fallback"))
@@ -131,22 +129,22 @@ def _fallback(conditions: Conditions) -> Finding | None:
     if tried < 10 or refused / tried < FALLBACK_RATIO:
         return None
     return Finding(
-        f"{percent(refused / tried)} of the faults that could take a huge page got small ones:"
-        " memory is fragmented or scarce.",
+        f"{percent(refused / tried)} of the page faults that could use a huge page got small pages:"
+        " memory is fragmented or low.",
         (Evidence("faults without a huge page", refused / tried, "ratio", FALLBACK_RATIO),),
-        "Compare after `echo 1 > /proc/sys/vm/compact_memory`; reserve huge pages (vm.nr_hugepages) at boot.",
+        "Compare after `echo 1 > /proc/sys/vm/compact_memory`, or reserve huge pages at boot"
+        " (vm.nr_hugepages).",
         0.4,
-        gain="the page walks of what would lie on huge pages; dTLB misses tell how much",
+        gain="fewer page walks; dTLB misses show how many",
     )
 
 
 @rule(
     "small-pages",
-    "Is much memory on small pages though it is used hard?",
+    "Is much busy memory on small pages?",
     area="memory",
-    threshold="convention: 1 GiB of anonymous memory, less than a tenth on huge pages; a second-level"
-    " TLB reaches some"
-    " megabytes with small pages",
+    threshold="convention: 1 GiB of anonymous memory, less than 10 % on huge pages; with small pages a"
+    " second-level TLB covers a few megabytes",
 )
 def _small_pages(conditions: Conditions) -> Finding | None:
     anonymous, huge = (
@@ -158,14 +156,14 @@ def _small_pages(conditions: Conditions) -> Finding | None:
         return None
     if anonymous < LARGE_BYTES or huge >= 0.1 * anonymous or machine.memory.huge_pages:
         return None
-    setting = machine.memory.transparent_huge_pages or "not known"
+    setting = machine.memory.transparent_huge_pages or "unknown"
     return Finding(
-        f"{anonymous / 2**30:.1f} GiB of memory lie on small pages ({percent(huge / anonymous)} on huge ones;"
+        f"{anonymous / 2**30:.1f} GiB of memory use small pages ({percent(huge / anonymous)} on huge ones;"
         f" transparent huge pages: {setting}).",
         (Evidence("anonymous memory on huge pages", huge / anonymous, "ratio", 0.1),),
-        "Measure dTLB misses, or compare with transparent huge pages on always.",
+        "Measure dTLB misses, or compare with transparent huge pages set to always.",
         0.35,
-        gain="the page walks: up to a third of the latency of an access that misses every cache"
+        gain="fewer page walks, which take up to a third of the latency of an access that misses all caches"
         " (docs/guides/health.md)",
         sure=False,
     )
@@ -175,7 +173,7 @@ def _small_pages(conditions: Conditions) -> Finding | None:
     "page-tables",
     "Do page tables take much memory?",
     area="memory",
-    threshold="convention: 2 % of memory; a table for every 2 MiB mapped is 0.2 %",
+    threshold="convention: 2 % of memory; one table per 2 MiB mapped is 0.2 %",
 )
 def _page_tables(conditions: Conditions) -> Finding | None:
     tables, memory = conditions.activity.page_tables_bytes.value, conditions.memory
@@ -185,19 +183,19 @@ def _page_tables(conditions: Conditions) -> Finding | None:
     if ratio < PAGE_TABLES_RATIO:
         return None
     return Finding(
-        f"Page tables take {percent(ratio)} of memory: many processes map the same large memory by"
+        f"Page tables take {percent(ratio)} of memory: many processes map the same large memory with"
         f" small pages.",
         (Evidence("page tables over memory", ratio, "ratio", PAGE_TABLES_RATIO),),
-        "See VmPTE in /proc/PID/status; huge pages for the shared memory make them 512 times smaller.",
+        "Compare VmPTE in /proc/PID/status; huge pages make the tables 512 times smaller.",
         0.45,
-        gain="that memory, and shorter page walks",
+        gain="the memory of the tables, and shorter page walks",
         part="dram_capacity",
     )
 
 
 @rule(
     "killed-for-memory",
-    "Did the kernel kill a process for want of memory?",
+    "Did the kernel kill a process because memory ran out?",
     area="memory",
     cause="memory is short",
     threshold="any event (oom_kill of /proc/vmstat)",
@@ -208,21 +206,21 @@ def _killed(conditions: Conditions) -> Finding | None:
         return None
     count = per_s * (conditions.end_ns - conditions.begin_ns) / 1e9
     return Finding(
-        "The kernel killed a process for want of memory during the measurement.",
+        "The kernel killed a process during the measurement because memory ran out.",
         (Evidence("processes killed", max(1.0, round(count)), "1", 0.0),),
-        "See which one in the kernel's log (`dmesg`), and whose limit was reached.",
+        "Find the process and the limit in the kernel log (`dmesg`).",
         0.97,
-        gain="the killed process's work",
+        gain="the work of the killed process",
         part="dram_capacity",
     )
 
 
 @rule(
     "refaults",
-    "Is memory too small for the files that are read?",
+    "Is the page cache too small for the files that are read?",
     area="memory",
-    threshold="Linux, mm/workingset.c: a refault is a page of a file that was dropped and is read again; it"
-    " is activated where more memory would have kept it; 1,000 a second is convention",
+    threshold="Linux, mm/workingset.c: a refault reads a page of a file again after it was evicted; it is"
+    " activated if slightly more memory would have kept it; 1,000 per second is convention",
 )
 def _refaults(conditions: Conditions) -> Finding | None:
     activity = conditions.activity
@@ -238,41 +236,43 @@ def _refaults(conditions: Conditions) -> Finding | None:
     # The machine's counters leave out what a control group's limit makes it reclaim (mm/vmscan.c).
     scanned = activity.event("pgscan_direct") + activity.event("pgscan_kswapd")
     whose = "memory" if scanned > 0 else "the limit of a control group, not the machine's memory,"
-    claim = f"{per_s:,.0f} pages a second are read again from files that {whose} was too small to keep"
-    claim += "." if pressed else ", most of them dropped long before."
+    claim = (
+        f"{per_s:,.0f} evicted pages of files are read again per second: {whose} is too small to keep them"
+    )
+    claim += "." if pressed else "; most were evicted long before."
     evidence = [
         Evidence("refaults", per_s, "1/s", REFAULTS_PER_S),
-        Evidence("refaults that a little more memory would have spared", kept, "1/s", REFAULTS_PER_S),
-        Evidence("pages that the machine scanned to free memory", scanned, "1/s"),
+        Evidence("refaults that slightly more memory would avoid", kept, "1/s", REFAULTS_PER_S),
+        Evidence("pages scanned by the machine's reclaim", scanned, "1/s"),
     ]
     if stalled is not None:
         evidence.append(Evidence("tasks waited for memory (PSI)", stalled, "ratio", MEMORY_STALL_RATIO))
     return Finding(
         claim,
         tuple(evidence),
-        "Compare with more memory, a higher limit, or a smaller set of files at a time.",
+        "Compare with more memory, a higher limit, or fewer files at a time.",
         0.6 if pressed else 0.35,
-        gain="the reads of these pages",
+        gain="the disk reads of these pages",
         part="dram_capacity" if pressed else None,
     )
 
 
 @rule(
     "compaction",
-    "Do allocations wait while memory is compacted?",
+    "Do allocations wait for memory compaction?",
     area="memory",
-    threshold="convention: ten a second; each moves pages before the allocation goes on",
+    threshold="convention: ten per second; each moves pages before the allocation continues",
 )
 def _compaction(conditions: Conditions) -> Finding | None:
     per_s = conditions.activity.event("compact_stall")
     if per_s < COMPACTIONS_PER_S:
         return None
     return Finding(
-        f"{per_s:,.0f} allocations a second waited while the kernel moved pages together.",
+        f"{per_s:,.0f} allocations per second waited for memory compaction.",
         (Evidence("compaction stalls", per_s, "1/s", COMPACTIONS_PER_S),),
-        "Compare with /sys/kernel/mm/transparent_hugepage/defrag on defer or madvise.",
+        "Compare with /sys/kernel/mm/transparent_hugepage/defrag set to defer or madvise.",
         0.5,
-        gain="the stalls, often milliseconds each",
+        gain="the stalls, often of milliseconds each",
     )
 
 
@@ -280,7 +280,7 @@ def _compaction(conditions: Conditions) -> Finding | None:
     "memory-grows",
     "Will the program fill the memory soon?",
     area="memory",
-    threshold="convention: within an hour at the rate of this phase, from phases of 5 s on",
+    threshold="convention: within an hour at the growth rate of this phase, if it lasts at least 5 s",
 )
 def _grows(conditions: Conditions) -> Finding | None:
     target, memory = conditions.target, conditions.memory
@@ -293,14 +293,12 @@ def _grows(conditions: Conditions) -> Finding | None:
     if full_s > FULL_WITHIN_S:
         return None
     return Finding(
-        f"The program's memory grows by {rate / 2**20:,.0f} MiB a second: at this rate the machine's"
-        f" is full in"
-        f" {full_s / 60:.0f} minutes.",
+        f"The program's memory grows by {rate / 2**20:,.0f} MiB per second: at this rate the machine's"
+        f" memory is full in {full_s / 60:.0f} minutes.",
         (Evidence("growth", rate, "bytes/s", float(GROWTH_BYTES_PER_S)),),
-        "Watch it for longer (--duration 10m): growth that ends is a warm-up, growth that does not is"
-        " a leak.",
+        "Measure for longer (--duration 10m): growth that stops is a warm-up, steady growth is a leak.",
         0.4,
-        gain="none now",
+        gain="none at present",
         part="dram_capacity",
         sure=False,
     )

@@ -1,6 +1,6 @@
 """Rules about interfaces, limits on them, and TCP.
 
-Not here: a full link and lost packets, of which any run is asked (``load``).
+Not here: saturated links and lost packets, which every run is checked for (``load``).
 """
 
 from steelyard.analyze.conditions import Conditions
@@ -27,12 +27,11 @@ def _limited(conditions: Conditions) -> str | None:
 
 @rule(
     "link-limited",
-    "Is a limit that somebody set on an interface reached?",
+    "Is a rate limit on an interface reached?",
     area="network",
     explains="time",
     cause="link",
-    threshold="the limit itself (tc); 80 % of it is convention, because bursts are cut before the"
-    " mean reaches it",
+    threshold="the limit itself (tc); 80 % of it is convention: bursts are cut before the mean reaches it",
 )
 def _link_limited(conditions: Conditions) -> Finding | None:
     shaper = next((one for one in conditions.shapers if one.used_ratio >= LIMIT_RATIO), None)
@@ -41,7 +40,7 @@ def _link_limited(conditions: Conditions) -> Finding | None:
     target = conditions.target
     waits = target.held_by("network") if target else None
     told = (
-        "" if waits is None else f"; the program waits {percent(waits)} of its threads' time for the network"
+        "" if waits is None else f"; the program's threads wait {percent(waits)} of the time for the network"
     )
     return Finding(
         f"{shaper.interface} may send {shaper.limit_bytes_per_s / _MEGABIT:,.0f} Mbit/s"
@@ -54,7 +53,7 @@ def _link_limited(conditions: Conditions) -> Finding | None:
         ),
         f"Raise the limit (`tc qdisc show dev {shaper.interface}`), or send less: compress, batch, cache.",
         min(0.98, 0.6 + 0.4 * min(1.0, shaper.used_ratio) * (waits if waits is not None else 0.5)),
-        gain="in proportion to the limit, until the next one",
+        gain="in proportion to the limit, until another one is reached",
         part="network",
     )
 
@@ -73,11 +72,11 @@ def _limit_drops(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"The limit on {shaper.interface} ({shaper.kind}) drops {rate_text(shaper.drops_per_s)} packets"
-        " a second.",
+        " per second.",
         (Evidence(f"drops on {shaper.interface}", shaper.drops_per_s, "1/s", 1.0),),
-        "Raise its queue (limit or latency) or the rate; look at retransmissions below.",
+        "Raise its queue (limit or latency) or its rate; look at retransmissions below.",
         0.5,
-        gain="latency tails fall by a retransmission timeout (200 ms and more)",
+        gain="tail latency falls by a retransmission timeout (200 ms or more)",
     )
 
 
@@ -102,13 +101,14 @@ def _waits(conditions: Conditions) -> Finding | None:
     if busiest is not None:
         moved = max(busiest.sent_bytes_per_s.value or 0.0, busiest.received_bytes_per_s.value or 0.0)
     if busiest is None or moved < MOVED_BYTES_PER_S:
-        what = "while hardly any bytes move: it waits for answers of others"
-        step = "Look at whoever answers: characterize it there; a trace of requests tells which call waits."
+        what = "while almost no data moves: it waits for answers from other programs"
+        step = "Characterize the program that answers; a trace of requests shows which call waits."
     else:
-        what = f"while {busiest.interface} moves {moved / 1e6:,.1f} MB/s: for the network, or its other end"
+        what = f"while {busiest.interface} moves {moved / 1e6:,.1f} MB/s: it waits for the network or the"
+        " other end"
         step = (
-            "Look at the sockets (`ss -ti`): rwnd_limited is the receiver, sndbuf_limited the own buffer, and"
-            " otherwise it is the path."
+            "Look at the sockets (`ss -ti`): rwnd_limited means the receiver, sndbuf_limited the send buffer,"
+            " neither the network path."
         )
     return Finding(
         f"The program's threads sleep {percent(share)} of their time in sockets {what}.",
@@ -126,10 +126,10 @@ def _waits(conditions: Conditions) -> Finding | None:
 
 @rule(
     "retransmissions",
-    "Are segments sent again?",
+    "Are TCP segments retransmitted?",
     area="network",
     cause="packets are lost",
-    threshold="convention: 1 %; throughput falls with the root of the loss (M. Mathis et al., 1997)",
+    threshold="convention: 1 %; throughput falls with the square root of the loss (M. Mathis et al., 1997)",
 )
 def _retransmissions(conditions: Conditions) -> Finding | None:
     tcp = conditions.activity.tcp
@@ -137,33 +137,33 @@ def _retransmissions(conditions: Conditions) -> Finding | None:
     if again < 10 or not sent or again / sent < RETRANSMIT_RATIO:
         return None
     return Finding(
-        f"{percent(again / sent)} of the TCP segments are sent again: packets are lost or come late.",
+        f"{percent(again / sent)} of the TCP segments are retransmitted: packets are lost or late.",
         (
-            Evidence("segments sent again", again / sent, "ratio", RETRANSMIT_RATIO),
+            Evidence("retransmitted segments", again / sent, "ratio", RETRANSMIT_RATIO),
             Evidence("retransmission timeouts", tcp.get("timeouts", 0.0), "1/s"),
         ),
-        "See which connections (`ss -ti`, retrans), and where packets are dropped: cards, limits, the path.",
+        "Find the connections (`ss -ti`, retrans) and where packets are dropped: cards, limits, the path.",
         0.55,
-        gain="latency tails fall by a retransmission timeout (200 ms and more)",
+        gain="tail latency falls by a retransmission timeout (200 ms or more)",
         part="network",
     )
 
 
 @rule(
     "accept-queue-full",
-    "Are connections turned away because nobody accepts them?",
+    "Are connections refused because the accept queue is full?",
     area="network",
-    threshold="any event: a client that is turned away tries again after a second (RFC 6298)",
+    threshold="any event: a refused client tries again after a second (RFC 6298)",
 )
 def _accept(conditions: Conditions) -> Finding | None:
     per_s = conditions.activity.tcp.get("listen_overflows", 0.0)
     if per_s <= 0:
         return None
     return Finding(
-        f"{rate_text(per_s)} connections a second found a full accept queue: clients wait a second and try"
-        " again.",
+        f"{rate_text(per_s)} connections per second met a full accept queue: the clients retry after a"
+        " second.",
         (Evidence("accept queue overflows", per_s, "1/s", 0.0),),
-        "See which listener (`ss -lnt`, Recv-Q at Send-Q); raise its backlog and net.core.somaxconn,"
+        "Find the listener (`ss -lnt`, Recv-Q equal to Send-Q); raise its backlog and net.core.somaxconn,"
         " or accept faster.",
         0.6,
         gain="a second of latency for each such connection",
@@ -175,17 +175,18 @@ def _accept(conditions: Conditions) -> Finding | None:
     "Do connections wait for retransmission timeouts?",
     area="network",
     cause="packets are lost",
-    threshold="convention: one a second; each is 200 ms and more of silence (RFC 6298, Linux TCP_RTO_MIN)",
+    threshold="convention: one per second; each stops a connection for 200 ms or more (RFC 6298,"
+    " TCP_RTO_MIN)",
 )
 def _timeouts(conditions: Conditions) -> Finding | None:
     per_s = conditions.activity.tcp.get("timeouts", 0.0)
     if per_s < 1:
         return None
     return Finding(
-        f"{rate_text(per_s)} retransmission timeouts a second: each is 200 ms and more in which a connection"
-        f" is silent.",
+        f"{rate_text(per_s)} retransmission timeouts occur per second: each stops a connection for 200 ms or"
+        f" more.",
         (Evidence("retransmission timeouts", per_s, "1/s", 1.0),),
-        "Look for lost last packets of answers and for incast; drops on cards and limits are in the report.",
+        "Look for lost final packets of responses and for incast; the report shows drops by card and limit.",
         0.5,
         gain="200 ms of latency for each such request",
     )
@@ -193,9 +194,9 @@ def _timeouts(conditions: Conditions) -> Finding | None:
 
 @rule(
     "socket-buffers",
-    "Are packets dropped because a socket is full?",
+    "Are packets dropped because a socket buffer is full?",
     area="network",
-    threshold="convention: one a second; the application reads more slowly than packets come",
+    threshold="convention: one per second; the application reads more slowly than packets arrive",
 )
 def _buffers(conditions: Conditions) -> Finding | None:
     tcp = conditions.activity.tcp
@@ -204,19 +205,19 @@ def _buffers(conditions: Conditions) -> Finding | None:
     if tcp.get(worst, 0.0) < 1:
         return None
     return Finding(
-        f"{rate_text(tcp[worst])} times a second a socket had no room ({worst.replace('_', ' ')}).",
+        f"{rate_text(tcp[worst])} times per second a socket buffer was full ({worst.replace('_', ' ')}).",
         (Evidence(worst.replace("_", " "), tcp[worst], "1/s", 1.0),),
         "Read faster (more threads, batches), or raise net.core.rmem_max and the socket's buffer.",
         0.5,
-        gain="what is lost now",
+        gain="the lost packets",
     )
 
 
 @rule(
     "connection-churn",
-    "Are connections opened all the time?",
+    "Are many connections opened?",
     area="network",
-    threshold="convention: 1,000 a second; a handshake takes a round trip and 20 to 50 µs of CPU"
+    threshold="convention: 1,000 per second; a handshake takes a round trip and 20 to 50 µs of CPU"
     " time, TLS a millisecond",
 )
 def _churn(conditions: Conditions) -> Finding | None:
@@ -225,11 +226,11 @@ def _churn(conditions: Conditions) -> Finding | None:
     if per_s < OPENS_PER_S:
         return None
     return Finding(
-        f"{per_s:,.0f} connections are opened a second.",
+        f"{per_s:,.0f} connections are opened per second.",
         (Evidence("connections opened", per_s, "1/s", OPENS_PER_S),),
-        "See who opens them (`ss -s`, the profile's tcp_v4_connect); keep them open, or pool them.",
+        "Find the client (`ss -s`, tcp_v4_connect in the profile); keep connections open, or pool them.",
         0.45,
-        gain="a round trip for each request that opens one, and its CPU time",
+        gain="one round trip and the CPU time per request that opens a connection",
     )
 
 
@@ -237,8 +238,8 @@ def _churn(conditions: Conditions) -> Finding | None:
     "small-packets",
     "Is an interface busy with small packets?",
     area="network",
-    threshold="convention: 50,000 a second of 200 bytes and below; the kernel takes a microsecond and"
-    " more for each",
+    threshold="convention: 50,000 per second of at most 200 bytes; each costs the kernel a microsecond or"
+    " more",
 )
 def _packets(conditions: Conditions) -> Finding | None:
     for card in conditions.network:
@@ -246,25 +247,25 @@ def _packets(conditions: Conditions) -> Finding | None:
         moved = (card.received_bytes_per_s.value or 0.0) + (card.sent_bytes_per_s.value or 0.0)
         if card.interface != "lo" and packets >= PACKETS_PER_S and moved / packets <= SMALL_PACKET_BYTES:
             return Finding(
-                f"{card.interface} moves {packets:,.0f} packets a second of {moved / packets:.0f}"
-                f" bytes: their number"
-                " bounds it, not their bytes.",
+                f"{card.interface} moves {packets:,.0f} packets per second of {moved / packets:.0f}"
+                f" bytes:"
+                " it is limited by their number, not by bandwidth.",
                 (
                     Evidence("packets", packets, "1/s", PACKETS_PER_S),
                     Evidence("mean size", moved / packets, "bytes", SMALL_PACKET_BYTES),
                 ),
-                "Batch requests (pipelining, sendmmsg, GRO); look at soft interrupts by CPU.",
+                "Batch requests (pipelining, sendmmsg, GRO); check soft interrupts per CPU.",
                 0.5,
-                gain="about a microsecond of CPU time a packet saved",
+                gain="about a microsecond of CPU time per avoided packet",
             )
     return None
 
 
 @rule(
     "loopback-heavy",
-    "Do processes move many bytes through the loopback?",
+    "Do processes move much data over the loopback interface?",
     area="network",
-    threshold="convention: 500 MB/s; every byte is copied in and out of the kernel",
+    threshold="convention: 500 MB/s; every byte is copied into and out of the kernel",
 )
 def _loopback(conditions: Conditions) -> Finding | None:
     if conditions.has_load:
@@ -274,11 +275,11 @@ def _loopback(conditions: Conditions) -> Finding | None:
     if moved is None or moved < LOOPBACK_BYTES_PER_S:
         return None
     return Finding(
-        f"{moved / 1e6:,.0f} MB/s go through the loopback: each byte is copied twice and passes the"
-        f" TCP stack.",
+        f"{moved / 1e6:,.0f} MB/s go over the loopback interface: each byte is copied twice and"
+        f" passes the TCP stack.",
         (Evidence("loopback", moved, "bytes/s", LOOPBACK_BYTES_PER_S),),
         "Compare with a Unix socket or shared memory between the two processes.",
         0.4,
-        gain="a third to a half of the CPU time of that traffic",
+        gain="a third to half of the CPU time of that traffic",
         sure=False,
     )

@@ -1,6 +1,6 @@
-"""Rules about memory of several nodes. All are silent on a machine with one.
+"""Rules about memory on several NUMA nodes. They give no finding on a machine with one node.
 
-Not here: whether placing a program differently pays, which an experiment tells.
+Not here: the gain of another placement, which needs an experiment.
 """
 
 from steelyard.analyze.conditions import Conditions
@@ -16,12 +16,11 @@ REMOTE_HINT_RATIO = 0.40
 
 @rule(
     "numa-remote",
-    "Is memory allocated on nodes far from the task?",
+    "Is memory allocated on remote nodes?",
     area="numa",
     cause="remote memory",
-    threshold="convention: a fifth of the pages of a node that gives 1,000 a second; remote memory is"
-    " 1.3 to 2 times as"
-    " far",
+    threshold="convention: 20 % of the pages of a node that allocates 1,000 per second; remote memory has 1.3"
+    " to 2 times the latency",
 )
 def _remote(conditions: Conditions) -> Finding | None:
     nodes = [
@@ -34,23 +33,21 @@ def _remote(conditions: Conditions) -> Finding | None:
         return None
     ratio = node.remote_ratio.value or 0.0
     return Finding(
-        f"{percent(ratio)} of the pages that node {node.node} gives go to tasks on other nodes.",
+        f"{percent(ratio)} of the pages allocated on node {node.node} are for tasks on other nodes.",
         (Evidence(f"remote allocations on node {node.node}", ratio, "ratio", REMOTE_RATIO),),
         "Compare with the program bound to one node (`numactl --cpunodebind --membind`), or its"
         " memory interleaved.",
         0.4 + 0.4 * ratio,
-        gain="0 to 40 % in time per instruction, by how much it waits for memory (published: CPI 1.15"
-        " x at half"
-        " local)",
+        gain="0 to 40 % of CPI, depending on memory stalls (published: 1.15 x the CPI at 50 % locality)",
     )
 
 
 @rule(
     "numa-miss",
-    "Could a node not give the memory that was asked of it?",
+    "Do allocations fall back to another node?",
     area="numa",
     cause="remote memory",
-    threshold="Linux, Documentation/admin-guide/numastat.rst; a twentieth is convention",
+    threshold="Linux, Documentation/admin-guide/numastat.rst; 5 % is convention",
 )
 def _miss(conditions: Conditions) -> Finding | None:
     nodes = [node for node in conditions.activity.nodes if node.miss_ratio.value is not None]
@@ -59,18 +56,18 @@ def _miss(conditions: Conditions) -> Finding | None:
         return None
     ratio = node.miss_ratio.value or 0.0
     return Finding(
-        f"{percent(ratio)} of the pages given by node {node.node} were wanted on another, which had none.",
+        f"{percent(ratio)} of the pages allocated on node {node.node} were meant for another, full node.",
         (Evidence(f"misses on node {node.node}", ratio, "ratio", MISS_RATIO),),
-        "See what fills the wanted node (`numastat -m`), often the page cache.",
+        "Find what fills the other node (`numastat -m`): often the page cache.",
         0.5,
-        gain="those pages become local",
+        gain="these pages become local",
         part="dram_capacity",
     )
 
 
 @rule(
     "numa-uneven",
-    "Is one node full while another has room?",
+    "Is one node full while another has free memory?",
     area="numa",
     threshold="convention: below 5 % free on one, above 25 % on another",
 )
@@ -87,12 +84,12 @@ def _uneven(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"Node {full} has {percent(free[full])} of its memory free, node {empty} {percent(free[empty])}:"
-        " the first reclaims or spills.",
+        " the first one reclaims pages or falls back to others.",
         (
             Evidence(f"free on node {full}", free[full], "ratio", FULL_RATIO),
             Evidence(f"free on node {empty}", free[empty], "ratio", ROOM_RATIO),
         ),
-        "Interleave what is large (`numactl --interleave=all`), or place the programs evenly.",
+        "Interleave large allocations (`numactl --interleave=all`), or place the programs evenly.",
         0.45,
         gain="no reclaim on the full node",
         part="dram_capacity",
@@ -101,30 +98,30 @@ def _uneven(conditions: Conditions) -> Finding | None:
 
 @rule(
     "numa-migrations",
-    "Does the kernel move pages between nodes all the time?",
+    "Does the kernel migrate many pages between nodes?",
     area="numa",
-    threshold="convention: 1,000 pages a second; each is copied and its mappings flushed",
+    threshold="convention: 1,000 pages per second; each is copied, and its mappings are flushed",
 )
 def _migrations(conditions: Conditions) -> Finding | None:
     per_s = conditions.activity.event("numa_pages_migrated")
     if per_s < MIGRATED_PER_S:
         return None
     return Finding(
-        f"The kernel moves {rate_text(per_s)} pages a second between nodes.",
-        (Evidence("pages moved", per_s, "1/s", MIGRATED_PER_S),),
-        "Compare with kernel.numa_balancing=0 and the program bound to nodes: moving that never ends"
-        " pays nothing.",
+        f"The kernel migrates {rate_text(per_s)} pages per second between nodes.",
+        (Evidence("pages migrated", per_s, "1/s", MIGRATED_PER_S),),
+        "Compare with kernel.numa_balancing=0 and the program bound to nodes: permanent migration does not"
+        " pay.",
         0.45,
-        gain="a few microseconds of CPU time a page, and the faults that find them",
+        gain="a few microseconds of CPU time per page, and the hinting faults",
     )
 
 
 @rule(
     "numa-faults-remote",
-    "Do tasks find their memory on other nodes?",
+    "Do tasks access memory of other nodes?",
     area="numa",
     cause="remote memory",
-    threshold="convention: 40 % of the faults by which the kernel samples accesses",
+    threshold="convention: 40 % of the NUMA hinting faults, by which the kernel samples accesses",
 )
 def _hints(conditions: Conditions) -> Finding | None:
     activity = conditions.activity
@@ -135,7 +132,7 @@ def _hints(conditions: Conditions) -> Finding | None:
     return Finding(
         f"{percent(ratio)} of the sampled accesses were to memory of another node.",
         (Evidence("remote hint faults", ratio, "ratio", REMOTE_HINT_RATIO),),
-        "See where the program's pages lie (`numastat -p PID`), and bind CPUs and memory together.",
+        "Check the location of the program's pages (`numastat -p PID`), and bind CPUs and memory together.",
         0.4 + 0.4 * ratio,
-        gain="0 to 40 % in time per instruction, by how much it waits for memory",
+        gain="0 to 40 % of CPI, depending on memory stalls",
     )

@@ -1,4 +1,4 @@
-"""Rules about an application's operations over time: stretches without progress, and what goes with them.
+"""Rules about an application's operations over time: stalls, and the telemetry that moves with them.
 
 In: `Conditions` with operations of a source (``--ops``) and what of the telemetry moves with them.
 
@@ -41,8 +41,8 @@ def _opposed(conditions: Conditions, names: tuple[str, ...]) -> Moving | None:
 
 def _how_often(stalls: Stalls) -> str:
     return (
-        f"Operations fall below half of their usual {stalls.usual_per_s:,.0f} a second in"
-        f" {len(stalls.stretches)} stretches, {percent(stalls.ratio)} of the time"
+        f"Operations fall below half of their usual {stalls.usual_per_s:,.0f} per second in"
+        f" {len(stalls.stretches)} stalls, {percent(stalls.ratio)} of the time"
     )
 
 
@@ -53,7 +53,7 @@ def _lost(stalls: Stalls) -> float:
 
 def _gain(stalls: Stalls) -> str:
     lost = _lost(stalls)
-    return f"{without(lost)} the operations without the stretches, and their latencies"
+    return f"{without(lost)} the operations without the stalls, and their latency"
 
 
 def _evidence(stalls: Stalls, *more: Evidence) -> tuple[Evidence, ...]:
@@ -78,8 +78,8 @@ def _stall_disk(conditions: Conditions) -> Finding | None:
     return Finding(
         f"{_how_often(stalls)}; {cause.text}.",
         _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
-        "Find the writer (`pidstat -d 1`): writeback, a compaction, a checkpoint or a log's sync; then spread"
-        " it out, give it a device of its own, or limit it (io.max, vm.dirty_background_bytes).",
+        "Find the writer (`pidstat -d 1`): writeback, a compaction, a checkpoint or a log sync; then spread"
+        " it out, give it its own device, or limit it (io.max, vm.dirty_background_bytes).",
         0.4 + 0.5 * _lost(stalls),
         gain=_gain(stalls),
         part="disk_bandwidth",
@@ -89,9 +89,9 @@ def _stall_disk(conditions: Conditions) -> Finding | None:
 
 @rule(
     "operations-stall-memory",
-    "Do operations stall while the kernel looks for memory?",
+    "Do operations stall while the kernel frees memory?",
     area="operations",
-    threshold="convention: as operations-stall-disk, with reclaim, swapping or compaction of memory",
+    threshold="convention: as for operations-stall-disk, with reclaim, swapping or compaction of memory",
 )
 def _stall_memory(conditions: Conditions) -> Finding | None:
     stalls, cause = _stalls(conditions), _opposed(conditions, _MEMORY)
@@ -100,8 +100,8 @@ def _stall_memory(conditions: Conditions) -> Finding | None:
     return Finding(
         f"{_how_often(stalls)}; {cause.text}.",
         _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
-        "See what fills memory, and whose limit is reached (memory.max, `steelyard machine check`); for"
-        " compaction look at transparent huge pages.",
+        "Find what fills memory and which limit is reached (memory.max, `steelyard machine check`); for"
+        " compaction check transparent huge pages.",
         0.4 + 0.5 * _lost(stalls),
         gain=_gain(stalls),
         part="dram_capacity",
@@ -113,7 +113,7 @@ def _stall_memory(conditions: Conditions) -> Finding | None:
     "operations-stall-busy",
     "Do operations stall while the CPUs stay busy?",
     area="operations",
-    threshold="convention: CPUs in use in the stretches at 90 % or more of the use outside them",
+    threshold="convention: CPU use in the stalls is at least 90 % of the use outside them",
 )
 def _stall_busy(conditions: Conditions) -> Finding | None:
     stalls, use = _stalls(conditions), conditions.stall_cpus
@@ -123,11 +123,11 @@ def _stall_busy(conditions: Conditions) -> Finding | None:
     if outside < BUSY_CPUS or inside < STAYS * outside:
         return None
     return Finding(
-        f"{_how_often(stalls)}, while the machine uses {inside:.1f} CPUs in them and {outside:.1f} otherwise:"
-        " it works on something else than operations.",
-        _evidence(stalls, Evidence("CPUs used in them", inside, "1", STAYS * outside)),
-        "Compare profiles of the stretches with the rest: collecting garbage, spinning on a lock, retrying, a"
-        " neighbour's job.",
+        f"{_how_often(stalls)}; the machine uses {inside:.1f} CPUs in them and {outside:.1f} otherwise:"
+        " other work runs in the stalls.",
+        _evidence(stalls, Evidence("CPUs used in the stalls", inside, "1", STAYS * outside)),
+        "Compare profiles of the stalls with the rest: garbage collection, spinning on a lock, retries,"
+        " another job.",
         0.4 + 0.5 * _lost(stalls),
         gain=_gain(stalls),
         part="cpu",
@@ -137,10 +137,11 @@ def _stall_busy(conditions: Conditions) -> Finding | None:
 
 @rule(
     "operations-stall-periodic",
-    "Do operations stall at regular distances?",
+    "Do operations stall periodically?",
     area="operations",
-    threshold="convention: four stretches or more whose distances scatter by a quarter at most; random"
-    " moments scatter by their mean",
+    threshold="convention: four stalls or more whose distances vary by at most 25 %; distances of random"
+    " events"
+    " vary by their mean",
 )
 def _stall_periodic(conditions: Conditions) -> Finding | None:
     stalls = _stalls(conditions)
@@ -148,9 +149,9 @@ def _stall_periodic(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"{_how_often(stalls)}: every {time_text(stalls.period_ns)} for {time_text(stalls.mean_ns)}.",
-        _evidence(stalls, Evidence("distance of stretches", float(stalls.period_ns), "ns")),
-        "Look for what runs at that distance: a flush or checkpoint timer, the collector of garbage, a"
-        " scheduled job, a CPU quota's period; then watch one with a profile by time.",
+        _evidence(stalls, Evidence("distance of stalls", float(stalls.period_ns), "ns")),
+        "Look for work with that period: a flush or checkpoint timer, garbage collection, a scheduled job, a"
+        " CPU quota; then record a profile over time.",
         0.35 + 0.5 * _lost(stalls),
         gain=_gain(stalls),
     )

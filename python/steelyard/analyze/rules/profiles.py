@@ -1,7 +1,7 @@
-"""Rules about where samples of a profile fall, and what that says with the rest that was counted.
+"""Rules about the samples of a profile.
 
 A share of N samples has a standard error of sqrt(p (1 - p) / N): with `SAMPLES` samples 5 percentage points
-at most, and below that number every rule is silent.
+at most, and below that number no rule gives a finding.
 
 Not here: placing functions in categories (``profiles.tax_map``).
 """
@@ -28,7 +28,7 @@ SPINNING = (
     "pv_native_queued_spin_lock_slowpath",
 )
 NOT_HOT = ("[unknown]", "[no stack]", "_PyEval_EvalFrameDefault")
-CONVENTION = "convention: a share from which the category alone is worth a change"
+CONVENTION = "convention: a share at which optimising this category alone pays"
 
 
 def _profile(conditions: Conditions) -> ProfileUse | None:
@@ -42,8 +42,8 @@ def _profile(conditions: Conditions) -> ProfileUse | None:
     "Does one function take much of the CPU time?",
     area="profile",
     explains="cpu",
-    threshold="G. Amdahl, 1967: what makes a third of the time bounds the gain of everything else; a"
-    " third is convention",
+    threshold="G. Amdahl, 1967: a function with a third of the time limits the gain of all else; a third is"
+    " convention",
 )
 def _hot(conditions: Conditions) -> Finding | None:
     profile = _profile(conditions)
@@ -61,9 +61,9 @@ def _hot(conditions: Conditions) -> Finding | None:
             Evidence(f"samples in {name}", share, "ratio", HOT_RATIO),
             Evidence("samples", float(profile.samples), "1", float(SAMPLES)),
         ),
-        "Look at its callers in the flame graph; with counters, whether it waits for memory (perf annotate).",
+        "Look at its callers in the flame graph, and at its instructions (perf annotate).",
         0.35 + 0.4 * share,
-        gain=f"at most {1 / max(1 - share, 0.02):.1f} x, if it cost nothing (Amdahl)",
+        gain=f"at most {1 / max(1 - share, 0.02):.1f} x, without it (Amdahl)",
     )
 
 
@@ -72,8 +72,7 @@ def _hot(conditions: Conditions) -> Finding | None:
     "Is memory bandwidth the likely limit?",
     area="profile",
     explains="cpu",
-    threshold="convention: 40 % of samples in copying, filling and comparing memory, of a program"
-    " twice as large as the"
+    threshold="convention: 40 % of samples copy, fill or compare memory, in a program twice as large as the"
     " last-level cache",
 )
 def _copies(conditions: Conditions) -> Finding | None:
@@ -94,17 +93,15 @@ def _copies(conditions: Conditions) -> Finding | None:
     ]
     if caches and resident is not None:
         size, cache = resident / 2**20, max(caches) / 2**20
-        fits = f", its {size:,.0f} MiB do not fit the last-level cache ({cache:,.0f} MiB),"
+        fits = f", its {size:,.0f} MiB exceed the last-level cache ({cache:,.0f} MiB),"
         evidence.append(Evidence("resident memory", resident, "bytes", CACHE_FACTOR * max(caches)))
     leader = profile.leaders.get("memory", "")
     return Finding(
-        f"{percent(share)} of the CPU time copies, fills or compares memory ({leader}){fits} and"
-        f" {used:.1f} CPUs do it:"
-        " likely memory bandwidth is the limit. No counter here can confirm it.",
+        f"{percent(share)} of the CPU time copies, fills or compares memory ({leader}){fits} on"
+        f" {used:.1f} CPUs: memory bandwidth is probably the limit. No counter was measured to confirm it.",
         tuple(evidence),
-        "Measure what the machine can move (`steelyard health --part memory_bandwidth`) and, where"
-        " there are counters,"
-        " what it moves; or see whether a second copy of the program slows the first.",
+        "Measure the machine's bandwidth (`steelyard health --part memory_bandwidth`) and compare it with the"
+        " counters' traffic; or check whether a second copy of the program slows the first.",
         0.55 + 0.35 * share,
         gain=f"at most {1 / max(1 - share, 0.05):.1f} x by copying less; none by a faster clock",
         part="dram_bandwidth",
@@ -114,10 +111,10 @@ def _copies(conditions: Conditions) -> Finding | None:
 
 @rule(
     "kernel-spinning",
-    "Do CPUs spin for locks in the kernel?",
+    "Do CPUs spin on locks in the kernel?",
     area="profile",
     explains="cpu",
-    threshold="convention: 5 %; a lock that nobody contends is never spun for",
+    threshold="convention: 5 %; only contended locks spin",
 )
 def _spinning(conditions: Conditions) -> Finding | None:
     profile = _profile(conditions)
@@ -125,9 +122,9 @@ def _spinning(conditions: Conditions) -> Finding | None:
     if share < SPIN_RATIO:
         return None
     return Finding(
-        f"{percent(share)} of the CPU time spins for locks in the kernel.",
+        f"{percent(share)} of the CPU time spins on locks in the kernel.",
         (Evidence("samples in the spin lock's slow path", share, "ratio", SPIN_RATIO),),
-        "See its callers in the flame graph: they name the lock.",
+        "Look at the callers in the flame graph: they show the lock.",
         0.5 + 0.5 * share,
         gain=f"at most {without(share)}, and more on more CPUs",
         part="locks",
@@ -136,11 +133,11 @@ def _spinning(conditions: Conditions) -> Finding | None:
 
 @rule(
     "futex-calls",
-    "Is much CPU time spent in putting threads to sleep and waking them?",
+    "Does putting threads to sleep and waking them take much CPU time?",
     area="profile",
     explains="cpu",
     cause="locks",
-    threshold="convention: 5 % of samples below futex; a free lock never calls it",
+    threshold="convention: 5 % of samples below futex; only contended locks call it",
 )
 def _futex(conditions: Conditions) -> Finding | None:
     profile = _profile(conditions)
@@ -149,13 +146,12 @@ def _futex(conditions: Conditions) -> Finding | None:
     if share < FUTEX_RATIO:
         return None
     return Finding(
-        f"{percent(share)} of the CPU time is spent in futex: threads are put to sleep and woken for"
-        f" locks or queues.",
+        f"{percent(share)} of the CPU time is in futex: threads sleep and wake for locks or queues.",
         (Evidence("samples below futex", share, "ratio", FUTEX_RATIO),),
-        "See the callers in the flame graph; batch hand-offs, shorten what a lock protects, or split"
-        " the lock.",
+        "Look at the callers in the flame graph; batch hand-offs, shorten critical sections, or split the"
+        " lock.",
         0.45 + 0.5 * share,
-        gain=f"at most {without(share)} of CPU time; the waits themselves may hold back more",
+        gain=f"at most {without(share)} of CPU time; the waits themselves may cost more",
         part="locks",
         sure=False,
     )
@@ -163,7 +159,7 @@ def _futex(conditions: Conditions) -> Finding | None:
 
 @rule(
     "unresolved",
-    "Is much of the profile without names?",
+    "Is much of the profile unclassified?",
     area="profile",
     threshold="convention: 30 %",
 )
@@ -173,19 +169,18 @@ def _unresolved(conditions: Conditions) -> Finding | None:
     if ratio is None or ratio < UNRESOLVED_RATIO:
         return None
     return Finding(
-        f"{percent(ratio)} of the samples are in functions that no rule places, or that have no name.",
+        f"{percent(ratio)} of the samples are in functions without a name or without a category.",
         (Evidence("unclassified samples", ratio, "ratio", UNRESOLVED_RATIO),),
         "Install debug symbols, allow kernel symbols (kernel.kptr_restrict=0), write perf maps"
-        " (python -X perf), or add"
-        " rules of your own to the tax map.",
+        " (python -X perf), or add rules to the tax map (--rules).",
         0.15,
-        gain="none: the profile says more",
+        gain="none; the profile becomes more useful",
     )
 
 
 @dataclass(frozen=True)
 class _Tax:
-    """A category that is worth a finding from ``ratio`` on, with what to do about it."""
+    """A category that gives a finding from ``ratio`` on, with the next step."""
 
     id: str
     categories: tuple[str, ...]
@@ -207,7 +202,7 @@ _TAXES = (
         ("serialization",),
         0.20,
         "serializes and parses",
-        "See which messages: large ones that are read in part suit a format without parsing.",
+        "Find the messages; for large ones that are read in part use a format without parsing.",
     ),
     _Tax(
         "tax-rpc",
@@ -220,84 +215,88 @@ _TAXES = (
         "tax-encryption",
         ("encryption",),
         0.20,
-        "does cryptography: ciphers, or digests of a library without symbols",
-        "See whether ciphers use the CPU's"
-        " instructions, and whether handshakes or records dominate: `steelyard-tax run --only encryption`.",
+        "runs cryptography: ciphers, or digests of a library without symbols",
+        "Check that ciphers use the CPU's instructions (`steelyard-tax run --only encryption`), and whether"
+        " handshakes or records dominate.",
     ),
     _Tax(
-        "tax-hashing", ("hashing",), 0.20, "hashes", "Compare faster hashes for what needs no cryptography."
+        "tax-hashing",
+        ("hashing",),
+        0.20,
+        "hashes",
+        "Compare faster hashes where cryptographic ones are not needed.",
     ),
     _Tax(
         "tax-allocation",
         ("allocation", "kernel_memory"),
         0.15,
         "allocates and frees memory",
-        "Compare another allocator (LD_PRELOAD), and keep objects instead of making them anew.",
+        "Compare another allocator (LD_PRELOAD), and reuse objects.",
     ),
-    _Tax("tax-logging", ("logging",), 0.10, "logs", "Log less, or hand lines to another thread."),
+    _Tax("tax-logging", ("logging",), 0.10, "logs", "Log less, or log from another thread."),
     _Tax(
         "kernel-entry",
         ("kernel_entry",),
         0.10,
         "enters and leaves the kernel",
-        "Count system calls (`strace -c -f`): fewer and larger ones.",
+        "Count system calls (`strace -c -f`), and make fewer, larger ones.",
     ),
     _Tax(
         "kernel-faults",
         ("kernel_page_faults",),
         0.10,
         "handles page faults",
-        "Keep memory mapped, or use huge pages for it.",
+        "Keep memory mapped, or use huge pages.",
     ),
     _Tax(
         "kernel-network",
         ("kernel_network",),
         0.35,
-        "is the kernel's network stack",
-        "Larger messages, fewer packets (GRO, GSO), or io_uring's zero copy.",
+        "is in the kernel's network stack",
+        "Use larger messages, fewer packets (GRO, GSO), or zero copy with io_uring.",
     ),
     _Tax(
         "kernel-storage",
         ("kernel_storage",),
         0.35,
-        "is the kernel's files and storage",
-        "Larger operations, direct I/O, or mapped files.",
+        "is in the kernel's file systems and storage stack",
+        "Use larger operations, direct I/O, or mapped files.",
     ),
     _Tax(
         "kernel-scheduling",
         ("kernel_scheduling",),
         0.15,
         "schedules threads",
-        "Fewer hand-offs between threads; larger batches.",
+        "Use fewer hand-offs between threads, and larger batches.",
     ),
     _Tax(
         "kernel-processes",
         ("kernel_process",),
         0.15,
         "starts and ends processes",
-        "A pool of them is started once.",
+        "Start a pool of processes once.",
     ),
     _Tax(
         "garbage-collection",
         ("runtime_gc",),
         0.10,
         "collects garbage",
-        "A larger heap, or fewer objects that live for a moment: the allocation profile names them.",
+        "Use a larger heap, or fewer short-lived objects: an allocation profile names them.",
     ),
     _Tax(
         "interpreter",
         ("runtime_interpreter",),
         0.40,
-        "is application logic that an interpreter runs",
-        "See its functions in the profile, and move the hottest into compiled code; names of functions that"
-        " are not Python's come with perf maps.",
+        "is interpreted application code",
+        "Find its functions in the profile, and move the hottest to compiled code; perf maps give names for"
+        " other languages than Python.",
     ),
     _Tax(
         "compiler",
         ("runtime_compiler",),
         0.10,
         "compiles at run time",
-        "Measure after the warm-up: this part ends by itself.",
+        "Measure after the warm-up: compilation ends by itself.",
     ),
 )
 
@@ -315,7 +314,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
             tax.step,
             0.25 + 0.5 * share,
-            gain=f"at most {1 / max(1 - share, 0.02):.2f} x, if it cost nothing (Amdahl)",
+            gain=f"at most {1 / max(1 - share, 0.02):.2f} x, without it (Amdahl)",
         )
 
     return answer
@@ -324,7 +323,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
 for _tax in _TAXES:
     rule(
         _tax.id,
-        f"Is much CPU time such that it {_tax.what}?",
+        f"Is there much CPU time that {_tax.what}?",
         area="profile",
         threshold=CONVENTION,
         explains="cpu",

@@ -5,8 +5,8 @@ time is what the first figure of a run is made of: a request's time where a load
 elapsed time where one was watched, else the machine's.
 
 A rule says which part of that time its first evidence is a share of: ``time`` itself, or ``cpu``, the part of
-it in which its CPUs worked. A rule that says neither makes notes: what is worth knowing and explains nothing
-of the headline stands below. A finding may also say its own share.
+it in which its CPUs worked. A rule that says neither makes notes: findings that explain no part of the
+headline and are listed last. A finding may also state its own share.
 
 Not here: what rules conclude.
 """

@@ -22,9 +22,9 @@ IDLE_DISK_RATIO = 0.30
 
 @rule(
     "oversubscribed",
-    "Do more threads want to run than there are CPUs?",
+    "Are there more runnable threads than CPUs?",
     area="scheduler",
-    threshold="convention: half as many again as there are CPUs; below it, waits are mostly chance",
+    threshold="convention: 1.5 runnable threads per CPU; below it, waits are mostly chance",
 )
 def _oversubscribed(conditions: Conditions) -> Finding | None:
     use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
@@ -34,8 +34,8 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     if wanted is not None:
         if wanted < OVERSUBSCRIBED_FACTOR * count:
             return None
-        claim = f"The program's threads want {wanted:.1f} CPUs of the {count} there are"
-        evidence = Evidence("CPUs wanted over CPUs", wanted / count, "1", OVERSUBSCRIBED_FACTOR)
+        claim = f"The program's threads demand {wanted:.1f} CPUs, of {count}"
+        evidence = Evidence("CPU demand over CPUs", wanted / count, "1", OVERSUBSCRIBED_FACTOR)
         share = 1 - count / wanted
     else:
         if waiting is None and conditions.runnable.value is not None:
@@ -49,11 +49,12 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     pressure = conditions.pressure.get("cpu")
     some = pressure.some_ratio.value if pressure else None
     return Finding(
-        f"{claim}: they wait {percent(share)} of the time that they could run.",
+        f"{claim}: they wait for a CPU {percent(share)} of the time in which they could run.",
         (evidence, *(() if some is None else (Evidence("CPU pressure (some)", some, "ratio"),))),
-        "Run as many threads as there are CPUs and compare throughput and latency.",
+        "Run one thread per CPU, and compare throughput and latency.",
         min(0.95, 0.6 + 0.4 * share),
-        gain="little in throughput (fewer switches, warmer caches), much in latency: the waits go away",
+        gain="much in latency, since the waits disappear; little in throughput (fewer switches, warmer"
+        " caches)",
         part="scheduler",
         explained_ratio=share,
     )
@@ -61,10 +62,10 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
 
 @rule(
     "cpus-taken",
-    "Do others take the CPUs that the program wants?",
+    "Do other processes take the CPUs that the program needs?",
     area="scheduler",
     explains="time",
-    threshold="convention: 15 % of the time in which it could run",
+    threshold="convention: 15 % of the time in which the program could run",
 )
 def _taken(conditions: Conditions) -> Finding | None:
     target, count = conditions.target, len(conditions.all_cpus.cpus)
@@ -76,28 +77,27 @@ def _taken(conditions: Conditions) -> Finding | None:
     if lost < TAKEN_RATIO or wanted < 0.2 or others < 0.2:
         return None
     return Finding(
-        f"The program wants {wanted:.1f} of {count} CPUs and waits {percent(lost)} of that time:"
-        f" others use {others:.1f} CPUs.",
+        f"The program demands {wanted:.1f} of {count} CPUs and waits {percent(lost)} of that time:"
+        f" other processes use {others:.1f} CPUs.",
         (
-            Evidence("wait over time it could run", lost, "ratio", TAKEN_RATIO),
+            Evidence("CPU wait over runnable time", lost, "ratio", TAKEN_RATIO),
             Evidence("CPUs used by others", others, "1"),
         ),
-        "See the busiest processes in the report; give the program CPUs of its own, or a larger weight.",
+        "Look at the busiest processes in the report; give the program dedicated CPUs or a larger weight.",
         min(0.9, 0.3 + lost),
-        gain=f"at most {1 / max(1 - lost, 0.05):.1f} x, with CPUs of its own",
+        gain=f"at most {1 / max(1 - lost, 0.05):.1f} x, with dedicated CPUs",
         blame="neighbours",
     )
 
 
 @rule(
     "lock-contention",
-    "Do threads wait for each other's locks?",
+    "Do threads wait for locks?",
     area="scheduler",
     explains="time",
     cause="locks",
-    threshold="convention: 30 % of the threads' time asleep in futex, woken 20 times a second and"
-    " more each; seldom"
-    " woken threads are idle ones of a pool",
+    threshold="convention: 30 % of the threads' time asleep in futex, with 20 or more wake-ups per second"
+    " each; threads that wake up less often are idle members of a pool",
 )
 def _locks(conditions: Conditions) -> Finding | None:
     target = conditions.target
@@ -110,17 +110,17 @@ def _locks(conditions: Conditions) -> Finding | None:
     return Finding(
         f"{target.threads:.0f} threads sleep {percent(share)} of their time{beside} in futex and are woken"
         f" {switches:.0f} times"
-        f" a second each, while they use {cpus:.1f} CPUs together: likely they wait for the same lock.",
+        f" per second each, while they use {cpus:.1f} CPUs together: likely they wait for the same lock.",
         (
             Evidence("threads' time asleep in futex", share, "ratio", LOCK_RATIO),
-            Evidence("times put on a CPU, each such thread", switches, "1/s", LOCK_SWITCHES_PER_S),
+            Evidence("wake-ups of each such thread", switches, "1/s", LOCK_SWITCHES_PER_S),
             Evidence("CPUs used", cpus, "1"),
         ),
-        "Name the lock: stacks of the sleepers (`perf trace -s -e futex`, or a profile by wall time).",
+        "Find the lock from the stacks of sleeping threads (`perf trace -s -e futex`, or a wall-time"
+        " profile).",
         min(0.93, 0.45 + 0.5 * share),
         gain=f"at most {min(target.threads, len(conditions.all_cpus.cpus) or 1) / max(cpus, 0.1):.1f}"
-        f" x on this machine,"
-        " if nothing waited for it",
+        f" x on this machine, without the waits",
         part="locks",
         sure=False,
     )
@@ -131,7 +131,7 @@ def _locks(conditions: Conditions) -> Finding | None:
     "Do threads wait for locks in the kernel?",
     area="scheduler",
     explains="time",
-    threshold="convention: a tenth of the threads' time asleep in a kernel mutex or semaphore",
+    threshold="convention: 10 % of the threads' time asleep in a kernel mutex or semaphore",
 )
 def _kernel_locks(conditions: Conditions) -> Finding | None:
     target = conditions.target
@@ -143,10 +143,10 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
     )
     inside = f" (in {where})" if where else ""
     return Finding(
-        f"The threads sleep {percent(share)} of their time for locks in the kernel{inside}.",
+        f"The threads wait {percent(share)} of their time for locks in the kernel{inside}.",
         (Evidence("asleep in kernel locks", share, "ratio", KERNEL_LOCK_RATIO),),
-        "See the callers: `perf trace -s`, or /proc/PID/stack; rwsem is often mmap_lock: fewer mmap"
-        " and munmap calls.",
+        "Find the callers (`perf trace -s`, /proc/PID/stack). An rwsem is often mmap_lock: call mmap and"
+        " munmap less often.",
         0.4 + 0.5 * share,
         gain=f"at most {1 / max(1 - share, 0.05):.1f} x",
         part="locks",
@@ -155,9 +155,9 @@ def _kernel_locks(conditions: Conditions) -> Finding | None:
 
 @rule(
     "switches",
-    "Does switching between threads cost much?",
+    "Do context switches cost much CPU time?",
     area="scheduler",
-    threshold="convention: at 2 µs a switch, 50,000 in a CPU-second are a tenth of it",
+    threshold="convention: 50,000 switches per CPU-second cost 10 % of it, at 2 µs each",
 )
 def _switches(conditions: Conditions) -> Finding | None:
     per_s, busy = conditions.context_switches_per_s.value, busy_cpus(conditions)
@@ -165,43 +165,42 @@ def _switches(conditions: Conditions) -> Finding | None:
         return None
     cost = min(0.9, per_s * SWITCH_COST_S / busy)
     return Finding(
-        f"CPUs switch between threads {per_s / busy:,.0f} times in a busy second: likely"
+        f"CPUs switch between threads {per_s / busy:,.0f} times per busy CPU-second, which takes about"
         f" {percent(cost)} of their time.",
-        (Evidence("switches a busy CPU-second", per_s / busy, "1/s", SWITCHES_PER_CPU_S),),
-        "See who switches (`pidstat -w 1`); larger batches and fewer hand-offs between threads need fewer.",
+        (Evidence("switches per busy CPU-second", per_s / busy, "1/s", SWITCHES_PER_CPU_S),),
+        "Find the switching threads (`pidstat -w 1`); use larger batches and fewer hand-offs.",
         0.3 + 0.5 * cost,
-        gain=f"about {without(cost)}, at 2 µs a switch",
+        gain=f"about {without(cost)}, at 2 µs per switch",
         sure=False,
     )
 
 
 @rule(
     "forks",
-    "Are processes or threads started all the time?",
+    "Are many processes or threads started?",
     area="scheduler",
-    threshold="convention: at 200 a CPU-second; starting a program costs about a millisecond",
+    threshold="convention: 200 starts per CPU-second; starting a program costs about 1 ms",
 )
 def _forks(conditions: Conditions) -> Finding | None:
     per_s, busy = conditions.activity.forks_per_s.value, busy_cpus(conditions)
     if per_s is None or busy < 0.2 or per_s / busy < FORKS_PER_CPU_S:
         return None
     return Finding(
-        f"{per_s:,.0f} processes or threads are started a second.",
-        (Evidence("starts a busy CPU-second", per_s / busy, "1/s", FORKS_PER_CPU_S),),
-        "See who starts them (`perf trace -e clone,execve`); a pool of them is started once.",
+        f"{per_s:,.0f} processes or threads start per second.",
+        (Evidence("starts per busy CPU-second", per_s / busy, "1/s", FORKS_PER_CPU_S),),
+        "Find the parent (`perf trace -e clone,execve`); start a pool once instead.",
         0.45,
-        gain="what starting costs now: about a millisecond of CPU time each for a program, 20 µs for"
-        " a thread",
+        gain="the CPU time of starting: about 1 ms for a program, 20 µs for a thread",
     )
 
 
 @rule(
     "cpu-quota",
-    "Does a quota hold a control group back?",
+    "Does a CPU quota throttle a control group?",
     area="scheduler",
     explains="time",
     cause="quota",
-    threshold="Linux, Documentation/scheduler/sched-bwc.rst; a twentieth of the time is convention",
+    threshold="Linux, Documentation/scheduler/sched-bwc.rst; 5 % of the time is convention",
 )
 def _quota(conditions: Conditions) -> Finding | None:
     throttled = conditions.activity.throttled
@@ -209,11 +208,11 @@ def _quota(conditions: Conditions) -> Finding | None:
     if path is None or throttled[path] < THROTTLED_RATIO:
         return None
     return Finding(
-        f"The CPU quota of the control group {path} held it back {percent(throttled[path])} of the time.",
-        (Evidence("time held back", throttled[path], "ratio", THROTTLED_RATIO),),
-        "Raise the quota (cpu.max), or run fewer threads: all of a group stop when its quota is used up.",
+        f"The CPU quota of control group {path} throttled it {percent(throttled[path])} of the time.",
+        (Evidence("throttled time", throttled[path], "ratio", THROTTLED_RATIO),),
+        "Raise the quota (cpu.max), or run fewer threads: all stop when the group's quota is used up.",
         0.5 + 0.4 * throttled[path],
-        gain="latency tails fall by up to a period of the quota (100 ms)",
+        gain="tail latency falls by up to one period of the quota (100 ms)",
         part="cpu",
     )
 
@@ -235,10 +234,10 @@ def _blocked(conditions: Conditions) -> Finding | None:
             Evidence("blocked tasks", blocked, "1", 1.0),
             Evidence("busiest disk", busiest, "ratio", IDLE_DISK_RATIO),
         ),
-        "See what they wait for: `ps -eo state,wchan:30,comm | grep ^D`; network file systems are the"
-        " usual cause.",
+        "Find what they wait for (`ps -eo state,wchan:30,comm | grep ^D`); the usual cause is a network"
+        " file system.",
         0.5,
-        gain="what the blocked tasks would do meanwhile",
+        gain="the work of the blocked tasks",
         sure=False,
     )
 
@@ -247,7 +246,7 @@ def _blocked(conditions: Conditions) -> Finding | None:
     "queue-beside-idle",
     "Do tasks wait for one CPU while another is idle?",
     area="scheduler",
-    threshold="convention: one waiting task on average, beside a CPU that is half idle",
+    threshold="convention: one waiting task on average while another CPU is half idle",
 )
 def _queue_beside_idle(conditions: Conditions) -> Finding | None:
     waits = conditions.activity.wait_by_cpu
@@ -257,12 +256,12 @@ def _queue_beside_idle(conditions: Conditions) -> Finding | None:
         return None
     return Finding(
         f"{waits[cpu]:.1f} tasks wait for CPU {cpu} while another CPU is busy {percent(idle)} of the time:"
-        " likely they are pinned.",
+        " they are probably pinned.",
         (
             Evidence(f"tasks waiting for CPU {cpu}", waits[cpu], "1", 1.0),
             Evidence("idlest CPU busy", idle, "ratio", 0.5),
         ),
-        "Look at the affinity of the tasks (`taskset -p`) and at their cpuset.",
+        "Check the affinity (`taskset -p`) and cpuset of these tasks.",
         0.6,
         gain=f"at most {1 + waits[cpu]:.1f} x for the waiting tasks",
         part="scheduler",

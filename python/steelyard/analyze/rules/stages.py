@@ -1,11 +1,10 @@
-"""Rules about servers that time their own work: the stages of a request, the two ways through a cache.
+"""Rules about servers that time their own work: the stages of a request, the two paths of a cache.
 
 Not here: reading the times (``stages``, ``services``).
 """
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, time_text, without
-from steelyard.analyze.stages import StageUse
 
 LONG_RATIO = 0.30
 WAITING_RATIO = 0.20
@@ -19,7 +18,7 @@ _WAITS = {
 }
 
 
-def _told(use: StageUse, stage: str) -> str:
+def _stage_text(stage: str) -> str:
     what = _WAITS.get(stage)
     return f"{stage.replace('_', ' ')}{f' ({what})' if what else ''}"
 
@@ -28,7 +27,7 @@ def _told(use: StageUse, stage: str) -> str:
     "request-stage",
     "Does one stage take most of a request's time?",
     area="load",
-    threshold="convention: 30 % of the time that the server itself counts",
+    threshold="convention: 30 % of the request time as the server measures it",
     explains="time",
 )
 def _stage(conditions: Conditions) -> Finding | None:
@@ -38,7 +37,7 @@ def _stage(conditions: Conditions) -> Finding | None:
     if stages is None or root is None or name is None or root.share(name) < LONG_RATIO:
         return None
     share, busy = root.share(name), root.busy(name)
-    claim = f"{percent(share)} of a request's {time_text(root.request_ns)} is {_told(root, name)}"
+    claim = f"{percent(share)} of a request's {time_text(root.request_ns)} is {_stage_text(name)}"
     claim += "" if busy < WAITING_RATIO else f", {percent(busy)} of it on a CPU"
     evidence = [
         Evidence(f"{name} of a request's time", share, "ratio", LONG_RATIO),
@@ -48,7 +47,7 @@ def _stage(conditions: Conditions) -> Finding | None:
     leaf, inner = stages.leaf, stages.leaf.longest if stages.leaf is not None else None
     if name == "fan_out" and leaf is not None and inner is not None and leaf.share(inner) >= LONG_RATIO:
         claim += (
-            f"; {percent(leaf.share(inner))} of a leaf's {time_text(leaf.request_ns)} is {_told(leaf, inner)}"
+            f"; {percent(leaf.share(inner))} of a leaf's {time_text(leaf.request_ns)} is {_stage_text(inner)}"
         )
         evidence.append(Evidence(f"{inner} of a leaf's time", leaf.share(inner), "ratio", LONG_RATIO))
         name = inner
@@ -57,24 +56,25 @@ def _stage(conditions: Conditions) -> Finding | None:
 
 def _step(stage: str) -> str:
     return {
-        "backend": "It is a wait that was set: no CPU shortens it. Compare with --set leaf_delay=none,"
-        " and see the other stages in the report.",
-        "fan_out": "Look at the leaves' own stages, and at the number of calls: the slowest of them counts.",
-        "queue": "Give the service more workers or CPUs, or offer less load.",
-    }.get(stage, "See this stage's functions in a profile of the server: steelyard profile record --pid.")
+        "backend": "This wait is a parameter: more CPU does not shorten it. Compare with --set"
+        " leaf_delay=none,"
+        " and look at the other stages in the report.",
+        "fan_out": "Look at the stages of the leaves and at the number of calls: the slowest call counts.",
+        "queue": "Add workers or CPUs to the service, or offer less load.",
+    }.get(stage, "Profile the server to find this stage's functions: steelyard profile record --pid.")
 
 
 def _gain(stage: str, share: float) -> str:
     if stage == "backend":
-        return f"latency at most {without(share)}; no capacity, since the wait takes no thread"
-    return f"latency at most {without(share)}, if it took no time (Amdahl)"
+        return f"latency at most {without(share)}; no capacity, since the wait occupies no thread"
+    return f"latency at most {without(share)}, without this stage (Amdahl)"
 
 
 @rule(
     "cache-misses",
     "Do misses take most of the requests' time?",
     area="load",
-    threshold="convention: a fifth of the mean response time",
+    threshold="convention: 20 % of the mean response time",
     explains="time",
     cause="slow path of the cache",
 )
@@ -89,16 +89,16 @@ def _misses(conditions: Conditions) -> Finding | None:
     if share < MISS_RATIO:
         return None
     return Finding(
-        f"{percent(min(share, 1.0))} of the mean response time is the slow path: {percent(1 - hits)} of"
-        f" the gets miss and take {time_text(wait + service)} there,"
-        f" {time_text(wait)} of it waiting for a thread.",
+        f"{percent(min(share, 1.0))} of the mean response time is in the slow path: {percent(1 - hits)} of"
+        f" the gets miss and take {time_text(wait + service)},"
+        f" of which {time_text(wait)} is waiting for a thread.",
         (
             Evidence("slow path of the mean response time", min(share, 1.0), "ratio", MISS_RATIO),
             Evidence("misses", 1 - hits, "ratio"),
             Evidence("time of a miss on the slow path", wait + service, "ns"),
         ),
-        "A larger cache has fewer misses (--set memory=...); more slow threads shorten the wait"
+        "Enlarge the cache (--set memory=...) to miss less, or add slow threads to wait less"
         " (--set slow_threads=...).",
         0.97,
-        gain=f"latency at most {without(min(share, 0.99))} on average, if every get hit",
+        gain=f"latency at most {without(min(share, 0.99))} on average, without misses",
     )

@@ -12,12 +12,12 @@ from steelyard.cli.options import RUNS, Json, Runs
 from steelyard.cli.output import EXIT_CODES, examples
 
 app = typer.Typer(
-    help="Show what a machine is, what differs between two, and which settings cost performance.",
+    help="Show and compare machines, and check their settings.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-_MACHINE = "live, a machine.json, a run, or a recorded tree (a folder, or a .tar.bz2 of one)."
+_MACHINE = "Machine: live, a machine.json, a run, or a recorded tree (a folder or .tar.bz2)."
 
 
 @app.command(
@@ -31,13 +31,11 @@ _MACHINE = "live, a machine.json, a run, or a recorded tree (a folder, or a .tar
 def machine_show(
     root: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="A recorded tree, a run or a machine.json; by default this machine."
-        ),
+        typer.Option(metavar="DIR", help="Recorded tree, run or machine.json; by default this machine."),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show what a machine is: processors, memory, NUMA, disks, network, kernel, firmware."""
+    """Show a machine: processors, memory, NUMA, disks, network, kernel, firmware."""
     from steelyard.cli.machine.inventory import show_machine
 
     return show_machine(root, as_json=as_json)
@@ -48,14 +46,12 @@ def machine_show(
     epilog=examples("steelyard machine diff runs/A/machine.json", "steelyard machine diff latest live"),
 )
 def machine_diff(
-    a: Annotated[str, typer.Argument(metavar="A", help=f"A machine: {_MACHINE}")],
-    b: Annotated[
-        str, typer.Argument(metavar="B", help="The other one; by default this machine now.")
-    ] = "live",
+    a: Annotated[str, typer.Argument(metavar="A", help=_MACHINE)],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another machine; by default this one.")] = "live",
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Compare two machines, or one at two times, most telling first; 1 when something differs."""
+    """Compare two machines, or one at two times; exit with 1 if they differ."""
     from steelyard.cli.machine.inventory import show_diff
 
     return show_diff(a, b, runs, as_json=as_json)
@@ -70,18 +66,18 @@ def machine_diff(
     ),
 )
 def machine_check(
-    name: Annotated[str, typer.Argument(metavar="MACHINE", help=f"A machine: {_MACHINE}")] = "live",
+    name: Annotated[str, typer.Argument(metavar="MACHINE", help=_MACHINE)] = "live",
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Skip this check; repeatable.")
+        list[str] | None, typer.Option(metavar="ID", help="Skip the check with this id; repeatable.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show checks that passed, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show the checks that passed.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 for notes (low severity), too.")
+        bool, typer.Option("--strict", help="Exit with 1 for notes (low severity) as well.")
     ] = False,
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Check a machine for settings that cost performance or spoil a measurement, and say what to do."""
+    """Check a machine for settings that cost performance or disturb measurements."""
     from steelyard.cli.machine.inventory import show_check
 
     return show_check(name, runs, ignore=ignore or [], everything=everything, strict=strict, as_json=as_json)
@@ -96,29 +92,29 @@ def machine_check(
     ),
 )
 def machine_counters(
-    name: Annotated[str, typer.Argument(metavar="MACHINE", help=f"A machine: {_MACHINE}")] = "live",
+    name: Annotated[str, typer.Argument(metavar="MACHINE", help=_MACHINE)] = "live",
     scope: Annotated[
-        str, typer.Option(help="What is counted: system, cpu, process or cgroup.", metavar="SCOPE")
+        str, typer.Option(help="What to count: system, cpu, process or cgroup.", metavar="SCOPE")
     ] = "system",
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this metric; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="Show only this metric; repeatable.")
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what to count, for steelyard-probe record --counters."),
+        typer.Option(metavar="FILE", help="Write the plan of events for steelyard-probe record --counters."),
     ] = None,
     definitions: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Take events and metrics from a checkout of Intel's perfmon, Arm's telemetry-solution, or"
+            help="Read events and metrics from a checkout of Intel's perfmon, Arm's telemetry-solution, or"
             " the kernel's tools/perf/pmu-events.",
         ),
     ] = None,
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Show which metrics a machine's counters give, their formulas, and why others are missing."""
+    """Show the metrics that a machine's counters give, and why others are missing."""
     from steelyard.cli.machine.counters import show_counters
 
     return show_counters(

@@ -1,5 +1,4 @@
-"""``steelyard profile record|show|diff``: take a profile, say where its time goes, hold two against each
-other.
+"""``steelyard profile record|show|diff|export``: records, shows, compares and converts profiles.
 
 In: flags, and files of ``steelyard-profile``. Out: tables or one JSON document, and a page. Not here:
 sampling (the executable), counting (``analyze``), drawing (``report``).
@@ -17,7 +16,7 @@ from steelyard.cli.options import Json, Report, Rows
 from steelyard.cli.output import EXIT_CODES, command_line, examples
 
 app = typer.Typer(
-    help="Take profiles, show where the time goes, and compare two.",
+    help="Record, show, compare and export profiles.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -26,7 +25,7 @@ app = typer.Typer(
 RuleFiles = Annotated[
     list[Path] | None,
     typer.Option(
-        "--rules", metavar="FILE", help="Rules of yours, asked before the shipped ones; repeatable."
+        "--rules", metavar="FILE", help="Tax map rules that come before the shipped ones; repeatable."
     ),
 ]
 Input = Annotated[
@@ -37,7 +36,7 @@ Input = Annotated[
 ]
 Runs = Annotated[
     Path,
-    typer.Argument(help="As for ``show``; or a folder of several such profiles, one a run."),
+    typer.Argument(help="Profile as for `show`, or a folder with one profile per run."),
 ]
 
 
@@ -53,24 +52,28 @@ def record(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[-- COMMAND...]", help="What to run, and sample unless something else is named."
+            metavar="[-- COMMAND...]", help="Command to run, and to sample unless a target is given."
         ),
     ] = None,
     pid: Annotated[list[int] | None, typer.Option(help="Sample this process; repeatable.")] = None,
     cgroup: Annotated[Path | None, typer.Option(help="Sample this cgroup.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Sample every process.")] = False,
-    hz: Annotated[int, typer.Option(min=1, help="Samples a second on each busy CPU.")] = 99,
+    hz: Annotated[int, typer.Option(min=1, help="Samples per second on each busy CPU.")] = 99,
     duration: Annotated[
-        str | None, typer.Option(help="As 10s; a command is sampled until it ends, all else 10s.")
+        str | None, typer.Option(help="Time to sample; by default until the command ends, else 10s.")
     ] = None,
-    call_graph: Annotated[str, typer.Option(help="fp (frame pointers), dwarf or none.")] = "fp",
+    call_graph: Annotated[
+        str, typer.Option(help="How to unwind stacks: fp (frame pointers), dwarf or none.")
+    ] = "fp",
     stack_bytes: Annotated[
         int | None,
-        typer.Option(min=1024, max=65_000, help="Bytes of each stack that dwarf copies; 16384 by default."),
+        typer.Option(min=1024, max=65_000, help="Bytes to copy of each stack for dwarf; 16384 by default."),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="DIR", help="Folder of profile.folded, profile.pb.gz, report.html."),
+        typer.Option(
+            "--out", metavar="DIR", help="Folder for profile.folded, profile.pb.gz and report.html."
+        ),
     ] = Path("profile"),
     force: Annotated[bool, typer.Option("--force", help="Replace the profile in --out.")] = False,
     rules: RuleFiles = None,
@@ -78,7 +81,7 @@ def record(
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Sample stacks, and show where the time went."""
+    """Record a profile, and show where the time went."""
     from steelyard.cli.profile.run import Recording, record_and_show
 
     wanted = Recording(
@@ -102,13 +105,13 @@ def show(
         str | None,
         typer.Option(
             metavar="BEGIN,END",
-            help="Take only the samples of these seconds, counted from the first; of perf script text.",
+            help="Use only the samples of these seconds since the first one (perf script text only).",
         ),
     ] = None,
     page: Report = None,
     as_json: Json = False,
 ) -> int:
-    """Show a profile: tax map, top functions, and with --report a page with its flame graph."""
+    """Show a profile: tax map and top functions; --report adds a page with a flame graph."""
     from steelyard.cli.profile.run import show_profile
 
     return show_profile(
@@ -136,19 +139,21 @@ def diff(
     alpha: Annotated[
         float,
         typer.Option(
-            min=1e-9, max=0.5, help="Share of pairs of equal sides in which anything is called a change."
+            min=1e-9,
+            max=0.5,
+            help="Largest share of false alarms: of comparisons of equal sides with any change reported.",
         ),
     ] = 0.05,
     page: Report = None,
     exit_code: Annotated[
         bool,
         typer.Option(
-            "--exit-code", help="Exit with 1 when anything changed, which takes three runs a side or more."
+            "--exit-code", help="Exit with 1 if something changed; needs at least three runs on each side."
         ),
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Compare two profiles, or two folders with three runs each or more, so that noise is not a change."""
+    """Compare two profiles, or two folders of runs (three or more each to tell noise from change)."""
     from steelyard.cli.profile.run import show_diff
 
     return show_diff(
@@ -180,10 +185,11 @@ class ExportFormat(StrEnum):
 def export(
     profile: Input,
     form: Annotated[
-        ExportFormat, typer.Option("--as", metavar="FORMAT", help="speedscope, perfetto or folded.")
+        ExportFormat,
+        typer.Option("--as", metavar="FORMAT", help="Format to write: speedscope, perfetto or folded."),
     ],
 ) -> int:
-    """Write a profile in another format: for speedscope.app, for ui.perfetto.dev, or folded stacks."""
+    """Write a profile for speedscope.app or ui.perfetto.dev, or as folded stacks."""
     from steelyard.cli.profile.run import export_profile
 
     return export_profile(profile, str(form))

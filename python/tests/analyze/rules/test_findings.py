@@ -125,7 +125,7 @@ def test_the_weightiest_comes_first() -> None:
 
 
 def test_a_rule_id_is_taken_once() -> None:
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="is already registered"):
         rule("steal", "again?", area="cpu", threshold="none")(lambda conditions: None)
 
 

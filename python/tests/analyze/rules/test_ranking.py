@@ -106,7 +106,7 @@ def test_order_notes_and_causes() -> None:
 
 
 def test_a_rule_explains_time_or_cpu_time_or_nothing() -> None:
-    with pytest.raises(ValueError, match="which is none of"):
+    with pytest.raises(ValueError, match="unknown explains"):
         rule("odd", "?", area="cpu", threshold="none", explains="luck")(lambda _: None)
 
 
