@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/.tools/bin:$(PATH)
 # Images for containers often set it, and every start of Python then compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run build build-dev test test-rust test-python lint bench truth schemas docs lock fuzz dist clean
+.PHONY: run build build-dev test test-rust test-python test-slow test-changed test-all lint lint-rust lint-python bench truth schemas docs lock fuzz dist clean
 
 # Weighs this machine: a table here, a report in runs/.
 run: build
@@ -21,9 +21,17 @@ build:
 build-dev:
 	scripts/build --dev
 
+# Everything but the slow tests (heavy integration).
 test: build-dev
 	scripts/install-test-packages
 	$(MAKE) --no-print-directory test-rust test-python
+
+test-all: test test-slow
+
+# The slow tests: all of them, or those that a change touches, as far as eight minutes hold them.
+test-slow test-changed: build-dev
+	scripts/install-test-packages --slow
+	$(SIGNALS) $(BIN)/python scripts/slow_tests.py $(if $(filter test-slow,$@),--all)
 
 # A shell that starts a job in the background may have it ignore the signals that tests send to their programs.
 SIGNALS := env --default-signal=HUP,INT,QUIT
@@ -37,9 +45,15 @@ test-python:
 	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
 	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 -n 2 --dist loadfile $(MEASURING:%=python/tests/%)
 
+# mypy keeps one CPU busy, and so does the end of clippy: side by side they take the time of the longer.
 lint: build-dev
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-rust lint-python
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+lint-python:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

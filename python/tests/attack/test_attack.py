@@ -15,6 +15,7 @@ from .kills import kill_and_look, started
 Mutation = Callable[[Path, random.Random], None]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_short_attack_breaks_nothing() -> None:
     command = [

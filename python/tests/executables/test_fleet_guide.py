@@ -30,6 +30,7 @@ def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=100, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_guide_works_from_an_agent_to_the_pages(tmp_path: Path) -> None:
     if os.geteuid() != 0:

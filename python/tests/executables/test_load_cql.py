@@ -18,7 +18,7 @@ from . import servers
 
 CASSANDRA = servers.ROOT / "workloads" / "cassandra"
 # Installing it is for scripts/install-test-packages; starting it takes seconds, more on a busy machine.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 TYPES = '''
 schema_version = "1.0"

@@ -20,6 +20,7 @@ BIND = 2
 PAGES = (16 << 20) // 4096
 
 
+@pytest.mark.slow
 def test_memory_comes_from_the_nodes_that_a_placement_names(tmp_path: Path) -> None:
     reason = needs()
     if reason is not None:

@@ -97,6 +97,7 @@ def check_formula(scores: Scores) -> None:
             assert row.score == pytest.approx(float(again), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_two_nodes_score_as_programs_are_placed(tmp_path: Path) -> None:
     mean = (1 + 10 / 21) / 2
     wanted = {
@@ -141,6 +142,7 @@ def test_two_nodes_score_as_programs_are_placed(tmp_path: Path) -> None:
     assert {row.memory_source for _, row in scores.rows()} == {"numa_maps", "memory.numa_stat"}
 
 
+@pytest.mark.slow
 def test_four_nodes_in_a_square_and_memory_behind_latencies_of_hmat(tmp_path: Path) -> None:
     # The paper's Barcelona, whose last node here has memory alone: HMAT says how far that is from node 0.
     square = [[10, 20, 20, 30], [20, 10, 30, 20], [20, 30, 10, 20], [30, 20, 20, 10]]

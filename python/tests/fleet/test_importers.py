@@ -311,6 +311,7 @@ def server(tmp_path_factory):
         yield address
 
 
+@pytest.mark.slow
 def test_prometheus(server, tmp_path, capsys):
     command = ["fleet", "import", "prometheus", server, "--store", str(tmp_path), "--step", "3600"]
     assert invoke([*command, "--from", "2026-01-01", "--to", "2026-01-01", "--json"]) == 0
@@ -329,6 +330,7 @@ def test_prometheus(server, tmp_path, capsys):
     assert "--from and --to" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_prometheus_by_a_mapping_and_in_pieces(server, tmp_path):
     (tmp_path / "m.toml").write_text(
         '[identity]\nmachine = "{node}-{instance}"\n[queries]\n'

@@ -131,6 +131,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 def test_a_query_is_asked_for_the_time_of_the_run(tmp_path: Path, prometheus: str) -> None:
     found = collected(tmp_path, f"prometheus-query:{prometheus}/#rate(x_total[5s])")
     assert found.total is not None
@@ -139,6 +140,7 @@ def test_a_query_is_asked_for_the_time_of_the_run(tmp_path: Path, prometheus: st
     assert found.notes == ()
 
 
+@pytest.mark.slow
 def test_values_that_are_none_are_left_out_and_counted(tmp_path: Path, prometheus: str) -> None:
     found = collected(tmp_path, f"prometheus-query:{prometheus}#strange")
     assert "2 values are not numbers: left out" in found.notes
@@ -146,6 +148,7 @@ def test_values_that_are_none_are_left_out_and_counted(tmp_path: Path, prometheu
     assert found.total.per_s(BEGIN + 3 * SECOND, SPAN.end_ns).value == pytest.approx(5)
 
 
+@pytest.mark.slow
 def test_a_query_without_an_answer_says_so(tmp_path: Path, prometheus: str) -> None:
     assert "no values for the time" in str(
         collected(tmp_path, f"prometheus-query:{prometheus}#absent").missing
@@ -158,6 +161,7 @@ def test_a_query_without_an_answer_says_so(tmp_path: Path, prometheus: str) -> N
         afterwards.ask(parse("prometheus-query:http://127.0.0.1:9#x"), "query", {"query": "x"})
 
 
+@pytest.mark.slow
 def test_a_real_servers_own_metrics_are_read(prometheus: str) -> None:
     with urllib.request.urlopen(f"{prometheus}/metrics", timeout=10) as answer:
         page = answer.read().decode()

@@ -102,6 +102,7 @@ def differences(name, expected, got):
     ][:3]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_spark_cluster_gives_the_rows_that_duckdb_gives(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("spark")
@@ -129,6 +130,7 @@ def test_a_spark_cluster_gives_the_rows_that_duckdb_gives(tmp_path_factory, monk
     assert found == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_spark_in_this_process(tmp_path):
     write(tmp_path, rows())

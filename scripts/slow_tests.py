@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Run the slow tests that a change touches, as many of them as eight minutes hold.
+
+    .venv/bin/python scripts/slow_tests.py             # what CI runs
+    .venv/bin/python scripts/slow_tests.py --list      # only say which those are, and why
+    .venv/bin/python scripts/slow_tests.py --all       # every slow test, however long it takes
+
+A change is what `git diff` names since HEAD left origin/main; on main itself, its last commit. Where there is
+no history every slow test counts as touched. Of those that are touched the first of `TABLE` run, by their
+seconds there, so that the same change runs the same tests on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUDGET_S = 480
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Slow tests that stand or fall together."""
+
+    tests: str
+    """A file of pytest, whose tests with the mark `slow` are meant, or `crate::MODULE` of Rust's."""
+    seconds: int
+    """How long they take on a quiet machine with two CPUs."""
+    covers: tuple[str, ...]
+    """What they test: beginnings of paths. Their own file is always meant."""
+
+    @property
+    def module(self) -> str | None:
+        """The module of Rust tests; None for a file of pytest."""
+        _, separator, module = self.tests.partition("::")
+        return module if separator else None
+
+    def is_touched(self, paths: Sequence[str]) -> bool:
+        """Whether one of ``paths`` is the tests' own or covered by them."""
+        return any(path.startswith((self.tests, *self.covers)) for path in paths)
+
+
+FLEET = ("python/steelyard/fleet/", "python/steelyard/telemetry/", "python/steelyard/cli/fleet/")
+EXECUTABLES = "python/tests/executables/"
+TABLE = (
+    Slow(f"{EXECUTABLES}test_numa_binding.py", 15, ("crates/launch/", f"{EXECUTABLES}numa_machine/")),
+    Slow(
+        f"{EXECUTABLES}test_numa_machine.py",
+        50,
+        ("crates/kernel/", "crates/probe/", "python/steelyard/numa/", f"{EXECUTABLES}numa_machine/"),
+    ),
+    Slow(f"{EXECUTABLES}test_live_interference.py", 60, ("crates/agent/", f"{EXECUTABLES}live_groups.py")),
+    Slow(f"{EXECUTABLES}test_fleet_guide.py", 70, ("docs/guides/fleet.md", "crates/agent/", *FLEET)),
+    Slow(f"{EXECUTABLES}test_load_cql.py", 30, ("crates/load/src/codec/cql/", "workloads/cassandra/")),
+    Slow("python/tests/fleet/test_importers.py", 10, ("python/steelyard/fleet/",)),
+    Slow("python/tests/bench/operations/test_afterwards.py", 10, ("python/steelyard/bench/operations/",)),
+    Slow(
+        "python/tests/attack/test_attack.py",
+        50,
+        ("crates/cache/", "crates/serve/", "python/steelyard/records/"),
+    ),
+    Slow(
+        "python/tests/fleet/store/test_engines.py", 120, (*FLEET, "pyproject.toml", "requirements-dev.lock")
+    ),
+)
+
+
+def changed(root: Path) -> list[str] | None:
+    """Return the paths that the change in ``root`` touches; None where there is no history."""
+
+    def git(*arguments: str) -> str | None:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    head, base = git("rev-parse", "HEAD"), git("merge-base", "HEAD", "origin/main")
+    if base is None or base == head:
+        base = git("rev-parse", "--verify", "HEAD~1")
+    named = None if base is None else git("diff", "--name-only", base)
+    return None if named is None else named.splitlines()
+
+
+def choose(paths: Sequence[str] | None, budget_s: float = BUDGET_S) -> tuple[list[Slow], list[Slow]]:
+    """Return which tests run for a change of ``paths``, and which of its tests ``budget_s`` does not hold."""
+    chosen: list[Slow] = []
+    left_out: list[Slow] = []
+    for slow in TABLE:
+        if paths is None or slow.is_touched(paths):
+            fits = sum(one.seconds for one in chosen) + slow.seconds <= budget_s
+            (chosen if fits else left_out).append(slow)
+    return chosen, left_out
+
+
+def commands(chosen: Sequence[Slow]) -> list[list[str]]:
+    """Return what runs the tests: those of Rust first, alone, then those of Python in two rows."""
+    cargo = [
+        "cargo",
+        "test",
+        "--locked",
+        "--package",
+        "steelyard",
+        "--test",
+        "executables",
+        "--",
+        "--ignored",
+    ]
+    pytest = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "slow",
+        "--durations",
+        "15",
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+    ]
+    found = [[*cargo, f"{slow.module}::"] for slow in chosen if slow.module]
+    files = [slow.tests for slow in chosen if not slow.module]
+    return found + ([[*pytest, *files]] if files else [])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Say what runs and run it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--all", action="store_true", help="run every slow test")
+    parser.add_argument("--list", action="store_true", help="run nothing")
+    options = parser.parse_args(arguments)
+    chosen, left_out = (list(TABLE), []) if options.all else choose(changed(ROOT))
+    for slow in chosen:
+        print(f"{slow.seconds:4} s  {slow.tests}")
+    for slow in left_out:
+        print(f"{slow.seconds:4} s  {slow.tests}: left out, {BUDGET_S} s are spent")
+    if not chosen:
+        print("no slow test is touched")
+    if options.list:
+        return 0
+    sys.stdout.flush()
+    return max(
+        (subprocess.run(command, cwd=ROOT, check=False).returncode for command in commands(chosen)), default=0
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
