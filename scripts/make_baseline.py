@@ -13,8 +13,8 @@ from pathlib import Path
 
 from steelyard import records
 from steelyard._base import SteelyardError, data_dir
+from steelyard.bench import declaration
 from steelyard.bench import suite as suites
-from steelyard.bench import tiers
 from steelyard.decide.baseline import Baseline, build
 from steelyard.records import Level, Machine, Run, RunStatus
 from steelyard.stats.intervals import RATIO_COUNT
@@ -102,8 +102,8 @@ def main() -> int:
             name=asked.name,
             title=asked.title,
             provenance=asked.provenance,
-            metrics={run.benchmark: tiers.benchmark(run.benchmark).headline[0] for run, _ in runs},
-            parts={run.benchmark: tiers.benchmark(run.benchmark).parts for run, _ in runs},
+            metrics={run.benchmark: declaration.find(run.benchmark).headline[0] for run, _ in runs},
+            parts={run.benchmark: declaration.find(run.benchmark).parts for run, _ in runs},
             allow_suspect=asked.allow_suspect,
         )
         if not asked.allow_few:

@@ -3,7 +3,8 @@
 In: a `Session` that starts processes, keeps time and marks phases. Out: metrics, and the evidence on which
 ``analyze.verdict`` judges them.
 
-Not here: any benchmark (``tao.benchmark``), and the order of the verbs (``session``).
+Not here: any benchmark (``tao.benchmark``), what belongs to one beside its code (``declaration``), and the
+order of the verbs (``session``).
 """
 
 from abc import ABC, abstractmethod
@@ -49,17 +50,13 @@ class Outcome:
 
 
 class Benchmark(ABC):
-    """One workload. An object lives for one run; the verbs are called once each, in the order given here."""
+    """One workload. An object lives for one run; the verbs are called once each, in the order given here.
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    doc: ClassVar[str]
+    Those with nothing to do may be left out, all but ``measure`` and ``collect``.
+    """
+
     parameters: ClassVar[tuple[Parameter, ...]]
-    headline: ClassVar[tuple[str, ...]]
-    parts: ClassVar[tuple[str, ...]] = ()
-    """Metrics that the first of the headline is made of, which are scored beside it."""
-    """Metrics to show first; the first of all is the one that repeats and scores are about."""
-    load_ratio: ClassVar[float]
+    load_ratio: ClassVar[float] = 0.0
     """Share of the CPUs that the load needs so that the servers are the bottleneck; 0 without a load."""
     cpus_per_instance: ClassVar[int | None] = None
     """Most CPUs of one instance's servers; None for a benchmark that has no instances."""
@@ -69,26 +66,22 @@ class Benchmark(ABC):
         self.settings = session.settings
 
     @classmethod
-    @abstractmethod
     def suggest(
         cls, asked: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
     ) -> dict[str, Setting]:
         """Return values for parameters that follow from the machine, the tier and what was ``asked``."""
+        return {}
 
     @classmethod
-    @abstractmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
 
-    @abstractmethod
     def install(self) -> None:
         """See that everything the run needs is there. Raises EnvironmentLacksError otherwise."""
 
-    @abstractmethod
     def start(self) -> None:
         """Start the servers and return when they answer."""
 
-    @abstractmethod
     def warm_up(self) -> None:
         """Start the load and return when the servers have settled, or the time for it is over."""
 
@@ -96,7 +89,6 @@ class Benchmark(ABC):
     def measure(self) -> int:
         """Measure, marking phase ``measure`` with its true beginning; return when it ended, monotonic ns."""
 
-    @abstractmethod
     def drain(self) -> None:
         """Let the load finish and stop all processes in order."""
 

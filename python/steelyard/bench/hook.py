@@ -196,14 +196,19 @@ def parse_request(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), parse_assignments(parts, flag=f"--hook {name}: option")
 
 
-def create(requests: Sequence[str]) -> list[tuple[str, Hook]]:
-    """Return the hooks of a run: built-in ones that always run, then those asked for, in order."""
+def create(requests: Sequence[str], declared: Sequence[str] = ()) -> list[tuple[str, Hook]]:
+    """Return the hooks of a run: built-in ones that always run, then those asked for, in order.
+
+    ``declared`` are those of its benchmark: they come before those asked for, which replace them by name.
+    """
     chosen: dict[str, dict[str, str]] = {}
     for text in requests:
         name, options = parse_request(text)
         if name in chosen:
             raise UsageError(f"--hook {name} is given twice")
         chosen[name] = options
+    own = dict(parse_request(text) for text in declared)
+    chosen = {**{name: options for name, options in own.items() if name not in chosen}, **chosen}
     classes = {name: find(name) for name in [*_BUILT_IN, *chosen]}
     # Those that always run come first, asked for or not: they watch what the others do.
     always = [name for name in _BUILT_IN if classes[name].always]

@@ -21,8 +21,8 @@ from pathlib import Path
 import steelyard
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
+from steelyard.bench import declaration, tiers, undo
 from steelyard.bench import hook as hooks
-from steelyard.bench import tiers, undo
 from steelyard.bench.benchmark import Benchmark
 from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Executor, LocalExecutor
@@ -79,6 +79,7 @@ class Launched:
 class _Plan:
     """One benchmark, checked and ready to be repeated; ``lacks`` is why a suite must do without it."""
 
+    declared: declaration.Declaration
     benchmark: type[Benchmark]
     suite: str | None
     tier: str
@@ -91,15 +92,17 @@ class _Plan:
 def plan(request: Request, machine: Machine) -> list[_Plan]:
     """Return the benchmarks of a request with their settings; raises UsageError or EnvironmentLacksError."""
     suite, names, tier = tiers.resolve(request.name, request.tier)
-    benchmarks = [tiers.benchmark(name) for name in names]
+    declared_ones = [declaration.find(name) for name in names]
+    benchmarks = [one.load() for one in declared_ones]
     known = [parameter.name for benchmark in benchmarks for parameter in benchmark.parameters]
     check_names(request.chosen, known, owner=request.name)
     if request.repeat < 1:
         raise UsageError(f"--repeat {request.repeat}: allowed is 1..")
-    hooks.create(request.hooks)
+    for one in declared_ones:
+        hooks.create(request.hooks, one.hooks)
     layout = live_layout()
     plans = []
-    for benchmark in benchmarks:
+    for one, benchmark in zip(declared_ones, benchmarks, strict=True):
         placement = placement_of(
             benchmark,
             layout,
@@ -115,7 +118,7 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
             benchmark.parameters,
             {name: text for name, text in request.chosen.items() if name in declared},
             lambda asked, suggest=suggest, seeded=seeded: {**seeded, **suggest(asked)},  # type: ignore[misc]
-            owner=benchmark.name,
+            owner=one.name,
         )
         lacks = None
         try:
@@ -125,7 +128,7 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
                 raise
             lacks = error
         plans.append(
-            _Plan(benchmark, suite.name if suite else None, tier, settings, placement, machine, lacks)
+            _Plan(one, benchmark, suite.name if suite else None, tier, settings, placement, machine, lacks)
         )
     lacking = [planned.lacks for planned in plans if planned.lacks is not None]
     if len(lacking) == len(plans):
@@ -162,7 +165,7 @@ def execute(
     with interrupts.caught():
         for number, (index, planned) in enumerate(turns, start=1):
             if len(turns) > 1:
-                progress.note(f"{planned.benchmark.name}: run {number} of {len(turns)}")
+                progress.note(f"{planned.declared.name}: run {number} of {len(turns)}")
             attempt = _one(
                 request,
                 planned,
@@ -184,7 +187,7 @@ def execute(
             stopped = interrupts.received if len(attempts) < len(turns) else None
             how_far = f"after {len(attempts)} of {len(turns)} runs"
             suite.finish(f"stopped by {stopped} {how_far}" if stopped else None)
-    refused = {planned.benchmark.name: planned.lacks for planned in plans if planned.lacks is not None}
+    refused = {planned.declared.name: planned.lacks for planned in plans if planned.lacks is not None}
     return Launched(attempts, suite.directory if suite else None, refused)
 
 
@@ -204,8 +207,8 @@ def _begin_suite(request: Request, plans: Sequence[_Plan], clock: Clock) -> Suit
         command=_suite_command(request),
         members=[
             (
-                planned.benchmark.name,
-                planned.benchmark.headline[0],
+                planned.declared.name,
+                planned.declared.headline[0],
                 None if planned.lacks is None else planned.lacks.message,
             )
             for planned in plans
@@ -239,13 +242,13 @@ def _one(
     settings = planned.settings
     seed = repeat_seed(settings.count(SEED), series.index)
     settings = settings.with_value(SEED, seed, settings.source(SEED))
-    directory = make_run_folder(out, f"{planned.benchmark.name}-{planned.tier}", clock)
+    directory = make_run_folder(out, f"{planned.declared.name}-{planned.tier}", clock)
     (directory / "logs").mkdir()
     placement = planned.placement
     manifest = Manifest.create(
         directory,
         clock,
-        benchmark=planned.benchmark.name,
+        benchmark=planned.declared.name,
         suite=planned.suite,
         tier=planned.tier,
         series=series,
@@ -266,7 +269,7 @@ def _one(
             settings=settings,
             machine=planned.machine,
             placement=placement,
-            hooks=hooks.create(request.hooks),
+            hooks=hooks.create(request.hooks, planned.declared.hooks),
             executor=executor,
             clock=clock,
             progress=progress,
@@ -281,7 +284,7 @@ def _one(
 
 def command_line(request: Request, planned: _Plan, seed: int) -> list[str]:
     """Return the command that repeats exactly this run."""
-    command = ["steelyard", "run", planned.benchmark.name, "--tier", planned.tier]
+    command = ["steelyard", "run", planned.declared.name, "--tier", planned.tier]
     declared = {parameter.name for parameter in planned.benchmark.parameters}
     chosen = {name: text for name, text in request.chosen.items() if name in declared}
     return command + _options(request, {**chosen, SEED: str(seed)})

@@ -1,4 +1,4 @@
-"""Tiers, benchmarks and suites by name.
+"""Tiers and suites by name.
 
 In: names from the command line. Out: what they stand for, or one line that lists the valid ones.
 
@@ -6,14 +6,10 @@ Not here: what a tier means to a benchmark, which the benchmark says by its sugg
 """
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from steelyard._base import UsageError
+from steelyard.bench import declaration
 from steelyard.bench.parameters import nearest
-
-if TYPE_CHECKING:
-    from steelyard.bench.benchmark import Benchmark
 
 TIERS = {
     "smoke": "seconds: shows that everything works",
@@ -22,15 +18,6 @@ TIERS = {
     "full": "as long as published: hours on a large machine",
 }
 """Name -> how long a suite takes in it."""
-
-_BENCHMARKS = {
-    "tao": "steelyard.bench.tao.benchmark:TaoBench",
-    "feed": "steelyard.bench.feed.benchmark:FeedSim",
-    "tax": "steelyard.bench.tax.benchmark:TaxBench",
-}
-
-_OTHERS = {"characterize": "steelyard.bench.characterize.benchmark:Characterization"}
-"""What leaves runs and is no benchmark: in no suite, and not by the name of ``steelyard run``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +29,23 @@ class Suite:
     benchmarks: tuple[str, ...]
 
 
-SUITES = {tier: Suite(tier, tier, tuple(_BENCHMARKS)) for tier in TIERS}
 DEFAULT_SUITE = "quick"
 
 
-def benchmark_names() -> list[str]:
-    """Return the names of all benchmarks."""
-    return list(_BENCHMARKS)
+def suites() -> dict[str, Suite]:
+    """Return every suite by name: those of the tiers, then those that other packages' benchmarks declare.
 
-
-def benchmark(name: str) -> "type[Benchmark]":
-    """Return the benchmark called ``name``."""
-    module, _, attribute = {**_BENCHMARKS, **_OTHERS}[name].partition(":")
-    found: type[Benchmark] = getattr(import_module(module), attribute)
-    return found
+    A suite named after a tier holds only benchmarks of Steelyard itself, so that it is the same everywhere.
+    """
+    members: dict[str, list[str]] = {tier: [] for tier in TIERS}
+    for one in declaration.working():
+        for name in one.suites:
+            if name not in TIERS or declaration.is_built_in(one.name):
+                members.setdefault(name, []).append(one.name)
+    return {
+        name: Suite(name, name if name in TIERS else DEFAULT_SUITE, tuple(found))
+        for name, found in members.items()
+    }
 
 
 def resolve(name: str, tier: str | None) -> tuple[Suite | None, list[str], str]:
@@ -67,12 +57,13 @@ def resolve(name: str, tier: str | None) -> tuple[Suite | None, list[str], str]:
         raise UsageError(
             f"there is no tier {tier!r}{nearest(tier, TIERS)}", hint=f"tiers: {', '.join(TIERS)}"
         )
-    if name in SUITES:
-        return SUITES[name], list(SUITES[name].benchmarks), tier or SUITES[name].tier
-    if name in _BENCHMARKS:
+    benchmarks = declaration.names()
+    if name in benchmarks and name not in TIERS:
         return None, [name], tier or DEFAULT_SUITE
-    known = [*_BENCHMARKS, *SUITES]
+    known = suites()
+    if name in known:
+        return known[name], list(known[name].benchmarks), tier or known[name].tier
     raise UsageError(
-        f"there is no benchmark or suite {name!r}{nearest(name, known)}",
-        hint=f"benchmarks: {', '.join(_BENCHMARKS)}; suites: {', '.join(SUITES)}",
+        f"there is no benchmark or suite {name!r}{nearest(name, [*benchmarks, *known])}",
+        hint=f"benchmarks: {', '.join(benchmarks)}; suites: {', '.join(known)}",
     )

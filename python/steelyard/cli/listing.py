@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard._base import UsageError
+from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard.bench import declaration, tiers
 from steelyard.bench import hook as hooks
-from steelyard.bench import tiers
 from steelyard.bench.parameters import Parameter, format_value, nearest
 from steelyard.cli.output import output_console, print_json, printable
 
@@ -43,19 +43,11 @@ def document(what: str, out: Path) -> dict[str, Any]:
     """Return everything that ``what`` names."""
     parts: dict[str, Any] = {}
     if what in ("all", "benchmarks", "parameters"):
-        parts["benchmarks"] = [
-            {
-                "name": name,
-                "title": tiers.benchmark(name).title,
-                "doc": tiers.benchmark(name).doc,
-                "parameters": [parameter_document(one) for one in tiers.benchmark(name).parameters],
-            }
-            for name in tiers.benchmark_names()
-        ]
+        parts["benchmarks"] = [_benchmark(name) for name in declaration.names()]
     if what in ("all", "suites"):
         parts["suites"] = [
             {"name": suite.name, "tier": suite.tier, "benchmarks": list(suite.benchmarks)}
-            for suite in tiers.SUITES.values()
+            for suite in tiers.suites().values()
         ]
     if what in ("all", "tiers"):
         parts["tiers"] = [{"name": name, "doc": doc} for name, doc in tiers.TIERS.items()]
@@ -65,6 +57,15 @@ def document(what: str, out: Path) -> dict[str, Any]:
         parts["runs"] = _runs(out)
         parts["suite_runs"] = _suite_runs(out)
     return parts
+
+
+def _benchmark(name: str) -> dict[str, Any]:
+    try:
+        declared = declaration.find(name)
+        parameters = [parameter_document(one) for one in declared.load().parameters]
+    except EnvironmentLacksError as error:
+        return {"name": name, "title": name, "doc": error.message, "parameters": []}
+    return {"name": name, "title": declared.title, "doc": declared.doc, "parameters": parameters}
 
 
 def _hook(name: str) -> dict[str, Any]:
@@ -88,11 +89,9 @@ def _runs(out: Path) -> list[dict[str, Any]]:
         if isinstance(run, RecordError):
             listed.append({"run_id": directory.name, "status": "unreadable", "status_reason": run.message})
             continue
-        headline = {}
-        if run.benchmark in tiers.benchmark_names():
-            first = tiers.benchmark(run.benchmark).headline[0]
-            if first in run.metrics:
-                headline = {first: run.metrics[first].value}
+        declared = declaration.of_run(run.benchmark)
+        first = declared.headline[0] if declared.listed and declared.headline else ""
+        headline = {first: run.metrics[first].value} if first in run.metrics else {}
         listed.append(
             {
                 "run_id": run.run_id,
@@ -188,9 +187,9 @@ def _tables(
     if "tiers" in parts:
         yield "Tiers", ("name", "how long"), [(t["name"], t["doc"]) for t in parts["tiers"]]
     if what in (None, "all", "parameters"):
-        for name in tiers.benchmark_names():
-            title = f"Parameters of {name} (--set NAME=VALUE)"
-            yield title, _PARAMETER_COLUMNS, _parameters(tiers.benchmark(name).parameters)
+        for one in declaration.working():
+            title = f"Parameters of {one.name} (--set NAME=VALUE)"
+            yield title, _PARAMETER_COLUMNS, _parameters(one.load().parameters)
     if "hooks" in parts:
         rows = [(h["name"], h["doc"]) for h in parts["hooks"]]
         yield "Hooks (--hook NAME:OPTION=VALUE)", ("name", "what it does"), rows

@@ -6,7 +6,7 @@ In: a request, this machine or a recorded tree of one. Out: a picture for each b
 from pathlib import Path
 
 from steelyard._base import ExitCode
-from steelyard.bench import tiers
+from steelyard.bench import declaration, tiers
 from steelyard.bench.launch import Request
 from steelyard.bench.parameters import check_names
 from steelyard.bench.placement.parameters import BINDING
@@ -23,12 +23,12 @@ from steelyard.cli.output import print_json
 def show_plan(request: Request, root: Path | None, *, as_json: bool) -> int:
     """Print the placement of each benchmark of ``request``."""
     _, names, _ = tiers.resolve(request.name, request.tier)
-    benchmarks = [tiers.benchmark(name) for name in names]
-    known = [parameter.name for benchmark in benchmarks for parameter in benchmark.parameters]
+    benchmarks = {name: declaration.find(name).load() for name in names}
+    known = [parameter.name for benchmark in benchmarks.values() for parameter in benchmark.parameters]
     check_names(request.chosen, known, owner=request.name)
     layout = live_layout() if root is None else recorded_layout(root)
     placements = {}
-    for benchmark in benchmarks:
+    for name, benchmark in benchmarks.items():
         placement = placement_of(
             benchmark,
             layout,
@@ -38,7 +38,7 @@ def show_plan(request: Request, root: Path | None, *, as_json: bool) -> int:
         )
         if root is None:
             placement = as_allowed(placement, is_asked=request.chosen.get(BINDING) == "node")
-        placements[benchmark.name] = placement
+        placements[name] = placement
     if as_json:
         print_json(
             {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.bench import runs, tiers
+from steelyard.bench import declaration, runs
 from steelyard.bench import suite as suite_files
 from steelyard.cli.formats import writing
 from steelyard.cli.output import output_console, print_json
@@ -56,10 +56,20 @@ def score_document(score: "Score | Refusal | None") -> dict[str, Any] | None:
     return None if score is None else score.as_json()
 
 
+def baseline_for(name: str | None, benchmarks: Sequence[str]) -> "Baseline | None":
+    """Return the baseline called ``name``, else the one to score ``benchmarks`` against.
+
+    Beside those of Steelyard there are those that the benchmarks bring.
+    """
+    from steelyard.decide import find_baseline
+
+    folders = [declaration.of_run(one).baselines for one in benchmarks]
+    return find_baseline(name, benchmarks=benchmarks, brought=[one for one in folders if one is not None])
+
+
 def headline(run: Run) -> tuple[str, ...]:
     """Return the metrics to show first."""
-    known = run.benchmark in tiers.benchmark_names()
-    return tiers.benchmark(run.benchmark).headline if known else ()
+    return declaration.of_run(run.benchmark).headline
 
 
 def view(directory: Path, run: Run, baseline: "Baseline | None", *, page: Path | None = None) -> RunView:
@@ -139,18 +149,15 @@ def show_report(
 
 
 def _show_report(directory: Path, page: Path | None, *, baseline: str | None, as_json: bool) -> int:
-    from steelyard.decide import find_baseline
-
     if suite_files.is_suite(directory):
         from steelyard.cli import suites
 
-        return suites.show_report(directory, page, baseline=find_baseline(baseline), as_json=as_json)
+        return suites.show_report(directory, page, baseline=baseline, as_json=as_json)
     run = runs.load(directory)
-    if run.benchmark == "characterize":
-        from steelyard.cli.characterize import show_again
-
-        return show_again(directory, run, page, as_json=as_json)
-    one = view(directory, run, find_baseline(baseline), page=page)
+    if own := declaration.of_run(run.benchmark).show:
+        shown: int = declaration.load(own, run.benchmark)(directory, run, page, as_json=as_json)
+        return shown
+    one = view(directory, run, baseline_for(baseline, [run.benchmark]), page=page)
     if one.error is not None:
         raise one.error
     if as_json:
@@ -172,16 +179,15 @@ def print_score(name: str, found: "Score") -> None:
 
 def show_score(name: str, folder: Path, *, baseline: str | None, as_json: bool) -> int:
     """Show the score of one run or suite, or why it has none."""
-    from steelyard.decide import Refusal, find_baseline, score
+    from steelyard.decide import Refusal, score
 
     directory = runs.find(name, folder)
-    reference = find_baseline(baseline)
     if suite_files.is_suite(directory):
         from steelyard.cli import suites
 
-        return suites.show_score(directory, baseline=reference, as_json=as_json)
+        return suites.show_score(directory, baseline=baseline, as_json=as_json)
     run = runs.load(directory)
-    found = score([run], reference)
+    found = score([run], baseline_for(baseline, [run.benchmark]))
     if as_json:
         print_json({"run_id": run.run_id, "score": score_document(found)}, kind="run_score")
     elif isinstance(found, Refusal):

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
+from steelyard.bench import declaration, tiers
 from steelyard.bench import suite as suite_files
-from steelyard.bench import tiers
 from steelyard.bench.launch import Attempt, Request, execute
 from steelyard.cli import reports, suites
 from steelyard.cli.output import complain, print_json
@@ -20,12 +20,15 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
     if baseline is not None:
         # A wrong name is told before the runs and not after them. Without a name there is nothing to check,
         # and scoring loads statistics that a run which fails need not wait for.
-        _reference(baseline)
+        _, names, _ = tiers.resolve(request.name, request.tier)
+        reports.baseline_for(baseline, names)
     with shown() as progress:
         launched = execute(request, progress=progress)
         attempts = launched.attempts
         progress.phase("report")
-        reference = _reference(baseline) if any(attempt.error is None for attempt in attempts) else None
+        names = list(dict.fromkeys(attempt.run.benchmark for attempt in attempts))
+        is_scored = any(attempt.error is None for attempt in attempts)
+        reference = reports.baseline_for(baseline, names) if is_scored else None
         suite = None if launched.suite is None else suites.view(launched.suite, reference)
         if suite is not None:
             suite_files.save(suite.suite, suite.directory)
@@ -53,12 +56,6 @@ def _view(attempt: Attempt, reference: "Baseline | None") -> reports.RunView:
     return reports.view(attempt.directory, attempt.run, reference)
 
 
-def _reference(name: str | None) -> "Baseline | None":
-    from steelyard.decide import find_baseline
-
-    return find_baseline(name)
-
-
 def exit_code(attempts: list[Attempt]) -> ExitCode:
     """Return what the runs amount to: failed before invalid before done."""
     errors: list[SteelyardError] = [attempt.error for attempt in attempts if attempt.error is not None]
@@ -75,7 +72,7 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
     """
     found: dict[str, Any] = {}
     for name in dict.fromkeys(attempt.run.benchmark for attempt in attempts):
-        headline = tiers.benchmark(name).headline
+        headline = declaration.find(name).headline
         mine = [attempt.run for attempt in attempts if attempt.run.benchmark == name]
         counted = [run for run in mine if run.verdict is not None and run.verdict.level is not Level.INVALID]
         metrics = {}

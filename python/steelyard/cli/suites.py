@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import suite as suite_files
+from steelyard.bench.manifest import SUITE
 from steelyard.bench.suite import level_of
 from steelyard.cli import reports
 from steelyard.cli.formats import writing
 from steelyard.cli.output import output_console, print_json
-from steelyard.records import Level, Run, RunStatus, Suite
+from steelyard.records import Level, Run, RunStatus, Suite, read
 
 if TYPE_CHECKING:
     from steelyard.decide import Baseline, Refusal, Score
@@ -119,9 +120,14 @@ def exit_code(suite: Suite) -> ExitCode:
     return ExitCode.NO if invalid else ExitCode.OK
 
 
-def show_report(directory: Path, page: Path | None, *, baseline: "Baseline | None", as_json: bool) -> int:
+def _baseline(directory: Path, name: str | None) -> "Baseline | None":
+    members = read(Suite, directory / SUITE).members
+    return reports.baseline_for(name, [member.benchmark for member in members])
+
+
+def show_report(directory: Path, page: Path | None, *, baseline: str | None, as_json: bool) -> int:
     """Show a suite again and write its pages."""
-    one = view(directory, baseline, page=page)
+    one = view(directory, _baseline(directory, baseline), page=page)
     if one.error is not None:
         raise one.error
     if as_json:
@@ -131,12 +137,12 @@ def show_report(directory: Path, page: Path | None, *, baseline: "Baseline | Non
     return int(exit_code(one.suite))
 
 
-def show_score(directory: Path, *, baseline: "Baseline | None", as_json: bool) -> int:
+def show_score(directory: Path, *, baseline: str | None, as_json: bool) -> int:
     """Show the scores of a suite, or why it has none."""
     from steelyard.decide import Score
     from steelyard.report.format import plain
 
-    suite, scores, _ = weighed(directory, baseline)
+    suite, scores, _ = weighed(directory, _baseline(directory, baseline))
     overall = suite.overall
     if as_json:
         print_json(

@@ -97,14 +97,27 @@ def load_baselines(folder: Path | None = None) -> dict[str, Baseline]:
     return found
 
 
-def find_baseline(name: str | None = None, folder: Path | None = None) -> Baseline | None:
-    """Return the baseline called ``name``; without a name, ``default`` or else the first, or ``None``.
+def find_baseline(
+    name: str | None = None,
+    folder: Path | None = None,
+    *,
+    benchmarks: Iterable[str] = (),
+    brought: Iterable[Path] = (),
+) -> Baseline | None:
+    """Return the baseline called ``name``, from ``folder`` or ``brought``, the folders of benchmarks.
 
-    Raises UsageError, which lists the valid names, for a name that none has.
+    Without a name it is the first with results of all ``benchmarks``, ``default`` before others, and those
+    of ``folder`` before those brought; else ``default``, or the first, or ``None``. A name that is taken in
+    ``folder`` stays so. Raises UsageError, which lists the valid names, for a name that none has.
     """
-    known = load_baselines(folder)
+    known: dict[str, Baseline] = {}
+    for found in (load_baselines(folder), *map(load_baselines, brought)):
+        known |= {one: baseline for one, baseline in found.items() if one not in known}
     if name is None:
-        return known.get(DEFAULT) or next(iter(known.values()), None)
+        order = sorted(known.values(), key=lambda one: one.name != DEFAULT)
+        wanted = set(benchmarks)
+        complete = (one for one in order if wanted <= {result.benchmark for result in one.results})
+        return next(complete, next(iter(order), None))
     if name not in known:
         hint = f"baselines: {', '.join(known)}" if known else "none is shipped in data/baselines"
         raise UsageError(f"there is no baseline {name!r}", hint=hint)

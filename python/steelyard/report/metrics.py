@@ -4,6 +4,7 @@ In: a metric's name and record. Out: text. The name's ending tells what the unit
 and ratios have unit ``1``.
 """
 
+from steelyard.bench import declaration
 from steelyard.records import Metric
 from steelyard.report import format as fmt
 
@@ -19,8 +20,10 @@ _ABBREVIATIONS = {
 _UNIT_ENDINGS = ("_per_s", "_bytes", "_ns", "_hz", "_s", "_w")
 
 
-def metric_name(name: str) -> str:
+def metric_name(name: str, benchmark: str = "") -> str:
     """Return a metric's name as words, without the unit that its value carries.
+
+    A name that the declaration of ``benchmark`` gives it comes first.
 
     >>> metric_name("response_p999_ns"), metric_name("hit_ratio"), metric_name("server_cpu_user_ratio")
     ('response p99.9', 'hit ratio', 'server CPU user')
@@ -29,6 +32,8 @@ def metric_name(name: str) -> str:
     >>> metric_name("network_sent_bytes_per_s"), metric_name("requests_per_s_at_slo")
     ('network sent', 'requests at SLO')
     """
+    if benchmark and (own := declaration.of_run(benchmark).metric_names.get(name)):
+        return own
     rate, at, where = name.partition("_per_s_at_")
     if at:
         # The unit is the value's; what follows it is part of the name.
@@ -60,7 +65,7 @@ def metric_text(name: str, metric: Metric) -> str:
     return fmt.quantity(metric.value, metric_unit(name, metric))
 
 
-def headline_text(name: str, metric: Metric) -> str:
+def headline_text(name: str, metric: Metric, benchmark: str = "") -> str:
     """Return a metric's value with its noun, for a line or a heading of its own.
 
     >>> fmt.plain(headline_text("requests_per_s", Metric(value=120345, unit="1/s")))
@@ -68,11 +73,11 @@ def headline_text(name: str, metric: Metric) -> str:
     >>> fmt.plain(headline_text("response_p99_ns", Metric(value=464000, unit="ns")))
     'response p99 464 µs'
     """
-    figure, noun = figure_and_noun(name, metric)
-    return f"{noun} {figure}" if noun == metric_name(name) else f"{figure} {noun}"
+    figure, noun = figure_and_noun(name, metric, benchmark)
+    return f"{noun} {figure}" if noun == metric_name(name, benchmark) else f"{figure} {noun}"
 
 
-def figure_and_noun(name: str, metric: Metric) -> tuple[str, str]:
+def figure_and_noun(name: str, metric: Metric, benchmark: str = "") -> tuple[str, str]:
     """Return a metric's value and its noun apart, the unit of a rate with the noun that it belongs to.
 
     >>> [fmt.plain(part) for part in figure_and_noun("requests_per_s", Metric(value=120345, unit="1/s"))]
@@ -80,7 +85,7 @@ def figure_and_noun(name: str, metric: Metric) -> tuple[str, str]:
     >>> figure_and_noun("requests_per_s_at_slo", Metric(value=15.5, unit="1/s"))
     ('15.5', 'requests/s at SLO')
     """
-    text, noun = metric_text(name, metric), metric_name(name)
+    text, noun = metric_text(name, metric), metric_name(name, benchmark)
     if metric.unit == "1/s" and text.endswith("/s"):
         what, at, where = noun.partition(" at ")
         return text.removesuffix("/s"), f"{what}/s{at}{where}"

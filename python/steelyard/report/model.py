@@ -22,7 +22,7 @@ from steelyard.analyze.workload import (
     observe_folder,
     pressure_points,
 )
-from steelyard.bench import runs, tiers
+from steelyard.bench import declaration, runs
 from steelyard.decide.baseline import NOT_COMPARED
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import (
@@ -43,7 +43,7 @@ from steelyard.telemetry import Rates, Recording
 # A folder may hold thousands of runs; the report looks for its siblings among the nearest ones only.
 _SIBLINGS_AT_MOST = 200
 _MANIFEST = "run.json"
-_WITH_CACHE = ("tao",)
+_CACHE_STATS = "cache-stats"
 
 R = TypeVar("R", bound=Record)
 
@@ -133,11 +133,12 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     Raises RecordError when there is no readable manifest; everything else may be lacking.
     """
     run = read_run(folder)
+    declared = declaration.of_run(run.benchmark)
     lacking: list[Lack] = []
     machine = _read(Machine, folder, "machine.json", lacking, "machine inventory")
     # What a benchmark never leaves is not lacking.
     loads = _loads(folder, lacking if run.cpus.load is not None else [])
-    stats = _cache_stats(folder, lacking if run.benchmark in _WITH_CACHE else [])
+    stats = _cache_stats(folder, lacking if _CACHE_STATS in declared.leaves else [])
     recording = _open(folder, lacking)
     if (folder / OLD_LOOKS).is_file():
         reason = f"an earlier version recorded them ({OLD_LOOKS}), in a form that is no longer read"
@@ -155,7 +156,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
             cache_stats=stats[0] if stats else (),
         )
         processes = _processes(recording, measure)
-        histograms = _histograms(run, recording, measure)
+        histograms = _histograms(recording, measure) if declared.describes else ()
     except SteelyardError as error:
         lacking.append(Lack("telemetry", error.message))
         conditions, processes, recording, histograms = Conditions(0, 1), None, None, ()
@@ -196,20 +197,15 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     )
 
 
-def _histograms(run: Run, recording: Recording | None, measure: Phase | None) -> tuple[Histogram, ...]:
-    if run.benchmark != "characterize" or recording is None or measure is None or measure.end_ns is None:
+def _histograms(recording: Recording | None, measure: Phase | None) -> tuple[Histogram, ...]:
+    if recording is None or measure is None or measure.end_ns is None:
         return ()
     return tuple(vmstat_histograms(recording, measure.begin_ns, measure.end_ns))
 
 
 def headline_of(run: Run) -> tuple[str, ...]:
     """Return the metrics to show first: the benchmark's own choice, else the first ones of the record."""
-    try:
-        chosen = tiers.benchmark(run.benchmark).headline
-    except (SteelyardError, KeyError):
-        # The run may be of a benchmark that is not installed where it is looked at.
-        chosen = ()
-    known = tuple(name for name in chosen if name in run.metrics)
+    known = tuple(name for name in declaration.of_run(run.benchmark).headline if name in run.metrics)
     return (*known, *(name for name in _first_better(run.metrics) if name not in known))
 
 
@@ -284,7 +280,9 @@ def _loads(folder: Path, lacking: list[Lack]) -> tuple[LoadResult, ...]:
 
 def _cache_stats(folder: Path, lacking: list[Lack]) -> tuple[tuple[CacheStats, ...], ...]:
     found = []
-    for name in sorted(path.name for path in folder.glob("cache-stats*.jsonl")) or ["cache-stats.jsonl"]:
+    for name in sorted(path.name for path in folder.glob(f"{_CACHE_STATS}*.jsonl")) or [
+        f"{_CACHE_STATS}.jsonl"
+    ]:
         try:
             found.append(tuple(read_lines(CacheStats, folder / name)))
         except SteelyardError as error:

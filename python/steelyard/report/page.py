@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from steelyard.analyze.advice import advice
 from steelyard.analyze.rules.findings import Evidence, Finding
 from steelyard.analyze.rules.ranking import headline_time
+from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
@@ -73,11 +74,13 @@ def build(data: ReportData) -> dict[str, Any]:
         "verdict": _verdict(run),
         "headline": _headline(data),
         "tiles": _tiles(data),
-        "metrics": [_metric(name, metric) for name, metric in run.metrics.items()],
+        "metrics": [_metric(name, metric, run.benchmark) for name, metric in run.metrics.items()],
         "score": _score(data.score),
         "no_score": data.score.reason if isinstance(data.score, Refusal) else "",
         "findings": [_finding(finding, headline_time(data.conditions)) for finding in data.findings],
-        "findings_title": "What was found" if run.benchmark == "characterize" else "Why this number",
+        "findings_title": "What was found"
+        if declaration.of_run(run.benchmark).describes
+        else "Why this number",
         "sections": sections,
         "panels": panels,
         "latency_table": _latency_table(data),
@@ -166,12 +169,15 @@ def _check(check: Check) -> dict[str, str]:
     }
 
 
-def _metric(name: str, metric: Metric) -> Figure:
+def _metric(name: str, metric: Metric, benchmark: str) -> Figure:
     note = metric.missing or {"higher": "more is better", "lower": "less is better"}.get(
         metric.better or "", ""
     )
     return Figure(
-        metric_name(name), metric_text(name, metric), f"{name} = {fmt.raw(metric.value, metric.unit)}", note
+        metric_name(name, benchmark),
+        metric_text(name, metric),
+        f"{name} = {fmt.raw(metric.value, metric.unit)}",
+        note,
     )
 
 
@@ -181,14 +187,14 @@ def _headline(data: ReportData) -> Figure | None:
     if name is None or name not in data.run.metrics:
         return None
     metric = data.run.metrics[name]
-    figure, noun = figure_and_noun(name, metric)
-    return Figure(noun, figure, _metric(name, metric).raw)
+    figure, noun = figure_and_noun(name, metric, data.run.benchmark)
+    return Figure(noun, figure, _metric(name, metric, data.run.benchmark).raw)
 
 
 def _tiles(data: ReportData) -> list[Figure]:
     names = [name for name in data.headline[1:] if name in data.run.metrics]
     measured = [name for name in names if data.run.metrics[name].value is not None]
-    return [_metric(name, data.run.metrics[name]) for name in measured[:_TILES_AT_MOST]]
+    return [_metric(name, data.run.metrics[name], data.run.benchmark) for name in measured[:_TILES_AT_MOST]]
 
 
 def _score(score: Score | Refusal | None) -> dict[str, Any] | None:
@@ -199,7 +205,7 @@ def _score(score: Score | Refusal | None) -> dict[str, Any] | None:
         "raw": repr(score.ratio),
         "notes": score_text(score).notes,
         "baseline": score.baseline,
-        "metric": metric_name(score.metric),
+        "metric": metric_name(score.metric, score.benchmark),
         "provenance": score.provenance,
         "reservations": score.reservations,
     }
@@ -440,7 +446,7 @@ def _repeats(data: ReportData) -> dict[str, Any] | None:
     return {
         "rows": rows,
         "count": data.run.series.count,
-        "metric": metric_name(name) if name else "",
+        "metric": metric_name(name, data.run.benchmark) if name else "",
         "summary": _repeats_summary(data.run, name, values),
     }
 

@@ -1,28 +1,21 @@
-"""What a page shows of one benchmark: sections of charts and tables, chosen by the benchmark's name.
+"""What a page shows of one benchmark: sections of charts and tables.
 
-In: `ReportData`. Out: `Section`s in reading order, plain values only. A benchmark brings its own by a
-function named in `_OF_BENCHMARK`; without one the page shows what any load leaves behind.
+In: `ReportData`. Out: `Section`s in reading order, plain values only. A benchmark brings its own by the
+function that its declaration names; without one the page shows what any load leaves behind.
 
 Not here: the sections about the machine (``page``), which every run has.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from steelyard.bench import declaration
 from steelyard.report.chart import Chart
 from steelyard.report.workload_charts import percentile_chart, workload_charts
 
 if TYPE_CHECKING:
     from steelyard.report.model import ReportData
-
-_OF_BENCHMARK: dict[str, str] = {
-    "characterize": "steelyard.report.characterize.page:sections",
-    "feed": "steelyard.report.feed:sections",
-    "tax": "steelyard.report.tax:sections",
-}
-"""Benchmark -> ``module:function`` that returns its sections."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +66,17 @@ class Section:
 
 def workload_sections(data: "ReportData") -> list[Section]:
     """Return what to show of the run's benchmark."""
-    named = _OF_BENCHMARK.get(data.run.benchmark)
-    if named is None:
-        return load_sections(data)
-    module, _, function = named.partition(":")
-    make: Callable[[ReportData], list[Section]] = getattr(import_module(module), function)
-    return make(data)
+    declared = declaration.of_run(data.run.benchmark)
+    try:
+        make = declaration.load(declared.sections, f"sections of {declared.name}")
+        return list(make(data))
+    except Exception as error:
+        if declaration.is_built_in(declared.name):
+            raise
+        # Somebody else's sections must not cost the report of what was measured.
+        told = f"{declared.sections} failed: {type(error).__name__}: {error}"
+        missing = Section("sections", declared.title, missing=(("sections of the benchmark", told),))
+        return [missing, *load_sections(data)]
 
 
 def load_sections(data: "ReportData") -> list[Section]:

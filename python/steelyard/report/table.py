@@ -73,7 +73,7 @@ def repeats_summary(
     name = names[0] if names else None
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("repeat", justify="right")
-    table.add_column(Text(metric_name(name) if name else "result"), justify="right")
+    table.add_column(Text(metric_name(name, first.benchmark) if name else "result"), justify="right")
     table.add_column("verdict", no_wrap=True)
     table.add_column("why", overflow="fold", ratio=1)
     values = []
@@ -117,7 +117,9 @@ def _verdict(run: Run) -> Text:
 def _result(run: Run, names: Sequence[str], score: Score | Refusal | None) -> Text:
     line = Text()
     if names:
-        line.append(safe(fmt.plain(headline_text(names[0], run.metrics[names[0]]))).plain, style="bold")
+        line.append(
+            safe(fmt.plain(headline_text(names[0], run.metrics[names[0]], run.benchmark))).plain, style="bold"
+        )
         line.append("   ")
     line.append_text(_verdict(run))
     if isinstance(score, Score):
@@ -130,7 +132,9 @@ def _score(score: Score | Refusal) -> Text:
     if isinstance(score, Refusal):
         return Text("no score: ", style="dim").append(safe(score.reason).plain)
     text = Text(ratio_text(score.ratio), style="bold")
-    return text.append(safe(f" the {metric_name(score.metric)} of {score.baseline}").plain, style="not bold")
+    return text.append(
+        safe(f" the {metric_name(score.metric, score.benchmark)} of {score.baseline}").plain, style="not bold"
+    )
 
 
 def _score_notes(score: Score) -> list[RenderableType]:
@@ -172,7 +176,9 @@ def _metrics(run: Run, names: Sequence[str]) -> Table:
     for name in shown:
         metric = run.metrics[name]
         note = metric.missing or "" if metric.value is None else ""
-        table.add_row(safe(metric_name(name)), fmt.plain(metric_text(name, metric)), safe(note))
+        table.add_row(
+            safe(metric_name(name, run.benchmark)), fmt.plain(metric_text(name, metric)), safe(note)
+        )
     hidden = len(order) - len(shown) - (1 if names else 0)
     if hidden > 0:
         table.add_row(Text(f"and {hidden} more in the report", style="dim"), "", "")

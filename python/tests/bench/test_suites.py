@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
-from steelyard.bench import runs, tiers
+from steelyard.bench import declaration, runs
 from steelyard.bench import suite as suites
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.progress import Silence
@@ -22,7 +23,7 @@ from steelyard.records import Level, Machine, Run, RunStatus, Suite, read
 from tests.bench import trio
 from tests.bench.conftest import until
 
-PACKAGE = Path(tiers.__file__).parents[2]
+PACKAGE = Path(declaration.__file__).parents[2]
 QUICKLY = ["probe:enabled=false"]
 """Reading telemetry takes longer than all else here, and is tested elsewhere."""
 
@@ -30,9 +31,7 @@ QUICKLY = ["probe:enabled=false"]
 @pytest.fixture(autouse=True)
 def three(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    trio.add()
-    yield
-    trio.remove()
+    trio.add(tmp_path / "site", monkeypatch.syspath_prepend)
 
 
 def launch(tmp_path, **chosen):
@@ -52,7 +51,7 @@ def test_a_suite_is_a_directory_of_whole_runs(tmp_path):
     assert launched.suite.parent == tmp_path / "runs"
     suite, found = suites.load(launched.suite)
     assert (suite.status, suite.status_reason, suite.end_ns is not None) == (RunStatus.COMPLETE, None, True)
-    assert (suite.suite, suite.tier, suite.repeats) == ("trio", "smoke", 1)
+    assert (suite.suite, suite.tier, suite.repeats) == ("trio", "quick", 1)
     assert [member.benchmark for member in suite.members] == ["spin", "moody", "nap"]
     assert [member.metric for member in suite.members] == ["turns_per_s", "turns_per_s", "nap_ns"]
     for folder, run in found:
@@ -96,8 +95,9 @@ def test_repeats_of_a_suite_take_turns(tmp_path):
     assert suite.command[3:5] == ["--repeat", "2"]
 
 
-def test_a_suite_without_a_single_member_that_can_start_is_refused(tmp_path):
-    trio.add(["moody"])
+def test_a_suite_without_a_single_member_that_can_start_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(trio, "SPIN", replace(trio.SPIN, suites=()))
+    monkeypatch.setattr(trio, "NAP", replace(trio.NAP, suites=()))
     with pytest.raises(EnvironmentLacksError, match="there is no moon"):
         launch(tmp_path, mood="refuse")
     assert not (tmp_path / "runs").exists()
@@ -132,7 +132,7 @@ def reference(launched, without=()):
         name="desk",
         title="a desk",
         provenance="measured in a test",
-        metrics={run.benchmark: tiers.benchmark(run.benchmark).headline[0] for run, _ in pairs},
+        metrics={run.benchmark: declaration.find(run.benchmark).headline[0] for run, _ in pairs},
         allow_suspect=True,
     )
 
@@ -208,7 +208,16 @@ def test_an_invalid_repeat_is_left_out_and_the_rest_is_scored(tmp_path):
 def command(tmp_path, *arguments):
     return [
         sys.executable,
-        *("-m", "tests.bench.trio", "run", "trio", "--json", "--out", str(tmp_path / "runs")),
+        *(
+            "-m",
+            "tests.bench.trio",
+            str(tmp_path / "site"),
+            "run",
+            "trio",
+            "--json",
+            "--out",
+            str(tmp_path / "runs"),
+        ),
         *("--hook", *QUICKLY, *arguments),
     ]
 
@@ -219,7 +228,7 @@ def environment():
 
 def nap_began(out):
     try:
-        [path] = out.glob("*/*-nap-smoke-*/run.json")
+        [path] = out.glob("*/*-nap-quick-*/run.json")
         return "measure" in path.read_text() and "sleeper" in path.read_text()
     except (ValueError, OSError):
         return False
@@ -312,7 +321,7 @@ def test_the_terminal_shows_every_member_and_why(tmp_path, capsys):
         assert word in said
     assert "report  " in said
     assert invoke(["list", "runs", "--out", out]) == 0
-    listed = [line for line in capsys.readouterr().out.splitlines() if "-smoke-" in line or "-trio-" in line]
+    listed = [line for line in capsys.readouterr().out.splitlines() if "-quick-" in line or "-trio-" in line]
     assert len(listed) == 4
     assert sum(line.startswith("  ") for line in listed) == 3
     assert invoke(["score", "latest", "--out", out]) == 1

@@ -11,6 +11,7 @@ from steelyard._base import UsageError, executable, schemas_dir
 from steelyard.bench import tiers
 from steelyard.bench.placement import Placement
 from steelyard.bench.tax import benchmark as tax
+from steelyard.bench.tax.declaration import CATEGORIES, DECLARATION
 from steelyard.bench.tax.metrics import outcome
 from steelyard.decide import Refusal, Score, score
 from steelyard.decide.baseline import build
@@ -96,7 +97,7 @@ def test_the_categories_are_those_of_the_program() -> None:
     listed = subprocess.run(
         [str(executable("steelyard-tax")), "list", "--json"], capture_output=True, text=True, check=True
     )
-    assert {json.loads(line)["category"] for line in listed.stdout.splitlines()} == set(tax.CATEGORIES)
+    assert {json.loads(line)["category"] for line in listed.stdout.splitlines()} == set(CATEGORIES)
 
 
 def believed(finished: Path, **metrics: float) -> Run:
@@ -114,15 +115,15 @@ def believed(finished: Path, **metrics: float) -> Run:
 
 def test_the_score_is_the_rate_over_the_baselines(finished: Path) -> None:
     run, machine = believed(finished), read(Machine, finished / "machine.json")
-    metrics = {"tax": tax.TaxBench.headline[0]}
-    parts = {"tax": tax.TaxBench.parts}
+    metrics = {"tax": DECLARATION.headline[0]}
+    parts = {"tax": DECLARATION.parts}
     baseline = build([(run, machine)], name="t", title="T", provenance="a test", metrics=metrics, parts=parts)
     rate = run.metrics["operations_per_s"].value
     assert rate is not None
     twice = score([believed(finished, operations_per_s=2 * rate)], baseline)
     assert isinstance(twice, Score)
     assert twice.ratio == pytest.approx(2.0)
-    measured = [name for name in tax.TaxBench.parts if name in run.metrics]
+    measured = [name for name in DECLARATION.parts if name in run.metrics]
     assert measured
     assert twice.parts == pytest.approx(dict.fromkeys(measured, 1.0))
     hashing = run.metrics["hashing_per_s"].value

@@ -3,15 +3,15 @@
 ``spin`` counts turns of a loop, ``nap`` asks a process of the run, ``moody`` does what its parameter says.
 """
 
-import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from steelyard._base import EnvironmentLacksError, WorkloadFailedError
-from steelyard.bench import tiers
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.declaration import Declaration
 from steelyard.bench.parameters import Parameter
 from steelyard.records import Check, Level, Metric
 
@@ -21,15 +21,10 @@ SEED = Parameter("seed", "count", "of every choice", default=1, minimum=0, maxim
 class Spin(Benchmark):
     """Turns of a loop per second."""
 
-    name = "spin"
-    title = "Spin"
-    doc = "turns of a loop"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         SEED,
         Parameter("spin_s", "seconds", "how long", default=0.05, minimum=0.01, maximum=60.0),
     )
-    headline: ClassVar[tuple[str, ...]] = ("turns_per_s", "turns")
-    load_ratio = 0.0
     objection: Level = Level.VALID
 
     @classmethod
@@ -77,14 +72,10 @@ class Spin(Benchmark):
 class Nap(Spin):
     """How long a process takes to sleep."""
 
-    name = "nap"
-    title = "Nap"
-    doc = "how long a short sleep is"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         SEED,
         Parameter("nap_s", "seconds", "how long", default=0.05, minimum=0.0, maximum=600.0),
     )
-    headline: ClassVar[tuple[str, ...]] = ("nap_ns",)
 
     def measure(self) -> int:
         self.session.begin_phase("measure")
@@ -102,9 +93,6 @@ class Nap(Spin):
 class Moody(Spin):
     """Is invalid, fails, or lacks something, as asked."""
 
-    name = "moody"
-    title = "Moody"
-    doc = "does what its parameter says"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         *Spin.parameters,
         Parameter(
@@ -135,22 +123,28 @@ class Moody(Spin):
         return super().collect()
 
 
-def add(members=("spin", "moody", "nap")) -> None:
-    """Make the benchmarks and the suite ``trio`` known."""
-    for one in (Spin, Moody, Nap):
-        tiers._BENCHMARKS[one.name] = f"{__name__}:{one.__name__}"
-    tiers.SUITES["trio"] = tiers.Suite("trio", "smoke", tuple(members))
+def _declare(name: str, doc: str, metric: str, order: int, **more) -> Declaration:
+    target = f"tests.bench.trio:{name.capitalize()}"
+    return Declaration(name, name.capitalize(), doc, target, (metric,), suites=("trio",), order=order, **more)
 
 
-def remove() -> None:
-    """Forget them again."""
-    for one in (Spin, Moody, Nap):
-        tiers._BENCHMARKS.pop(one.name, None)
-    tiers.SUITES.pop("trio", None)
+SPIN = _declare("spin", "turns of a loop", "turns_per_s", 1)
+MOODY = _declare("moody", "does what its parameter says", "turns_per_s", 2)
+NAP = _declare("nap", "how long a short sleep is", "nap_ns", 3)
+
+
+def add(site: Path, to_path: Callable[[str], object]) -> None:
+    """Install the benchmarks in ``site`` as pip would, and put that on the path."""
+    metadata = site / "trio-1.0.dist-info"
+    metadata.mkdir(parents=True, exist_ok=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: trio\nVersion: 1.0\n")
+    points = [f"{name} = tests.bench.trio:{name.upper()}\n" for name in ("spin", "moody", "nap")]
+    (metadata / "entry_points.txt").write_text("[steelyard.benchmarks]\n" + "".join(points))
+    to_path(str(site))
 
 
 if __name__ == "__main__":
-    add(tuple(os.environ.get("TRIO", "spin,moody,nap").split(",")))
+    add(Path(sys.argv.pop(1)), sys.path.append)
     from steelyard.cli.main import main
 
     main()

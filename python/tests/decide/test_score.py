@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard import records
 from steelyard._base import RecordError, SteelyardError, UsageError, data_dir, schemas_dir
-from steelyard.bench import tiers
+from steelyard.bench import declaration
 from steelyard.decide import Baseline, Refusal, Score, find_baseline, load_baselines, overall, score
 from steelyard.decide.baseline import build
 from steelyard.decide.score import ScorePart
@@ -325,5 +325,5 @@ def test_the_shipped_baseline_has_every_parameter_of_todays_benchmarks(name: str
     """A parameter that only one side has refuses the score, and a newcomer's first page would have none."""
     reference = find_baseline("default").result(name, "quick")
     assert reference is not None
-    known = {parameter.name for parameter in tiers.benchmark(name).parameters}
+    known = {parameter.name for parameter in declaration.find(name).load().parameters}
     assert reference.parameters.keys() == known

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.rules.ranking import ranked
@@ -38,10 +39,6 @@ EXPLAINS = ("", "time", "cpu")
 """What a rule's first evidence may be a share of: nothing, the headline's time, its CPU time."""
 BLAMES = ("own", "neighbours", "hypervisor")
 """Whose doing a finding may be: the workload's, other processes' of this machine, other guests'."""
-_MODULES = (
-    *("load", "cpu", "scheduler", "memory", "disk", "network", "numa", "machine", "profiles", "operations"),
-    *("counters", "stages"),
-)
 
 
 @dataclass(frozen=True)
@@ -130,9 +127,12 @@ def rule(
 
 @cache
 def load_rules() -> tuple[str, ...]:
-    """Register every rule, built-in ones first; return why rules of others could not be loaded."""
-    for name in _MODULES:
-        import_module(f"steelyard.analyze.rules.{name}")
+    """Register the rules of every module of this folder, then those of others.
+
+    Returns why rules of others could not be loaded.
+    """
+    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        import_module(f"steelyard.analyze.rules.{path.stem}")
     problems = []
     for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         try:

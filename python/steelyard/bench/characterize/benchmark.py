@@ -29,6 +29,7 @@ from steelyard.bench import undo
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.characterize import own_cost, perf_files
 from steelyard.bench.characterize import traffic_shapers as shapers
+from steelyard.bench.characterize.declaration import DECLARATION
 from steelyard.bench.characterize.event_counts import Counting, counting_cpu_s
 from steelyard.bench.characterize.metrics import checks_of, metrics_of
 from steelyard.bench.characterize.watch import Watch, cgroup_folders
@@ -40,18 +41,18 @@ from steelyard.bench.launch import Attempt, make_folder, make_run_folder
 from steelyard.bench.manifest import Manifest
 from steelyard.bench.operations.sources import parse_all
 from steelyard.bench.operations.watching import Watching, check
-from steelyard.bench.parameters import Parameter, Setting, Settings
+from steelyard.bench.parameters import Parameter, Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress
 from steelyard.bench.session import TICK_S, Session
 from steelyard.bench.signals import Interrupts
-from steelyard.records import Cpus, Machine, Series, write
+from steelyard.records import Cpus, Series, write
 from steelyard.records import Parameter as ParameterRecord
 
 if TYPE_CHECKING:
     from steelyard.analyze import Conditions
 
-NAME = "characterize"
+NAME = DECLARATION.name
 FOLDED, PPROF = "profile.folded", "profile.pb.gz"
 _PROFILE_END_S = 30.0
 """How long a profiler gets to resolve its symbols."""
@@ -237,16 +238,7 @@ def _manifest(
 class Characterization(Benchmark):
     """The verbs of a look at a workload."""
 
-    name = NAME
-    title = "Characterization"
-    doc = "describes any command, process, cgroup or machine"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
-    headline: ClassVar[tuple[str, ...]] = (
-        *("operations_per_s", "operations_per_cpu_s", "cpus_used", "cpu_time_s", "elapsed_s", "kernel_ratio"),
-        *("threads", "resident_bytes", "cpu_busy_ratio", "cpu_kernel_ratio", "context_switches_per_s"),
-        *("machine_cpu_busy_ratio", "machine_cpu_stolen_ratio"),
-    )
-    load_ratio = 0.0
 
     def __init__(self, session: Session, request: Request, watch: Watch | None, operations: Watching) -> None:
         super().__init__(session)
@@ -262,23 +254,6 @@ class Characterization(Benchmark):
         self._children_s = 0.0
         self._shaping: dict[str, object] = {}
         self._begin_ns = self._end_ns = 0
-
-    @classmethod
-    def suggest(
-        cls, asked: Mapping[str, Setting], *, machine: Machine, tier: str, placement: Placement
-    ) -> dict[str, Setting]:
-        """Return nothing: `characterize` makes the settings itself."""
-        return {}
-
-    @classmethod
-    def checks(cls, settings: Mapping[str, Setting], *, machine: Machine) -> None:
-        """Refuse nothing."""
-
-    def install(self) -> None:
-        """Do nothing: nothing is needed."""
-
-    def start(self) -> None:
-        """Do nothing: a command is started when it is measured, so that its beginning is seen too."""
 
     def warm_up(self) -> None:
         """Take down what is limited; do not wait: what is described has no warm-up of ours."""

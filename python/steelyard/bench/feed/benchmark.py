@@ -91,21 +91,7 @@ class Instance:
 class FeedSim(Benchmark):
     """Ranking service."""
 
-    name = "feed"
-    title = "FeedSim"
-    doc = "a feed's ranking service: Thrift over TLS, fan-out, rate within a latency objective"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
-    headline: ClassVar[tuple[str, ...]] = (
-        "requests_per_s_at_slo",
-        "slo_low_per_s",
-        "slo_high_per_s",
-        "server_cpu_ratio",
-        "response_p50_ns",
-        "response_p95_ns",
-        "response_p99_ns",
-        "cpu_per_request_ns",
-        "feature_code_bytes",
-    )
     # A request costs the load a ten-thousandth of what it costs the servers; one core is ample for a hundred.
     load_ratio = 0.02
     cpus_per_instance = CPUS_PER_INSTANCE

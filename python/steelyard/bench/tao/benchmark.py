@@ -100,22 +100,7 @@ def _exponent(key_distribution: str) -> float:
 class TaoBench(Benchmark):
     """Read-through cache tier."""
 
-    name = "tao"
-    title = "TaoBench"
-    doc = "read-through cache tier: memcached protocol, fast and slow threads, hit ratio about 0.9"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
-    headline: ClassVar[tuple[str, ...]] = (
-        "requests_per_s",
-        "hit_ratio",
-        "response_p50_ns",
-        "generator_lag_ratio",
-        "response_p99_ns",
-        "response_p999_ns",
-        "server_cpu_user_ratio",
-        "server_cpu_system_ratio",
-        "requests_per_server_cpu_s",
-        "network_sent_bytes_per_s",
-    )
     # Measured: 172k requests per CPU-second of the load, 149k of the server. With half of the CPUs the load's
     # threads stay below 0.9 of theirs while the servers saturate the others (docs/journal/0030).
     load_ratio = 0.5

@@ -69,36 +69,10 @@ PARAMETERS = (
 )
 
 
-CATEGORIES = (
-    "allocation",
-    "compression",
-    "concurrency",
-    "encryption",
-    "hashing",
-    "kernel",
-    "memory",
-    "rpc",
-    "serialization",
-)
-"""As `steelyard-tax list` names them."""
-
-
 class TaxBench(Benchmark):
     """Datacenter tax."""
 
-    name = "tax"
-    title = "Datacenter tax"
-    doc = "microbenchmarks: compression, hashing, serialization, encryption and the like, on one core and all"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
-    headline: ClassVar[tuple[str, ...]] = (
-        "operations_per_s",
-        "operations_one_per_s",
-        "scaling_ratio",
-        "score_interval_ratio",
-        "disturbed_ratio",
-    )
-    parts: ClassVar[tuple[str, ...]] = tuple(f"{category}_per_s" for category in CATEGORIES)
-    load_ratio = 0.0
 
     @classmethod
     def suggest(
@@ -122,9 +96,6 @@ class TaxBench(Benchmark):
         executable("steelyard-tax")
         self._process: Process | None = None
         self._begin_ns: int | None = None
-
-    def start(self) -> None:
-        """Do nothing: there is no server."""
 
     def warm_up(self) -> None:
         """Start the program and return when it has made its inputs and sized its batches."""
@@ -189,9 +160,6 @@ class TaxBench(Benchmark):
             self._look("measuring", deadline_ns)
         self.session.join(self._process, 1.0, what="ending")
         return read(TaxResult, self.session.directory / RESULT).end_ns
-
-    def drain(self) -> None:
-        """Do nothing: the program has ended by itself."""
 
     def collect(self) -> Outcome:
         """Return what the record says."""

@@ -72,7 +72,7 @@ def _members(members: Sequence[MemberComparison]) -> Section:
     rows = [
         (
             one.benchmark,
-            metric_name(one.metric),
+            metric_name(one.metric, one.benchmark),
             Cell(fmt.quantity(one.a.value, one.unit or "1")),
             Cell(fmt.quantity(one.b.value, one.unit or "1")),
             one.ratio if one.ratio_low is None else Interval(one.ratio, one.ratio_low, one.ratio_high),
@@ -89,7 +89,7 @@ def run_sections(runs: tuple[Run, Run], found: RunComparison) -> list[Section]:
     """Return everything that differs between two runs; a section without a row is not shown."""
     results = [
         (
-            metric_name(one.name),
+            metric_name(one.name, runs[0].benchmark),
             *(Cell(metric_text(one.name, run.metrics[one.name])) for run in runs),
             one.ratio,
             WORDS[one.better],

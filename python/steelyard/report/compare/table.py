@@ -33,7 +33,9 @@ def runs_summary(runs: tuple[Run, Run], found: RunComparison) -> RenderableType:
     table = Table("result", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
     for one in found.differences[:_ROWS_AT_MOST]:
         texts = [fmt.plain(metric_text(one.name, run.metrics[one.name])) for run in runs]
-        table.add_row(safe(metric_name(one.name)), *texts, _ratio(one.ratio), WORDS[one.better])
+        table.add_row(
+            safe(metric_name(one.name, runs[0].benchmark)), *texts, _ratio(one.ratio), WORDS[one.better]
+        )
     parts += [Text(), table]
     if len(found.differences) > _ROWS_AT_MOST:
         parts.append(Text(f"{len(found.differences) - _ROWS_AT_MOST} more results differ (--report, --json)"))
@@ -68,7 +70,7 @@ def suites_summary(names: tuple[str, str], found: SuiteComparison) -> Renderable
     table = Table("benchmark", "metric", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
     for one in found.members:
         texts = [fmt.plain(fmt.quantity(side.value, one.unit or "1")) for side in (one.a, one.b)]
-        name, metric = safe(one.benchmark), safe(metric_name(one.metric))
+        name, metric = safe(one.benchmark), safe(metric_name(one.metric, one.benchmark))
         table.add_row(name, metric, *texts, ratio_text(one), WORDS[one.better])
     parts += [Text(), table]
     parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in found.conditions.items()]

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.advice import advice
-from steelyard.bench import tiers
+from steelyard.bench import declaration
 from steelyard.bench.suite import level_of
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
@@ -138,10 +138,8 @@ def verdict(suite: Suite) -> dict[str, str]:
 
 def member_title(benchmark: str) -> tuple[str, str]:
     """Return the title of a benchmark and what it is; its name where it is not installed."""
-    if benchmark in tiers.benchmark_names():
-        found = tiers.benchmark(benchmark)
-        return found.title, found.doc
-    return benchmark, ""
+    found = declaration.of_run(benchmark)
+    return found.title, found.doc
 
 
 def state_of(member: SuiteMember) -> tuple[str, str, str | None]:
@@ -181,7 +179,7 @@ def value_of(member: SuiteMember, runs: Sequence[Run]) -> tuple[str, str, str] |
         if not measured or measured[0].value is None:
             return None
         metric = measured[0]
-    text, noun = figure_and_noun(member.metric, metric)
+    text, noun = figure_and_noun(member.metric, metric, member.benchmark)
     return text, noun, f"{member.metric} = {fmt.raw(metric.value, metric.unit)}"
 
 
@@ -190,7 +188,7 @@ def tiles_of(run: Run) -> list[tuple[str, str, str]]:
     names = [name for name in headline_of(run)[1:] if run.metrics[name].value is not None]
     return [
         (
-            metric_name(name),
+            metric_name(name, run.benchmark),
             fmt.quantity(run.metrics[name].value, metric_unit(name, run.metrics[name])),
             f"{name} = {fmt.raw(run.metrics[name].value, run.metrics[name].unit)}",
         )

@@ -1,0 +1,25 @@
+"""What belongs to FeedSim."""
+
+from steelyard.bench.declaration import Declaration
+from steelyard.bench.tiers import TIERS
+
+DECLARATION = Declaration(
+    name="feed",
+    title="FeedSim",
+    doc="a feed's ranking service: Thrift over TLS, fan-out, rate within a latency objective",
+    benchmark="steelyard.bench.feed.benchmark:FeedSim",
+    headline=(
+        "requests_per_s_at_slo",
+        "slo_low_per_s",
+        "slo_high_per_s",
+        "server_cpu_ratio",
+        "response_p50_ns",
+        "response_p95_ns",
+        "response_p99_ns",
+        "cpu_per_request_ns",
+        "feature_code_bytes",
+    ),
+    suites=tuple(TIERS),
+    order=2,
+    sections="steelyard.report.feed:sections",
+)

@@ -1,0 +1,35 @@
+"""What belongs to the datacenter tax."""
+
+from steelyard.bench.declaration import Declaration
+from steelyard.bench.tiers import TIERS
+
+CATEGORIES = (
+    "allocation",
+    "compression",
+    "concurrency",
+    "encryption",
+    "hashing",
+    "kernel",
+    "memory",
+    "rpc",
+    "serialization",
+)
+"""As `steelyard-tax list` names them."""
+
+DECLARATION = Declaration(
+    name="tax",
+    title="Datacenter tax",
+    doc="microbenchmarks: compression, hashing, serialization, encryption and the like, on one core and all",
+    benchmark="steelyard.bench.tax.benchmark:TaxBench",
+    headline=(
+        "operations_per_s",
+        "operations_one_per_s",
+        "scaling_ratio",
+        "score_interval_ratio",
+        "disturbed_ratio",
+    ),
+    parts=tuple(f"{category}_per_s" for category in CATEGORIES),
+    suites=tuple(TIERS),
+    order=3,
+    sections="steelyard.report.tax:sections",
+)
