@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::disk::Live;
 use crate::spool::upload::{Step, Uploader};
 use crate::store::Directory;
+use crate::table::{Table, key};
 
 /// 2023-11-14T22:00:00Z, the begin of a minute and of a batch.
 const BEGIN_S: i64 = 1_699_999_200;
@@ -138,7 +139,7 @@ impl Host {
         );
         while let Step::Uploaded { .. } = uploader.step(0).unwrap() {}
         let mut keys = Vec::new();
-        for table in crate::table::Table::ALL {
+        for table in Table::ALL {
             keys.extend(uploader.store().list(&format!("{table}/")).unwrap());
         }
         keys
@@ -156,9 +157,9 @@ fn an_hour_of_windows_becomes_six_files_a_table() {
     host.live(&mut agent, 3600);
     let health = health(&agent);
     assert_eq!(health.windows, 60);
-    assert_eq!(health.rows[&crate::table::Table::TaskSamples], 60);
-    assert_eq!(health.rows[&crate::table::Table::MachineSamples], 60);
-    assert_eq!(health.rows[&crate::table::Table::Machines], 1);
+    assert_eq!(health.rows[&Table::TaskSamples], 60);
+    assert_eq!(health.rows[&Table::MachineSamples], 60);
+    assert_eq!(health.rows[&Table::Machines], 1);
     assert!(
         health.profiles > 5 && health.profile_failures > 5,
         "{health:?}"
@@ -166,15 +167,12 @@ fn an_hour_of_windows_becomes_six_files_a_table() {
     assert_eq!(health.tasks[0].task.task, "a.service");
     agent.stop(host.now).unwrap();
     let keys = host.stored(&agent);
-    let count = |table: &str| {
-        keys.iter()
-            .filter(|key| {
-                key.starts_with(&format!("{table}/schema=1/date=2023-11-14/cluster=c/m."))
-            })
-            .count()
+    let count = |table: Table| {
+        let folder = key(table, "2023-11-14", "c", "m.");
+        keys.iter().filter(|key| key.starts_with(&folder)).count()
     };
-    assert_eq!(count("machines"), 1);
-    assert!((6..=7).contains(&count("task_samples")), "{keys:?}");
+    assert_eq!(count(Table::Machines), 1);
+    assert!((6..=7).contains(&count(Table::TaskSamples)), "{keys:?}");
 }
 
 #[test]
@@ -237,7 +235,7 @@ fn a_spool_that_cannot_be_written_costs_what_is_counted() {
     agent.stop(host.now).unwrap();
     // The window that still waited is there.
     assert_eq!(agent.spool().lost().windows, 3);
-    let written = agent.health().lock().unwrap().rows[&crate::table::Table::TaskSamples];
+    let written = agent.health().lock().unwrap().rows[&Table::TaskSamples];
     assert_eq!(written, 4);
 }
 

@@ -172,7 +172,7 @@ fn columns(sampler: &Sampler, tasks: &[TaskSample]) -> Vec<Finding> {
         ("cpu time", |_| true, "no task has a group that accounts it"),
         (
             "cycles and instructions",
-            |row| row.cycles.is_some() && row.instructions.is_some(),
+            |row| row.reference_cycles.is_some() && row.instructions.is_some(),
             &events,
         ),
         (

@@ -90,8 +90,9 @@ pub struct TaskSample {
     pub window_s: f64,
     /// CPU time, s.
     pub cpu_s: f64,
-    /// Reference cycles.
-    pub cycles: Option<i64>,
+    /// Reference cycles; a journal of before store version 2 calls them `cycles`.
+    #[serde(alias = "cycles")]
+    pub reference_cycles: Option<i64>,
     /// Instructions.
     pub instructions: Option<i64>,
     /// Cycles per instruction, or what stands in for it.
@@ -148,8 +149,9 @@ pub struct MachineSample {
     pub cpu_s: f64,
     /// Time with at least one thread of the core busy, summed over cores, s.
     pub core_busy_s: Option<f64>,
-    /// Cycles.
-    pub cycles: Option<i64>,
+    /// Cycles of the cores' own clocks; a journal of before store version 2 calls them `cycles`.
+    #[serde(alias = "cycles")]
+    pub core_cycles: Option<i64>,
     /// Reference cycles.
     pub reference_cycles: Option<i64>,
     /// Instructions.

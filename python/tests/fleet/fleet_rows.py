@@ -7,7 +7,7 @@ from steelyard.fleet.store.store import open_store, write_rows
 from steelyard.telemetry.engine import fetch_rows
 
 DAY, NOON = "2026-01-01", 1_767_268_800
-FOLDER = f"task_samples/schema=1/date={DAY}/cluster=a"
+FOLDER = f"task_samples/schema=2/date={DAY}/cluster=a"
 
 
 def rows(machine="m1", windows=3, tasks=2, start=NOON, **changed):
@@ -22,7 +22,7 @@ def rows(machine="m1", windows=3, tasks=2, start=NOON, **changed):
             "window_start_unix_s": start + 60 * window,
             "window_s": 60.0,
             "cpu_s": 30.0,
-            "cycles": 60_000_000_000,
+            "reference_cycles": 60_000_000_000,
             "instructions": 40_000_000_000,
             "cpi": 1.5,
             "cpi_source": "cycles/instructions",

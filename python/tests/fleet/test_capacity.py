@@ -132,7 +132,7 @@ def test_what_capping_takes_is_reference_less_frequency_times_busy_time():
 
 
 def test_cycles_stand_in_for_a_frequency_and_nothing_is_missing_with_reason():
-    told = lost([sample(cpu_s=10.0, cycles=15_000_000_000)]).total
+    told = lost([sample(cpu_s=10.0, core_cycles=15_000_000_000)]).total
     assert told.frequency_hz == pytest.approx(1.5e9)
     none = lost([sample(cpu_s=10.0)]).total
     assert none.frequency_hz is None

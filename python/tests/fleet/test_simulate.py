@@ -65,7 +65,7 @@ def test_a_file_a_machine_holds_the_same_rows(table: str) -> None:
         "count(distinct machine) from {t}"
     )
     columns = {
-        "task_samples": "task, cpu_s, cycles, instructions, cpu_s_per_node, pages_per_node, labels",
+        "task_samples": "task, cpu_s, reference_cycles, instructions, cpu_s_per_node, pages_per_node, labels",
         "machine_samples": "cpu_s, instructions, power_w, labels",
         "profiles": "task, stack, samples",
     }[table]
@@ -78,7 +78,7 @@ def test_cpi_is_what_the_truth_says() -> None:
     store = simulated_store()
     query = (
         "select job, platform, count(*), avg(cpi), stddev_samp(cpi), sum(cpu_s),"
-        " bool_and(cpi = cycles / instructions) from {t} group by all"
+        " bool_and(cpi = reference_cycles / instructions) from {t} group by all"
     )
     found = {(job, platform): rest for job, platform, *rest in _sql(store, query)}
     truth = truth_of(store)["cpi"]

@@ -37,7 +37,7 @@ pub fn sample(
         window_start_unix_s: start_unix_s,
         window_s: 10.0,
         cpu_s: usage * 10.0,
-        cycles: None,
+        reference_cycles: None,
         instructions: None,
         cpi,
         cpi_source: cpi.map(|_| CPI_OF_COUNTERS.into()),

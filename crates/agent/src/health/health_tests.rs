@@ -17,7 +17,7 @@ fn health() -> Health {
         window_start_unix_s: 1,
         window_s: 10.0,
         cpu_s: 5.0,
-        cycles: None,
+        reference_cycles: None,
         instructions: None,
         cpi: Some(0.25),
         cpi_source: Some("cpu time per operation".to_owned()),

@@ -18,7 +18,7 @@ const COVERAGE_RATIO: f64 = 0.2;
 /// Windows after which refused events are asked for again.
 const RETRY_WINDOWS: u64 = 60;
 
-const CYCLES: &str = "ref-cycles";
+const REFERENCE_CYCLES: &str = "ref-cycles";
 const CORE_CYCLES: &str = "cycles";
 const INSTRUCTIONS: &str = "instructions";
 const LLC_MISSES: &str = "cache-misses";
@@ -28,7 +28,7 @@ const CONTEXT_SWITCHES: &str = "context-switches";
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counted {
     /// Reference cycles.
-    pub cycles: Option<i64>,
+    pub reference_cycles: Option<i64>,
     /// Instructions.
     pub instructions: Option<i64>,
     /// Misses of the last-level cache.
@@ -62,7 +62,7 @@ fn events() -> Vec<PlannedEvent> {
         group: group.map(str::to_owned),
     };
     vec![
-        event(CYCLES, "hardware", 9, Some("cpi")),
+        event(REFERENCE_CYCLES, "hardware", 9, Some("cpi")),
         event(CORE_CYCLES, "hardware", 0, Some("cpi")),
         event(INSTRUCTIONS, "hardware", 1, Some("cpi")),
         event(LLC_MISSES, "hardware", 3, Some("cpi")),
@@ -151,7 +151,7 @@ impl Counting {
             let whole = scaled(count.count, count.enabled_ns, count.running_ns);
             let counted = found.entry(count.entity.to_owned()).or_default();
             match count.event {
-                CYCLES => counted.cycles = whole,
+                REFERENCE_CYCLES => counted.reference_cycles = whole,
                 CORE_CYCLES => counted.core_cycles = whole,
                 INSTRUCTIONS => counted.instructions = whole,
                 LLC_MISSES => counted.llc_misses = whole,

@@ -181,8 +181,8 @@ impl Machines {
             cores: cores.map(|cores| cores as i64),
             cpu_s,
             core_busy_s: (cores == Some(now.threads)).then_some(cpu_s),
-            cycles: counted.core_cycles,
-            reference_cycles: counted.cycles,
+            core_cycles: counted.core_cycles,
+            reference_cycles: counted.reference_cycles,
             instructions: counted.instructions,
             frequency_hz: counted
                 .core_cycles

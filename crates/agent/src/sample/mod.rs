@@ -196,7 +196,7 @@ impl Sampler {
             window_start_unix_s: start,
             window_s,
             cpu_s,
-            cycles: counted.cycles,
+            reference_cycles: counted.reference_cycles,
             instructions: counted.instructions,
             cpi,
             cpi_source: cpi_source.map(str::to_owned),
@@ -284,7 +284,7 @@ fn cpi(
         return (None, None);
     }
     for (cycles, source) in [
-        (counted.cycles, CPI_OF_COUNTERS),
+        (counted.reference_cycles, CPI_OF_COUNTERS),
         (counted.core_cycles, CPI_OF_CORE_CYCLES),
     ] {
         if let (Some(cycles @ 1..), Some(instructions @ 1..)) = (cycles, counted.instructions) {

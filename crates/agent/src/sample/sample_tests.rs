@@ -124,7 +124,7 @@ fn a_window_has_a_row_for_each_task_that_lived_through_it() {
     );
     assert_eq!(row.machine_cpu_ratio, Some(0.25));
     assert_eq!(
-        (row.cycles, row.network_bytes, row.storage_bytes),
+        (row.reference_cycles, row.network_bytes, row.storage_bytes),
         (None, None, None)
     );
     let idle = &samples.tasks[1];
@@ -142,8 +142,8 @@ fn a_window_has_a_row_for_each_task_that_lived_through_it() {
 
 #[test]
 fn cpi_is_of_counters_before_anything_else() {
-    let counted = |cycles, core_cycles, instructions| Counted {
-        cycles,
+    let counted = |reference_cycles, core_cycles, instructions| Counted {
+        reference_cycles,
         core_cycles,
         instructions,
         ..Counted::default()

@@ -44,7 +44,7 @@ fn rows(window_start_unix_s: i64) -> Vec<TaskSample> {
             window_start_unix_s,
             window_s: 10.0,
             cpu_s: 0.1,
-            cycles: None,
+            reference_cycles: None,
             instructions: None,
             cpi: None,
             cpi_source: None,
@@ -74,7 +74,7 @@ fn stored(disk: &Model) -> BTreeMap<(String, i64), usize> {
             continue;
         }
         assert!(
-            name.starts_with("task_samples/schema=1/date=2023-11-1"),
+            name.starts_with("task_samples/schema=2/date=2023-11-1"),
             "{name}"
         );
         assert!(name.contains("/cluster=c%20d/m%2F1."), "{name}");

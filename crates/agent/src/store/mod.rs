@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 pub use self::directory::Directory;
 use crate::disk::{self, Disk};
+use crate::table::{FIRST_MAJOR, SCHEMA_VERSION};
 
 /// The file that makes a place a store.
 pub const MARKER: &str = "steelyard-store.json";
@@ -125,7 +126,7 @@ pub fn check(store: &mut dyn Store, create: bool) -> Result<(), StoreError> {
         }
         let text = format!(
             "{{\"schema_version\": \"{}\", \"kind\": \"steelyard-store\"}}\n",
-            crate::table::SCHEMA_VERSION
+            SCHEMA_VERSION
         );
         return store.put(MARKER, text.as_bytes());
     };
@@ -138,8 +139,9 @@ pub fn check(store: &mut dyn Store, create: bool) -> Result<(), StoreError> {
     if marker.kind != "steelyard-store" {
         return Err(refuse(format!("its kind is {:?}", marker.kind)));
     }
-    let major = |version: &str| version.split('.').next().map(str::to_owned);
-    if major(&marker.schema_version) != major(crate::table::SCHEMA_VERSION) {
+    let major = |version: &str| version.split('.').next()?.parse::<u32>().ok();
+    let known = FIRST_MAJOR..=major(SCHEMA_VERSION).unwrap_or(FIRST_MAJOR);
+    if !major(&marker.schema_version).is_some_and(|version| known.contains(&version)) {
         return Err(refuse(format!(
             "version {} is not known",
             marker.schema_version
@@ -155,4 +157,21 @@ fn is_listed(disk: &dyn Disk, folder: &Path) -> std::io::Result<Vec<String>> {
         .into_iter()
         .filter(|name| !name.starts_with('.'))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_of_known_versions_take_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Directory::new(folder.path(), disk::Live);
+        for (version, known) in [("1.0", true), ("2.7", true), ("3.0", false), ("x", false)] {
+            let text =
+                format!("{{\"schema_version\": \"{version}\", \"kind\": \"steelyard-store\"}}");
+            store.put(MARKER, text.as_bytes()).unwrap();
+            assert_eq!(check(&mut store, false).is_ok(), known, "{version}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Where a file lies in the store, and what it is called.
 //!
-//! `<table>/schema=1/date=YYYY-MM-DD/cluster=<percent-encoded>/<machine percent-encoded>.<first window_start_unix_s>.<16
+//! `<table>/schema=N/date=YYYY-MM-DD/cluster=<percent-encoded>/<machine percent-encoded>.<first window_start_unix_s>.<16
 //! hex of the content's SHA-256>.parquet`: the same content has the same name, so that a second upload replaces the
 //! first.
 
@@ -33,7 +33,8 @@ pub fn file_name(machine: &str, first_unix_s: i64, bytes: &[u8]) -> String {
 
 /// A file's path below the store; the cluster is percent-encoded.
 pub fn key(table: Table, date: &str, cluster: &str, name: &str) -> String {
-    format!("{table}/schema=1/date={date}/cluster={cluster}/{name}")
+    let major = table.major();
+    format!("{table}/schema={major}/date={date}/cluster={cluster}/{name}")
 }
 
 /// The UTC day of a time, as YYYY-MM-DD. Source: the days of a civil calendar from days since 1970, by Howard Hinnant's
@@ -84,7 +85,7 @@ mod tests {
         );
         assert_eq!(
             key(Table::TaskSamples, "2024-01-02", "eu%20west", &name),
-            format!("task_samples/schema=1/date=2024-01-02/cluster=eu%20west/{name}")
+            format!("task_samples/schema=2/date=2024-01-02/cluster=eu%20west/{name}")
         );
     }
 }

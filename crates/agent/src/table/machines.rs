@@ -70,7 +70,7 @@ impl Row for MachineSample {
         columns.long_or_null("cores", all().map(|row| row.cores));
         columns.double("cpu_s", all().map(|row| row.cpu_s));
         columns.double_or_null("core_busy_s", all().map(|row| row.core_busy_s));
-        columns.long_or_null("cycles", all().map(|row| row.cycles));
+        columns.long_or_null("core_cycles", all().map(|row| row.core_cycles));
         columns.long_or_null("reference_cycles", all().map(|row| row.reference_cycles));
         columns.long_or_null("instructions", all().map(|row| row.instructions));
         columns.double_or_null("frequency_hz", all().map(|row| row.frequency_hz));

@@ -27,8 +27,10 @@ use self::columns::Columns;
 pub use self::key::{date_of, file_name, key, percent_encode};
 use crate::rows::{Incident, Machine, MachineSample, Origin, ProfileRow, TaskSample};
 
-/// Version of the store's layout that files are written in.
-pub const SCHEMA_VERSION: &str = "1.0";
+/// Version of a store that is made today.
+pub const SCHEMA_VERSION: &str = "2.0";
+/// The first major version of a store that today's files may be put into.
+pub const FIRST_MAJOR: u32 = 1;
 
 /// A table of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -64,6 +66,14 @@ impl Table {
             Self::TaskSamples => TaskSample::NAME,
             Self::Profiles => ProfileRow::NAME,
             Self::Incidents => Incident::NAME,
+        }
+    }
+
+    /// Major version of its files.
+    pub fn major(self) -> u32 {
+        match self {
+            Self::MachineSamples | Self::TaskSamples => 2,
+            Self::Machines | Self::Profiles | Self::Incidents => 1,
         }
     }
 
@@ -162,7 +172,7 @@ fn encode<R: Row>(payloads: &[Vec<u8>], origin: &Origin) -> Result<Encoded, Tabl
         .time_unix_s();
     let refuse = |reason: String| TableError::Parquet { table, reason };
     let batch = batch(&rows, origin).map_err(|error| refuse(error.to_string()))?;
-    let bytes = parquet(&batch, table).map_err(|error| refuse(error.to_string()))?;
+    let bytes = parquet(&batch, R::TABLE).map_err(|error| refuse(error.to_string()))?;
     Ok(Encoded {
         bytes,
         rows: rows.len(),
@@ -170,12 +180,12 @@ fn encode<R: Row>(payloads: &[Vec<u8>], origin: &Origin) -> Result<Encoded, Tabl
     })
 }
 
-fn parquet(batch: &RecordBatch, table: &str) -> Result<Vec<u8>, parquet::errors::ParquetError> {
+fn parquet(batch: &RecordBatch, table: Table) -> Result<Vec<u8>, parquet::errors::ParquetError> {
     let metadata = [
-        ("steelyard.table", table),
-        ("steelyard.schema_version", SCHEMA_VERSION),
+        ("steelyard.table", table.name().to_owned()),
+        ("steelyard.schema_version", format!("{}.0", table.major())),
     ];
-    let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned()));
+    let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value));
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_dictionary_enabled(true)

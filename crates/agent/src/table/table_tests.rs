@@ -58,6 +58,10 @@ fn columns_are_those_of_the_store() {
         (Incident::NAME, columns_of::<Incident>()),
     ]);
     assert_eq!(ours.len(), Table::ALL.len());
+    for table in Table::ALL {
+        let version = &store["tables"][table.name()]["schema_version"];
+        assert_eq!(version, &format!("{}.0", table.major()), "{table}");
+    }
     for (table, ours) in ours {
         let columns = store["tables"][table]["columns"].as_array().unwrap();
         let theirs: Vec<(String, String, bool)> = columns
@@ -105,4 +109,24 @@ fn rows_that_are_none_are_told() {
     };
     assert!(told(b"{").starts_with("rows of table machines cannot be read back"));
     assert_eq!(told(b"[]"), "table machines: no rows");
+}
+
+#[test]
+fn rows_that_an_earlier_version_left_in_the_journal_keep_their_cycles() {
+    let row = MachineSample {
+        core_cycles: Some(3),
+        reference_cycles: Some(2),
+        ..MachineSample::default()
+    };
+    let text = serde_json::to_string(&row).unwrap();
+    let earlier = text.replace("\"core_cycles\"", "\"cycles\"");
+    assert_ne!(earlier, text);
+    assert_eq!(
+        serde_json::from_str::<MachineSample>(&earlier).unwrap(),
+        row
+    );
+    let text = r#"{"job": "j", "task": "t", "job_class": "batch", "labels": {}, "cgroup": "/",
+        "window_start_unix_s": 1, "window_s": 60.0, "cpu_s": 1.0, "cycles": 5}"#;
+    let row: TaskSample = serde_json::from_str(text).unwrap();
+    assert_eq!(row.reference_cycles, Some(5));
 }

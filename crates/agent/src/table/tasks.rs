@@ -25,7 +25,7 @@ impl Row for TaskSample {
         );
         columns.double("window_s", all().map(|row| row.window_s));
         columns.double("cpu_s", all().map(|row| row.cpu_s));
-        columns.long_or_null("cycles", all().map(|row| row.cycles));
+        columns.long_or_null("reference_cycles", all().map(|row| row.reference_cycles));
         columns.long_or_null("instructions", all().map(|row| row.instructions));
         columns.double_or_null("cpi", all().map(|row| row.cpi));
         columns.text_or_null("cpi_source", all().map(|row| row.cpi_source.as_deref()));

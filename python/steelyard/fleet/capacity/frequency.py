@@ -36,8 +36,10 @@ def _windows(machine_samples: Any, machines: Any, reference: str) -> Any:
     column = machines[f"{reference}_frequency_hz"]
     bought = machines.group_by(["machine", "cluster"]).agg(reference_hz=column.max())
     rows = machine_samples.left_join(bought, ["machine", "cluster"])
-    positive = (rows.cycles > 0) & (rows.cpu_s > 0)
-    counted = ibis.cases((positive, rows.cycles.cast("float64") / rows.cpu_s), else_=ibis.null("float64"))
+    positive = (rows.core_cycles > 0) & (rows.cpu_s > 0)
+    counted = ibis.cases(
+        (positive, rows.core_cycles.cast("float64") / rows.cpu_s), else_=ibis.null("float64")
+    )
     rows = rows.select(
         "machine",
         "platform",

@@ -80,14 +80,14 @@ class Following:
 def expression(samples: Any, guards: Guards | None = None, span_s: int = SPAN_S) -> Any:
     """Return sums of each job and platform in each span, over samples that count and export operations."""
     rows = judged(samples, guards or Guards())
-    known = rows.operations.notnull() & rows.cycles.notnull() & rows.instructions.notnull()
+    known = rows.operations.notnull() & rows.reference_cycles.notnull() & rows.instructions.notnull()
     rows = rows.filter((rows.state == 0) & known & (rows.cpi_source == COUNTED))
     start = rows.window_start_unix_s
     rows = rows.mutate(span=start - start % span_s)
     return rows.group_by(*KEYS, "span").aggregate(
         operations=rows.operations.sum(),
         instructions=rows.instructions.cast("float64").sum(),
-        cycles=rows.cycles.cast("float64").sum(),
+        cycles=rows.reference_cycles.cast("float64").sum(),
         seconds=rows.window_s.sum(),
         samples=rows.count(),
     )

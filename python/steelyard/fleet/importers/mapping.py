@@ -54,7 +54,8 @@ def read_mapping(path: Path) -> Mapping:
         raise UsageError(f"{path}: {min(unknown)!r} means nothing", hint="table, columns, labels, delimiter")
     schema = table_schema(str(document.get("table", "task_samples")))
     columns = {}
-    for name, said in dict(document.get("columns", {})).items():
+    for key, said in dict(document.get("columns", {})).items():
+        name = schema.today(key)
         if name not in schema.by_name or "<" in schema.by_name[name].type:
             raise UsageError(f"{path}: {schema.name} has no column {name!r} of one value")
         columns[name] = _checked(path, name, {"column": said} if isinstance(said, str) else said)

@@ -92,7 +92,8 @@ def read_source(url: str, mapping: Path | None) -> Source:
     if unknown:
         raise UsageError(f"{mapping}: {min(unknown)!r} means nothing", hint="identity, queries")
     if "queries" in document:
-        source.queries = {str(name): str(query) for name, query in document["queries"].items()}
+        named = document["queries"].items()
+        source.queries = {TABLES["task_samples"].today(str(name)): str(query) for name, query in named}
     source.identity |= {str(name): str(text) for name, text in document.get("identity", {}).items()}
     wrong = (source.queries.keys() - set(_COLUMNS)) | (source.identity.keys() - IDENTITY.keys())
     if wrong:
@@ -171,8 +172,8 @@ def _figures(values: dict[str, float]) -> dict[str, Any]:
     figures: dict[str, Any] = {
         name: round(value) if types[name].type == "int64" else value for name, value in values.items()
     }
-    if "cpi" not in figures and figures.get("cycles") and figures.get("instructions"):
-        figures["cpi"] = figures["cycles"] / figures["instructions"]
+    if "cpi" not in figures and figures.get("reference_cycles") and figures.get("instructions"):
+        figures["cpi"] = figures["reference_cycles"] / figures["instructions"]
     if "cpi" in figures:
         figures["cpi_source"] = "cycles/instructions"
     return figures

@@ -82,7 +82,7 @@ def loads(tasks: Any, settings: PlaceSettings) -> Any:
     if settings.jobs:
         rows = rows.filter(rows.job.isin(list(settings.jobs)))
     work = rows[settings.work].cast("float64")
-    cost = rows.cycles.cast("float64") if settings.cost == "cycles" else rows.cpu_s
+    cost = rows.reference_cycles.cast("float64") if settings.cost == "cycles" else rows.cpu_s
     known = ((work > 0) & (cost > 0) & (work < 1e300) & (cost < 1e300)).fill_null(False)
     half = (rows.window_start_unix_s // HALF_S) % 2
     by_task = rows.group_by(["job", "platform", "cluster", "machine", "task"]).agg(

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from steelyard.fleet.simulate.settings import DAY_S
 from steelyard.fleet.store.files import Place
 from steelyard.fleet.store.layout import Partition, encode, raw_name
-from steelyard.fleet.store.schema import MAJOR, TABLES
+from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.write import digest, encode_rows, fit, put
 
 TABLE = "task_samples"
@@ -57,7 +57,7 @@ class Faults:
         count = len(self.rows)
         return {
             "cpu_s": pa.array(np.full(count, 2e-6)),
-            "cycles": pa.array(np.full(count, 5_000)),
+            "reference_cycles": pa.array(np.full(count, 5_000)),
             "instructions": pa.array(np.full(count, 12)),
             "cpi": pa.array(np.full(count, 5_000 / 12)),
         }
@@ -104,14 +104,15 @@ class Faults:
 
     def _versions(self) -> None:
         """A file that says it is of another major version, and one in that version's folder."""
-        later = f"{MAJOR + 1}.0"
+        major = TABLES[TABLE].major + 1
+        later = f"{major}.0"
         words = dict(TABLES[TABLE].arrow.metadata or {}) | {b"steelyard.schema_version": later.encode()}
         sink = pa.BufferOutputStream()
         pq.write_table(self.rows.replace_schema_metadata(words), sink)
         content = sink.getvalue()
         machine = f"later-version.{self.cluster}"
         name = raw_name(machine, int(self.rows["window_start_unix_s"][0].as_py()), digest(content))
-        folder = f"{TABLE}/schema={MAJOR + 1}/date={self.date}/cluster={encode(self.cluster)}"
+        folder = f"{TABLE}/schema={major}/date={self.date}/cluster={encode(self.cluster)}"
         for path in (f"{Partition(TABLE, self.date, self.cluster).path}/{name}", f"{folder}/{name}"):
             self.place.write(path, content)
             told = {"kind": "other-version", "machine": machine, "path": path, "rows": len(self.rows)}

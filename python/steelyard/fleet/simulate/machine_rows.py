@@ -125,7 +125,7 @@ def sample_table(day: BlockDay) -> pa.Table:
         "cores": np.full(rows, platform.cores),
         "cpu_s": cpu_s.ravel(),
         "core_busy_s": np.round(busy_cores * platform.cores * window_s, 6).ravel(),
-        "cycles": (cpu_s * frequency).astype(np.int64).ravel(),
+        "core_cycles": (cpu_s * frequency).astype(np.int64).ravel(),
         "reference_cycles": (cpu_s * platform.nominal_hz).astype(np.int64).ravel(),
         "instructions": instructions.astype(np.int64).ravel(),
         "frequency_hz": frequency.ravel(),

@@ -4,7 +4,7 @@ In: everything computed of the block (`BlockDay`), and in which order its tasks 
 with the store's columns, sorted as the store asks (by machine and window for raw files, by job and window for
 compacted ones), and where each group of tasks begins in it.
 
-Invariants: ``cpi`` is ``cycles`` over ``instructions`` exactly; the rows of both orders are the same.
+Invariants: ``cpi`` is ``reference_cycles`` over ``instructions`` exactly; both orders have the same rows.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def task_table(day: BlockDay, groups: list[Ints]) -> tuple[pa.Table, Ints]:
         "window_start_unix_s": pa.array(times.astype(np.int64)),
         "window_s": pa.array(np.full(count, COUNTING_WINDOW_S)),
         "cpu_s": pa.array(rows.lay(cpu_s)),
-        "cycles": pa.array(cycles),
+        "reference_cycles": pa.array(cycles),
         "instructions": pa.array(instructions),
         "cpi": pa.array(cycles / instructions),
         "cpi_source": rows.words([CPI_SOURCE], zeros),

@@ -45,8 +45,8 @@ class Engine(Protocol):
     """Which of `SQL_TYPES` it writes."""
 
     def files(self, place: Place, schema: TableSchema, files: Sequence[StoreFile]) -> str:
-        """Return the name of a view of the rows of ``files``, which have the same known columns and are all
-        vouched for, or none.
+        """Return the name of a view of the rows of ``files``, which have the same version and known columns
+        and are all vouched for, or none.
 
         It has every column of ``schema`` (null where the files lack it) and those of the path.
         """
@@ -148,17 +148,19 @@ class DuckDBEngine:
 def select_list(schema: TableSchema, like: StoreFile, *, dialect: int) -> str:
     """Return the SELECT of every column of ``schema`` from files ``like`` one: null where it has none.
 
-    A figure that may be missing and is no finite number is missing; files that are vouched for have none.
+    This is where columns of earlier versions get the names that all queries use. A figure that may be missing
+    and is no finite number is missing; files that are vouched for have none.
     """
     columns = []
     for column in schema.columns:
         name = _name(column.name, dialect)
+        written = _name(schema.name_in(column.name, like.major), dialect)
         if column.name not in like.columns:
             columns.append(_null(column.name, SQL_TYPES[column.type][dialect], dialect))
         elif column.nullable and column.type == "double" and not like.is_vouched:
-            columns.append(f"CASE WHEN {not_finite(name)} THEN NULL ELSE {name} END AS {name}")
+            columns.append(f"CASE WHEN {not_finite(written)} THEN NULL ELSE {written} END AS {name}")
         else:
-            columns.append(name)
+            columns.append(f"{written} AS {name}")
     return f"SELECT {', '.join([*columns, *(_partition(name, dialect) for name in PARTITIONS)])}"
 
 

@@ -1,7 +1,9 @@
 """Names in a store: folders by table, version, day and cluster, and files by machine and content.
 
-    STORE/<table>/schema=1/date=YYYY-MM-DD/cluster=<encoded>/<machine encoded>.<first window>.<hash>.parquet
-    STORE/<table>/schema=1/date=YYYY-MM-DD/cluster=<encoded>/compact.<hash>.parquet
+    STORE/<table>/schema=N/date=YYYY-MM-DD/cluster=<encoded>/<machine encoded>.<first window>.<hash>.parquet
+    STORE/<table>/schema=N/date=YYYY-MM-DD/cluster=<encoded>/compact.<hash>.parquet
+
+N is the major version of the table, or an earlier one.
 
 Pure functions between names and what they say. Invariants: a machine's or cluster's name is percent-encoded,
 so that it is one part of a path and never hidden; the same content has the same name, so that a second upload
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from steelyard._base import UsageError
-from steelyard.fleet.store.schema import MAJOR
+from steelyard.fleet.store.schema import TABLES
 
 MARKER = "steelyard-store.json"
 """The file that makes a folder a store."""
@@ -22,6 +24,7 @@ MARKER = "steelyard-store.json"
 QUARANTINE = "quarantine"
 """The folder of rows that were moved away; no table."""
 
+_SCHEMA = re.compile(r"schema=([1-9]\d*)")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _COMPACT = re.compile(r"compact\.[0-9a-f]{16}\.parquet")
 _RAW = re.compile(r"(?P<machine>[^.]+)\.(?P<first>-?\d+)\.(?P<hash>[0-9a-f]{16})\.parquet")
@@ -37,8 +40,10 @@ class Partition:
 
     @property
     def path(self) -> str:
-        """The folder, relative to the store."""
-        return f"{self.table}/schema={MAJOR}/date={self.date}/cluster={encode(self.cluster)}"
+        """The folder that its files are written into, relative to the store."""
+        return (
+            f"{self.table}/schema={TABLES[self.table].major}/date={self.date}/cluster={encode(self.cluster)}"
+        )
 
 
 def encode(name: str) -> str:
@@ -62,16 +67,17 @@ def partition_of(path: str) -> Partition | str:
 
     >>> partition_of("task_samples/schema=1/date=2026-01-31/cluster=a/x.1.0123456789abcdef.parquet")
     Partition(table='task_samples', date='2026-01-31', cluster='a')
-    >>> partition_of("task_samples/schema=2/date=2026-01-31/cluster=a/x.parquet")
-    'schema 2 is of another major version than 1'
+    >>> partition_of("task_samples/schema=3/date=2026-01-31/cluster=a/x.parquet")
+    'schema 3 is of a later major version than 2'
     >>> partition_of("task_samples/x.parquet")
     'not in a folder schema=N/date=YYYY-MM-DD/cluster=NAME'
     """
     parts = path.split("/")
-    if len(parts) > 1 and parts[1].startswith("schema=") and parts[1] != f"schema={MAJOR}":
-        return f"schema {parts[1].removeprefix('schema=')} is of another major version than {MAJOR}"
     strays = "not in a folder schema=N/date=YYYY-MM-DD/cluster=NAME"
-    if len(parts) != 5 or not parts[1].startswith("schema="):
+    folder = _SCHEMA.fullmatch(parts[1]) if len(parts) > 1 else None
+    if folder is not None and int(folder[1]) > TABLES[parts[0]].major:
+        return f"schema {folder[1]} is of a later major version than {TABLES[parts[0]].major}"
+    if len(parts) != 5 or folder is None:
         return strays
     table, _, date, cluster, _ = parts
     if not date.startswith("date=") or not cluster.startswith("cluster=") or cluster == "cluster=":

@@ -3,7 +3,8 @@
 In: a place and a table. Out: `Listing`: the files whose rows may be read, with what their footers say of
 those, and the files put aside, each with its reason.
 
-Invariants: only a file's footer is read; one file's trouble puts that file aside and no other; a raw file
+Invariants: only a file's footer is read, and its version is what the footer says; columns have today's names,
+whatever the file calls them; one file's trouble puts that file aside and no other; a raw file
 that a compacted file holds is neither read nor a problem. Columns that this version does not know are left
 out; a nullable column that a file lacks is null.
 
@@ -12,7 +13,7 @@ Not here: rows (``row_checks``, ``reading``).
 
 import json
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -25,7 +26,7 @@ from steelyard._base import RecordError
 from steelyard.fleet.store.files import Entry, Place, reason
 from steelyard.fleet.store.layout import Partition, is_compact, machine_of, partition_of
 from steelyard.fleet.store.row_checks import NULLS, Extremes, Rules, columns_of, rules_of, voucher
-from steelyard.fleet.store.schema import ARROW_TYPES, MAJOR, TableSchema
+from steelyard.fleet.store.schema import ARROW_TYPES, TableSchema
 
 INPUTS_KEY = b"steelyard.inputs"
 RULES_KEY = b"steelyard.rules"
@@ -56,12 +57,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class StoreFile:
-    """A file that counts: its known columns in the file's order, its rows, the files it was made of, and what
-    says that its rows were held against the rules (`rules.voucher`).
+    """A file that counts: its version, its known columns in the file's order, its rows, the files it was made
+    of, and what says that its rows were held against the rules (`rules.voucher`).
     """
 
     path: str
     partition: Partition
+    major: int
     size_bytes: int
     written_unix_s: float | None
     rows: int
@@ -201,7 +203,7 @@ def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) 
             metadata = pq.read_metadata(source)
             words = metadata.metadata or {}
             schema = metadata.schema.to_arrow_schema()
-            fault = version_fault(words, table) or schema_fault(schema, table)
+            fault = version_fault(words, table) or schema_fault(schema, table, major_of(words))
             inputs = _inputs(words) if is_compact(PurePosixPath(entry.path).name) else ()
     except FileNotFoundError:
         return Problem(entry.path, table.name, "gone between the listing and the reading")
@@ -209,15 +211,19 @@ def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) 
         return Problem(entry.path, table.name, f"unreadable: {reason(error)}")
     if fault is not None:
         return Problem(entry.path, table.name, fault)
+    major = major_of(words)
+    names = {table.name_in(column.name, major): column.name for column in table.columns}
     return StoreFile(
         path=entry.path,
         partition=partition,
+        major=major,
         size_bytes=entry.size_bytes,
         written_unix_s=entry.written_unix_s,
         rows=metadata.num_rows,
-        columns=tuple(name for name in schema.names if name in table.by_name),
+        columns=tuple(names[name] for name in schema.names if name in names),
         inputs=inputs,
-        extremes=_extremes(metadata, columns_of(table.name)) | _nulls(metadata, table),
+        extremes=_extremes(metadata, {name: table.name_in(name, major) for name in columns_of(table.name)})
+        | _nulls(metadata, table),
         voucher=words[RULES_KEY].decode(errors="replace") if RULES_KEY in words else None,
     )
 
@@ -237,16 +243,18 @@ def _nulls(metadata: Any, table: TableSchema) -> dict[str, tuple[float, float] |
     return found
 
 
-def _extremes(metadata: Any, columns: Iterable[str]) -> dict[str, tuple[float, float] | None]:
-    """Return the smallest and greatest value of ``columns``; nothing for a column without values."""
+def _extremes(metadata: Any, columns: Mapping[str, str]) -> dict[str, tuple[float, float] | None]:
+    """Return the smallest and greatest value of ``columns``, given with their names in the file; nothing for
+    a column without values.
+    """
     places = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
     found: dict[str, tuple[float, float] | None] = {}
-    for name in columns:
-        if name not in places:
+    for name, written in columns.items():
+        if written not in places:
             continue
         lows, highs, told = [], [], True
         for group in range(metadata.num_row_groups):
-            chunk = metadata.row_group(group).column(places[name])
+            chunk = metadata.row_group(group).column(places[written])
             said = chunk.statistics
             if said is not None and said.has_min_max:
                 lows.append(said.min)
@@ -276,26 +284,32 @@ def version_fault(words: dict[bytes, bytes], table: TableSchema) -> str | None:
         return f"is of the table {said.decode(errors='replace')}"
     version = words.get(VERSION_KEY, b"").decode(errors="replace")
     major, _, minor = version.partition(".")
-    if not (major.isdigit() and minor.isdigit()):
+    if not (major.isdigit() and minor.isdigit()) or int(major) < 1:
         return f"its schema version {version!r} is none"
-    if int(major) != MAJOR:
-        return f"schema version {version} is of another major version than {MAJOR}"
+    if int(major) > table.major:
+        return f"schema version {version} is of a later major version than {table.major}"
     return None
 
 
-def schema_fault(schema: pa.Schema, table: TableSchema) -> str | None:
-    """Return why a file of ``schema`` cannot be read as ``table``; None when it can."""
+def major_of(words: dict[bytes, bytes]) -> int:
+    """Return the major version of a file without a `version_fault`."""
+    return int(words[VERSION_KEY].partition(b".")[0])
+
+
+def schema_fault(schema: pa.Schema, table: TableSchema, major: int) -> str | None:
+    """Return why a file of ``schema`` and version ``major`` cannot be read as ``table``; None when it can."""
     if len(set(schema.names)) != len(schema.names):
         return "two columns have the same name"
     for column in table.columns:
-        index = schema.get_field_index(column.name)
+        name = table.name_in(column.name, major)
+        index = schema.get_field_index(name)
         if index < 0:
             if not column.nullable:
-                return f"lacks the column {column.name}"
+                return f"lacks the column {name}"
             continue
         found = plain_type(schema.field(index).type)
         if found != plain_type(ARROW_TYPES[column.type]):
-            return f"the column {column.name} is {found}, not {column.type}"
+            return f"the column {name} is {found}, not {column.type}"
     return None
 
 

@@ -161,8 +161,8 @@ def suspected(
     """Yield groups of ``files`` with the rules that their rows may break (None where that is ruled out) and
     the name of their rows.
     """
-    groups: dict[tuple[frozenset[str], bool, Rules | None], list[StoreFile]] = defaultdict(list)
+    groups: dict[tuple[int, frozenset[str], bool, Rules | None], list[StoreFile]] = defaultdict(list)
     for file in files:
-        groups[frozenset(file.columns), file.is_vouched, file.suspected].append(file)
-    for (_, _, rules), group in groups.items():
+        groups[file.major, frozenset(file.columns), file.is_vouched, file.suspected].append(file)
+    for (*_, rules), group in groups.items():
         yield rules, group, engine.files(place, schema, group)

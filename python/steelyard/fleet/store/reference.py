@@ -7,9 +7,15 @@ from pathlib import Path
 
 from steelyard.fleet.store import compact, listing
 from steelyard.fleet.store import row_checks as rules
-from steelyard.fleet.store.schema import SCHEMA_VERSION, TABLES, StoreColumn, TableSchema
+from steelyard.fleet.store.schema import MAJOR, SCHEMA_VERSION, TABLES, StoreColumn, TableSchema
 
 _FLOORS = ", ".join(f"{floor:,.0f} (`{name}`)" for name, floor in listing.FLOOD_ROWS_PER_MIN.items())
+
+_RENAMED = "".join(
+    f"\nBefore version {table.version}, `{table.name}.{name}` was `{former}`."
+    for table in TABLES.values()
+    for name, former in table.former.items()
+)
 
 _HEAD = f"""# A fleet's store
 
@@ -20,8 +26,8 @@ A store is a folder, or `s3://bucket/prefix` of an S3-compatible server (`AWS_EN
 not Amazon's; credentials as AWS's tools read them). It holds `steelyard-store.json`, which says what it is,
 and Parquet files:
 
-    STORE/<table>/schema=1/date=YYYY-MM-DD/cluster=<encoded>/<machine encoded>.<first window>.<hash>.parquet
-    STORE/<table>/schema=1/date=YYYY-MM-DD/cluster=<encoded>/compact.<hash>.parquet
+    STORE/<table>/schema=N/date=YYYY-MM-DD/cluster=<encoded>/<machine encoded>.<first window>.<hash>.parquet
+    STORE/<table>/schema=N/date=YYYY-MM-DD/cluster=<encoded>/compact.<hash>.parquet
     STORE/quarantine/<table>/date=YYYY-MM-DD/cluster=<encoded>/...
 
 `date` is the day of UTC that the rows tell of, and a column of every table as `cluster` is; both come from
@@ -30,14 +36,20 @@ first 16 hexadecimal digits of the content's SHA-256: the same upload twice is o
 the metadata `steelyard.table` and `steelyard.schema_version`; a compacted file also `steelyard.inputs`, a
 JSON list of the raw files that it holds, which are then not read again, whenever they come.
 
+N is the major version of the table. A store may hold files of several versions: queries read the earlier ones
+too, and use today's names of columns.
+{_RENAMED.strip()}
+`steelyard fleet compact` writes the files that it joins in today's version. An earlier Steelyard does not
+open a store that was made in version {MAJOR}; in an older store it puts files of later versions aside.
+
 Times are Unix seconds of UTC. Null is "missing", never 0; a column without `?` has a value in every row.
 
 ## What does not count
 
 Results leave out, and `steelyard fleet check` counts and names:
 
-- files that cannot be read, are half-written, of another table or major version, or lack what they must
-  have. A later minor version's columns are ignored; nullable columns that a file lacks are null;
+- files that cannot be read, are half-written, of another table or a later major version, or lack what they
+  must have. A later minor version's columns are ignored; nullable columns that a file lacks are null;
 - the raw files of an uploader with more than {listing.FLOOD_TIMES} times the rows a minute of the median
   uploader, once there are {listing.FLOOD_UPLOADERS} uploaders, if they have more than
   {_FLOORS};
@@ -92,7 +104,10 @@ def page() -> str:
 
 def _table(table: TableSchema) -> str:
     lines = [f"## {table.name}", "", table.meaning]
-    lines += [f"Key: {_listed(table.key)}. Sorted by {_listed(table.sort)}.", ""]
+    lines += [
+        f"Version {table.version}. Key: {_listed(table.key)}. Sorted by {_listed(table.sort)}.",
+        "",
+    ]
     lines += ["| column | type | unit | |", "|---|---|---|---|"]
     lines += [_row(column) for column in table.columns]
     said = rules.descriptions(table.name)

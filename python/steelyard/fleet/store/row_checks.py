@@ -164,14 +164,16 @@ _BOUNDS: dict[str, list[Bound]] = {
     "machine_samples": [
         _WINDOW,
         Bound("threads", low=1.0, high=MAX_THREADS),
-        *_at_least_0("cpu_s", "core_busy_s", "cycles", "reference_cycles", "instructions", "frequency_hz"),
+        *_at_least_0(
+            "cpu_s", "core_busy_s", "core_cycles", "reference_cycles", "instructions", "frequency_hz"
+        ),
         *_at_least_0("power_w", "throttled_s", "steal_s", "memory_bandwidth_bytes_per_s", "io_wait_s"),
         *_at_least_0("disk_busy_s", "disk_read_bytes", "disk_write_bytes"),
         *_at_least_0("network_receive_bytes", "network_send_bytes"),
     ],
     "task_samples": [
         _WINDOW,
-        *_at_least_0("cpu_s", "cycles", "instructions"),
+        *_at_least_0("cpu_s", "reference_cycles", "instructions"),
         Bound("cpi", low=0.0, above=True),
         *_at_least_0("llc_misses", "context_switches", "page_faults", "memory_bytes"),
         *_at_least_0("storage_bytes", "network_bytes", "operations", "latency_mean_s", "latency_p99_s"),
@@ -235,7 +237,7 @@ class _CpuTimeInWindow(_AtMostTimes):
 class _Frequency(_AtMostTimes):
     # A tenth of a second more, because counters and CPU time are not read at the same moment.
     def broken(self) -> str:
-        return f"cycles > (cpu_s + 0.1e0) * {_number(MAX_HZ, True)}"
+        return f"reference_cycles > (cpu_s + 0.1e0) * {_number(MAX_HZ, True)}"
 
     def _holds(self, *pairs: tuple[float, float]) -> bool:
         return pairs[0][1] <= (pairs[1][0] + 0.1) * MAX_HZ
@@ -252,7 +254,7 @@ class _BusyInWindow(Condition):
 
 class _Instructions(Condition):
     def broken(self) -> str:
-        return "instructions = 0 AND cycles > 0"
+        return f"instructions = 0 AND {self.columns[1]} > 0"
 
     def _holds(self, *pairs: tuple[float, float]) -> bool:
         return pairs[0][0] > 0 or pairs[1][1] <= 0
@@ -270,12 +272,12 @@ class _Cpi(Condition):
 _CONDITIONS: dict[str, list[Condition]] = {
     "machine_samples": [
         _BusyInWindow("more CPU time than its threads have", ("cpu_s", "window_s", "threads")),
-        _Instructions("cycles, but no instructions", ("instructions", "cycles")),
+        _Instructions("cycles, but no instructions", ("instructions", "core_cycles")),
     ],
     "task_samples": [
         _CpuTimeInWindow("more CPU time than any machine has", ("cpu_s", "window_s")),
-        _Instructions("cycles, but no instructions", ("instructions", "cycles")),
-        _Frequency("more cycles than its CPU time allows", ("cycles", "cpu_s")),
+        _Instructions("cycles, but no instructions", ("instructions", "reference_cycles")),
+        _Frequency("more cycles than its CPU time allows", ("reference_cycles", "cpu_s")),
         _Cpi("no CPI that counters can give, as at tiny CPU time", ("cpi",)),
     ],
 }

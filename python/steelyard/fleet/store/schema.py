@@ -4,23 +4,28 @@ Out: `TABLES`, from which come the Arrow schemas that Python writes with (`Table
 ``schemas/store.json`` that the Rust agent's tests compare theirs with (``python -m
 steelyard.fleet.store.schema``), and ``docs/reference/store.md``.
 
-Invariants: a new column is nullable and raises the minor version; anything else raises the major version and
-gets folders of its own (``schema=2``). Times are Unix seconds of UTC. ``date`` and ``cluster`` are columns of
-every table, but come from a file's path and are in no file.
+Invariants: a new column is nullable and raises the minor version of its table; anything else raises the
+major version of the table, which gets folders of its own (``schema=2``), and of the store. Files of earlier
+versions stay readable: `TableSchema.name_in` maps today's column names to those of a file. Times are Unix
+seconds of UTC. ``date`` and ``cluster`` are columns of every table, but come from a file's path and are in no
+file.
 
 Not here: where files are (``layout``), which of them count (``listing``).
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 
 from steelyard._base import schemas_dir
 
-MAJOR = 1
+MAJOR = 2
 SCHEMA_VERSION = f"{MAJOR}.0"
+"""The version of a store that is made today. Version 1 differs in two columns only (`TableSchema.former`)."""
+
 KIND = "steelyard-store"
 
 PARTITIONS = ("date", "cluster")
@@ -55,7 +60,8 @@ class TableSchema:
 
     ``key`` says, with the cluster, which rows are the same: one of them counts. ``windowed`` says that
     ``date`` is the day of what the row tells of; a range of days then selects rows. The others hold what is
-    true until told otherwise, and are read whole.
+    true until told otherwise, and are read whole. ``former`` maps columns that were renamed in version
+    ``major`` to the names that files of earlier versions have.
     """
 
     name: str
@@ -65,13 +71,28 @@ class TableSchema:
     sort: tuple[str, ...]
     time: str | None
     windowed: bool
+    major: int = 1
+    former: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def version(self) -> str:
+        """The version that files are written in."""
+        return f"{self.major}.0"
+
+    def name_in(self, column: str, major: int) -> str:
+        """Return what files of the version ``major`` call ``column``."""
+        return column if major == self.major else self.former.get(column, column)
+
+    def today(self, column: str) -> str:
+        """Return today's name of a column that may have its former one, as in mapping files of users."""
+        return next((name for name, former in self.former.items() if former == column), column)
 
     @cached_property
     def arrow(self) -> pa.Schema:
         """The Arrow schema of a file, with the metadata that every file carries."""
         fields = [pa.field(c.name, ARROW_TYPES[c.type], nullable=c.nullable) for c in self.columns]
         return pa.schema(
-            fields, metadata={"steelyard.table": self.name, "steelyard.schema_version": SCHEMA_VERSION}
+            fields, metadata={"steelyard.table": self.name, "steelyard.schema_version": self.version}
         )
 
     @property
@@ -141,6 +162,8 @@ _TABLES = (
         sort=("platform", "machine", "window_start_unix_s"),
         time="window_start_unix_s",
         windowed=True,
+        major=2,
+        former={"core_cycles": "cycles"},
         columns=_columns(
             _MACHINE,
             _PLATFORM,
@@ -150,7 +173,7 @@ _TABLES = (
             ("cores", "int64?", None, "Physical cores online in the window."),
             ("cpu_s", "double", "s", "Busy time of all logical CPUs together."),
             ("core_busy_s", "double?", "s", "Time with a thread of a core busy, summed over cores."),
-            ("cycles", "int64?", None, "Core cycles, at the frequency that they ran at."),
+            ("core_cycles", "int64?", None, "Core cycles, at the frequency that they ran at."),
             ("reference_cycles", "int64?", None, "Cycles at the reference frequency while not halted."),
             ("instructions", "int64?", None, "Instructions retired."),
             ("frequency_hz", "double?", "Hz", "Effective frequency while busy."),
@@ -176,6 +199,8 @@ _TABLES = (
         sort=("job", "platform", "window_start_unix_s", "machine", "task"),
         time="window_start_unix_s",
         windowed=True,
+        major=2,
+        former={"reference_cycles": "cycles"},
         columns=_columns(
             _MACHINE,
             _PLATFORM,
@@ -185,7 +210,7 @@ _TABLES = (
             _WINDOW_START,
             _WINDOW,
             ("cpu_s", "double", "s", "CPU time that the task used in the window."),
-            ("cycles", "int64?", None, "Reference cycles."),
+            ("reference_cycles", "int64?", None, "Cycles at the reference frequency while not halted."),
             ("instructions", "int64?", None, "Instructions retired."),
             ("cpi", "double?", None, "Cycles per instruction, or what `cpi_source` names."),
             ("cpi_source", "string?", None, "`cycles/instructions`, or a stand-in and its unit."),
@@ -324,7 +349,9 @@ def schema_document() -> dict[str, object]:
         "partitions": list(PARTITIONS),
         "tables": {
             table.name: {
+                "schema_version": table.version,
                 "meaning": table.meaning,
+                "former_names": dict(table.former),
                 "key": list(table.key),
                 "sort": list(table.sort),
                 "columns": [

@@ -59,7 +59,9 @@ class SparkEngine:
         """Return the name of a view of the rows of ``files``."""
         scheme = "file://" if place.is_local else "s3a://"
         known = [column for column in schema.columns if column.name in files[0].columns]
-        types = [f"`{column.name}` {SQL_TYPES[column.type][1]}" for column in known]
+        types = [
+            f"`{schema.name_in(column.name, files[0].major)}` {SQL_TYPES[column.type][1]}" for column in known
+        ]
         types += [f"`{name}` STRING" for name in (*PARTITIONS, "schema")]
         reader = self._spark.read.schema(", ".join(types))
         reader = reader.option("basePath", scheme + place.full(schema.name))

@@ -53,9 +53,9 @@ def check_marker(place: Place) -> None:
         kind, version = document["kind"], str(document["schema_version"])
     except (ValueError, TypeError, KeyError) as error:
         raise RecordError(f"{place.url}/{MARKER} cannot be read: {error}") from error
-    if kind != KIND or version.partition(".")[0] != str(MAJOR):
+    if kind != KIND or version.partition(".")[0] not in map(str, range(1, MAJOR + 1)):
         raise RecordError(
-            f"{place.url}: {kind} of schema version {version}; this Steelyard reads {KIND} {MAJOR}.x",
+            f"{place.url}: {kind} of schema version {version}; this Steelyard reads {KIND} 1.x to {MAJOR}.x",
             hint="use the Steelyard that wrote it",
         )
 

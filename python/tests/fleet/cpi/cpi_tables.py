@@ -26,7 +26,7 @@ def sample(minute: int = 0, **changed: Any) -> dict[str, Any]:
         "window_start_unix_s": NOON + 60 * minute,
         "window_s": 60.0,
         "cpu_s": None if usage is None else usage * 60.0,
-        "cycles": 2_000_000,
+        "reference_cycles": 2_000_000,
         "instructions": 1_000_000,
         "cpi": 2.0,
         "cpi_source": COUNTED,

@@ -72,7 +72,7 @@ def _spans(*, spinning: bool, hours: int = 40) -> list[dict[str, object]]:
         cycles = 1e12 * load
         operations = cycles / cpi / 1e5 if not spinning else cycles / 1.2e5
         operations *= 1 + 0.01 * rng.standard_normal()
-        counts = {"cycles": int(cycles), "instructions": int(cycles / cpi), "cpi": cpi}
+        counts = {"reference_cycles": int(cycles), "instructions": int(cycles / cpi), "cpi": cpi}
         rows.append(sample(window_start_unix_s=NOON + 600 * n, operations=operations, **counts))
     return rows
 

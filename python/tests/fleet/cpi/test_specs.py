@@ -83,7 +83,12 @@ def test_what_does_not_count_is_counted_by_reason(changed: dict[str, object], re
 
 
 def test_at_the_edge_of_the_guards_samples_count() -> None:
-    edges = [{"usage": 0.25}, {"cpi": 0.05}, {"cpi": 1000.0}, {"instructions": None, "cycles": None}]
+    edges = [
+        {"usage": 0.25},
+        {"cpi": 0.05},
+        {"cpi": 1000.0},
+        {"instructions": None, "reference_cycles": None},
+    ]
     (spec,) = find_specs(table([sample(n, **one) for n, one in enumerate(edges)]), FEW)
     assert spec.samples == 4
     assert not spec.excluded

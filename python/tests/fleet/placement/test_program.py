@@ -188,7 +188,7 @@ def samples(counts=True, hours=8):
                                 window_start_unix_s=start,
                                 window_s=60.0,
                                 cpu_s=30.0,
-                                cycles=int(30 * 2e9) if counts else None,
+                                reference_cycles=int(30 * 2e9) if counts else None,
                                 instructions=int(30 * 2e9 / cpi[job, platform]) if counts else None,
                                 operations=30.0 / cpi[job, platform],
                             )

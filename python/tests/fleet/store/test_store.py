@@ -51,7 +51,7 @@ def write(store, rows=None, table="task_samples", **options):
 def test_what_is_written_is_read(tmp_path):
     path = write(tmp_path / "store", cluster="rack 1/a%é")
     folder, name = path.rsplit("/", 1)
-    assert folder == "task_samples/schema=1/date=2026-01-01/cluster=rack%201%2Fa%25%C3%A9"
+    assert folder == "task_samples/schema=2/date=2026-01-01/cluster=rack%201%2Fa%25%C3%A9"
     assert name.startswith("web%2E1.1767268800.")
     with open_store(str(tmp_path / "store")) as store:
         table = store.table("task_samples")
@@ -120,9 +120,9 @@ def test_errors_of_the_world(tmp_path):
     with pytest.raises(UsageError, match="no engine"):
         open_store(str(tmp_path), "sqlite")
     (tmp_path / "steelyard-store.json").write_text(
-        json.dumps({"kind": "steelyard-store", "schema_version": "2.0"})
+        json.dumps({"kind": "steelyard-store", "schema_version": "3.0"})
     )
-    with pytest.raises(RecordError, match=r"schema version 2\.0"):
+    with pytest.raises(RecordError, match=r"schema version 3\.0"):
         open_store(str(tmp_path))
 
 
@@ -145,7 +145,7 @@ def test_check_names_what_was_put_aside(tmp_path, capsys):
     assert invoke(["fleet", "check", "--store", str(tmp_path), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert [problem["path"] for problem in document["problems"]] == [
-        "task_samples/schema=1/date=2026-01-01/cluster=a/half.parquet"
+        "task_samples/schema=2/date=2026-01-01/cluster=a/half.parquet"
     ]
     assert document["tables"]["task_samples"]["rows"] == 3
     assert invoke(["fleet", "check", "--store", str(tmp_path / "none")]) == 3

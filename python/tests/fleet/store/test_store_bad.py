@@ -40,8 +40,8 @@ def rewritten(store, name, change=lambda table: table, metadata=lambda words: wo
         ),
         (
             lambda t: t,
-            lambda words: words | {b"steelyard.schema_version": b"2.1"},
-            "schema version 2.1 is of another major version than 1",
+            lambda words: words | {b"steelyard.schema_version": b"3.1"},
+            "schema version 3.1 is of a later major version than 2",
         ),
         (lambda t: t, lambda words: words | {b"steelyard.table": b"profiles"}, "is of the table profiles"),
         (lambda t: t, lambda _: {}, "says nothing of its table"),
@@ -61,7 +61,7 @@ def test_a_later_minor_version_is_read_without_what_it_adds(store):
         only = only.set_column(3, "task", pa.array(["m2/0", "m2/1"]))
         return only.append_column("new_figure", pa.array([1, 2]))
 
-    rewritten(store, "later.parquet", added, lambda words: words | {b"steelyard.schema_version": b"1.7"})
+    rewritten(store, "later.parquet", added, lambda words: words | {b"steelyard.schema_version": b"2.7"})
     got, reasons = read(store)
     assert len(got) == 8
     assert reasons == {}
@@ -85,18 +85,18 @@ def test_a_half_written_file_is_put_aside(store, kept):
 def test_strays_are_named_and_hidden_files_are_not(store):
     (store / "task_samples" / "notes.txt").write_text("x")
     (store / FOLDER / ".m9.1.parquet.123").write_text("half")
-    other = store / "task_samples" / "schema=2" / f"date={DAY}" / "cluster=a"
+    other = store / "task_samples" / "schema=3" / f"date={DAY}" / "cluster=a"
     other.mkdir(parents=True)
     (other / "x.parquet").write_bytes(b"PAR1")
     for folder in ("date=2026-13-01", "date=yesterday"):
-        place = store / "task_samples" / "schema=1" / folder / "cluster=a"
+        place = store / "task_samples" / "schema=2" / folder / "cluster=a"
         place.mkdir(parents=True)
         (place / f"{folder}.parquet").write_bytes(b"PAR1")
     got, reasons = read(store)
     assert got == TRUE
     assert reasons == {
         "notes.txt": "no Parquet file by its name",
-        "x.parquet": "schema 2 is of another major version than 1",
+        "x.parquet": "schema 3 is of a later major version than 2",
         "date=2026-13-01.parquet": "date=2026-13-01 names no day",
         "date=yesterday.parquet": "date=yesterday names no day",
     }
@@ -113,10 +113,10 @@ LATE = time.time() + 7_200
         {"cpu_s": 1e9},
         {"window_s": 0.0},
         {"cpi": 0.0},
-        {"cpi": 5_000.0, "cpu_s": 0.0001, "cycles": 5_000, "instructions": 1},
+        {"cpi": 5_000.0, "cpu_s": 0.0001, "reference_cycles": 5_000, "instructions": 1},
         {"instructions": 0},
         {"instructions": -5},
-        {"cycles": 10**18},
+        {"reference_cycles": 10**18},
         {"numa_score": 1.5},
         {"window_start_unix_s": NOON - 5 * 86_400},
         {"window_start_unix_s": int(LATE)},
@@ -135,7 +135,9 @@ def test_rows_that_cannot_be_true_do_not_count(store, wrong):
 
 
 def test_a_stand_in_for_cpi_has_bounds_of_its_own(store):
-    stand_in = rows("m2", cpi=4_000.0, cpi_source="cpu time per operation", cycles=None, instructions=None)
+    stand_in = rows(
+        "m2", cpi=4_000.0, cpi_source="cpu time per operation", reference_cycles=None, instructions=None
+    )
     write(store, stand_in, machine="m2")
     assert len(read(store)[0]) == 12
 
@@ -194,7 +196,7 @@ def test_what_may_not_be_read_is_named(store):
     if os.geteuid() != 0:
         pytest.skip("another user is needed, which only root can become")
     write(store, rows("m2"), machine="m2").chmod(0)
-    locked = store / "task_samples" / "schema=1" / "date=2026-01-02"
+    locked = store / "task_samples" / "schema=2" / "date=2026-01-02"
     locked.mkdir()
     locked.chmod(0)
     for folder in [store, *store.parents]:
