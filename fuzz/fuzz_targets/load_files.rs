@@ -5,8 +5,7 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use steelyard_load::Protocol;
-use steelyard_load::mix::MixFile;
-use steelyard_load::text::Text;
+use steelyard_load::mix::{MixFile, Text};
 use steelyard_load::trace::Columns;
 
 fuzz_target!(|text: &str| {

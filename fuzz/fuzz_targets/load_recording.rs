@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use steelyard_load::arrival::Recording;
+use steelyard_load::schedule::Recording;
 
 fuzz_target!(|text: &str| {
     let Ok(recording) = Recording::parse(text, String::new()) else {

@@ -9,9 +9,8 @@ use libfuzzer_sys::fuzz_target;
 use steelyard_load::codec::{
     Codec, Cql, CqlScript, MemcachedText, Thrift, ThriftScript, Tls, Trust,
 };
-use steelyard_load::keyspace::Keyspace;
 use steelyard_load::mix::MixFile;
-use steelyard_load::workload::{Popularity, Request, Workload};
+use steelyard_load::workload::{Keyspace, Popularity, Request, Workload};
 use steelyard_load::{Protocol, Sizes, settings};
 
 const MIX: &str = r#"

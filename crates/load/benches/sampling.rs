@@ -5,7 +5,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use steelyard_load::latency::{Latencies, histogram};
 use steelyard_load::random::{Purpose, Random};
-use steelyard_load::zipf::Zipf;
+use steelyard_load::workload::Zipf;
 
 /// Latencies as a server on loopback has them: 100 us on average, exponential.
 fn latencies() -> Vec<u64> {

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::latency::{Latencies, histogram};
-use crate::workload::Operation;
+use crate::mix::Operation;
 
 /// How far ahead of its time a phase change is published.
 pub const NOTICE_NS: u64 = 50_000_000;

@@ -11,23 +11,18 @@
 //! failed, outstanding or unsent; the same seed gives the same requests. Not here: servers, orchestration,
 //! statistics over runs.
 
-pub mod arrival;
 pub mod capacity;
 pub mod codec;
-mod connection;
 pub mod control;
 mod engine;
 mod error;
-mod growth;
 pub mod hosts;
 pub mod io;
-pub mod keyspace;
 pub mod latency;
 pub mod mix;
 pub mod offer;
-mod pace;
-mod popularity;
 pub mod progress;
+pub mod protocol;
 pub mod random;
 mod runner;
 pub mod schedule;
@@ -36,15 +31,13 @@ mod sizes;
 pub mod slo;
 mod summary;
 pub mod sweep;
-pub mod text;
 pub mod trace;
 pub mod verdict;
 pub mod workload;
-pub mod zipf;
 
 pub use error::LoadError;
-pub use growth::Growth;
-pub use popularity::LAWS;
+pub use protocol::Protocol;
 pub use runner::{Surroundings, Watch, Whole, run, run_whole};
-pub use settings::{IoChoice, Protocol, Settings};
+pub use settings::{IoChoice, Settings};
 pub use sizes::Sizes;
+pub use workload::LAWS;

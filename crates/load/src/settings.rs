@@ -8,37 +8,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::mix::Mix;
+use crate::protocol::{CQL_STREAMS_MAX, Protocol};
 use crate::schedule::{Arrival, Share};
 use crate::trace::Trace;
 use crate::{LoadError, Sizes};
-
-/// A protocol that the engine speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// memcached's text protocol.
-    Memcached,
-    /// Redis' protocol, RESP.
-    Redis,
-    /// HTTP/1.1.
-    Http,
-    /// Framed Thrift, compact protocol.
-    Thrift,
-    /// CQL's native protocol, version 4.
-    Cql,
-}
-
-impl Protocol {
-    /// As flags and records name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memcached => "memcached",
-            Self::Redis => "redis",
-            Self::Http => "http",
-            Self::Thrift => "thrift",
-            Self::Cql => "cql",
-        }
-    }
-}
 
 /// How a server is to prove who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +168,7 @@ impl Settings {
         if self.depth == 0 || self.depth > 65_536 {
             return wrong("--depth", "must be between 1 and 65536");
         }
-        if self.protocol == Protocol::Cql && self.depth > crate::codec::STREAMS_MAX {
+        if self.protocol == Protocol::Cql && self.depth > CQL_STREAMS_MAX {
             return wrong("--depth", "must be at most 32768 in CQL");
         }
         if self

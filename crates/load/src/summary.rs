@@ -10,9 +10,11 @@ use steelyard_record::{
 
 use crate::control::{Counts, Interval, Measured, Phase};
 use crate::latency::{Latencies, quantile, summary};
-use crate::settings::{Protocol, Settings};
+use crate::mix::Effect;
+use crate::protocol::Protocol;
+use crate::settings::Settings;
 use crate::verdict::{Evidence, SAMPLES_BEYOND, judge};
-use crate::workload::{Effect, Workload};
+use crate::workload::Workload;
 
 /// What a finished load leaves behind.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{Answer, Codec, Outcome, ProtocolError};
+use crate::mix::Text;
 use crate::mix::{HttpTemplate, Mix, Template};
-use crate::text::{Text, write_decimal};
-use crate::workload::{Request, Workload};
+use crate::workload::{Request, Workload, write_decimal};
 
 /// Most bytes of an answer's head.
 const HEAD_BYTES_MAX: usize = 64 << 10;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::lines::{self, Framing, Lines};
 use super::{Answer, Codec, Outcome, ProtocolError};
+use crate::mix::Text;
 use crate::mix::{MEMCACHED_COMMANDS, Mix, Template};
-use crate::settings::Protocol;
-use crate::text::{Text, write_decimal};
-use crate::workload::{Request, Workload};
+use crate::protocol::Protocol;
+use crate::workload::{Request, Workload, write_decimal};
 
 /// Largest value that a server may announce; memcached's `-I` ends at 1 GiB.
 const VALUE_BYTES_MAX: usize = 1 << 30;
@@ -194,7 +194,7 @@ fn value_bytes(fields: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::Sizes;
-    use crate::keyspace::Keyspace;
+    use crate::workload::Keyspace;
     use crate::workload::{Popularity, SET};
     use proptest::prelude::*;
 

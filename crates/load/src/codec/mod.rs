@@ -7,6 +7,7 @@
 //! loop.
 
 mod cql;
+mod factory;
 mod http;
 mod lines;
 mod memcached;
@@ -16,9 +17,8 @@ mod steps;
 mod thrift;
 mod tls;
 
-use std::sync::Arc;
-
-pub use cql::{Cql, CqlScript, STREAMS_MAX};
+pub use cql::{Cql, CqlScript};
+pub use factory::{Factory, factory, set_up};
 pub use http::{Http, HttpScript};
 pub use memcached::{MemcachedScript, MemcachedText};
 pub use resp::{Resp, RespScript};
@@ -26,9 +26,8 @@ pub use steps::Steps;
 pub use thrift::{Thrift, ThriftScript};
 pub use tls::{Tls, Trust};
 
-use crate::LoadError;
-use crate::settings::{Protocol, Settings};
-use crate::workload::{Effect, Request, Workload};
+use crate::mix::Effect;
+use crate::workload::{Request, Workload};
 
 /// How a request went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,69 +153,4 @@ impl Codec for Box<dyn Codec> {
     fn complaint(&self) -> Option<&str> {
         (**self).complaint()
     }
-}
-
-/// Makes the codec of each new connection.
-pub type Factory = Arc<dyn Fn() -> Box<dyn Codec> + Send + Sync>;
-
-/// What makes codecs for `settings`; fails on settings that the protocol cannot serve.
-pub fn factory(settings: &Settings, workload: &Arc<Workload>) -> Result<Factory, LoadError> {
-    let mix = workload.mix();
-    let plain: Factory = match settings.protocol {
-        Protocol::Memcached => {
-            let script = Arc::new(MemcachedScript::of(mix));
-            Arc::new(move || Box::new(MemcachedText::new(Arc::clone(&script))))
-        }
-        Protocol::Redis => {
-            let script = Arc::new(RespScript::of(mix));
-            Arc::new(move || Box::new(Resp::new(Arc::clone(&script))))
-        }
-        Protocol::Http => {
-            let script = Arc::new(HttpScript::of(mix, settings.target));
-            Arc::new(move || Box::new(Http::new(Arc::clone(&script))))
-        }
-        Protocol::Thrift => {
-            let script = Arc::new(ThriftScript::of(workload)?);
-            Arc::new(move || Box::new(Thrift::new(Arc::clone(&script))))
-        }
-        Protocol::Cql => {
-            let script = CqlScript::of(workload, settings.credentials.clone())?;
-            Arc::new(of_cql(script))
-        }
-    };
-    let secured = secured(settings, plain)?;
-    if !Steps::are_needed(workload) {
-        return Ok(secured);
-    }
-    let workload = Arc::clone(workload);
-    Ok(Arc::new(move || {
-        Box::new(Steps::new(secured(), Arc::clone(&workload)))
-    }))
-}
-
-/// Does what is done once before a load: CQL's setup.
-pub fn set_up(settings: &Settings, workload: &Arc<Workload>) -> Result<(), LoadError> {
-    if settings.protocol != Protocol::Cql {
-        return Ok(());
-    }
-    let script = CqlScript::of(workload, settings.credentials.clone())?;
-    let Some(setup) = script.setup() else {
-        return Ok(());
-    };
-    let codecs = secured(settings, Arc::new(of_cql(setup)))?;
-    session::drive(settings.target, &mut *codecs())
-}
-
-fn of_cql(script: CqlScript) -> impl Fn() -> Box<dyn Codec> + Send + Sync {
-    let script = Arc::new(script);
-    move || Box::new(Cql::new(Arc::clone(&script)))
-}
-
-/// `plain` inside TLS where the settings ask for it.
-fn secured(settings: &Settings, plain: Factory) -> Result<Factory, LoadError> {
-    let Some(tls) = &settings.tls else {
-        return Ok(plain);
-    };
-    let trust = Trust::new(tls)?;
-    Ok(Arc::new(move || Box::new(Tls::new(plain(), trust.clone()))))
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use super::lines::{self, Framing, Lines};
 use super::{Answer, Codec, Outcome, ProtocolError};
+use crate::mix::{Effect, Text};
 use crate::mix::{Mix, Template};
-use crate::text::{Text, decimal_digits, write_decimal};
-use crate::workload::{Effect, Request, Workload};
+use crate::workload::{Request, Workload, decimal_digits, write_decimal};
 
 /// Largest bulk string that a server may announce; Redis' own bound is 512 MiB unless configured.
 const BULK_BYTES_MAX: u64 = 1 << 32;

@@ -5,9 +5,9 @@
 
 use steelyard_record::monotonic_ns;
 
+use super::connection::{Link, Pending};
 use super::{Due, Loop, State};
 use crate::codec::{Answer, Codec, Outcome};
-use crate::connection::{Link, Pending};
 use crate::io::{Event, GATHER_NS, Transport, connect_start};
 
 /// Share of the time for which receives may be held that they should need on average.

@@ -6,10 +6,10 @@
 
 use steelyard_record::monotonic_ns;
 
+use super::connection::Link;
 use super::{Engine, State};
 use crate::LoadError;
 use crate::codec::Codec;
-use crate::connection::Link;
 use crate::io::{Transport, Wait};
 
 /// How long a server may be silent during a handshake.

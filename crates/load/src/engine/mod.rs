@@ -12,7 +12,9 @@
 //! connections over response time is the rate.
 
 mod answers;
+mod connection;
 mod handshake;
+mod pace;
 mod requests;
 mod source;
 
@@ -27,12 +29,12 @@ use std::time::Duration;
 
 use steelyard_record::monotonic_ns;
 
+use self::connection::Connection;
+use self::pace::Pacer;
 use crate::LoadError;
 use crate::codec::{Answer, Codec};
-use crate::connection::Connection;
 use crate::control::{Control, Interval, Measured, thread_cpu_ns};
 use crate::io::{Event, GATHER_NS, Transport, Wait, connect_blocking};
-use crate::pace::Pacer;
 use crate::random::{Purpose, Random};
 use crate::workload::{Request, Workload};
 

@@ -2,9 +2,9 @@
 //!
 //! A request keeps the intended time that it got when it became due, however long it waits for a connection.
 
+use super::connection::Pending;
 use super::{Due, Loop, State};
 use crate::codec::Codec;
-use crate::connection::Pending;
 use crate::control::LATE_NS;
 use crate::workload::Request;
 

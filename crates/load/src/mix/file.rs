@@ -6,15 +6,15 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Value;
 
+use super::operation::{Effect, Operation};
 use super::template::check_memcached;
+use super::text::Text;
 use super::{
     CqlSetup, CqlTemplate, HttpTemplate, Mix, MixKeys, SHIPPED, Template, ThriftArgument,
     ThriftExpectation, ThriftTemplate, ThriftValue,
 };
-use crate::settings::Protocol;
+use crate::protocol::Protocol;
 use crate::sizes::SIZE_BYTES_MAX;
-use crate::text::Text;
-use crate::workload::{Effect, Operation};
 use crate::{LoadError, Sizes};
 
 /// Most bytes that a mix file may have: far above any real one.

@@ -6,20 +6,22 @@
 //! drawing from a mix (`workload`) and the bytes on the wire (`codec`).
 
 mod file;
+mod operation;
 mod shipped;
 mod template;
+mod text;
 
 pub use file::MixFile;
 pub(crate) use file::check_weights;
+pub use operation::{Effect, Operation};
 pub use shipped::{SHIPPED, Shipped};
 pub use template::{
     CqlTemplate, HttpTemplate, MEMCACHED_COMMANDS, Template, ThriftArgument, ThriftExpectation,
     ThriftTemplate, ThriftValue,
 };
+pub use text::{PLACEHOLDERS, Piece, Text};
 
-use crate::settings::Protocol;
-use crate::text::Text;
-use crate::workload::{Effect, Operation};
+use crate::protocol::Protocol;
 use crate::{LoadError, Sizes};
 
 /// The keys and values that a mix asks for; what it leaves open is up to the flags.

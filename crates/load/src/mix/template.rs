@@ -1,6 +1,6 @@
 //! What one step of an operation sends, by protocol, checked for what the protocol cannot carry.
 
-use crate::text::{Piece, Text};
+use super::text::{Piece, Text};
 
 /// What one step of an operation sends.
 #[derive(Debug, Clone, PartialEq)]

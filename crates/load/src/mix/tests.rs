@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 use crate::LAWS;
-use crate::text::PLACEHOLDERS;
+use crate::mix::PLACEHOLDERS;
 
 const REFERENCE: &str = include_str!("../../../../docs/reference/mix.md");
 const README: &str = include_str!("../../../../data/mixes/README.md");

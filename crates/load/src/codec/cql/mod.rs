@@ -19,12 +19,11 @@ use self::frame::{
 };
 use self::values::{Bind, Type};
 use super::{Answer, Codec, Outcome, ProtocolError};
-use crate::workload::{Effect, Request, Workload};
+use crate::mix::Effect;
+use crate::workload::{Request, Workload};
 
 pub use script::CqlScript;
 
-/// Most requests in flight on a connection: stream ids are 15 bits.
-pub const STREAMS_MAX: u32 = 32_768;
 /// Values follow the statement's id, and the answer need not repeat the names of columns.
 const EXECUTE_FLAGS: u8 = 0x01 | 0x02;
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::values::{Bind, Type};
 use crate::LoadError;
+use crate::mix::Effect;
 use crate::mix::Template;
+use crate::mix::Text;
 use crate::settings::Credentials;
-use crate::text::Text;
-use crate::workload::{Effect, Workload};
+use crate::workload::Workload;
 
 /// Levels of consistency, as CQL names and numbers them.
 pub const CONSISTENCIES: [(&str, u16); 11] = [

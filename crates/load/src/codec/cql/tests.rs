@@ -4,9 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Sizes;
-use crate::keyspace::Keyspace;
 use crate::mix::MixFile;
-use crate::settings::{Credentials, Protocol};
+use crate::protocol::Protocol;
+use crate::settings::Credentials;
+use crate::workload::Keyspace;
 use crate::workload::Popularity;
 
 const MIX: &str = r#"
@@ -455,7 +456,7 @@ fn long_answers_are_counted_without_being_kept() {
 fn binds_of_every_type_are_written() {
     let workload = workload(MIX);
     let bound = |text: &str, kind| {
-        let text = crate::text::Text::parse(text).unwrap();
+        let text = crate::mix::Text::parse(text).unwrap();
         Bind::new(&text, kind, &workload).map(|bind| {
             let mut out = Vec::new();
             bind.write(&workload, &Request::of(READ, 258), &mut out);

@@ -6,8 +6,8 @@
 
 use super::frame::{Body, GARBAGE};
 use crate::codec::ProtocolError;
+use crate::mix::{Piece, Text};
 use crate::random::mix;
-use crate::text::{Piece, Text};
 use crate::workload::{Request, Workload};
 
 /// How deep collections and tuples may nest in a type.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Sizes;
-use crate::keyspace::Keyspace;
+use crate::workload::Keyspace;
 use crate::workload::Popularity;
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn requests_carry_what_the_mix_says() {
         http = { method = "POST", path = "/p/{key}?x={{}}", headers = { X-Key = "{key}" }, body = "<{text}>" }
     "#;
     let mix = crate::mix::MixFile::parse(file, "test", std::path::Path::new("")).unwrap();
-    let mix = mix.for_protocol(crate::settings::Protocol::Http).unwrap();
+    let mix = mix.for_protocol(crate::protocol::Protocol::Http).unwrap();
     let keys = Keyspace::new(100, Sizes::fixed(6), Sizes::fixed(5), false).unwrap();
     let workload = Workload::new(keys, Popularity::Uniform, Arc::new(mix)).unwrap();
     let target = "127.0.0.1:80".parse().unwrap();

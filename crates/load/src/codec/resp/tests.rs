@@ -1,7 +1,7 @@
 use super::*;
 use crate::Sizes;
-use crate::keyspace::Keyspace;
-use crate::settings::Protocol;
+use crate::protocol::Protocol;
+use crate::workload::Keyspace;
 use crate::workload::{GET, Popularity, SET};
 use proptest::prelude::*;
 

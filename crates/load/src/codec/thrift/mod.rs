@@ -15,9 +15,10 @@ use steelyard_thrift::{
 
 use super::{Answer, Codec, Outcome, ProtocolError};
 use crate::LoadError;
+use crate::mix::Effect;
+use crate::mix::{Piece, Text};
 use crate::mix::{Template, ThriftArgument, ThriftExpectation, ThriftTemplate, ThriftValue};
-use crate::text::{Piece, Text};
-use crate::workload::{Effect, Request, Workload};
+use crate::workload::{Request, Workload};
 
 /// What every connection of a load sends, by operation and step.
 #[derive(Debug, Default)]

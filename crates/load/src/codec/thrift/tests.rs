@@ -5,9 +5,9 @@ use steelyard_thrift::ExceptionKind;
 
 use super::*;
 use crate::Sizes;
-use crate::keyspace::Keyspace;
 use crate::mix::MixFile;
-use crate::settings::Protocol;
+use crate::protocol::Protocol;
+use crate::workload::Keyspace;
 use crate::workload::Popularity;
 
 const MIX: &str = r#"

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::codec::{MemcachedText, Outcome};
-use crate::keyspace::Keyspace;
+use crate::workload::Keyspace;
 use crate::workload::{GET, Popularity, SET};
 use crate::{LoadError, Sizes, settings};
 

@@ -3,7 +3,10 @@
 //! Invariant: intended times depend on the start, the begin of the measure phase, the law, the rate and the seed
 //! only, never on answers. Not here: waiting for them.
 
-pub use crate::arrival::{Arrival, Recording};
+mod arrival;
+
+pub use arrival::{Arrival, Recording};
+
 use crate::random::Random;
 
 /// One thread's share of a schedule.

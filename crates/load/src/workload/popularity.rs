@@ -3,10 +3,10 @@
 //! In: the number of keys that there are. Out: a key. Invariant: every law is exact for the number of keys at
 //! hand, however many were inserted since the start. Not here: what a key is (`keyspace`).
 
+use super::keyspace::Keyspace;
+use super::zipf::Zipf;
 use crate::LoadError;
-use crate::keyspace::Keyspace;
 use crate::random::Random;
-use crate::zipf::Zipf;
 
 /// How often each key is asked for.
 #[derive(Debug, Clone)]
