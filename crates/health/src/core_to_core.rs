@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use steelyard_launch::pin_to_cpus;
 use steelyard_record::{CoreToCore, Estimate, HealthCpu};
 
+use crate::context::{Mode, Run};
 use crate::error::HealthError;
 use crate::estimate::estimate;
-use crate::run::{Mode, Run};
 
 /// Above this many CPUs a sample is measured: all pairs of 64 are 2,016, a matter of seconds.
 const CPUS_AT_MOST: usize = 64;

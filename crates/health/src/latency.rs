@@ -12,10 +12,10 @@ use steelyard_launch::pin_to_cpus;
 use steelyard_record::{LatencyPoint, MemoryLatency};
 use steelyard_statistics::Random;
 
+use crate::context::{Mode, Run};
 use crate::error::HealthError;
 use crate::estimate::estimate;
 use crate::pages::{Pages, Region};
-use crate::run::{Mode, Run};
 use crate::topology::Topology;
 
 const SMALLEST_BYTES: u64 = 4 << 10;
@@ -263,7 +263,7 @@ unsafe fn chase(mut at: *const usize, steps: usize) -> *const usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::tests::topology_with;
+    use crate::testing::topology_with;
 
     #[test]
     fn a_cycle_visits_every_line_once() {

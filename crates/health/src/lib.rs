@@ -9,12 +9,10 @@
 //! Not here: judging the values (`steelyard health` compares them with earlier ones), stress tests.
 
 mod bandwidth;
-mod bandwidth_kernels;
 mod conditions;
+mod context;
 mod core_to_core;
 mod disk;
-mod disk_file;
-mod disk_fio;
 mod error;
 mod estimate;
 mod latency;
@@ -23,12 +21,14 @@ mod notation;
 mod pages;
 mod plan;
 mod run;
+#[cfg(test)]
+mod testing;
 mod topology;
 
-pub use disk_fio::parse as parse_fio;
+pub use context::{Mode, Settings};
+pub use disk::parse_fio;
 pub use error::HealthError;
 pub use estimate::estimate;
-pub use notation::parse_list;
 pub use plan::plan;
-pub use run::{Mode, PARTS, Settings, Surroundings, run};
+pub use run::{PARTS, Surroundings, run};
 pub use topology::{Node, Topology};

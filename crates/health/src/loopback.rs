@@ -12,9 +12,9 @@ use steelyard_launch::pin_to_cpus;
 use steelyard_record::LoopbackHealth;
 use steelyard_statistics::nearest_rank;
 
+use crate::context::{Mode, Run};
 use crate::error::HealthError;
 use crate::estimate::estimate;
-use crate::run::{Mode, Run};
 
 const BLOCK_BYTES: usize = 128 << 10;
 const MESSAGE_BYTES: usize = 64;
@@ -182,7 +182,7 @@ fn ask(listener: &TcpListener, plan: &Plan, run: &Run<'_>) -> Result<Times, Heal
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::tests::{run_with, topology_with};
+    use crate::testing::{run_with, topology_with};
 
     #[test]
     fn a_wrong_stream_is_seen() {

@@ -25,7 +25,7 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// The numbers of a kernel list such as `0-2,8`, in order; none where it is no list.
-pub fn parse_list(text: &str) -> Vec<usize> {
+pub(crate) fn parse_list(text: &str) -> Vec<usize> {
     in_order(cpu_list::parse(text.as_bytes()))
 }
 

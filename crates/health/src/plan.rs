@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::context::Mode;
 use crate::notation::format_list;
-use crate::run::Mode;
 use crate::topology::Topology;
 use crate::{bandwidth, core_to_core, latency};
 

@@ -1,22 +1,17 @@
 //! The parts of a health check, one after the other.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use steelyard_launch::Stop;
 use steelyard_record::{
     Clock, HealthConditions, HealthResult, HealthSettings, Kind, Tool, monotonic_ns,
 };
 
 use crate::conditions::Conditions;
+use crate::context::{Run, Settings};
 use crate::error::HealthError;
 use crate::topology::Topology;
 use crate::{bandwidth, core_to_core, disk, latency, loopback};
-
-/// Time that the result may take after a request to stop.
-const FINISH: Duration = Duration::from_secs(10);
 
 /// The parts, in the order in which they are measured.
 pub const PARTS: [&str; 5] = [
@@ -26,40 +21,6 @@ pub const PARTS: [&str; 5] = [
     "disk",
     "loopback",
 ];
-
-/// How much is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// About 20 s.
-    Quick,
-    /// A couple of minutes.
-    Full,
-}
-
-impl Mode {
-    /// The word in the record.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Quick => "quick",
-            Self::Full => "full",
-        }
-    }
-}
-
-/// What is asked for.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// How much is measured.
-    pub mode: Mode,
-    /// Parts to measure, of `PARTS`.
-    pub parts: Vec<String>,
-    /// Folder in which the disk is measured.
-    pub directory: PathBuf,
-    /// Whether fio may do the disk's I/O where it is installed.
-    pub fio: bool,
-    /// Seed of every random choice.
-    pub seed: u64,
-}
 
 impl Settings {
     /// Refuses what cannot be asked for.
@@ -87,36 +48,6 @@ pub struct Surroundings<'a> {
     pub stop: &'a AtomicBool,
     /// Told the part under way and how far it is, 0 to 1.
     pub progress: &'a (dyn Fn(&str, f64) + Sync),
-}
-
-/// What the parts share.
-pub(crate) struct Run<'a> {
-    pub(crate) settings: &'a Settings,
-    pub(crate) topology: &'a Topology,
-    pub(crate) missing: BTreeMap<String, String>,
-    stop: &'a AtomicBool,
-    progress: &'a (dyn Fn(&str, f64) + Sync),
-}
-
-impl Run<'_> {
-    /// Ends the part when somebody asked the check to stop.
-    pub(crate) fn check_stop(&self) -> Result<(), HealthError> {
-        if self.stop.load(Ordering::Relaxed) {
-            Stop::allow_if_asked(FINISH);
-            return Err(HealthError::Interrupted);
-        }
-        Ok(())
-    }
-
-    /// What is set to stop the check.
-    pub(crate) fn stop(&self) -> &AtomicBool {
-        self.stop
-    }
-
-    /// Tells how far a part is.
-    pub(crate) fn progress(&self, part: &str, ratio: f64) {
-        (self.progress)(part, ratio);
-    }
 }
 
 /// Measures the parts that were asked for. Errors are those that make the whole check void: a wrong
@@ -212,44 +143,9 @@ fn part<T>(
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use steelyard_record::HealthCache;
-
-    /// A topology of one CPU with a last-level cache and memory of these sizes.
-    pub(crate) fn topology_with(cache_bytes: u64, memory_bytes: u64) -> Topology {
-        let root = tempfile::tempdir().expect("a folder");
-        let mut topology = Topology::read(root.path(), Some(&[0]));
-        topology.caches.push(HealthCache {
-            level: 3,
-            size_bytes: cache_bytes,
-            line_bytes: Some(64),
-            cpus: None,
-        });
-        topology.memory_available_bytes = Some(memory_bytes);
-        topology
-    }
-
-    /// Gives `body` a quick run that nobody stops.
-    pub(crate) fn run_with(topology: &Topology, body: impl FnOnce(&Run<'_>)) {
-        body(&Run {
-            settings: &settings(&PARTS),
-            topology,
-            missing: BTreeMap::new(),
-            stop: &AtomicBool::new(false),
-            progress: &|_, _| {},
-        });
-    }
-
-    fn settings(parts: &[&str]) -> Settings {
-        Settings {
-            mode: Mode::Quick,
-            parts: parts.iter().map(|part| (*part).to_owned()).collect(),
-            directory: std::env::temp_dir(),
-            fio: false,
-            seed: 1,
-        }
-    }
+    use crate::testing::{settings, topology_with};
 
     #[test]
     fn every_part_is_there_or_has_a_reason() {

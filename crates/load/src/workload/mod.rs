@@ -1,5 +1,11 @@
 //! What is asked of the server: operations on keys, drawn from a stream.
 
+mod growth;
+mod keyspace;
+mod popularity;
+mod render;
+mod zipf;
+
 use std::sync::Arc;
 
 use crate::LoadError;
@@ -8,12 +14,6 @@ use crate::protocol::Protocol;
 use crate::random::{Random, mix};
 use crate::settings::Settings;
 use crate::trace::TraceKeys;
-
-mod growth;
-mod keyspace;
-mod popularity;
-mod render;
-mod zipf;
 
 pub use growth::Growth;
 pub use keyspace::{KEY_BYTES_MAX, Keyspace};

@@ -3,6 +3,8 @@
 //! One thread on each usable CPU of the node, each with arrays of its own. A pass lasts from the moment in which
 //! the last thread is ready to the moment in which the last one is done. Contents are checked after the passes.
 
+mod kernels;
+
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -10,11 +12,11 @@ use std::time::Instant;
 use steelyard_launch::pin_to_cpus;
 use steelyard_record::{BandwidthRow, Estimate, MemoryBandwidth};
 
-use crate::bandwidth_kernels::{Arrays, Kernel};
+use self::kernels::{Arrays, Kernel};
+use crate::context::{Mode, Run};
 use crate::error::HealthError;
 use crate::estimate::estimate;
 use crate::pages::{Pages, Region};
-use crate::run::{Mode, Run};
 use crate::topology::{Node, Topology};
 
 const COUNTING: &str = "bytes that the loop asks for, as STREAM counts them: read 1, write 1, copy 2, triad 3 for each \
@@ -277,7 +279,7 @@ fn are_on(regions: &[Region], node: u32) -> Result<(), HealthError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::tests::topology_with;
+    use crate::testing::topology_with;
 
     fn node(id: u32, cpus: &[usize], memory: u64) -> Node {
         Node {

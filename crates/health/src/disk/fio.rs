@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use steelyard_launch::die_with_parent;
 
-use crate::disk::{Access, Measured};
+use super::access::{Access, Measured};
 use crate::error::HealthError;
 
 /// fio's version line such as `fio-3.33`, none where it is not installed.

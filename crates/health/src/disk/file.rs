@@ -7,9 +7,9 @@ use std::path::Path;
 
 use steelyard_statistics::Random;
 
+use crate::context::Run;
 use crate::error::HealthError;
 use crate::pages::{Pages, Region};
-use crate::run::Run;
 
 /// Bytes of a block that is read or written in sequence.
 pub(crate) const SEQUENTIAL_BLOCK: usize = 1 << 20;

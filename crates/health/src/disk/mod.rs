@@ -5,6 +5,10 @@
 //! page cache it would measure memory. The built-in engine marks every block with its number and checks every
 //! block that it reads.
 
+mod access;
+mod file;
+mod fio;
+
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -15,60 +19,15 @@ use std::time::{Duration, Instant};
 use steelyard_record::{DiskHealth, DiskRow};
 use steelyard_statistics::{Random, nearest_rank};
 
-use crate::disk_file::{
+pub use self::fio::parse as parse_fio;
+
+use self::access::{Access, Measured, Pattern};
+use self::file::{
     Buffer, RANDOM_BLOCK, SEQUENTIAL_BLOCK, file_size, mounted, unnamed, write_blocks,
 };
-use crate::disk_fio;
+use crate::context::{Mode, Run};
 use crate::error::HealthError;
 use crate::estimate::estimate;
-use crate::run::{Mode, Run};
-
-/// How blocks are chosen and what is done with them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pattern {
-    SequentialRead,
-    SequentialWrite,
-    RandomRead,
-    RandomWrite,
-}
-
-impl Pattern {
-    /// The word in the record.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::SequentialRead => "sequential_read",
-            Self::SequentialWrite => "sequential_write",
-            Self::RandomRead => "random_read",
-            Self::RandomWrite => "random_write",
-        }
-    }
-
-    /// fio's word for it.
-    pub(crate) fn fio_name(self) -> &'static str {
-        match self {
-            Self::SequentialRead => "read",
-            Self::SequentialWrite => "write",
-            Self::RandomRead => "randread",
-            Self::RandomWrite => "randwrite",
-        }
-    }
-
-    pub(crate) fn is_read(self) -> bool {
-        matches!(self, Self::SequentialRead | Self::RandomRead)
-    }
-
-    fn is_random(self) -> bool {
-        matches!(self, Self::RandomRead | Self::RandomWrite)
-    }
-}
-
-/// One access pattern.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
-    pub(crate) pattern: Pattern,
-    pub(crate) block_bytes: usize,
-    pub(crate) depth: u32,
-}
 
 /// Reads come first: what a write leaves behind in the device slows whoever comes next.
 const ACCESSES: [Access; 6] = [
@@ -104,19 +63,6 @@ const ACCESSES: [Access; 6] = [
     },
 ];
 
-/// What one repeat measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured {
-    /// Bytes per second.
-    pub rate_bytes_per_s: f64,
-    /// Operations per second.
-    pub operations_per_s: f64,
-    /// Median time of an operation, ns.
-    pub latency_p50_ns: Option<f64>,
-    /// 99th percentile of an operation, ns.
-    pub latency_p99_ns: Option<f64>,
-}
-
 /// Refuses whatever is not a folder, block devices first of all.
 pub(crate) fn check_directory(directory: &Path) -> Result<(), HealthError> {
     let setting = |why: String| HealthError::Setting {
@@ -149,7 +95,7 @@ pub(crate) fn measure(run: &mut Run<'_>) -> Result<DiskHealth, HealthError> {
     let file = unnamed(&directory)?;
     write_blocks(&file, file_bytes, run)?;
     let version = if run.settings.fio {
-        disk_fio::version()
+        fio::version()
     } else {
         None
     };
@@ -168,7 +114,7 @@ pub(crate) fn measure(run: &mut Run<'_>) -> Result<DiskHealth, HealthError> {
                 .seed
                 .wrapping_add((round * ACCESSES.len() + index) as u64);
             let one = match version {
-                Some(_) => disk_fio::run(file.as_raw_fd(), file_bytes, access, duration, seed),
+                Some(_) => fio::run(file.as_raw_fd(), file_bytes, access, duration, seed),
                 None => built_in(&file, file_bytes, access, duration, seed),
             };
             match one {
