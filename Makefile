@@ -73,7 +73,7 @@ schemas: build
 	$(BIN)/python -m steelyard.records.schemas
 	$(BIN)/python -m steelyard.decide.schema
 	$(BIN)/python -m steelyard.fleet.store.schema
-	$(BIN)/python -m steelyard.fleet.answers
+	$(BIN)/python -m steelyard.cli.fleet.schemas
 	$(BIN)/python -m steelyard.cli.schemas
 
 # Writes the reference of the commands again from their declarations.

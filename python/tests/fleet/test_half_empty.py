@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steelyard.cli.fleet.schemas import schema_of
 from steelyard.cli.main import invoke
-from steelyard.fleet.answers import schema_of
 from steelyard.fleet.cpi.specs import find_specs
 from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.store import create_store, open_store

@@ -5,22 +5,15 @@ In: flags. Out: tables, one JSON document, a page. Not here: figures (``fleet``)
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.fleet.options import (
-    DUCKDB,
-    Engine,
-    From,
-    Json,
-    Report,
-    StoreUrl,
-    To,
-    opened,
-    show,
-)
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.fleet.query import over, query
+
+if TYPE_CHECKING:
+    from steelyard.fleet.store.store import Store
+    from steelyard.report.fleet.content import Answer
 
 Uplifts = Annotated[
     list[str] | None,
@@ -33,59 +26,39 @@ Uplifts = Annotated[
 Reference = Annotated[str, typer.Option("--reference", help="nominal or max: the frequency that was bought.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to ``app``."""
-    app.command("smt", epilog=EXIT_CODES)(smt)
-    app.command("frequency", epilog=EXIT_CODES)(frequency)
-
-
-def smt(
-    store: StoreUrl,
-    uplift: Uplifts = None,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    as_json: Json = False,
-    report: Report = None,
-) -> int:
+@query(
+    "smt",
+    schema="steelyard.fleet.capacity.smt:SmtResult",
+    expressions={"smt": over("steelyard.fleet.capacity.smt:expression", "machine_samples")},
+    examples=("", "--uplift 0.25 --report smt.html"),
+)
+def smt(store: Store, uplift: Uplifts = None) -> Answer:
     """Say how much of the cores' capacity is used and left, which utilisation does not tell."""
     from steelyard.fleet.capacity.smt import used_of_fleet
-    from steelyard.report.fleet import capacity as words
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.fleet import capacity
 
-    uplifts = _uplifts(uplift)
-    with opened(store, engine, first, last) as open_store:
-        result = used_of_fleet(open_store.table("machine_samples"), uplifts=uplifts)
-        answer = Answer(
-            "Used capacity", words.smt_heading(result), words.smt_sections(result), result.document()
-        )
-        show(open_store, answer, as_json=as_json, report=report)
-    return 0
+    return capacity.smt(used_of_fleet(store.table("machine_samples"), uplifts=_uplifts(uplift)))
 
 
-def frequency(
-    store: StoreUrl,
-    reference: Reference = "nominal",
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    as_json: Json = False,
-    report: Report = None,
-) -> int:
+_FREQUENCY = "steelyard.fleet.capacity.frequency"
+
+
+@query(
+    "frequency",
+    schema=f"{_FREQUENCY}:FrequencyResult",
+    expressions={
+        "frequency": over(f"{_FREQUENCY}:expression", "machine_samples", "machines"),
+        "frequency by machine": over(f"{_FREQUENCY}:by_machine", "machine_samples", "machines"),
+    },
+    examples=("", "--reference max --from 2026-01-01 --to 2026-01-07"),
+)
+def frequency(store: Store, reference: Reference = "nominal") -> Answer:
     """Say what frequency the fleet ran at, and what power capping took of it."""
     from steelyard.fleet.capacity.frequency import frequency_of_fleet
-    from steelyard.report.fleet import capacity as words
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.fleet import capacity
 
-    with opened(store, engine, first, last) as open_store:
-        result = frequency_of_fleet(
-            open_store.table("machine_samples"), open_store.table("machines"), reference
-        )
-        answer = Answer(
-            "Frequency", words.frequency_heading(result), words.frequency_sections(result), result.document()
-        )
-        show(open_store, answer, as_json=as_json, report=report)
-    return 0
+    samples, machines = store.table("machine_samples"), store.table("machines")
+    return capacity.frequency(frequency_of_fleet(samples, machines, reference))
 
 
 def _uplifts(texts: list[str] | None) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """``steelyard fleet cpi``: what CPI is normal, which tasks lie above it, and who made them.
 
-In: flags. Out: tables, one JSON document or a page. Not here: the queries (``fleet.cpi_*``), drawing
-(``report.fleet_cpi*``).
+In: flags. Out: tables, one JSON document or a page. Not here: finding it (``fleet.cpi``), drawing it
+(``report``).
 """
 
 from __future__ import annotations
@@ -10,25 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import (
-    DUCKDB,
-    ROWS,
-    Engine,
-    From,
-    Json,
-    Report,
-    StoreUrl,
-    To,
-    opened,
-    show,
-)
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.fleet.options import Report
+from steelyard.cli.fleet.query import query
 
 if TYPE_CHECKING:
     from steelyard.fleet.cpi.evidence import Bar
     from steelyard.fleet.cpi.rule import Rule
     from steelyard.fleet.cpi.specs import Spec, SpecSettings
     from steelyard.fleet.store.store import Store
+    from steelyard.report.fleet.content import Answer
 
 _STORED, _COMPUTED = "stored", "computed"
 
@@ -53,21 +43,94 @@ Job = Annotated[str | None, typer.Option(help="Only this job.")]
 Platform = Annotated[str | None, typer.Option(help="Only this platform.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to ``app``."""
-    cpi = typer.Typer(
-        help="What CPI is normal, which tasks lie above it, and who made them (CPI2).",
-        epilog=EXIT_CODES,
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    for command in (specs, outliers, incidents, distribution):
-        cpi.command(epilog=EXIT_CODES)(command)
-    app.add_typer(cpi, name="cpi")
+_RULE = {"outliers": "count", "within_s": "count", "minimum_usage": "number", "specs": "text"}
+_AT_LAG = {
+    **dict.fromkeys(("r", "low", "high", "effective_pairs"), "number"),
+    "pairs": "count",
+    "missing": "text?",
+}
+_CAP = {
+    "victim_cpi": {"*": "number"},
+    "victim_samples": {"*": "count"},
+    "antagonist_usage": {"*": "number"},
+    "threshold_cpi": "number",
+    "cpi_ratio": "number",
+    "recovered": "truth?",
+    "confirmed": "truth?",
+}
+_POINT = (
+    "steelyard.fleet.cpi.truth:Point",
+    dict.fromkeys(("precision", "recall", "victim_recall"), "number"),
+)
+_SPECS = {
+    "settings": {
+        **dict.fromkeys(("threshold_sigmas", "day_weight", "minimum_usage", "gev_quantile"), "number"),
+        **dict.fromkeys(("fewest_tasks", "fewest_samples"), "count"),
+    },
+    "specs": ["steelyard.fleet.cpi.specs:Spec"],
+    "written": "text?",
+}
+_OUTLIERS = {
+    "settings": _RULE,
+    "jobs": [
+        (
+            "steelyard.fleet.cpi.anomalies:JobOutliers",
+            {"anomalous_task_day_ratio": "number", "is_ordinary": "truth"},
+        )
+    ],
+    "anomalous_tasks": "count",
+    "tasks": ["steelyard.fleet.cpi.anomalies:AnomalousTask"],
+}
+_INCIDENTS = {
+    "settings": {
+        **_RULE,
+        **dict.fromkeys(("correlation_s", "align_s"), "count"),
+        "correlation_floor": "number",
+        "rule": "text?",
+        **dict.fromkeys(("evidence_s", "false_name_ratio"), "number?"),
+    },
+    "groups": ["steelyard.fleet.cpi.incident_groups:IncidentGroup"],
+    "incidents": [("steelyard.fleet.cpi.incidents:Incident", {"seen_by": "text", "effect": (_CAP, None)})],
+    "truth_curve": ([_POINT], None),
+    "truth": (_POINT, None),
+}
+_DISTRIBUTION = {
+    "distributions": [
+        {
+            "spec": "steelyard.fleet.cpi.specs:Spec",
+            "bins": {"low": ["number"], "high": ["number"], "weight": ["number"]},
+            "gev": ("steelyard.stats.gev:GevFit", None),
+            **dict.fromkeys(("gev_mean", "gev_sd", "chance_distance"), "number"),
+            **dict.fromkeys(("above_threshold_ratio", "gev_above_threshold_ratio"), "number"),
+            "missing": "text?",
+            "others": [{"name": "text", "distance": "number"}],
+        }
+    ],
+    "gev_quantile": "number",
+    "throughput": [
+        {
+            **dict.fromkeys(("job", "platform", "verdict"), "text"),
+            "spans": "count",
+            "rates": _AT_LAG,
+            "cost": _AT_LAG,
+            "elasticity": ("steelyard.fleet.cpi.throughput:Slope", None),
+            "missing": "text?",
+            "cpi_share": "number",
+        }
+    ],
+    "warnings": ["text"],
+}
 
 
+@query(
+    "cpi specs",
+    group="What CPI is normal, which tasks lie above it, and who made them (CPI2).",
+    schema=_SPECS,
+    expressions="steelyard.fleet.cpi.expressions:SPECS",
+    examples=("", "--threshold gev --job search", "--write"),
+)
 def specs(
-    store: StoreUrl,
+    store: Store,
     sigmas: Sigmas = 2.0,
     threshold: Threshold = "sigma",
     quantile: Quantile = 0.96,
@@ -79,12 +142,7 @@ def specs(
     write: Annotated[bool, typer.Option("--write", help="Store them, for agents to pull.")] = False,
     job: Job = None,
     platform: Platform = None,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    as_json: Json = False,
-    report: Report = None,
-) -> int:
+) -> Answer:
     """Say what CPI is normal for each job on each platform, and from where on a sample is an outlier."""
     from steelyard.fleet.cpi import distribution as cpi_distribution
     from steelyard.report.fleet.cpi import tell_specs
@@ -92,19 +150,22 @@ def specs(
     _check_threshold(threshold)
     by_tail = threshold == "gev"
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
-    with opened(store, engine, first, last) as fleet:
-        samples = _samples(fleet, job, platform)
-        found, distributions = _build(samples, settings, quantile if gev or by_tail else None)
-        if by_tail:
-            found = [cpi_distribution.by_tail(one) for one in found]
-        path = _write(fleet, found) if write else None
-        told = tell_specs(found, distributions, settings, quantile=quantile, written=path)
-        show(fleet, told, as_json=as_json, report=report)
-    return _code(any(one.is_usable for one in found))
+    samples = _samples(store, job, platform)
+    found, distributions = _build(samples, settings, quantile if gev or by_tail else None)
+    if by_tail:
+        found = [cpi_distribution.by_tail(one) for one in found]
+    path = _write(store, found) if write else None
+    return tell_specs(found, distributions, settings, quantile=quantile, written=path)
 
 
+@query(
+    "cpi outliers",
+    schema=_OUTLIERS,
+    expressions="steelyard.fleet.cpi.expressions:OUTLIERS",
+    examples=("", "--specs computed --job search"),
+)
 def outliers(
-    store: StoreUrl,
+    store: Store,
     sigmas: Sigmas = 2.0,
     specs: Specs = None,
     outliers: Outliers = 3,
@@ -114,12 +175,7 @@ def outliers(
     min_samples: MinSamples = 100,
     job: Job = None,
     platform: Platform = None,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    as_json: Json = False,
-    report: Report = None,
-) -> int:
+) -> Answer:
     """Count samples above their threshold, and name the tasks that these make anomalous."""
     from steelyard.fleet.cpi import anomalies as cpi_anomalies
     from steelyard.fleet.cpi import outliers as cpi_outliers
@@ -127,17 +183,21 @@ def outliers(
 
     rule = _rule(min_usage, outliers, within)
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, 0.9)
-    with opened(store, engine, first, last) as fleet:
-        samples = _samples(fleet, job, platform)
-        thresholds, source = _thresholds(fleet, samples, settings, specs)
-        rows = cpi_outliers.expression(samples, thresholds, rule)
-        found = cpi_anomalies.find_anomalies(rows, cpi_outliers.counts(samples, thresholds, rule))
-        show(fleet, tell_outliers(found, rule, source), as_json=as_json, report=report)
-    return _code(True)
+    samples = _samples(store, job, platform)
+    thresholds, source = _thresholds(store, samples, settings, specs)
+    rows = cpi_outliers.expression(samples, thresholds, rule)
+    found = cpi_anomalies.find_anomalies(rows, cpi_outliers.counts(samples, thresholds, rule))
+    return tell_outliers(found, rule, source)
 
 
+@query(
+    "cpi incidents",
+    schema=_INCIDENTS,
+    expressions="steelyard.fleet.cpi.expressions:INCIDENTS",
+    examples=("", "--all --rule paper", "--job search --report incidents.html"),
+)
 def incidents(
-    store: StoreUrl,
+    store: Store,
     sigmas: Sigmas = 2.0,
     specs: Specs = None,
     outliers: Outliers = 3,
@@ -169,12 +229,8 @@ def incidents(
     each: Annotated[
         bool, typer.Option("--all", help="List every incident, not only one row for each pair of jobs.")
     ] = False,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    as_json: Json = False,
     report: Report = None,
-) -> int:
+) -> Answer:
     """Rank suspects for every anomalous task, with what agents recorded and what capping did.
 
     Incidents are grouped by the jobs of victim and antagonist.
@@ -188,26 +244,27 @@ def incidents(
     paper = _rule(min_usage, outliers, within, window=window, floor=floor, align=align)
     bar = _bar(rule, evidence_window, false_names, paper)
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, 0.9)
-    with opened(store, engine, first, last) as fleet:
-        samples = fleet.table("task_samples")
-        thresholds, source = _thresholds(fleet, samples, settings, specs)
-        rows, recorded = cpi_outliers.expression(samples, thresholds, paper), fleet.table("incidents")
-        if job is not None:
-            rows, recorded = rows.filter(rows.job == job), recorded.filter(recorded.victim_job == job)
-        found = cpi_incidents.find_incidents(samples, rows, recorded, paper, bar=bar)
-        truth = cpi_truth.read_truth(fleet)
-        curve = cpi_truth.find_curve(samples, rows, truth, paper, job=job) if truth is not None else None
-        right = cpi_truth.found_point(found, truth, paper) if truth is not None and job is None else None
-        lines = find_timelines(samples, found) if report is not None else []
-        told = tell_incidents(
-            found, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each
-        )
-        show(fleet, told, as_json=as_json, report=report, rows=max(ROWS, len(found)) if each else ROWS)
-    return _code(True)
+    samples = store.table("task_samples")
+    thresholds, source = _thresholds(store, samples, settings, specs)
+    rows, recorded = cpi_outliers.expression(samples, thresholds, paper), store.table("incidents")
+    if job is not None:
+        rows, recorded = rows.filter(rows.job == job), recorded.filter(recorded.victim_job == job)
+    found = cpi_incidents.find_incidents(samples, rows, recorded, paper, bar=bar)
+    truth = cpi_truth.read_truth(store)
+    curve = cpi_truth.find_curve(samples, rows, truth, paper, job=job) if truth is not None else None
+    right = cpi_truth.found_point(found, truth, paper) if truth is not None and job is None else None
+    lines = find_timelines(samples, found) if report is not None else []
+    return tell_incidents(found, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each)
 
 
+@query(
+    "cpi distribution",
+    schema=_DISTRIBUTION,
+    expressions="steelyard.fleet.cpi.expressions:DISTRIBUTION",
+    examples=("--job search", "--platform rome --report cpi.html"),
+)
 def distribution(
-    store: StoreUrl,
+    store: Store,
     job: Job = None,
     platform: Platform = None,
     sigmas: Sigmas = 2.0,
@@ -216,24 +273,16 @@ def distribution(
     min_tasks: MinTasks = 5,
     min_samples: MinSamples = 100,
     day_weight: DayWeight = 0.9,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    as_json: Json = False,
-    report: Report = None,
-) -> int:
+) -> Answer:
     """Show how CPI is distributed, which curve fits, and whether CPI follows throughput."""
     from steelyard.fleet.cpi import throughput as cpi_throughput
     from steelyard.report.fleet.cpi import tell_distributions
 
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
-    with opened(store, engine, first, last) as fleet:
-        samples = _samples(fleet, job, platform)
-        found, distributions = _build(samples, settings, quantile, errors=True)
-        following = cpi_throughput.find_following(samples, settings.guards)
-        told = tell_distributions(found, distributions, following, quantile=quantile)
-        show(fleet, told, as_json=as_json, report=report)
-    return _code(bool(distributions))
+    samples = _samples(store, job, platform)
+    found, distributions = _build(samples, settings, quantile, errors=True)
+    following = cpi_throughput.find_following(samples, settings.guards)
+    return tell_distributions(found, distributions, following, quantile=quantile)
 
 
 def _check_threshold(threshold: str) -> None:
@@ -356,9 +405,3 @@ def _write(fleet: Store, found: list[Spec]) -> str | None:
     from steelyard.fleet.cpi.spec_store import write_specs
 
     return write_specs(fleet.url, found, built_unix_s=int(time.time()))
-
-
-def _code(is_yes: bool) -> int:
-    from steelyard._base import ExitCode
-
-    return int(ExitCode.OK if is_yes else ExitCode.NO)

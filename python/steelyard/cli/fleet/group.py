@@ -1,37 +1,102 @@
 """``steelyard fleet``: keep a fleet's store, and ask it.
 
-Each module of this folder adds its commands by ``register(app)``; their options are those of ``options``.
-A command imports what it needs when it runs.
+The commands of this folder: each module adds its own by ``register(app)``, and each `Query` of ``registry``
+becomes one here. They are made when a command of the group is looked for, so that other commands do not wait
+for them. A command imports what it needs when it runs.
 """
 
-import typer
+from __future__ import annotations
 
-from steelyard.cli.fleet import capacity as fleet_capacity
-from steelyard.cli.fleet import cpi as fleet_cpi
-from steelyard.cli.fleet import importers as fleet_import
-from steelyard.cli.fleet import numa as fleet_locality
-from steelyard.cli.fleet import placement as fleet_place
-from steelyard.cli.fleet import pressure as fleet_pressure
-from steelyard.cli.fleet import profiles as fleet_top
-from steelyard.cli.fleet import rue as fleet_decide
-from steelyard.cli.fleet import simulate as fleet_simulate
-from steelyard.cli.fleet import store as fleet_store
-from steelyard.cli.output import EXIT_CODES
+import functools
+import inspect
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from steelyard.cli.formats import add_format
+from steelyard.cli.output import EXIT_CODES, examples
+
+
+class _Commands(TyperGroup):
+    """The commands of ``steelyard fleet``."""
+
+    @property
+    def commands(self) -> MutableMapping[str, Any]:
+        """The commands by name."""
+        return _commands()
+
+    @commands.setter
+    def commands(self, given: Any) -> None:
+        """Leave out what the parser was given, which is nothing."""
+
 
 app = typer.Typer(
+    cls=_Commands,
     help="Keep a fleet's store, and ask it: CPI, locality, effectiveness, placement, profiles.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-fleet_store.register(app)
-fleet_import.register(app)
-fleet_simulate.register(app)
-fleet_decide.register(app)
-fleet_top.register(app)
-fleet_cpi.register(app)
-fleet_locality.register(app)
-fleet_place.register(app)
-fleet_capacity.register(app)
-fleet_pressure.register(app)
+
+@functools.cache
+def _commands() -> MutableMapping[str, Any]:
+    from steelyard.cli.fleet.registry import modules, queries
+
+    made = typer.Typer(rich_markup_mode=None)
+    groups: dict[str, typer.Typer] = {}
+    for module in modules():
+        if hasattr(module, "register"):
+            module.register(made)
+    for one in queries().values():
+        first, _, second = one.name.rpartition(" ")
+        parent = made
+        if first:
+            if first not in groups:
+                groups[first] = typer.Typer(
+                    help=one.group, epilog=EXIT_CODES, no_args_is_help=True, rich_markup_mode=None
+                )
+                made.add_typer(groups[first], name=first)
+            parent = groups[first]
+        calls = [f"steelyard fleet {one.name} --store STORE {rest}".rstrip() for rest in one.examples]
+        parent.command(second, epilog=examples(*calls))(command(one))
+    add_format(made)
+    commands: MutableMapping[str, Any] = typer.main.get_group(made).commands
+    return commands
+
+
+def command(query: Any) -> Callable[..., int]:
+    """Return the command of a `Query`: its own options, then those that every query has."""
+    from steelyard.cli.fleet import options
+
+    def run(**values: Any) -> int:
+        own = {name: values[name] for name in names}
+        opened = {name: values[name] for name in ("store", "engine", "first", "last")}
+        with options.opened(**opened) as store:
+            answer = query.ask(store, **own)
+            options.show(store, answer, as_json=values["as_json"], report=values["report"])
+        return int(answer.says_no)
+
+    names = [one.name for one in query.options]
+    common = {
+        "engine": (options.Engine, options.DUCKDB),
+        "first": (options.From, None),
+        "last": (options.To, None),
+        "as_json": (options.Json, False),
+        "report": (options.Report, None),
+    }
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("store", keyword, annotation=options.StoreUrl),
+        *(one.replace(kind=keyword) for one in query.options if one.name not in common),
+        *(
+            inspect.Parameter(name, keyword, default=default, annotation=kind)
+            for name, (kind, default) in common.items()
+        ),
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__doc__ = query.ask.__doc__
+    return run

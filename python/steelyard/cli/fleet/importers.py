@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.fleet.options import From, Json, StoreUrl, To
-from steelyard.cli.output import EXIT_CODES, output_console
+from steelyard.cli.output import examples, output_console
 
 if TYPE_CHECKING:
     from steelyard.fleet.importers import Imported
@@ -21,7 +21,14 @@ KINDS = ("google-2011", "google-2019", "alibaba-2017", "alibaba-2018", "promethe
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("import", epilog=EXIT_CODES)(import_)
+    app.command(
+        "import",
+        epilog=examples(
+            "steelyard fleet import google-2019 FOLDER --store STORE",
+            "steelyard fleet import alibaba-2018 FOLDER --store STORE --start 2018-01-01",
+            "steelyard fleet import csv samples.csv --store STORE --mapping mapping.toml",
+        ),
+    )(import_)
 
 
 def import_(

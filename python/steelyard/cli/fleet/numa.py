@@ -6,56 +6,72 @@ In: flags. Out: tables or one JSON document, and a page. Not here: finding it (`
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import (
-    DUCKDB,
-    Engine,
-    From,
-    Json,
-    Report,
-    StoreUrl,
-    To,
-    opened,
-    show,
+from steelyard.cli.fleet.options import Jobs, Platforms
+from steelyard.cli.fleet.query import query
+
+if TYPE_CHECKING:
+    from steelyard.fleet.store.store import Store
+    from steelyard.report.fleet.content import Answer
+
+_EFFECT = {
+    **dict.fromkeys(("value", "low", "high", "standard_error", "p_value"), "number"),
+    **dict.fromkeys(("samples", "strata", "machines"), "count"),
+    "reason": "text",
+}
+_SCHEMA = {
+    **dict.fromkeys(("score_bins", "samples", "machines"), "count"),
+    "days": [{"date": "text", "samples": ["count"]}],
+    "figures": [
+        {"job": "text", "metric": "text", "ratio": ["number"], "sd": ["number"], "samples": ["count"]}
+    ],
+    "effects": [
+        {
+            **dict.fromkeys(("job", "metric", "disagreement"), "text"),
+            **dict.fromkeys(("ratio_at_half", "ratio_at_half_low", "ratio_at_half_high"), "number"),
+            "effect": _EFFECT,
+            "raw_effect": (_EFFECT, None),
+            "raw_correlation": "number",
+        }
+    ],
+    "missing": {"*": "text"},
+}
+
+
+def _scored(function: str, *more: Any) -> Any:
+    """Return the expression that a function of the query makes of samples with a score."""
+
+    def expression(store: Store) -> Any:
+        from steelyard.fleet.numa import locality
+
+        return getattr(locality, function)(locality.scored(store.table("task_samples")), *more)
+
+    return expression
+
+
+@query(
+    "numa",
+    schema=_SCHEMA,
+    expressions={
+        "numa days": _scored("days"),
+        "numa bins": _scored("bins_of"),
+        "numa sums": _scored("sums", ("cpi", "latency_mean"), "load"),
+        "numa sums by hour": _scored("sums", ("cpu_use",), "hour"),
+    },
+    examples=("", "--job search --report numa.html"),
 )
-from steelyard.cli.fleet.profiles import Job, Platform
-from steelyard.cli.output import EXIT_CODES
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("numa", epilog=EXIT_CODES)(numa)
-
-
 def numa(
-    store: StoreUrl,
-    job: Job = None,
-    platform: Platform = None,
+    store: Store,
+    job: Jobs = None,
+    platform: Platforms = None,
     bins: Annotated[int, typer.Option(min=2, max=100, help="Ranges of scores.")] = 10,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    report: Report = None,
-    as_json: Json = False,
-) -> int:
+) -> Answer:
     """Say how scores of NUMA locality are spread, and what they cost in CPI, CPU time and latency."""
     from steelyard.fleet.numa.locality import numa as find
     from steelyard.report.fleet import numa as drawn
-    from steelyard.report.fleet.content import Answer
 
-    with opened(store, engine, first, last) as source:
-        answer = find(source.table("task_samples"), jobs=job or [], platforms=platform or [], bins=bins)
-        told = Answer(
-            "NUMA locality",
-            drawn.heading(answer),
-            drawn.sections(answer),
-            answer.document(),
-            drawn.subline(answer),
-            drawn.cautions(answer),
-            drawn.tiles(answer),
-        )
-        show(source, told, as_json=as_json, report=report)
-    return 0
+    samples = store.table("task_samples")
+    return drawn.numa(find(samples, jobs=job or [], platforms=platform or [], bins=bins))

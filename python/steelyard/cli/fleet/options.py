@@ -31,12 +31,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 Report = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a self-contained page.")
 ]
+Jobs = Annotated[list[str] | None, typer.Option("--job", help="Only this job; repeatable.")]
+Platforms = Annotated[list[str] | None, typer.Option("--platform", help="Only this platform; repeatable.")]
 
 DUCKDB = "duckdb"
 """The engine unless another is named."""
-
-ROWS = 20
-"""Rows of a table on a terminal; pages and documents have them all."""
 
 
 def opened(store: str, engine: str = DUCKDB, first: str | None = None, last: str | None = None) -> Store:
@@ -46,8 +45,8 @@ def opened(store: str, engine: str = DUCKDB, first: str | None = None, last: str
     return open_store(store, engine, first=first, last=last)
 
 
-def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None, rows: int = ROWS) -> None:
-    """Write the page if one is wanted, and print the answer: one JSON document, or ``rows`` of each table.
+def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None) -> None:
+    """Write the page if one is wanted, and print the answer: one JSON document, or some rows of each table.
 
     The store is still open: what was put aside while it was read is told in each of them.
     """
@@ -68,7 +67,7 @@ def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None, ro
 
     console = output_console(highlight=False)
     said = {"heading": answer.heading, "subline": answer.subline}
-    console.print(terminal(answer.sections, **said, cautions=answer.cautions, rows=rows))
+    console.print(terminal(answer.sections, **said, cautions=answer.cautions, rows=answer.rows))
     if report is not None:
         console.print(f"report: {report}", markup=False, soft_wrap=True)
     warn_of_problems(store)

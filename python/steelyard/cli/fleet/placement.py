@@ -5,22 +5,16 @@ In: flags. Out: tables, one JSON document, a page. Not here: figures (``fleet``)
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import (
-    DUCKDB,
-    Engine,
-    From,
-    Json,
-    Report,
-    StoreUrl,
-    To,
-    opened,
-    show,
-)
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.fleet.options import Jobs
+from steelyard.cli.fleet.query import over, query
+
+if TYPE_CHECKING:
+    from steelyard.fleet.store.store import Store
+    from steelyard.report.fleet.content import Answer
 
 Cost = Annotated[str, typer.Option("--cost", help="cycles or cpu-s: what is to be saved.")]
 Work = Annotated[str, typer.Option("--work", help="instructions or operations: what is to be done.")]
@@ -52,18 +46,25 @@ AssumeWorst = Annotated[
         help="Let jobs go where they were never seen, at this factor of their worst CPI.",
     ),
 ]
-Jobs = Annotated[
-    list[str] | None, typer.Option("--job", metavar="JOB", help="Only this job; may be repeated.")
-]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("place", epilog=EXIT_CODES)(place)
+def _loads(store: Store) -> Any:
+    from steelyard.fleet.placement.inputs import PlaceSettings, loads
+
+    return loads(store.table("task_samples"), PlaceSettings())
 
 
+@query(
+    "place",
+    schema="steelyard.fleet.placement.plan:PlaceResult",
+    expressions={
+        "place loads": _loads,
+        "place capacities": over("steelyard.fleet.placement.inputs:capacities", "machine_samples"),
+    },
+    examples=("", "--scale old=0 --assume-worst 1.2", "--capacity machines --report place.html"),
+)
 def place(
-    store: StoreUrl,
+    store: Store,
     cost: Cost = "cycles",
     work: Work = "instructions",
     capacity: Capacity = "used",
@@ -74,17 +75,11 @@ def place(
     least_samples: LeastSamples = 100,
     assume_worst: AssumeWorst = None,
     jobs: Jobs = None,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    as_json: Json = False,
-    report: Report = None,
-) -> int:
+) -> Answer:
     """Say which job to run on which platform, and what that saves; 1 where the work does not fit."""
     from steelyard.fleet.placement.inputs import PlaceSettings
     from steelyard.fleet.placement.plan import place as plan
-    from steelyard.report.fleet import placement as words
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.fleet import placement
 
     settings = PlaceSettings(
         cost=cost,
@@ -98,18 +93,7 @@ def place(
         assume_worst_ratio=assume_worst,
         jobs=tuple(jobs or ()),
     )
-    with opened(store, engine, first, last) as open_store:
-        result = plan(open_store.table("task_samples"), open_store.table("machine_samples"), settings)
-        answer = Answer(
-            "Placement",
-            words.heading(result),
-            words.sections(result),
-            result.document(),
-            words.subline(result),
-            words.cautions(result),
-        )
-        show(open_store, answer, as_json=as_json, report=report)
-    return int(not result.is_feasible or result.planned is None)
+    return placement.place(plan(store.table("task_samples"), store.table("machine_samples"), settings))
 
 
 def _scales(texts: list[str] | None) -> dict[str, float]:

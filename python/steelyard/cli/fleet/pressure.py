@@ -6,82 +6,97 @@ In: flags. Out: tables or one JSON document, and a page. Not here: finding it (`
 
 from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING
 
-from steelyard.cli.fleet.options import (
-    DUCKDB,
-    Engine,
-    From,
-    Json,
-    Report,
-    StoreUrl,
-    To,
-    opened,
-    show,
-)
-from steelyard.cli.fleet.profiles import Job
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.fleet.options import Jobs
+from steelyard.cli.fleet.query import over, query
+
+if TYPE_CHECKING:
+    from steelyard.fleet.store.store import Store
+    from steelyard.report.fleet.content import Answer
 
 _TABLES = ("task_samples", "machine_samples", "machines")
+_PRESSURE = {
+    "jobs": [
+        {
+            "job": "text",
+            **dict.fromkeys(("machines", "machine_minutes"), "count"),
+            "tasks_per_machine": "number",
+            "pressure_points": ["text"],
+            "resources": {
+                "*": {
+                    **dict.fromkeys(("mean_ratio", "sd_ratio", "max_ratio"), "number"),
+                    **dict.fromkeys(("threshold_ratio", "fits"), "number"),
+                    "machine_past_threshold_ratio": "number",
+                    "is_pressure": "truth",
+                    "missing": "text",
+                }
+            },
+        }
+    ]
+}
+_PAIR = {
+    "jobs": ["text"],
+    "tolerance_ratio": "number",
+    "alpha": "number",
+    "pairs": [
+        {
+            "jobs": ["text"],
+            **dict.fromkeys(("verdict", "source", "reason"), "text"),
+            "resource_ratios": {"*": "number"},
+            "over": ["text"],
+        }
+    ],
+    "slowdowns": [
+        {
+            **dict.fromkeys(("job", "beside", "source", "verdict"), "text"),
+            **dict.fromkeys(("cpi_ratio", "low", "high", "p_adjusted"), "number"),
+            **dict.fromkeys(("machines_with", "machines_without"), "count"),
+            "samples": "count?",
+        }
+    ],
+    "prediction": {
+        "observed_pairs": "count",
+        "error": "number",
+        "skill_ratio": "number",
+        "weights": {"*": "number"},
+        "reason": "text",
+    },
+}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to ``app``."""
-    app.command("pressure", epilog=EXIT_CODES)(pressure)
-    app.command("pair", epilog=EXIT_CODES)(pair)
-
-
-def pressure(
-    store: StoreUrl,
-    job: Job = None,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    report: Report = None,
-    as_json: Json = False,
-) -> int:
+@query(
+    "pressure",
+    schema=_PRESSURE,
+    expressions={
+        "pressure": over("steelyard.fleet.pressure:job_pressure", "task_samples", "machines"),
+        "pressure past thresholds": over("steelyard.fleet.pressure:past_threshold", *_TABLES),
+    },
+    examples=("", "--job search --job ads --json"),
+)
+def pressure(store: Store, job: Jobs = None) -> Answer:
     """Show on which resources jobs press: CPU, DRAM capacity and bandwidth, disk, network."""
     from steelyard.fleet.pressure import pressure as find
     from steelyard.report.fleet import pressure as drawn
-    from steelyard.report.fleet.content import Answer
 
-    with opened(store, engine, first, last) as source:
-        tasks, samples, machines = (source.table(name) for name in _TABLES)
-        jobs = find(tasks, samples, machines, job or [])
-        told = Answer(
-            "Pressure points",
-            drawn.pressure_heading(jobs),
-            drawn.pressure_sections(jobs),
-            {"jobs": [one.document() for one in jobs]},
-        )
-        show(source, told, as_json=as_json, report=report)
-    return 0
+    tasks, samples, machines = (store.table(name) for name in _TABLES)
+    return drawn.pressure(find(tasks, samples, machines, job or []))
 
 
-def pair(
-    store: StoreUrl,
-    job: Job = None,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    report: Report = None,
-    as_json: Json = False,
-) -> int:
+@query(
+    "pair",
+    schema=_PAIR,
+    expressions={
+        "pair whole": over("steelyard.fleet.placement.pair:whole", "task_samples"),
+        "pair beside": over("steelyard.fleet.placement.pair:beside", "task_samples"),
+    },
+    examples=("", "--job search --job batch --report pair.html"),
+)
+def pair(store: Store, job: Jobs = None) -> Answer:
     """Say which jobs can share a machine and which must not, from what their CPI does beside each other."""
     from steelyard.fleet.placement.pair import pair as find
     from steelyard.fleet.pressure import pressure as press
     from steelyard.report.fleet import pressure as drawn
-    from steelyard.report.fleet.content import Answer
 
-    with opened(store, engine, first, last) as source:
-        tasks, samples, machines = (source.table(name) for name in _TABLES)
-        answer = find(tasks, press(tasks, samples, machines, job or []), job or [])
-        told = Answer(
-            "Pairs",
-            drawn.pair_heading(answer),
-            drawn.pair_sections(answer),
-            answer.document(),
-            drawn.pair_subline(answer),
-        )
-        show(source, told, as_json=as_json, report=report)
-    return 0
+    tasks, samples, machines = (store.table(name) for name in _TABLES)
+    return drawn.pair(find(tasks, press(tasks, samples, machines, job or []), job or []))

@@ -12,27 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import (
-    DUCKDB,
-    Engine,
-    From,
-    Json,
-    Report,
-    StoreUrl,
-    To,
-    opened,
-    show,
-)
+from steelyard.cli.fleet.options import Jobs, Json, Platforms, StoreUrl
+from steelyard.cli.fleet.query import query
 from steelyard.cli.options import Rows
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.output import EXIT_CODES, examples
 
 if TYPE_CHECKING:
     from steelyard.fleet.profiles.stacks import Selection
+    from steelyard.fleet.store.store import Store
+    from steelyard.report.fleet.content import Answer
 
 _SELECTION = "FIELD=VALUE,...: from, to, platform, job, task, machine, cluster, label.NAME."
 
-Platform = Annotated[list[str] | None, typer.Option("--platform", help="Only this platform; repeatable.")]
-Job = Annotated[list[str] | None, typer.Option("--job", help="Only this job; repeatable.")]
+By = Annotated[str, typer.Option("--by", help="function, binary, job, platform, cluster or category.")]
 Where = Annotated[str, typer.Option("--where", metavar="SELECTION", help=_SELECTION)]
 Event = Annotated[
     str | None, typer.Option("--event", help="The event to show; cycles where they were counted.")
@@ -40,116 +32,150 @@ Event = Annotated[
 RulesFile = Annotated[
     list[Path] | None, typer.Option("--rules", metavar="FILE", help="Rules of the tax map to ask first.")
 ]
+_PART = {
+    "part": ("text", "count"),
+    "machines": "count",
+    "shares": {"*": ({"ratio": "number", "low": "number", "high": "number"}, None)},
+}
+_TOP = {
+    **dict.fromkeys(("by", "event", "unit"), "text"),
+    **dict.fromkeys(("fleet_weight", "unknown_symbols_ratio", "other_stacks_ratio"), "number"),
+    "rows": [
+        {
+            "key": "text",
+            "module": "text?",
+            **dict.fromkeys(("own_ratio", "own_low_ratio", "own_high_ratio", "fleet_weight"), "number"),
+            **dict.fromkeys(("total_ratio", "total_low_ratio", "total_high_ratio"), "number"),
+            **dict.fromkeys(("samples", "machines"), "count"),
+            **dict.fromkeys(("more_machines", "least_machines"), "count?"),
+        }
+    ],
+    **dict.fromkeys(("keys", "bucket_s"), "count"),
+    "sample": {
+        **dict.fromkeys(("machine_minutes", "machines", "samples", "functions"), "count"),
+        **dict.fromkeys(("entropy_bits", "entropy_low_bits", "entropy_high_bits"), "number"),
+        **dict.fromkeys(("sampled_entropy_bits", "unseen_ratio"), "number"),
+        "entropy_missing": "text?",
+        **dict.fromkeys(("manhattan_distance", "expected_manhattan_distance"), "number"),
+        **dict.fromkeys(("least_machines", "precision_ratio"), "number"),
+        "more_machines": "count?",
+        "is_enough": "truth",
+    },
+    "by_platform": [_PART],
+    "by_time": [_PART],
+    "tax": {"categories": {"*": "number"}, "tax_ratio": "number", "unclassified_ratio": "number"},
+    "unknown_symbols": [{"module": "text", "ratio": "number"}],
+    "other_events": ["text"],
+}
+_DIFF = {
+    **dict.fromkeys(("a", "b", "by", "event", "unit"), "text"),
+    "machines": ["count"],
+    "machine_minutes": ["count"],
+    "samples": ["count"],
+    "both_machines": "count",
+    "fleet_weight": ["number"],
+    **dict.fromkeys(("alpha", "least_machines"), "number"),
+    "changes": "count",
+    "rows": [
+        {
+            "key": "text",
+            "module": "text?",
+            **dict.fromkeys(("a_ratio", "b_ratio", "difference_ratio"), "number"),
+            **dict.fromkeys(("low_ratio", "high_ratio", "p_value"), "number"),
+            **dict.fromkeys(("a_samples", "b_samples", "machines"), "count"),
+            "is_change": "truth?",
+        }
+    ],
+}
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to ``app``."""
-    app.command("top", epilog=EXIT_CODES)(top)
-    app.command("diff", epilog=EXIT_CODES)(diff)
+    """Add the command that is no query to ``app``."""
     symbols = typer.Typer(
         help="Names of functions, which offsets in profiles are read with.",
         epilog=EXIT_CODES,
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    symbols.command("add", epilog=EXIT_CODES)(add)
+    symbols.command(
+        "add",
+        epilog=examples(
+            "steelyard fleet symbols add ./server --store STORE",
+            "steelyard fleet symbols add ./server ./libcrypto.so --store STORE --json",
+        ),
+    )(add)
     app.add_typer(symbols, name="symbols")
 
 
+@query(
+    "top",
+    schema=_TOP,
+    expressions="steelyard.fleet.profiles.expressions:TOP",
+    examples=("", "--by category --job search", "--where label.config=new --report top.html"),
+)
 def top(
-    store: StoreUrl,
-    by: Annotated[
-        str, typer.Option("--by", help="function, binary, job, platform, cluster or category.")
-    ] = "function",
-    platform: Platform = None,
-    job: Job = None,
+    store: Store,
+    by: By = "function",
+    platform: Platforms = None,
+    job: Jobs = None,
     where: Where = "",
     event: Event = None,
     rows: Rows = 30,
     rules: RulesFile = None,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    report: Report = None,
-    as_json: Json = False,
-) -> int:
+) -> Answer:
     """Say what the fleet's cycles are spent on: functions, binaries, jobs, datacenter tax; whether the sample
     is enough.
     """
     from steelyard.analyze.profiles.tax_rules import rules_with
     from steelyard.fleet.profiles.top import top as find
-    from steelyard.report.fleet import profiles as drawn
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.fleet import profiles
 
     found_rules = rules_with(rules or [])
-    with opened(store, engine, first, last) as source:
-        answer = find(
-            source.table("profiles"),
-            source.table("symbols"),
-            by=by,
-            selection=_selection(where, platform, job),
-            task_samples=source.table("task_samples"),
-            event=event,
-            rows=rows,
-            rules=found_rules,
-        )
-        told = Answer(
-            f"Top by {by}",
-            drawn.heading(answer),
-            drawn.sections(answer, rules=found_rules),
-            answer.document(),
-            drawn.subline(answer),
-            drawn.cautions(answer),
-            drawn.tiles(answer),
-        )
-        show(source, told, as_json=as_json, report=report)
-    return 0
+    found = find(
+        store.table("profiles"),
+        store.table("symbols"),
+        by=by,
+        selection=_selection(where, platform, job),
+        task_samples=store.table("task_samples"),
+        event=event,
+        rows=rows,
+        rules=found_rules,
+    )
+    return profiles.top(found, rules=found_rules)
 
 
+@query(
+    "diff",
+    schema=_DIFF,
+    expressions="steelyard.fleet.profiles.expressions:DIFF",
+    examples=("label.config=old label.config=new", "to=2026-01-07 from=2026-01-08 --report diff.html"),
+)
 def diff(
+    store: Store,
     a: Annotated[str, typer.Argument(metavar="A", help=_SELECTION)],
     b: Annotated[str, typer.Argument(metavar="B", help="What to hold against it, in the same form.")],
-    store: StoreUrl,
-    by: Annotated[
-        str, typer.Option("--by", help="function, binary, job, platform, cluster or category.")
-    ] = "function",
+    by: By = "function",
     event: Event = None,
     rules: RulesFile = None,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    report: Report = None,
-    as_json: Json = False,
-) -> int:
+) -> Answer:
     """Say what two parts of the fleet, or two times, spend their cycles on differently, beyond noise."""
     from steelyard.analyze.profiles.tax_rules import rules_with
     from steelyard.fleet.profiles.diff import diff as find
     from steelyard.fleet.profiles.stacks import Selection
-    from steelyard.report.fleet import profiles_diff as drawn
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.fleet import profiles_diff
 
     found_rules = rules_with(rules or [])
-    with opened(store, engine, first, last) as source:
-        answer = find(
-            source.table("profiles"),
-            source.table("symbols"),
-            Selection.parse(a),
-            Selection.parse(b),
-            by=by,
-            task_samples=source.table("task_samples"),
-            event=event,
-            rules=found_rules,
-        )
-        told = Answer(
-            f"Differences by {by}",
-            drawn.heading(answer),
-            drawn.sections(answer, rules=found_rules),
-            answer.document(),
-            drawn.subline(answer),
-            drawn.cautions(answer),
-        )
-        show(source, told, as_json=as_json, report=report)
-    return 0
+    found = find(
+        store.table("profiles"),
+        store.table("symbols"),
+        Selection.parse(a),
+        Selection.parse(b),
+        by=by,
+        task_samples=store.table("task_samples"),
+        event=event,
+        rules=found_rules,
+    )
+    return profiles_diff.diff(found, rules=found_rules)
 
 
 def add(

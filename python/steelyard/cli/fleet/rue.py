@@ -5,22 +5,18 @@ In: flags. Out: a table, one JSON document, a page. Not here: figures (``fleet``
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import (
-    DUCKDB,
-    Engine,
-    From,
-    Json,
-    Report,
-    StoreUrl,
-    To,
-    opened,
-    show,
-)
-from steelyard.cli.output import EXIT_CODES
+from steelyard.cli.fleet.options import Jobs
+from steelyard.cli.fleet.query import over, query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from steelyard.fleet.store.store import Store
+    from steelyard.report.fleet.content import Answer
 
 Label = Annotated[str, typer.Option("--label", metavar="KEY", help="Its values are the configurations.")]
 Resource = Annotated[
@@ -30,9 +26,6 @@ Work = Annotated[str, typer.Option("--work", help="operations or instructions.")
 Baseline = Annotated[
     str | None,
     typer.Option("--baseline", metavar="VALUE", help="Configuration 1; else the one with most samples."),
-]
-Jobs = Annotated[
-    list[str] | None, typer.Option("--job", metavar="JOB", help="Only this job; may be repeated.")
 ]
 Strata = Annotated[
     str | None,
@@ -74,13 +67,34 @@ Once = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to ``app``."""
-    app.command("rue", epilog=EXIT_CODES)(rue)
+def _of_rollout(function: str) -> Callable[[Store], Any]:
+    """Return the expression of the comparison that simulated fleets hold."""
+
+    def expression(store: Store) -> Any:
+        from steelyard.fleet.rue import usage
+
+        settings = usage.RueSettings(label="config", resources=usage.RESOURCES, labels=("tenant",))
+        return getattr(usage, function)(store.table("task_samples"), settings)
+
+    return expression
 
 
+@query(
+    "rue",
+    schema=("steelyard.fleet.rue.result:RueResult", {"total_refused": "truth"}),
+    expressions={
+        "rue": _of_rollout("expression"),
+        "rue assignments": _of_rollout("assignments"),
+        "rue labels": over("steelyard.fleet.rue.usage:label_keys", "task_samples"),
+    },
+    examples=(
+        "--label config",
+        "--label config --baseline old --split old=99,new=1 --once",
+        "--label config --resource all --report rue.html",
+    ),
+)
 def rue(
-    store: StoreUrl,
+    store: Store,
     label: Label,
     resource: Resource = "cpu",
     work: Work = "operations",
@@ -95,48 +109,31 @@ def rue(
     least_effect: LeastEffect = 0.01,
     expected_effect: ExpectedEffect = 0.05,
     once: Once = False,
-    engine: Engine = DUCKDB,
-    first: From = None,
-    last: To = None,
-    as_json: Json = False,
-    report: Report = None,
-) -> int:
+) -> Answer:
     """Compare what configurations use for the same work; 1 where the total misleads and is refused."""
     from steelyard.fleet.rue.compare import compare
     from steelyard.fleet.rue.usage import RESOURCES, RueSettings, other_labels
-    from steelyard.report.fleet import rue as words
-    from steelyard.report.fleet.content import Answer
+    from steelyard.report.fleet import rue as drawn
 
-    with opened(store, engine, first, last) as open_store:
-        tasks = open_store.table("task_samples")
-        settings = RueSettings(
-            label=label,
-            resources=RESOURCES if resource == "all" else (resource,),
-            work=work,
-            baseline=baseline,
-            jobs=tuple(jobs or ()),
-            labels=other_labels(tasks, label),
-            replicate=replicate,
-            cluster_by=cluster_by,
-            strata=_names(strata),
-            split=_split(split),
-            confidence=confidence,
-            power=power,
-            least_effect_ratio=least_effect,
-            expected_effect_ratio=expected_effect,
-            looks="once" if once else "any",
-        )
-        result = compare(tasks, settings)
-        answer = Answer(
-            f"RUE by {label}",
-            words.heading(result),
-            words.sections(result),
-            result.document(),
-            words.subline(result),
-            words.cautions(result),
-        )
-        show(open_store, answer, as_json=as_json, report=report)
-    return int(result.is_refused)
+    tasks = store.table("task_samples")
+    settings = RueSettings(
+        label=label,
+        resources=RESOURCES if resource == "all" else (resource,),
+        work=work,
+        baseline=baseline,
+        jobs=tuple(jobs or ()),
+        labels=other_labels(tasks, label),
+        replicate=replicate,
+        cluster_by=cluster_by,
+        strata=_names(strata),
+        split=_split(split),
+        confidence=confidence,
+        power=power,
+        least_effect_ratio=least_effect,
+        expected_effect_ratio=expected_effect,
+        looks="once" if once else "any",
+    )
+    return drawn.rue(compare(tasks, settings))
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.fleet.options import Json
-from steelyard.cli.output import EXIT_CODES, output_console
+from steelyard.cli.output import examples, output_console
 
 _START = "2026-03-02"
 NewStore = Annotated[
@@ -22,7 +22,13 @@ NewStore = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    app.command("simulate", epilog=EXIT_CODES)(simulate)
+    app.command(
+        "simulate",
+        epilog=examples(
+            "steelyard fleet simulate --store STORE",
+            "steelyard fleet simulate --store STORE --machines 500 --days 7 --seed 2",
+        ),
+    )(simulate)
 
 
 def simulate(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.fleet.options import From, Json, StoreUrl, To, opened
-from steelyard.cli.output import EXIT_CODES, output_console
+from steelyard.cli.output import examples, output_console
 
 if TYPE_CHECKING:
     from steelyard.fleet.store.check import Check
@@ -24,9 +24,27 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done,
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``app``."""
-    app.command("check", epilog=EXIT_CODES)(check)
-    app.command("compact", epilog=EXIT_CODES)(compact)
-    app.command("expire", epilog=EXIT_CODES)(expire)
+    app.command(
+        "check",
+        epilog=examples(
+            "steelyard fleet check --store STORE",
+            "steelyard fleet check --store STORE --from 2026-01-01 --json",
+        ),
+    )(check)
+    app.command(
+        "compact",
+        epilog=examples(
+            "steelyard fleet compact --store STORE",
+            "steelyard fleet compact --store STORE --table task_samples --dry-run",
+        ),
+    )(compact)
+    app.command(
+        "expire",
+        epilog=examples(
+            "steelyard fleet expire --store STORE --keep-days 30",
+            "steelyard fleet expire --store STORE --keep-days 90 --table profiles --dry-run",
+        ),
+    )(expire)
 
 
 def check(store: StoreUrl, first: From = None, last: To = None, as_json: Json = False) -> int:

@@ -1,6 +1,6 @@
 """What ``steelyard fleet smt`` and ``steelyard fleet frequency`` say: sections for page and terminal.
 
-In: `SmtResult`, `FrequencyResult`. Out: headings and `Section`s. Not here: figures (``fleet.capacity.smt``,
+In: `SmtResult`, `FrequencyResult`. Out: an `Answer`. Not here: figures (``fleet.capacity.smt``,
 ``fleet.capacity.frequency``).
 """
 
@@ -12,6 +12,7 @@ from steelyard.fleet.capacity.frequency import FrequencyResult, Lost
 from steelyard.fleet.capacity.smt import SmtResult, Used
 from steelyard.report import format as fmt
 from steelyard.report.fleet.content import (
+    Answer,
     Cell,
     Chart,
     Column,
@@ -28,7 +29,12 @@ _ROLES = ("blue", "orange", "green", "purple", "red", "sky", "yellow", "ink")
 _HOURS = tuple(range(24))
 
 
-def smt_heading(result: SmtResult) -> str:
+def smt(result: SmtResult) -> Answer:
+    """Return everything that ``fleet smt`` says."""
+    return Answer("Used capacity", _smt_heading(result), _smt_sections(result), result.document())
+
+
+def _smt_heading(result: SmtResult) -> str:
     """Return the answer in one line."""
     known = [one for one in result.platforms if one.high is not None and one.cores is not None]
     if not known:
@@ -46,8 +52,7 @@ def smt_heading(result: SmtResult) -> str:
     )
 
 
-def smt_sections(result: SmtResult) -> list[Section]:
-    """Return everything that ``fleet smt`` shows."""
+def _smt_sections(result: SmtResult) -> list[Section]:
     notes = [
         "Capacity is what cores do with all their threads busy; hours are UTC.",
         "Clocks fall as a machine fills: what is left may be somewhat less than its share says.",
@@ -167,7 +172,12 @@ def _uplifts(result: SmtResult) -> Table:
     )
 
 
-def frequency_heading(result: FrequencyResult) -> str:
+def frequency(result: FrequencyResult) -> Answer:
+    """Return everything that ``fleet frequency`` says."""
+    return Answer("Frequency", _frequency_heading(result), _frequency_sections(result), result.document())
+
+
+def _frequency_heading(result: FrequencyResult) -> str:
     """Return the answer in one line."""
     total = result.total
     if total.missing is not None or total.capped_ratio is None:
@@ -179,8 +189,7 @@ def frequency_heading(result: FrequencyResult) -> str:
     )
 
 
-def frequency_sections(result: FrequencyResult) -> list[Section]:
-    """Return everything that ``fleet frequency`` shows."""
+def _frequency_sections(result: FrequencyResult) -> list[Section]:
     notes = [
         f"Lost cycles are (the {result.reference} frequency - the effective one) x busy time, of windows"
         " below it.",

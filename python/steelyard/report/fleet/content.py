@@ -359,6 +359,10 @@ class Answer:
     subline: str = ""
     cautions: Sequence[str] = ()
     tiles: Sequence[Tile] = ()
+    says_no: bool = False
+    """Whether the command exits with 1."""
+    rows: int = 20
+    """Rows of a table on a terminal; pages and documents have them all."""
 
 
 def table(

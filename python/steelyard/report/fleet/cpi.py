@@ -85,7 +85,7 @@ def tell_specs(
         "specs": [one.document() for one in specs],
         "written": written,
     }
-    return Answer("CPI specs", heading, tuple(sections), document, subline)
+    return Answer("CPI specs", heading, tuple(sections), document, subline, says_no=not usable)
 
 
 def _spec_table(specs: Sequence[Spec], quantile: float) -> Any:
@@ -153,7 +153,12 @@ def tell_distributions(
         "warnings": warnings(following),
     }
     return Answer(
-        "CPI distributions", heading, tuple(sections), document, cautions=tuple(warnings(following))
+        "CPI distributions",
+        heading,
+        tuple(sections),
+        document,
+        cautions=tuple(warnings(following)),
+        says_no=not distributions,
     )
 
 

@@ -6,6 +6,7 @@ In: what ``fleet.cpi.incidents``, ``fleet.cpi.timeline`` and ``fleet.cpi.truth``
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from steelyard.fleet.cpi.evidence import Bar
@@ -96,7 +97,8 @@ def tell_incidents(
         Tile("may be capped", f"{len(cappable):,}"),
         Tile("capped by agents", f"{sum(one.effect is not None for one in found):,}"),
     )
-    return Answer("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
+    answer = Answer("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
+    return replace(answer, rows=max(answer.rows, len(found))) if each else answer
 
 
 def _rule_words(rule: Rule, bar: Bar | None) -> str:

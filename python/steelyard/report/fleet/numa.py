@@ -1,6 +1,6 @@
 """What ``fleet numa`` found, as sections of a page and of the terminal.
 
-In: `NumaAnswer`. Out: headings and `Section`s: the spread of scores, figures by score, effects.
+In: `NumaAnswer`. Out: an `Answer`: the spread of scores, figures by score, effects.
 
 Not here: finding it (``fleet.numa.locality``), writing the page (``page``).
 """
@@ -19,6 +19,7 @@ from steelyard.fleet.numa.locality import (
 )
 from steelyard.report import format as fmt
 from steelyard.report.fleet.content import (
+    Answer,
     Cell,
     Chart,
     Column,
@@ -35,7 +36,20 @@ _ROLES = ("blue", "red", "green", "purple", "orange", "sky", "ink", "yellow")
 _JOBS = 6
 
 
-def heading(answer: NumaAnswer) -> str:
+def numa(answer: NumaAnswer) -> Answer:
+    """Return everything that ``fleet numa`` says."""
+    return Answer(
+        "NUMA locality",
+        _heading(answer),
+        _sections(answer),
+        answer.document(),
+        _subline(answer),
+        _cautions(answer),
+        _tiles(answer),
+    )
+
+
+def _heading(answer: NumaAnswer) -> str:
     """Return the answer in one line: the largest effect on CPI that is one."""
     clear = [
         one
@@ -49,7 +63,7 @@ def heading(answer: NumaAnswer) -> str:
     return f"{worst.job}: {ratio:.2f}x the CPI at a score of {SHOWN_SCORE}"
 
 
-def subline(answer: NumaAnswer) -> str:
+def _subline(answer: NumaAnswer) -> str:
     """Return what the answer stands on."""
     return fmt.plain(
         f"{fmt.count(answer.samples)} samples with a score, {fmt.count(answer.machines)} machines,"
@@ -57,7 +71,7 @@ def subline(answer: NumaAnswer) -> str:
     )
 
 
-def cautions(answer: NumaAnswer) -> list[str]:
+def _cautions(answer: NumaAnswer) -> list[str]:
     """Return what a reader must know first."""
     misled = [one for one in answer.localities if one.disagreement]
     if not misled:
@@ -67,7 +81,7 @@ def cautions(answer: NumaAnswer) -> list[str]:
     return [f"Raw samples and like with like disagree for {names}{more}: believe the latter."]
 
 
-def tiles(answer: NumaAnswer) -> list[Tile]:
+def _tiles(answer: NumaAnswer) -> list[Tile]:
     """Return the main figures."""
     last = answer.spread[-1]
     local = last[-1] / sum(last) if sum(last) else None
@@ -90,7 +104,7 @@ def _clear(answer: NumaAnswer, metric: str) -> list[Locality]:
     ]
 
 
-def sections(answer: NumaAnswer) -> list[Section]:
+def _sections(answer: NumaAnswer) -> list[Section]:
     """Return the page."""
     charts = [_by_score(answer, metric) for metric in METRICS]
     notes = Notes(tuple(f"{name}: {why}" for name, why in answer.missing.items()), "What is missing")

@@ -1,6 +1,6 @@
 """What ``steelyard fleet place`` says: sections for its page and its terminal.
 
-In: `PlaceResult`. Out: heading, cautions and `Section`s. Not here: figures (``fleet.placement.plan``).
+In: `PlaceResult`. Out: an `Answer`. Not here: figures (``fleet.placement.plan``).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from steelyard.fleet.placement.plan import PlaceResult
 from steelyard.report import format as fmt
 from steelyard.report.fleet.content import (
+    Answer,
     Cell,
     Chart,
     Column,
@@ -24,16 +25,29 @@ MOVES_AT_MOST = 30
 """Moves that are drawn; the table has all of them."""
 
 
-def unit(result: PlaceResult) -> str:
+def place(result: PlaceResult) -> Answer:
+    """Return everything that ``fleet place`` says; no where the work does not fit."""
+    return Answer(
+        "Placement",
+        _heading(result),
+        _sections(result),
+        result.document(),
+        _subline(result),
+        _cautions(result),
+        says_no=not result.is_feasible or result.planned is None,
+    )
+
+
+def _unit(result: PlaceResult) -> str:
     """Return the unit of costs a second."""
     return "cycles/s" if result.cost == "cycles" else "CPUs"
 
 
 def _figure(value: float, result: PlaceResult) -> str:
-    return fmt.plain(fmt.quantity(value, unit(result)))
+    return fmt.plain(fmt.quantity(value, _unit(result)))
 
 
-def heading(result: PlaceResult) -> str:
+def _heading(result: PlaceResult) -> str:
     """Return the answer in one line."""
     if not result.is_feasible:
         lack = sum(row.shortfall for row in result.platforms)
@@ -52,7 +66,7 @@ def heading(result: PlaceResult) -> str:
     )
 
 
-def subline(result: PlaceResult) -> str:
+def _subline(result: PlaceResult) -> str:
     """Return what was solved."""
     best = (
         ""
@@ -64,7 +78,7 @@ def subline(result: PlaceResult) -> str:
     )
 
 
-def cautions(result: PlaceResult) -> list[str]:
+def _cautions(result: PlaceResult) -> list[str]:
     """Return what a reader must know before reading on."""
     found = []
     held = result.held_out
@@ -76,7 +90,7 @@ def cautions(result: PlaceResult) -> list[str]:
     return found
 
 
-def sections(result: PlaceResult) -> list[Section]:
+def _sections(result: PlaceResult) -> list[Section]:
     """Return everything that the page and the terminal show."""
     found = [Section("platforms", "Platforms", (_platforms(result), _room(result)))]
     if result.moves:
@@ -94,7 +108,7 @@ def sections(result: PlaceResult) -> list[Section]:
 
 
 def _platforms(result: PlaceResult) -> Table:
-    each = unit(result)
+    each = _unit(result)
     columns: list[Column | str] = [
         "platform",
         Column("machines", rank=1),
@@ -143,7 +157,7 @@ def _room(result: PlaceResult) -> Chart:
         "Use and capacity by platform",
         tuple(series),
         x_kind="name",
-        y_unit=unit(result),
+        y_unit=_unit(result),
         from_zero=True,
         missing="" if names else "no platform",
     )
@@ -159,7 +173,7 @@ def _moves(result: PlaceResult) -> Table:
                 f"{row.source} to {row.target}",
                 Cell(f"{row.tasks:,.3g} of {row.tasks_there:,.0f}", f"{row.tasks!r} of {row.tasks_there!r}"),
                 Cell(f"{ends[0]} to {ends[1]}", f"{row.source_cpi!r} to {row.target_cpi!r}"),
-                Cell(fmt.quantity(row.saved / result.present, "ratio"), fmt.raw(row.saved, unit(result))),
+                Cell(fmt.quantity(row.saved / result.present, "ratio"), fmt.raw(row.saved, _unit(result))),
                 row.moved_cpu_rate,
                 row.machines,
             ]
@@ -201,7 +215,7 @@ def _chart(result: PlaceResult) -> Chart:
             ),
         ),
         x_kind="name",
-        y_unit=unit(result),
+        y_unit=_unit(result),
         horizontal=True,
         height=120 + 26 * len(shown),
     )

@@ -23,6 +23,7 @@ from steelyard.fleet.placement.pair import (
 from steelyard.fleet.pressure import NEAR, RESOURCES, JobPressure, Use
 from steelyard.report import format as fmt
 from steelyard.report.fleet.content import (
+    Answer,
     Cell,
     Column,
     Heat,
@@ -40,7 +41,13 @@ _SLOWDOWNS = 60
 _WORDS = {MUST_NOT: "must not share", MAY: "may share", UNCLEAR: "unclear"}
 
 
-def pressure_heading(jobs: Sequence[JobPressure]) -> str:
+def pressure(jobs: Sequence[JobPressure]) -> Answer:
+    """Return everything that ``fleet pressure`` says."""
+    document = {"jobs": [one.document() for one in jobs]}
+    return Answer("Pressure points", _pressure_heading(jobs), _pressure_sections(jobs), document)
+
+
+def _pressure_heading(jobs: Sequence[JobPressure]) -> str:
     """Return the matrix in one line: how many jobs press on what."""
     counts = {name: sum(name in job.points for job in jobs) for name in RESOURCES}
     told = [f"{RESOURCES[name]} {count}" for name, count in counts.items() if count]
@@ -51,7 +58,7 @@ def pressure_heading(jobs: Sequence[JobPressure]) -> str:
     )
 
 
-def pressure_sections(jobs: Sequence[JobPressure]) -> list[Section]:
+def _pressure_sections(jobs: Sequence[JobPressure]) -> list[Section]:
     """Return the page of the pressure-point matrix."""
     missing = sorted({use.reason for job in jobs for use in job.uses if use.reason})
     blocks = (_matrix(jobs), _pressure_table(jobs))
@@ -118,7 +125,14 @@ def _pressure_table(jobs: Sequence[JobPressure]) -> Table:
     )
 
 
-def pair_heading(answer: PairAnswer) -> str:
+def pair(answer: PairAnswer) -> Answer:
+    """Return everything that ``fleet pair`` says."""
+    return Answer(
+        "Pairs", _pair_heading(answer), _pair_sections(answer), answer.document(), _pair_subline(answer)
+    )
+
+
+def _pair_heading(answer: PairAnswer) -> str:
     """Return the verdicts in one line."""
     bad = [one for one in answer.pairs if one.verdict == MUST_NOT]
     if not bad:
@@ -128,14 +142,14 @@ def pair_heading(answer: PairAnswer) -> str:
     return f"{worst.first.job} and {worst.second.job}{more} must not share a machine"
 
 
-def pair_subline(answer: PairAnswer) -> str:
+def _pair_subline(answer: PairAnswer) -> str:
     """Return what was judged."""
     counts = {verdict: sum(one.verdict == verdict for one in answer.pairs) for verdict in _WORDS}
     told = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items())
     return f"{len(answer.pairs):,} pairs of {len(answer.jobs)} jobs: {told}."
 
 
-def pair_sections(answer: PairAnswer) -> list[Section]:
+def _pair_sections(answer: PairAnswer) -> list[Section]:
     """Return the page of pairs."""
     skill = answer.skill
     if skill.reason:

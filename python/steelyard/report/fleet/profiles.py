@@ -15,6 +15,7 @@ from steelyard.fleet.profiles.shares import Share
 from steelyard.fleet.profiles.top import CONFIDENCE, Apart, Top, TopRow
 from steelyard.report import format as fmt
 from steelyard.report.fleet.content import (
+    Answer,
     Cell,
     Chart,
     Column,
@@ -45,13 +46,26 @@ def plural(by: str) -> str:
     return _PLURALS.get(by, f"{by}s")
 
 
-def heading(top: Top) -> str:
+def top(top: Top, *, rules: Rules | None = None) -> Answer:
+    """Return everything that ``fleet top`` says; the flame graph's colours are by ``rules``."""
+    return Answer(
+        f"Top by {top.by}",
+        _heading(top),
+        _sections(top, rules=rules),
+        top.document(),
+        _subline(top),
+        _cautions(top),
+        _tiles(top),
+    )
+
+
+def _heading(top: Top) -> str:
     """Return the answer in one line."""
     first = top.rows[0]
     return f"{first.key}: {percent(first.own.ratio)} of all {top.unit}"
 
 
-def subline(top: Top) -> str:
+def _subline(top: Top) -> str:
     """Return what the answer stands on, in one line."""
     sample = top.sample
     unit = "s of CPU time" if top.unit == "ns" else top.unit
@@ -63,7 +77,7 @@ def subline(top: Top) -> str:
     )
 
 
-def cautions(top: Top) -> list[str]:
+def _cautions(top: Top) -> list[str]:
     """Return what a reader must know first."""
     said = []
     without = [row.least_machines for row in top.rows if row.own.low is None]
@@ -90,7 +104,7 @@ def cautions(top: Top) -> list[str]:
     return said
 
 
-def tiles(top: Top) -> list[Tile]:
+def _tiles(top: Top) -> list[Tile]:
     """Return the main figures of the page."""
     sample = top.sample
     distance = fmt.MISSING if sample.distance is None else fmt.significant(sample.distance)
@@ -108,7 +122,7 @@ def tiles(top: Top) -> list[Tile]:
     ]
 
 
-def sections(top: Top, *, rules: Rules | None = None) -> list[Section]:
+def _sections(top: Top, *, rules: Rules | None = None) -> list[Section]:
     """Return the page: the table, parts of the fleet, the tax map, the flame graph, the sample."""
     title = plural(top.by).capitalize()
     made = [

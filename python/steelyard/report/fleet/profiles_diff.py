@@ -10,7 +10,17 @@ from __future__ import annotations
 from steelyard.analyze.profiles.tax_rules import Rules
 from steelyard.fleet.profiles.diff import ALPHA, DiffRow, FleetDiff
 from steelyard.report import format as fmt
-from steelyard.report.fleet.content import Cell, Chart, Column, Fragment, Section, Series, Table, table
+from steelyard.report.fleet.content import (
+    Answer,
+    Cell,
+    Chart,
+    Column,
+    Fragment,
+    Section,
+    Series,
+    Table,
+    table,
+)
 from steelyard.report.fleet.profiles import percent, plural
 from steelyard.report.profiles.flame import diff_flame_html
 from steelyard.report.profiles.page import points
@@ -20,7 +30,19 @@ _BARS = 20
 _ROWS = 60
 
 
-def heading(diff: FleetDiff) -> str:
+def diff(diff: FleetDiff, *, rules: Rules | None = None) -> Answer:
+    """Return everything that ``fleet diff`` says; the flame graph's colours are by ``rules``."""
+    return Answer(
+        f"Differences by {diff.by}",
+        _heading(diff),
+        _sections(diff, rules=rules),
+        diff.document(),
+        _subline(diff),
+        _cautions(diff),
+    )
+
+
+def _heading(diff: FleetDiff) -> str:
     """Return the comparison in one line."""
     if diff.changes:
         row = diff.changes[0]
@@ -30,7 +52,7 @@ def heading(diff: FleetDiff) -> str:
     return "No change beyond the noise of sampling"
 
 
-def subline(diff: FleetDiff) -> str:
+def _subline(diff: FleetDiff) -> str:
     """Return what the comparison stands on."""
     return fmt.plain(
         f"A, {diff.names[0]}: {diff.samples[0]:,} samples in {diff.machine_minutes[0]:,} machine-minutes of"
@@ -40,7 +62,7 @@ def subline(diff: FleetDiff) -> str:
     )
 
 
-def cautions(diff: FleetDiff) -> list[str]:
+def _cautions(diff: FleetDiff) -> list[str]:
     """Return what a reader must know first."""
     few = [
         f"{name} has samples of {count} machine{'s' if count > 1 else ''}"
@@ -53,7 +75,7 @@ def cautions(diff: FleetDiff) -> list[str]:
     return [f"Nothing is judged: {why}, and differences of a fleet need at least {LEAST_HOLDERS:g}."]
 
 
-def sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
+def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
     """Return the page of two selections."""
     flame = Fragment(
         lambda nonce: diff_flame_html(

@@ -10,6 +10,7 @@ from steelyard.fleet.rue.result import Comparison, Group, RueResult, SampleRatio
 from steelyard.fleet.rue.usage import NAME_PREFIX
 from steelyard.report import format as fmt
 from steelyard.report.fleet.content import (
+    Answer,
     Cell,
     Chart,
     Column,
@@ -32,12 +33,25 @@ _LOOKS = {
 }
 
 
-def heading(result: RueResult) -> str:
+def rue(result: RueResult) -> Answer:
+    """Return everything that ``fleet rue`` says; no where a total misleads."""
+    return Answer(
+        f"RUE by {result.label}",
+        _heading(result),
+        _sections(result),
+        result.document(),
+        _subline(result),
+        _cautions(result),
+        says_no=result.is_refused,
+    )
+
+
+def _heading(result: RueResult) -> str:
     """Return the answer in one line: the recommendation of the first comparison."""
     return result.comparisons[0].recommendation
 
 
-def subline(result: RueResult) -> str:
+def _subline(result: RueResult) -> str:
     """Return what was compared."""
     return (
         f"RUE = usage / {result.work}, smaller is better; speedup = RUE 1 / RUE 2, bigger is better."
@@ -46,7 +60,7 @@ def subline(result: RueResult) -> str:
     )
 
 
-def cautions(result: RueResult) -> list[str]:
+def _cautions(result: RueResult) -> list[str]:
     """Return what a reader must know before reading on."""
     found = []
     for one in result.comparisons:
@@ -60,7 +74,7 @@ def cautions(result: RueResult) -> list[str]:
     return found
 
 
-def sections(result: RueResult) -> list[Section]:
+def _sections(result: RueResult) -> list[Section]:
     """Return everything that the page and the terminal show."""
     found = [section for one in result.comparisons for section in _comparison(one, result)]
     return [*found, _assignment(result), _leaves_out(result)]

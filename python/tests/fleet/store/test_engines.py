@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 
 from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard.cli.fleet.registry import expressions
 from steelyard.cli.main import invoke
-from steelyard.fleet.expressions import EXPRESSIONS
 from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.store import open_store, write_rows
 from steelyard.telemetry.engine import fetch, fetch_rows
@@ -119,7 +119,7 @@ def test_a_spark_cluster_gives_the_rows_that_duckdb_gives(tmp_path_factory, monk
         # A second store beside the first: neither sees the other's tables.
         simulated = str(simulated_store(**FLEET))
         with open_store(simulated, master) as spark_too, open_store(simulated) as duck_too:
-            for name, expression in EXPRESSIONS.items():
+            for name, expression in expressions().items():
                 try:
                     expected = fetch(expression(duck_too))
                     found += differences(name, expected, fetch(expression(spark_too)))

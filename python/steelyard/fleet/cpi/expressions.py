@@ -1,4 +1,4 @@
-"""CPI2's queries over a store, by name, with the paper's settings: for the list of all queries.
+"""CPI2's queries over a store, by name, with the paper's settings: on which engines are held equal.
 
 In: an open store. Out: Ibis expressions. Thresholds are made of the same samples, inside the expression.
 """
@@ -37,17 +37,25 @@ def _windows(store: Store) -> Any:
     return cpi_windows.expression(store.table("task_samples"), spans)
 
 
-EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
+SPECS: dict[str, Callable[[Store], Any]] = {
     "cpi specs": _specs,
     "cpi stored specs": lambda store: cpi_outliers.latest(store.table("cpi_specs")),
-    "cpi histogram": lambda store: cpi_distribution.expression(store.table("task_samples"), _BIN_WIDTH),
+}
+
+OUTLIERS: dict[str, Callable[[Store], Any]] = {
     "cpi outliers": _outliers,
     "cpi outliers by task": lambda store: cpi_outliers.by_task(_outliers(store)),
     "cpi counts": lambda store: cpi_outliers.counts(store.table("task_samples"), _specs(store)),
     "cpi anomalous days": lambda store: cpi_outliers.anomalous_days(_outliers(store)),
+}
+
+INCIDENTS: dict[str, Callable[[Store], Any]] = {
     "cpi windows": _windows,
     "cpi suspects": lambda store: cpi_suspects.expression(store.table("task_samples"), _outliers(store)),
     "cpi caps": lambda store: cpi_caps.expression(store.table("task_samples"), store.table("incidents")),
+}
+
+DISTRIBUTION: dict[str, Callable[[Store], Any]] = {
+    "cpi histogram": lambda store: cpi_distribution.expression(store.table("task_samples"), _BIN_WIDTH),
     "cpi throughput": lambda store: cpi_throughput.expression(store.table("task_samples")),
 }
-"""Queries by name: each takes an open store and returns an Ibis table expression."""

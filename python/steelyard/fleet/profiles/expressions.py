@@ -1,7 +1,6 @@
-"""The Ibis expressions behind ``fleet top``, ``diff``, ``numa``, ``pressure`` and ``pair``, each over a whole
-store.
+"""The Ibis expressions behind ``fleet top`` and ``fleet diff``, each over a whole store, by name.
 
-For `fleet.expressions`: engines are held equal on them, and benchmarks time them.
+In: an open store. Out: Ibis expressions, on which engines are held equal.
 """
 
 from __future__ import annotations
@@ -9,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from steelyard.fleet import pressure
-from steelyard.fleet.numa import locality as numa
-from steelyard.fleet.placement import pair
 from steelyard.fleet.profiles import shares as top_shares
 from steelyard.fleet.profiles.stacks import Selection, select, stacks
 from steelyard.fleet.profiles.symbols import symbols_of
@@ -45,37 +41,25 @@ def _sides(store: Store) -> Any:
     return top_shares.sides(rows.filter(even), rows.filter(~even))
 
 
-def _tasks(store: Store) -> Any:
-    return store.table("task_samples")
-
-
 def _symbols(store: Store) -> Any:
     symbols = store.table("symbols")
     builds = fetch(symbols.select("build_id").distinct().order_by("build_id"))
     return symbols_of(symbols, builds["build_id"].to_pylist())
 
 
-EXPRESSIONS: dict[str, Callable[[Store], Any]] = {
+TOP: dict[str, Callable[[Store], Any]] = {
     "top stacks": lambda store: stacks(_rows(store), most=1000),
     "top sizes": lambda store: top_shares.sizes(_rows(store)),
     "top sizes by platform": lambda store: top_shares.sizes(_rows(store), ("platform",)),
     "top by binary": lambda store: top_shares.moments(_rows(store), _binaries(store)),
     "top by function": _by_leaf,
     "top groups": lambda store: top_shares.grouped(_rows(store), _binaries(store)),
+    "symbols": _symbols,
+}
+
+DIFF: dict[str, Callable[[Store], Any]] = {
     "diff sizes": lambda store: top_shares.pair_sizes(_sides(store)),
     "diff by job": lambda store: top_shares.pair_moments(
         _sides(store), top_shares.keyed_by_column(_sides(store), "job")
     ),
-    "symbols": _symbols,
-    "numa days": lambda store: numa.days(numa.scored(_tasks(store))),
-    "numa bins": lambda store: numa.bins_of(numa.scored(_tasks(store))),
-    "numa sums": lambda store: numa.sums(numa.scored(_tasks(store)), ("cpi", "latency_mean"), "load"),
-    "numa sums by hour": lambda store: numa.sums(numa.scored(_tasks(store)), ("cpu_use",), "hour"),
-    "pressure": lambda store: pressure.job_pressure(_tasks(store), store.table("machines")),
-    "pressure past thresholds": lambda store: pressure.past_threshold(
-        _tasks(store), store.table("machine_samples"), store.table("machines")
-    ),
-    "pair whole": lambda store: pair.whole(_tasks(store)),
-    "pair beside": lambda store: pair.beside(_tasks(store)),
 }
-"""Queries by name: each takes an open store and returns an Ibis table expression."""

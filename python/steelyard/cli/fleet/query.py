@@ -1,0 +1,94 @@
+"""What a fleet query is: a function from an open store to an answer, and all that is declared beside it.
+
+In: the function, decorated with `query`. Out: a `Query`. From it follow, without another line anywhere: the
+command ``steelyard fleet NAME`` with its flags and help (``group``), its page and terminal text, its place in
+the list that is run on every engine (``registry``), its JSON Schema (``schemas``) and its lines in the
+reference. ``docs/guides/extend.md`` walks through one.
+
+Invariants: a module that declares queries imports nothing heavy before a query runs; what is named as
+``"module:attribute"`` is imported when it is needed.
+
+Not here: the options that every query has (``options``), which queries there are (``registry``).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+if TYPE_CHECKING:
+    from steelyard.fleet.store.store import Store
+    from steelyard.report.fleet.content import Answer
+
+Expressions = Mapping[str, "Callable[[Store], Any]"]
+"""Ibis expressions over a store, by name."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query of a fleet's store."""
+
+    name: str
+    """As it is typed: one word, or two where the first is a group such as ``cpi``."""
+    ask: Callable[..., Answer]
+    """Takes the store and the options."""
+    schema: Any
+    """The shape of ``--json``, in the notation of ``schemas``, without what all queries say."""
+    expressions: Expressions | str
+    """What it asks the engine, with its default settings; or where that is, as ``module:attribute``."""
+    examples: Sequence[str]
+    """Options and arguments of two or three calls, as typed after the name and ``--store``."""
+    group: str = ""
+    """Help of the group, in the first query of one."""
+
+    @property
+    def options(self) -> list[inspect.Parameter]:
+        """Return the parameters of `ask` but the store: each an option or an argument, declared by typer."""
+        parameters = list(inspect.signature(self.ask).parameters.values())[1:]
+        # The types of the store and of the answer are too heavy to be there before the query runs.
+        own = SimpleNamespace(
+            __annotations__={one.name: self.ask.__annotations__[one.name] for one in parameters}
+        )
+        hints = get_type_hints(own, vars(import_module(self.ask.__module__)), include_extras=True)
+        return [one.replace(annotation=hints[one.name]) for one in parameters]
+
+    @property
+    def all_expressions(self) -> Expressions:
+        """Return the expressions, imported where they are named."""
+        found: Expressions = (
+            named(self.expressions) if isinstance(self.expressions, str) else self.expressions
+        )
+        return found
+
+
+def query(
+    name: str,
+    *,
+    schema: Any,
+    expressions: Expressions | str,
+    examples: Sequence[str],
+    group: str = "",
+) -> Callable[[Callable[..., Answer]], Query]:
+    """Make a function the query ``name``: its docstring is the help, its parameters after the store the
+    options. One that names an option which every query has, such as ``report``, is given its value.
+    """
+    return lambda ask: Query(name, ask, schema, expressions, examples, group)
+
+
+def over(function: str, *tables: str, **options: Any) -> Callable[[Store], Any]:
+    """Return the expression that ``module:function`` makes of tables of the store."""
+    return lambda store: named(function)(*(store.table(name) for name in tables), **options)
+
+
+def named(target: str) -> Any:
+    """Return what ``module:attribute`` names.
+
+    >>> named("math:pi")
+    3.141592653589793
+    """
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,149 @@
+"""JSON Schemas of what ``steelyard fleet ... --json`` prints: ``python -m steelyard.cli.fleet.schemas``.
+
+In: the shape that each query declares, and those of the other commands (`_OTHERS`). Out:
+``schemas/fleet/<command>.schema.json``; tests hold the files, and what commands print, against them.
+
+Notation of a field: ``text``, ``count``, ``truth``, ``number``; ``?`` behind it says that it may be null. A
+number may always be null: one that is not finite is missing. A class whose fields are printed stands as
+``module:Class``. A list has one element, the shape of all of its own; a mapping from names has the key ``*``.
+A pair of a class and a mapping adds fields to it, a pair with None may be null.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from steelyard._base import schemas_dir
+from steelyard.cli.fleet.query import named
+from steelyard.cli.fleet.registry import queries
+
+_TABLE_CHECK = {
+    **dict.fromkeys(("files", "rows", "replaced_files", "bad_rows", "repeated_rows"), "count"),
+    "bad": [{"reason": "text", "machine": "text?", "rows": "count"}],
+    "doubtful": [{"reason": "text", "machine": "text", "rows": "count"}],
+    "repeated_by": ["text"],
+}
+_PROBLEMS = [{"path": "text", "table": "text", "reason": "text"}]
+
+_OTHERS: dict[str, Any] = {
+    "check": {
+        "clean": "truth",
+        "tables": {"*": _TABLE_CHECK},
+        "renamed_count": "count",
+        "renamed": [{"machine": "text", "task": "text", "jobs": ["text"]}],
+    },
+    "compact": {
+        "store": "text",
+        "removed_leftovers": "count",
+        "tables": {
+            "*": dict.fromkeys(
+                ("files_before", "files_after", "rows", "repeated_rows", "quarantined_rows"), "count"
+            )
+        },
+    },
+    "expire": {"first_kept": "text", "removed": {"*": {"files": "count", "bytes": "count"}}},
+    "import": "steelyard.fleet.importers.batches:Imported",
+    "symbols_add": ["steelyard.fleet.profiles.symbols:Added"],
+}
+
+_ASKED = {"store": "text", "engine": "text", "problems": _PROBLEMS}
+"""What every answer of a query says beside it; ``report`` is there with ``--report``."""
+_BARE = ("compact", "expire", "import", "symbols_add")
+_KINDS: dict[str, str] = {"text": "string", "count": "integer", "truth": "boolean", "number": "number"}
+
+
+def commands() -> dict[str, Any]:
+    """Return the shape of each command's answer, by its name with ``_`` for spaces."""
+    return {**{name.replace(" ", "_"): one.schema for name, one in queries().items()}, **_OTHERS}
+
+
+def schema_of(command: str) -> dict[str, Any]:
+    """Return the JSON Schema of what ``command`` prints."""
+    definitions: dict[str, Any] = {}
+    schema = _shape(commands()[command], definitions)
+    if command not in _BARE:
+        asked = dict(_ASKED) if command != "check" else {"store": "text", "problems": _PROBLEMS}
+        for name, field in asked.items():
+            schema["properties"][name] = _shape(field, definitions)
+        schema["required"] = sorted([*schema["required"], *asked])
+        schema["properties"]["report"] = {"type": "string"}
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = f"steelyard fleet {command.replace('_', ' ')} --json"
+    if definitions:
+        schema["$defs"] = definitions
+    return schema
+
+
+def schema_text(command: str) -> str:
+    """Return the text of a schema's file."""
+    return json.dumps(schema_of(command), indent=2, sort_keys=True) + "\n"
+
+
+def _shape(field: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(field, str) and ":" in field:
+        return _of_class(named(field), definitions)
+    if isinstance(field, str):
+        kind = _KINDS[field.removesuffix("?")]
+        may_be_null = field.endswith("?") or kind == "number"
+        return {"type": [kind, "null"] if may_be_null else kind}
+    if isinstance(field, list):
+        return {"type": "array", "items": _shape(field[0], definitions)}
+    if isinstance(field, dict) and list(field) == ["*"]:
+        return {"type": "object", "additionalProperties": _shape(field["*"], definitions)}
+    if isinstance(field, dict):
+        properties = {name: _shape(one, definitions) for name, one in field.items()}
+        return _object(properties)
+    if isinstance(field, tuple) and isinstance(field[1], dict):
+        extra = {name: _shape(one, definitions) for name, one in field[1].items()}
+        return _object({**_shape(field[0], definitions)["properties"], **extra})
+    if isinstance(field, tuple):
+        kinds = [{"type": "null"} if one is None else _shape(one, definitions) for one in field]
+        return {"anyOf": kinds}
+    return _of_class(field, definitions)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": sorted(properties),
+        "additionalProperties": False,
+    }
+
+
+def _of_class(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the shape of a dataclass, all of whose fields are printed."""
+    made = TypeAdapter(kind).json_schema(mode="serialization")
+    definitions |= {name: _strict(one) for name, one in made.pop("$defs", {}).items()}
+    return dict(_strict(made))
+
+
+def _strict(part: Any) -> Any:
+    """Return a shape in which every field is required and a number may be null."""
+    if isinstance(part, list):
+        return [_strict(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    found = {name: _strict(one) for name, one in part.items() if name not in ("title", "default")}
+    if isinstance(part.get("properties"), dict):
+        found["properties"] = {name: _strict(one) for name, one in part["properties"].items()}
+        found["required"] = sorted(part["properties"])
+        found["additionalProperties"] = False
+    if found.get("type") == "number":
+        found["type"] = ["number", "null"]
+    return found
+
+
+def main() -> None:
+    """Write every schema file."""
+    folder = schemas_dir() / "fleet"
+    folder.mkdir(exist_ok=True)
+    for command in commands():
+        (folder / f"{command}.schema.json").write_text(schema_text(command), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
