@@ -1,30 +1,33 @@
 """What fleet commands print with --json, held against their schemas and golden examples."""
 
 import json
+import shlex
 
 import jsonschema
 import pytest
 
 from steelyard._base import schemas_dir
+from steelyard.cli.fleet.registry import queries
 from steelyard.cli.fleet.schemas import commands, schema_of, schema_text
 from steelyard.cli.main import invoke
 from tests.fleet.simulated import simulated_store
 
+
+def first_example(name: str) -> list[str]:
+    """Return the words of a query's first example."""
+    return [*name.split(), *shlex.split(queries()[name].examples[0])]
+
+
 SMALL = {"machines": 6, "jobs": 4, "days": 1, "platforms": 1, "tasks_per_machine": 3, "step_s": 120}
 CALLS = {
+    **{name.replace(" ", "_"): first_example(name) for name in queries()},
     "cpi_specs": ["cpi", "specs", "--min-samples", "20", "--min-tasks", "2"],
     "cpi_outliers": ["cpi", "outliers", "--specs", "computed", "--min-samples", "20", "--min-tasks", "2"],
     "cpi_incidents": ["cpi", "incidents", "--specs", "computed", "--min-samples", "20", "--min-tasks", "2"],
     "cpi_distribution": ["cpi", "distribution", "--min-samples", "20", "--min-tasks", "2"],
     "top": ["top", "--rows", "3"],
     "diff": ["diff", "cluster=cell-00,cluster=cell-01", ""],
-    "numa": ["numa"],
-    "pressure": ["pressure"],
-    "pair": ["pair"],
-    "place": ["place"],
-    "rue": ["rue", "--label", "config"],
     "smt": ["smt", "--uplift", "0.25"],
-    "frequency": ["frequency"],
     "check": ["check"],
     "compact": ["compact", "--dry-run"],
     "expire": ["expire", "--keep-days", "9999", "--dry-run"],

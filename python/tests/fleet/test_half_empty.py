@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steelyard.cli.fleet.registry import queries
 from steelyard.cli.fleet.schemas import schema_of
 from steelyard.cli.main import invoke
 from steelyard.fleet.cpi.specs import find_specs
@@ -19,22 +21,16 @@ from steelyard.telemetry.engine import fetch_rows
 from tests.fleet.half_empty import Shape, google_sample, make
 
 QUERIES = {
+    **{name: [*name.split(), *shlex.split(one.examples[0])] for name, one in queries().items()},
     "cpi specs": ["cpi", "specs"],
     "cpi specs of few": ["cpi", "specs", "--min-tasks", "1", "--min-samples", "2", "--threshold", "gev"],
     "cpi outliers": ["cpi", "outliers", "--specs", "computed", "--min-tasks", "1", "--min-samples", "2"],
     "cpi outliers stored": ["cpi", "outliers"],
     "cpi incidents": ["cpi", "incidents", "--min-tasks", "1", "--min-samples", "2"],
     "cpi distribution": ["cpi", "distribution", "--min-tasks", "1", "--min-samples", "2"],
-    "top": ["top"],
     "top by category": ["top", "--by", "category"],
     "diff": ["diff", "machine=m0", "machine=m1"],
-    "numa": ["numa"],
-    "pressure": ["pressure"],
-    "pair": ["pair"],
-    "place": ["place"],
-    "rue": ["rue", "--label", "config"],
     "smt": ["smt", "--uplift", "0.25"],
-    "frequency": ["frequency"],
 }
 SHAPES = {
     "no rows": Shape(samples=0),

@@ -25,7 +25,7 @@ class _Commands(TyperGroup):
     @property
     def commands(self) -> MutableMapping[str, Any]:
         """The commands by name."""
-        return _commands()
+        return fleet_commands()
 
     @commands.setter
     def commands(self, given: Any) -> None:
@@ -42,7 +42,8 @@ app = typer.Typer(
 
 
 @functools.cache
-def _commands() -> MutableMapping[str, Any]:
+def fleet_commands() -> MutableMapping[str, Any]:
+    """Return the commands of the group by name, those of other packages too."""
     from steelyard.cli.fleet.registry import modules, queries
 
     made = typer.Typer(rich_markup_mode=None)

@@ -47,8 +47,14 @@ class Query:
 
     @property
     def options(self) -> list[inspect.Parameter]:
-        """Return the parameters of `ask` but the store: each an option or an argument, declared by typer."""
+        """Return the parameters of `ask` but the store: each an option or an argument, declared by typer.
+
+        Raises TypeError for one without a type.
+        """
         parameters = list(inspect.signature(self.ask).parameters.values())[1:]
+        for one in parameters:
+            if one.annotation is one.empty:
+                raise TypeError(f"parameter {one.name} of {self.name} has no type")
         # The types of the store and of the answer are too heavy to be there before the query runs.
         own = SimpleNamespace(
             __annotations__={one.name: self.ask.__annotations__[one.name] for one in parameters}

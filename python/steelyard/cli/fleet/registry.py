@@ -35,9 +35,11 @@ def queries() -> dict[str, Query]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
             one = point.load()
-            wrong = "" if isinstance(one, Query) else f"is not a {Query.__module__}.Query"
-            if not wrong and one.name in found:
-                wrong = f"has the name of another query, {one.name}"
+            if not isinstance(one, Query):
+                wrong = f"is not a {Query.__module__}.Query"
+            else:
+                wrong = f"has the name of another query, {one.name}" if one.name in found else ""
+                one.options  # noqa: B018
         except Exception as error:
             wrong = f"cannot be imported: {' '.join(str(error).split())}"
         if wrong:
