@@ -9,29 +9,19 @@
 //!
 //! Not here: scores against another machine (the control plane's `decide`), and application benchmarks.
 
-mod allocation;
 mod batch;
 mod benchmark;
-mod buffer;
-mod catalog;
-mod compression;
-mod concurrency;
-mod encryption;
+mod benchmarks;
 mod error;
-mod hashing;
 mod inputs;
-mod kernel;
-mod memory;
 mod progress;
-mod rpc;
 mod runner;
-mod serialization;
 mod summary;
 mod verdict;
 mod workers;
 
 pub use benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};
-pub use catalog::{all, select};
+pub use benchmarks::{all, select};
 pub use error::TaxError;
 pub use progress::Progress;
 pub use runner::{Cores, Settings, Surroundings, run};

@@ -358,7 +358,7 @@ fn process_cpu_s() -> (f64, f64) {
 
 /// Measures what `settings` ask for.
 pub fn run(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<TaxResult, TaxError> {
-    let benchmarks = crate::catalog::select(&settings.only)?;
+    let benchmarks = crate::benchmarks::select(&settings.only)?;
     run_these(benchmarks, settings, surroundings)
 }
 

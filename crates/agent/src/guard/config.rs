@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::evidence::Bar;
+use super::detection::evidence::Bar;
 use super::settings::{Action, JobList, Rule, Settings};
 
 /// Every key: its name, its default as TOML (empty where nothing holds), what it means.

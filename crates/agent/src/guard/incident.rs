@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
+use super::capping::journal::Entry;
 use super::clock::Moment;
-use super::decide::Decision;
-use super::history::{Outliers, Suspect};
-use super::journal::Entry;
-use super::sample::TaskName;
+use super::detection::decide::Decision;
+use super::detection::history::{Outliers, Suspect};
+use super::detection::sample::TaskName;
 use super::settings::Action;
-use super::spec::Specs;
+use super::specs::spec::Specs;
 use crate::rows::{Incident, TaskSample};
 
 /// Suspects named in the audit log for each incident.

@@ -4,10 +4,10 @@
 //! Out: incidents; and, only where it was told so, caps on the CPU time of a batch or best-effort task, which are always taken
 //! back; an audit log of what was done and why.
 //!
-//! The journey of one window: `watch` judges each sample against its specification (`spec`), keeps the last minutes of all
-//! tasks (`history`), and asks for a victim's suspects by the evidence (`evidence`; by the paper's rule by correlation, `suspects`) whether something is to be done
-//! (`decide`). `caps` writes the undoing down (`journal`), changes the quota (`quota`), and takes it back when its time is over,
-//! when the agent ends, or, after a kill, by `watchdog` or at the next start (`service`).
+//! The journey of one window: `watch` judges each sample against its specification (`specs`), keeps the last minutes of all
+//! tasks, and asks whether something is to be done about a victim's suspects, by the evidence or, by the paper's rule, by correlation
+//! (`detection`). `capping` writes the undoing down, changes the quota, and takes it back when its time is over, when the agent
+//! ends, or, after a kill, by its watchdog or at the next start (`service`).
 //!
 //! Invariants: nothing is changed unless [`Action::Cap`] was asked for; only knobs of a CPU quota, and each only after its old
 //! value is on the disk; what somebody else wrote meanwhile is left alone; time and the roots of control groups are injected.
@@ -16,44 +16,30 @@
 //!
 //! Source: Zhang et al., "CPI2: CPU performance isolation for shared compute clusters", EuroSys 2013.
 
-mod audit;
-mod caps;
+mod capping;
 mod clock;
 pub mod config;
-mod confirm;
-mod decide;
-mod episodes;
-mod evidence;
-mod history;
+mod detection;
 mod incident;
-mod journal;
-mod pull;
-mod quota;
-mod sample;
-mod seam;
 mod service;
 mod settings;
-mod spec;
-mod spec_file;
+mod specs;
 mod stats;
-mod suspects;
 #[cfg(test)]
 mod testing;
-#[cfg(test)]
-mod vectors_tests;
 mod watch;
-mod watchdog;
+mod watcher;
 
-pub use caps::{Replayed, Undoing};
+pub use capping::caps::{Replayed, Undoing};
+pub use capping::journal::{Ended, Entry, parse as parse_journal_entry};
+pub use capping::quota::{Hierarchy, QuotaError};
+pub use capping::watchdog::wait_for_end;
 pub use clock::Moment;
-pub use journal::{Ended, Entry, parse as parse_journal_entry};
-pub use pull::Known;
-pub use quota::{Hierarchy, QuotaError};
-pub use seam::Watcher;
+pub use detection::suspects::correlation;
 pub use service::{Config, GuardError, Service, own_group, undo};
 pub use settings::{Action, JobList, Settings};
-pub use spec::Specs;
-pub use spec_file::decode as decode_specs;
+pub use specs::file::decode as decode_specs;
+pub use specs::pull::Known;
+pub use specs::spec::Specs;
 pub use stats::Stats;
-pub use suspects::correlation;
-pub use watchdog::wait_for_end;
+pub use watcher::Watcher;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Bar;
+use super::detection::evidence::Bar;
 use crate::rows::JobClass;
 
 /// What is done about an antagonist.

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::capping::journal::{Entry, Opening};
+use super::capping::quota::{Change, Hierarchy, Knob, Version};
 use super::clock::Moment;
-use super::journal::{Entry, Opening};
-use super::quota::{Change, Hierarchy, Knob, Version};
-use super::sample::TaskName;
+use super::detection::sample::TaskName;
 use crate::rows::{CPI_OF_COUNTERS, CpiSpec, Incident, JobClass, Labels, Task, TaskSample};
 
 /// A task that is its job's only one.

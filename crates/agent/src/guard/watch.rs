@@ -11,18 +11,18 @@
 
 use std::collections::HashMap;
 
-use super::audit::{Audit, Line};
-use super::caps::{Caps, Order};
+use super::capping::audit::{Audit, Line};
+use super::capping::caps::{Caps, Order};
+use super::capping::journal::Entry;
 use super::clock::Moment;
-use super::confirm::Tests;
-use super::decide::{Decision, Groups, decide, is_named};
-use super::episodes::Episodes;
-use super::history::{History, Refused, Suspect};
+use super::detection::confirm::Tests;
+use super::detection::decide::{Decision, Groups, decide, is_named};
+use super::detection::episodes::Episodes;
+use super::detection::history::{History, Refused, Suspect};
+use super::detection::sample::{TaskName, fault};
 use super::incident::{age_of_spec, begin, evidence, finish, window_end};
-use super::journal::Entry;
-use super::sample::{TaskName, fault};
 use super::settings::{Action, Rule, Settings};
-use super::spec::{Specs, threshold};
+use super::specs::spec::{Specs, threshold};
 use super::stats::Stats;
 use crate::rows::{Incident, TaskSample};
 

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::guard::evidence::Bar;
-use crate::guard::journal::Journal;
+use crate::guard::capping::journal::Journal;
+use crate::guard::detection::evidence::Bar;
 use crate::guard::testing::{group_v1, knob, moment, sample, spec, v1};
 use crate::rows::JobClass;
 

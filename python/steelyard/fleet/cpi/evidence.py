@@ -1,7 +1,7 @@
 """Which suspect is the antagonist of one victim, with the chance of a wrong name held down.
 
 In: a victim's CPI and its neighbours' usage in the same windows. Out: `Evidence` of each suspect, and who is
-named. The agent's guard states the same rule in Rust (``crates/agent/src/guard/evidence.rs``);
+named. The agent's guard states the same rule in Rust (``crates/agent/src/guard/detection/evidence.rs``);
 ``schemas/golden/cpi2_vectors.json`` holds both together. The paper's rule (``rule``) blames whoever works
 only while the victim suffers: among many bursty tasks there always is one.
 

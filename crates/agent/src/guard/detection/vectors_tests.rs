@@ -6,9 +6,9 @@ use super::decide::{Groups, decide};
 use super::evidence::{Bar, Series, weigh};
 use super::history::{History, Suspect};
 use super::sample::TaskName;
-use super::settings::Settings;
 use super::suspects::correlation;
-use super::testing::{name, sample};
+use crate::guard::settings::Settings;
+use crate::guard::testing::{name, sample};
 use crate::rows::JobClass;
 
 fn vectors(section: &str) -> Vec<Value> {

@@ -7,9 +7,9 @@ use std::hash::Hasher;
 
 use steelyard_statistics::Random;
 
+use super::buffer::Buffer;
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker, fold};
-use crate::buffer::Buffer;
 
 /// A hash function with its name and the sizes it is measured at.
 struct Kind {

@@ -5,7 +5,7 @@
 use super::evidence::Evidence;
 use super::history::Suspect;
 use super::sample::TaskName;
-use super::settings::Settings;
+use crate::guard::settings::Settings;
 use crate::rows::JobClass;
 
 /// What is to be done.

@@ -97,7 +97,7 @@ fn plan(life: Life, seed: u64) -> Vec<Object> {
             .collect();
     }
     let mut sizes =
-        Sizes::parse(include_str!("../../../data/tax/allocation-sizes.json")).evenly(OBJECTS);
+        Sizes::parse(include_str!("../../../../data/tax/allocation-sizes.json")).evenly(OBJECTS);
     random.shuffle(&mut sizes);
     sizes
         .into_iter()

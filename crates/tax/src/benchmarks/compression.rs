@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
+use super::buffer::Buffer;
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker, fold};
-use crate::buffer::Buffer;
 use crate::inputs::{Blocks, blocks};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use steelyard_statistics::Random;
 
+use super::buffer::Buffer;
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker, fold};
-use crate::buffer::Buffer;
 
 /// Bytes of a record: a small answer, a page, and the largest that TLS allows.
 const RECORD_BYTES: [usize; 3] = [256, 4096, 16_384];

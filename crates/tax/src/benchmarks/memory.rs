@@ -158,7 +158,7 @@ impl Microbenchmark for Memory {
 
 /// The sizes of a cycle, in random order.
 fn sizes(seed: u64) -> Vec<usize> {
-    let file = Sizes::parse(include_str!("../../../data/tax/memory-operations.json"));
+    let file = Sizes::parse(include_str!("../../../../data/tax/memory-operations.json"));
     let mut sizes = file.evenly(CALLS);
     Random::stream(seed, "memory sizes").shuffle(&mut sizes);
     sizes

@@ -1,10 +1,18 @@
 //! Every benchmark there is.
 
+mod allocation;
+mod buffer;
+mod compression;
+mod concurrency;
+mod encryption;
+mod hashing;
+mod kernel;
+mod memory;
+mod rpc;
+mod serialization;
+
+use crate::TaxError;
 use crate::benchmark::Microbenchmark;
-use crate::{
-    TaxError, allocation, compression, concurrency, encryption, hashing, kernel, memory, rpc,
-    serialization,
-};
 
 /// All benchmarks, by category.
 pub fn all() -> Vec<Box<dyn Microbenchmark>> {

@@ -12,10 +12,10 @@
 use std::path::{Path, PathBuf};
 
 use super::audit::{Audit, Line};
-use super::clock::Moment;
 use super::journal::{Ended, Entry, Journal, Opening};
 use super::quota::{Change, Group, Hierarchy, QuotaError};
 use super::watchdog::Watchdog;
+use crate::guard::clock::Moment;
 use crate::rows::Incident;
 
 /// Why a cap was not made. Nothing is changed when one of these is returned, unless it says so.

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::clock::Moment;
+use super::file::decode;
 use super::spec::Specs;
-use super::spec_file::decode;
+use crate::guard::clock::Moment;
 use crate::rows::CpiSpec;
 use crate::store::{Store, StoreError};
 use crate::table::{date_of, percent_encode};

@@ -10,10 +10,10 @@
 
 use std::collections::HashMap;
 
-use super::clock::Moment;
 use super::history::Suspect;
 use super::sample::TaskName;
-use super::settings::{Action, Rule, Settings};
+use crate::guard::clock::Moment;
+use crate::guard::settings::{Action, Rule, Settings};
 use crate::rows::Incident;
 
 /// How long a test holds, in seconds.

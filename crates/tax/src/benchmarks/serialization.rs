@@ -9,9 +9,9 @@ use std::sync::Arc;
 use prost::Message as _;
 use steelyard_thrift::{Fields, Reader, ThriftError, Type, Writer};
 
+use super::buffer::Buffer;
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker, fold};
-use crate::buffer::Buffer;
 use crate::inputs::{Item, Message, fleet_messages, response_messages};
 
 /// Messages of the set `fleet`: enough that the largest few are among them.

@@ -10,9 +10,9 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::clock::Moment;
 use super::quota::Change;
 use crate::disk::Disk;
+use crate::guard::clock::Moment;
 use crate::private::Private;
 use crate::table::date_of;
 
