@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::verdict::{ACHIEVED_RATIO_MIN, ERROR_RATIO_MAX};
+use steelyard_record::BOUNDS;
 
 /// Upper bound of a percentile of response time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,8 +63,8 @@ impl FromStr for Slo {
     fn from_str(text: &str) -> Result<Self, SloError> {
         let mut slo = Self {
             percentiles: Vec::new(),
-            errors_ratio_max: ERROR_RATIO_MAX,
-            achieved_ratio_min: ACHIEVED_RATIO_MIN,
+            errors_ratio_max: BOUNDS.error_ratio.invalid,
+            achieved_ratio_min: BOUNDS.achieved_ratio,
         };
         let mut named = Vec::new();
         for term in text.split(',') {

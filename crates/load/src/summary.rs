@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use steelyard_record::{
-    Clock, IntervalRow, Kind, LatencySummary, LoadCpu, LoadLatency, LoadOperations, LoadRequests,
-    LoadResult, LoadSettings, LoadThread, Tool, Verdict,
+    BOUNDS, Clock, IntervalRow, Kind, LatencySummary, LoadCpu, LoadLatency, LoadOperations,
+    LoadRequests, LoadResult, LoadSettings, LoadThread, Tool, Verdict,
 };
 
 use crate::control::{Counts, Interval, Measured, Phase};
@@ -13,7 +13,7 @@ use crate::latency::{Latencies, quantile, summary};
 use crate::mix::Effect;
 use crate::protocol::Protocol;
 use crate::settings::Settings;
-use crate::verdict::{Evidence, SAMPLES_BEYOND, judge};
+use crate::verdict::{Evidence, judge};
 use crate::workload::Workload;
 
 /// What a finished load leaves behind.
@@ -197,10 +197,10 @@ fn answers_by_class(protocol: Protocol, measured: &Measured) -> Option<BTreeMap<
 
 /// Takes out the percentiles that too few samples lie beyond.
 pub fn quotable(mut summary: LatencySummary) -> LatencySummary {
-    if summary.count < SAMPLES_BEYOND * 1_000 {
+    if summary.count < BOUNDS.samples_beyond_percentile * 1_000 {
         summary.p999_ns = None;
     }
-    if summary.count < SAMPLES_BEYOND * 10_000 {
+    if summary.count < BOUNDS.samples_beyond_percentile * 10_000 {
         summary.p9999_ns = None;
     }
     summary

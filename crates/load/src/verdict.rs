@@ -1,24 +1,8 @@
 //! Whether the generator vouches for a result: one check a question, each with its figure and its bound.
 
-use steelyard_record::{Check, Level, Verdict};
+use steelyard_record::{BOUNDS, Check, Level, Levels, Verdict};
 
 use crate::control::Measured;
-
-/// Share of requests that may fail.
-pub const ERROR_RATIO_MAX: f64 = 0.001;
-/// Least share of the offered rate that must be completed.
-pub const ACHIEVED_RATIO_MIN: f64 = 0.99;
-/// Share of its CPU above which a generator thread measures itself.
-pub const BUSY_RATIO_MAX: f64 = 0.9;
-/// Share of requests that the generator may notice late.
-pub const LATE_RATIO_MAX: f64 = 0.001;
-/// By how much what is claimed may be wrong: suspect above the first, invalid above the second. The same as in
-/// `python/steelyard/analyze/verdict.py`.
-pub const HEADLINE_RATIO: (f64, f64) = (0.05, 0.20);
-/// Lag's 99th percentile, as a share of the median response time, up to which lateness does not matter.
-pub const LAG_SHARE_MAX: f64 = 0.01;
-/// Answers that must lie beyond a percentile for it to be quoted.
-pub const SAMPLES_BEYOND: u64 = 10;
 
 /// What the checks look at.
 #[derive(Debug)]
@@ -46,6 +30,12 @@ fn check(id: &str, bad: Level, fails: bool, claim: String, value: f64, bound: f6
         bound: Some(bound),
         unit: Some("1".to_owned()),
     }
+}
+
+/// A check of a value that is suspect above one bound and invalid above another.
+fn above(id: &str, bounds: Levels, claim: String, value: f64) -> Check {
+    let level = bounds.level(value);
+    check(id, level, true, claim, value, bounds.suspect)
 }
 
 /// All checks and their verdict.
@@ -87,19 +77,13 @@ fn interrupted(evidence: &Evidence<'_>) -> Check {
 fn errors(measured: &Measured) -> Check {
     let ended = measured.completed + measured.errors;
     let ratio = measured.errors as f64 / ended.max(1) as f64;
-    check(
-        "errors",
-        Level::Invalid,
-        ratio > ERROR_RATIO_MAX,
-        format!("{} of {ended} requests failed.", measured.errors),
-        ratio,
-        ERROR_RATIO_MAX,
-    )
+    let claim = format!("{} of {ended} requests failed.", measured.errors);
+    above("errors", BOUNDS.error_ratio, claim, ratio)
 }
 
 fn unanswered(measured: &Measured) -> Check {
     let ratio = measured.outstanding as f64 / measured.intended.max(1) as f64;
-    let level = if ratio > ERROR_RATIO_MAX {
+    let level = if ratio > BOUNDS.error_ratio.invalid {
         Level::Invalid
     } else {
         Level::Suspect
@@ -125,10 +109,10 @@ fn achieved(ratio: f64) -> Check {
     check(
         "achieved",
         Level::Invalid,
-        ratio < ACHIEVED_RATIO_MIN,
+        ratio < BOUNDS.achieved_ratio,
         format!("{:.2} % of the offered rate was completed.", ratio * 100.0),
         ratio,
-        ACHIEVED_RATIO_MIN,
+        BOUNDS.achieved_ratio,
     )
 }
 
@@ -137,9 +121,9 @@ fn generator_late(evidence: &Evidence<'_>) -> Check {
     let late = evidence.measured.noticed_late;
     let ratio = late as f64 / evidence.measured.intended.max(1) as f64;
     // A millisecond spoils a response time of one, not one of a hundred.
-    let matters = evidence
-        .lag_and_response_ns
-        .is_none_or(|(lag, response)| lag as f64 > LAG_SHARE_MAX * response as f64);
+    let matters = evidence.lag_and_response_ns.is_none_or(|(lag, response)| {
+        lag as f64 > BOUNDS.generator_lag_of_response_ratio * response as f64
+    });
     let consequence = if matters || late == 0 {
         ": the generator lacked CPU time."
     } else {
@@ -148,10 +132,10 @@ fn generator_late(evidence: &Evidence<'_>) -> Check {
     check(
         "generator-late",
         Level::Suspect,
-        ratio > LATE_RATIO_MAX && matters,
+        ratio > BOUNDS.generator_late_ratio && matters,
         format!("{late} requests were noticed more than 1 ms after they were due{consequence}"),
         ratio,
-        LATE_RATIO_MAX,
+        BOUNDS.generator_late_ratio,
     )
 }
 
@@ -166,10 +150,10 @@ fn generator_bound(evidence: &Evidence<'_>) -> Check {
     check(
         "generator-bound",
         if open { Level::Invalid } else { Level::Suspect },
-        busy > BUSY_RATIO_MAX,
+        busy > BOUNDS.generator_busy_ratio,
         claim,
         busy,
-        BUSY_RATIO_MAX,
+        BOUNDS.generator_busy_ratio,
     )
 }
 
@@ -179,28 +163,19 @@ fn generator_bound(evidence: &Evidence<'_>) -> Check {
 fn generator_lag(evidence: &Evidence<'_>) -> Option<Check> {
     let ratio = evidence.lag_ratio?;
     let open = evidence.achieved_ratio.is_some();
-    let level = if open && ratio > HEADLINE_RATIO.1 {
-        Level::Invalid
-    } else {
-        Level::Suspect
-    };
+    let mut bounds = BOUNDS.headline_ratio;
+    if !open {
+        bounds.invalid = f64::INFINITY;
+    }
     let claim = format!(
         "{:.1} % of the response time passed in the generator.",
         100.0 * ratio
     );
-    let fails = ratio > HEADLINE_RATIO.0;
-    Some(check(
-        "generator-lag",
-        level,
-        fails,
-        claim,
-        ratio,
-        HEADLINE_RATIO.0,
-    ))
+    Some(above("generator-lag", bounds, claim, ratio))
 }
 
 fn samples(measured: &Measured) -> Check {
-    let (answers, bound) = (measured.completed, SAMPLES_BEYOND * 100);
+    let (answers, bound) = (measured.completed, BOUNDS.samples_beyond_percentile * 100);
     let level = if answers == 0 {
         Level::Invalid
     } else {
@@ -315,6 +290,14 @@ mod tests {
         );
         let measured = Measured {
             errors: 99,
+            ..good()
+        };
+        assert_eq!(
+            failing(&measured, None, 0.5, false),
+            one("errors", Level::Suspect)
+        );
+        let measured = Measured {
+            errors: 1,
             ..good()
         };
         assert_eq!(failing(&measured, None, 0.5, false), []);

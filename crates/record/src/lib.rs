@@ -9,6 +9,7 @@
 //!
 //! Not here: measuring, deriving, and drawing.
 
+mod bounds;
 mod cache_stats;
 mod capacity;
 mod clock;
@@ -29,6 +30,7 @@ mod telemetry;
 mod verdict;
 mod version;
 
+pub use bounds::{BOUNDS, Bounds, Levels};
 pub use cache_stats::{CacheStats, CacheThread};
 pub use capacity::{
     CapacityCriterion, CapacityEdge, CapacityInterval, CapacityPoint, CapacityProbe,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use steelyard_launch::Stop;
-use steelyard_record::{Clock, TaxResult, monotonic_ns};
+use steelyard_record::{BOUNDS, Clock, TaxResult, monotonic_ns};
 use steelyard_statistics::Random;
 
 use crate::TaxError;
@@ -15,9 +15,6 @@ use crate::benchmark::{Microbenchmark, Setup};
 use crate::progress::Progress;
 use crate::summary;
 use crate::workers::{Pin, Workers};
-
-/// Rounds that are made however short the time is: an interval of the lower quartile needs 13.
-pub const LEAST_ROUNDS: u64 = 13;
 
 /// Time that the result may take after a request to stop.
 const FINISH: Duration = Duration::from_secs(10);
@@ -293,7 +290,7 @@ impl Run<'_> {
         let mut told = Instant::now();
         loop {
             let begin = Instant::now();
-            if done >= LEAST_ROUNDS && begin + longest > until {
+            if done >= BOUNDS.tax_rounds && begin + longest > until {
                 return Ok(false);
             }
             if !self.round(&mut random)? {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use steelyard_record::{
-    Clock, Kind, TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings, Tool,
+    BOUNDS, Clock, Kind, TaxBenchmark, TaxCategory, TaxMeasure, TaxResult, TaxScore, TaxSettings,
+    Tool,
 };
 use steelyard_statistics::{CONFIDENCE, Random, estimate, geometric_mean, median, quantile};
 
 use crate::batch::Batch;
 use crate::benchmark::Microbenchmark;
-use crate::runner::{Entry, LEAST_ROUNDS, Settings};
+use crate::runner::{Entry, Settings};
 use crate::verdict::{Evidence, Lost, judge};
 
 /// The quantile of the rounds' times that stands for a benchmark: the lower quartile. Disturbances only ever
@@ -186,7 +187,7 @@ fn score_of_rounds(rows: &[(&'static str, Vec<f64>)], seed: u64) -> Option<TaxSc
     let (overall, by_category) = means(&rates)?;
     let mut resampled: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     let mut resampled_overall = Vec::new();
-    if rounds as u64 >= LEAST_ROUNDS {
+    if rounds as u64 >= BOUNDS.tax_rounds {
         let mut random = Random::stream(seed, "resample");
         for _ in 0..RESAMPLES {
             // The same rounds for every entry: what befell a round befell all of them.
@@ -403,7 +404,6 @@ mod coverage;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::HEADLINE_RATIO;
 
     /// Rounds of one benchmark, 1 us an operation with 2 % of noise. In a share of them a neighbour takes
     /// `stolen` of the CPU's time.
@@ -457,14 +457,20 @@ mod tests {
             // Disturbed batches and times that the quartile does not see: no objection in 200 trials.
             for (share, stolen) in [(0.0, 0.0), (0.1, 0.5), (0.25, 0.5), (0.4, 0.3), (1.0, 0.03)] {
                 let alarms = (0..200)
-                    .filter(|_| lost_ratio(&mut random, rounds, share, stolen) > HEADLINE_RATIO.0)
+                    .filter(|_| {
+                        lost_ratio(&mut random, rounds, share, stolen)
+                            > BOUNDS.headline_ratio.suspect
+                    })
                     .count();
                 assert!(alarms <= 10, "{rounds} {share} {stolen}: {alarms} of 200");
             }
             // Neighbours that no quartile gets round: every trial objects.
             for (share, stolen) in [(1.0, 0.1), (0.95, 0.5), (1.0, 0.5)] {
                 let misses = (0..200)
-                    .filter(|_| lost_ratio(&mut random, rounds, share, stolen) <= HEADLINE_RATIO.0)
+                    .filter(|_| {
+                        lost_ratio(&mut random, rounds, share, stolen)
+                            <= BOUNDS.headline_ratio.suspect
+                    })
                     .count();
                 assert!(misses <= 10, "{rounds} {share} {stolen}: {misses} of 200");
             }

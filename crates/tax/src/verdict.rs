@@ -3,13 +3,8 @@
 //! The scores are what others read, so that the checks ask how far those may be wrong. A single benchmark may have a
 //! wide interval on a shared machine while the mean over a hundred is known well.
 
-use steelyard_record::{Check, Level, TaxBenchmark, TaxScore, Verdict};
+use steelyard_record::{BOUNDS, Check, Level, TaxBenchmark, TaxScore, Verdict};
 
-use crate::runner::LEAST_ROUNDS;
-
-/// By how much a score may be wrong: suspect above the first, invalid above the second. The same as in
-/// `python/steelyard/analyze/verdict.py`.
-pub const HEADLINE_RATIO: (f64, f64) = (0.05, 0.20);
 /// Benchmarks that a claim names.
 const NAMED: usize = 3;
 
@@ -48,16 +43,6 @@ fn check(id: &str, level: Level, claim: String, value: f64, bound: f64) -> Check
         value: Some(value),
         bound: Some(bound),
         unit: Some("1".to_owned()),
-    }
-}
-
-fn above(value: f64) -> Level {
-    if value > HEADLINE_RATIO.1 {
-        Level::Invalid
-    } else if value > HEADLINE_RATIO.0 {
-        Level::Suspect
-    } else {
-        Level::Valid
     }
 }
 
@@ -100,17 +85,17 @@ fn disturbed(evidence: &Evidence<'_>) -> Check {
     let claim = format!("something else had the CPU during {count} of {total} batches{cost}");
     check(
         "disturbed-batches",
-        above(ratio),
+        BOUNDS.headline_ratio.level(ratio),
         claim,
         ratio,
-        HEADLINE_RATIO.0,
+        BOUNDS.headline_ratio.suspect,
     )
 }
 
 /// Half of the widest interval among the scores; None where too few rounds give none, to which `rounds` objects.
 fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
     let unknown = |score: &TaxScore| score.interval_low_per_s.is_none();
-    if evidence.rounds >= LEAST_ROUNDS && evidence.scores.iter().any(|score| unknown(score)) {
+    if evidence.rounds >= BOUNDS.tax_rounds && evidence.scores.iter().any(|score| unknown(score)) {
         return Some(Check {
             id: "score-interval".to_owned(),
             level: Level::Suspect,
@@ -149,21 +134,27 @@ fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
     );
     Some(check(
         "score-interval",
-        above(widest),
+        BOUNDS.headline_ratio.level(widest),
         claim,
         widest,
-        HEADLINE_RATIO.0,
+        BOUNDS.headline_ratio.suspect,
     ))
 }
 
 fn rounds(rounds: u64) -> Check {
-    let level = if rounds < LEAST_ROUNDS {
+    let level = if rounds < BOUNDS.tax_rounds {
         Level::Suspect
     } else {
         Level::Valid
     };
     let claim = format!("{rounds} rounds were completed");
-    check("rounds", level, claim, rounds as f64, LEAST_ROUNDS as f64)
+    check(
+        "rounds",
+        level,
+        claim,
+        rounds as f64,
+        BOUNDS.tax_rounds as f64,
+    )
 }
 
 fn checksums(changed: &[&str]) -> Check {

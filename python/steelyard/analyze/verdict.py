@@ -14,31 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.interference import Interference
 from steelyard.records import Check, Clock, Level, LoadResult, Machine, Verdict
 
 if TYPE_CHECKING:
     from steelyard.stats.steady import Steadiness
 
-# Bounds. Where two stand, the result is suspect above the first and invalid above the second.
-ERROR_RATIO = (1e-5, 1e-3)
-"""One error in 100,000 requests cannot move a percentile that is shown; one in 1000 hides in p99.9."""
-ACHIEVED_RATIO = 0.99
-"""Below it an open loop did not offer what it says it did."""
-GENERATOR_BUSY_RATIO = 0.90
-"""Above it the generator, not the server, may be what was measured. What that amounts to, the generator says:
-it knows whether its loop was open. The bound is that of crates/load/src/verdict.rs; a test compares."""
-SAMPLES = (10_000, 1_000)
-"""Requests below which p99.9 rests on fewer than 10 values, and p99 on fewer than 10."""
-HEADLINE_RATIO = (0.05, 0.20)
-"""By how much the headline may be wrong. CPU time that others took (stolen, foreign, throttled) is missing
-from a throughput in that proportion; a level that moves moves the mean with it; lag of the generator is
-response time that is not the server's. The bounds are those of crates/load/src/verdict.rs and
-crates/tax/src/verdict.rs; a test compares. Rates of false alarms and misses: docs/journal/0170."""
-CLOCK_STEP_S = 0.5
-"""Real time against monotonic time over the run, beyond what slewing does: more is a step."""
-SLEW_RATIO = 500e-6
-"""The fastest that the kernel slews a clock: 500 ppm (adjtimex(2))."""
+SAMPLES = (1_000 * BOUNDS.samples_beyond_percentile, 100 * BOUNDS.samples_beyond_percentile)
+"""Requests below which too few values lie beyond p99.9, and beyond p99."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +54,7 @@ class Evidence:
     shared_cpus: bool = False
     own: Sequence[Check] = field(default_factory=tuple)
     samples: tuple[int, int] = SAMPLES
-    achieved_ratio_min: float = ACHIEVED_RATIO
+    achieved_ratio_min: float = BOUNDS.achieved_ratio
     hook_problems: Sequence[str] = field(default_factory=tuple)
     remarks: Sequence[str] = field(default_factory=tuple)
     limited_on_purpose: bool = False
@@ -93,10 +77,11 @@ def _above(value: float, bounds: tuple[float, float]) -> Level:
 
 
 def _errors(evidence: Evidence) -> Iterator[Check]:
-    intended = sum(load.requests.intended for load in _loads(evidence))
+    completed = sum(load.requests.completed for load in _loads(evidence))
     errors = sum(load.requests.errors for load in _loads(evidence))
     unsent = sum(load.requests.unsent for load in _loads(evidence))
-    ratio = errors / intended if intended else 1.0
+    ended = completed + errors
+    ratio = errors / ended if ended else 1.0
     kinds: dict[str, int] = {}
     for load in _loads(evidence):
         for kind, count in load.requests.errors_by_kind.items():
@@ -104,13 +89,13 @@ def _errors(evidence: Evidence) -> Iterator[Check]:
     detail = ", ".join(
         f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1])[:3]
     )
-    claim = f"{errors} of {intended} requests failed" + (f" ({detail})" if detail else "")
+    claim = f"{errors} of {ended} requests failed" + (f" ({detail})" if detail else "")
     yield Check(
         id="errors",
-        level=_above(ratio, ERROR_RATIO),
+        level=_above(ratio, BOUNDS.error_ratio),
         claim=claim,
         value=ratio,
-        bound=ERROR_RATIO[0],
+        bound=BOUNDS.error_ratio[0],
         unit="1",
     )
     yield Check(
@@ -156,7 +141,7 @@ def _generator(evidence: Evidence) -> Iterator[Check]:
         claim=f"the busiest load generator thread used {worst:.0%} of its CPU"
         + ("" if level is Level.VALID else ": the result may be the generator's limit, not the server's"),
         value=worst,
-        bound=GENERATOR_BUSY_RATIO,
+        bound=BOUNDS.generator_busy_ratio,
         unit="1",
     )
 
@@ -176,14 +161,14 @@ def _lag(evidence: Evidence) -> Iterator[Check]:
         idle = max(0.0, 1 - busy)
         wrong = min(worst, idle)
         claim += f", and the server's CPUs were idle {idle:.1%} of the time"
-        if worst > HEADLINE_RATIO[0] >= wrong:
+        if worst > BOUNDS.headline_ratio[0] >= wrong:
             claim += ": the throughput is the server's, but the latencies include the generator's delay"
     yield Check(
         id="generator-lag",
         level=lag_level(wrong, closed=closed),
         claim=claim,
         value=wrong,
-        bound=HEADLINE_RATIO[0],
+        bound=BOUNDS.headline_ratio[0],
         unit="1",
     )
 
@@ -202,7 +187,7 @@ def lag_level(ratio: float, *, closed: bool) -> Level:
 
     Only latencies of an open loop are worthless for it: a closed one claims a throughput.
     """
-    level = _above(ratio, HEADLINE_RATIO)
+    level = _above(ratio, BOUNDS.headline_ratio)
     return Level.SUSPECT if closed and level is Level.INVALID else level
 
 
@@ -211,7 +196,7 @@ def _bound_level(load: LoadResult) -> Level:
     said = [check.level for check in load.verdict.checks if check.id == "generator-bound"]
     if said:
         return max(said, key=lambda one: one.severity)
-    if all(thread.busy_ratio <= GENERATOR_BUSY_RATIO for thread in load.threads):
+    if all(thread.busy_ratio <= BOUNDS.generator_busy_ratio for thread in load.threads):
         return Level.VALID
     return Level.INVALID if load.settings.loop == "open" else Level.SUSPECT
 
@@ -252,7 +237,7 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
     swing = max(abs(measure.dip_ratio or 0.0), abs(measure.cycle_ratio or 0.0))
     if measure.steady:
         level = Level.VALID
-    elif measure.steady is False and not swing and moved > HEADLINE_RATIO[1]:
+    elif measure.steady is False and not swing and moved > BOUNDS.headline_ratio[1]:
         level = Level.INVALID
     else:
         level = Level.SUSPECT
@@ -261,7 +246,7 @@ def _steadiness(evidence: Evidence) -> Iterator[Check]:
         level=level,
         claim=f"throughput over the measure phase: {measure.reason}",
         value=None if measure.steady is None else max(moved, swing),
-        bound=HEADLINE_RATIO[0],
+        bound=BOUNDS.headline_ratio[0],
         unit="1",
     )
 
@@ -323,7 +308,7 @@ def _lost_cpu_time(evidence: Evidence, found: Interference) -> list[Check]:
         checks.append(_throttling(evidence, found.quota_throttled_ratio))
     asked = [one for one in checks if not (one.id == "throttled-quota" and evidence.limited_on_purpose)]
     total = sum(one.value or 0.0 for one in asked)
-    if all(one.level is Level.VALID for one in checks) and total > HEADLINE_RATIO[0]:
+    if all(one.level is Level.VALID for one in checks) and total > BOUNDS.headline_ratio[0]:
         worst = max(asked, key=lambda one: one.value or 0.0)
         claim = f"{worst.claim}; all causes together took {total:.1%}"
         together = worst.model_copy(update={"level": _above(total, _disturbed(evidence)), "claim": claim})
@@ -337,12 +322,12 @@ def _disturbed(evidence: Evidence) -> tuple[float, float]:
     What is described is described among its neighbours and under its hypervisor: what they do is a
     reservation, and never makes an error of it.
     """
-    return (HEADLINE_RATIO[0], math.inf) if evidence.describes else HEADLINE_RATIO
+    return (BOUNDS.headline_ratio[0], math.inf) if evidence.describes else BOUNDS.headline_ratio
 
 
 def _foreign(evidence: Evidence, found: Interference) -> Check:
     listed = ", ".join(found.foreign_commands)
-    names = f", mostly {listed}" if listed and (found.foreign_ratio or 0.0) > HEADLINE_RATIO[0] else ""
+    names = f", mostly {listed}" if listed and (found.foreign_ratio or 0.0) > BOUNDS.headline_ratio[0] else ""
     return _share(
         "foreign-load",
         found.foreign_ratio,
@@ -353,12 +338,12 @@ def _foreign(evidence: Evidence, found: Interference) -> Check:
 
 
 def _throttling(evidence: Evidence, quota: float) -> Check:
-    level = _above(quota, HEADLINE_RATIO)
+    level = _above(quota, BOUNDS.headline_ratio)
     claim = f"a CPU quota throttled a cgroup for {quota:.1%} of the measure phase"
     if evidence.limited_on_purpose and level is not Level.VALID:
         level, claim = Level.VALID, f"{claim}, as requested with the cpu-limit hook"
     return Check(
-        id="throttled-quota", level=level, claim=claim, value=quota, bound=HEADLINE_RATIO[0], unit="1"
+        id="throttled-quota", level=level, claim=claim, value=quota, bound=BOUNDS.headline_ratio[0], unit="1"
     )
 
 
@@ -386,7 +371,7 @@ def _clock(evidence: Evidence) -> Iterator[Check]:
     begin, end = evidence.clock_begin, evidence.clock_end
     monotonic_s = (end.monotonic_ns - begin.monotonic_ns) / 1e9
     step_s = (end.realtime_ns - begin.realtime_ns) / 1e9 - monotonic_s
-    bound = CLOCK_STEP_S + SLEW_RATIO * monotonic_s
+    bound = BOUNDS.clock_step_s + BOUNDS.clock_slew_ratio * monotonic_s
     stepped = abs(step_s) > bound
     yield Check(
         id="clock",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import SteelyardError, WorkloadFailedError
 from steelyard.analyze import verdict as verdicts
+from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.interference import Interference, observe
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import Ending, Executor, Process
@@ -358,7 +359,7 @@ class Session:
             loads=outcome.loads,
             own=outcome.checks,
             samples=outcome.samples or verdicts.SAMPLES,
-            achieved_ratio_min=outcome.achieved_ratio_min or verdicts.ACHIEVED_RATIO,
+            achieved_ratio_min=outcome.achieved_ratio_min or BOUNDS.achieved_ratio,
             warmup=outcome.warmup,
             measure=outcome.measure,
             machine=self.machine,

@@ -1,21 +1,16 @@
 """Each check on both sides of its bound, from the golden load result."""
 
+import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from steelyard._base import schemas_dir
+from steelyard._base import data_dir, schemas_dir
+from steelyard.analyze.bounds import BOUNDS, Bounds
 from steelyard.analyze.interference import Interference
-from steelyard.analyze.verdict import (
-    GENERATOR_BUSY_RATIO,
-    HEADLINE_RATIO,
-    Evidence,
-    WarmUp,
-    judge,
-    lag_ratio,
-)
+from steelyard.analyze.verdict import Evidence, WarmUp, judge, lag_ratio
 from steelyard.records import Check, Clock, Level, LoadResult, Verdict, read
 from steelyard.stats.steady import Steadiness
 
@@ -89,12 +84,16 @@ def test_a_clean_run_is_valid_and_says_what_was_asked(evidence):
     [(0, Level.VALID), (10, Level.VALID), (11, Level.SUSPECT), (1000, Level.SUSPECT), (1001, Level.INVALID)],
 )
 def test_errors(evidence, errors, expected):
-    found = of_requests(evidence, errors=errors, errors_by_kind={"SERVER_ERROR": errors})
+    found = of_requests(
+        evidence, completed=1_000_000 - errors, errors=errors, errors_by_kind={"SERVER_ERROR": errors}
+    )
     assert level(found, "errors") is expected
 
 
 def test_errors_are_named_by_kind(evidence):
-    found = of_requests(evidence, errors=5000, errors_by_kind={"garbage": 4000, "reset": 1000})
+    found = of_requests(
+        evidence, completed=995_000, errors=5000, errors_by_kind={"garbage": 4000, "reset": 1000}
+    )
     claim = next(check.claim for check in judge(found).checks if check.id == "errors")
     assert claim == "5000 of 1000000 requests failed (garbage 4000, reset 1000)"
 
@@ -145,17 +144,21 @@ def test_a_generator_that_does_not_say_is_judged_as_ours_would(evidence, ratio, 
     assert level(busy(evidence, ratio, loop), "generator-bound") is expected
 
 
-def test_the_bound_of_a_busy_generator_is_the_generators_own():
-    source = (Path(__file__).parents[3] / "crates/load/src/verdict.rs").read_text()
-    [bound] = re.findall(r"pub const BUSY_RATIO_MAX: f64 = ([0-9.]+);", source)
-    assert float(bound) == GENERATOR_BUSY_RATIO
+def test_bounds_come_from_the_data_that_the_data_plane_embeds():
+    document = json.loads((data_dir() / "bounds" / "verdict.json").read_text())
+    assert set(document) == {field.name for field in fields(Bounds)}
+    for name, value in document.items():
+        expected = (value["suspect"], value["invalid"]) if isinstance(value, dict) else value
+        assert getattr(BOUNDS, name) == expected
+    explained = (data_dir() / "bounds" / "README.md").read_text()
+    assert [name for name in document if f"`{name}`" not in explained] == []
 
 
 @pytest.mark.parametrize("crate", ["load", "tax"])
-def test_how_wrong_a_headline_may_be_is_one_bound_in_both_languages(crate):
+def test_no_check_of_the_data_plane_has_a_bound_of_its_own(crate):
     source = (Path(__file__).parents[3] / f"crates/{crate}/src/verdict.rs").read_text()
-    [bounds] = re.findall(r"pub const HEADLINE_RATIO: \(f64, f64\) = \(([0-9.]+), ([0-9.]+)\);", source)
-    assert tuple(map(float, bounds)) == HEADLINE_RATIO
+    assert "BOUNDS." in source
+    assert re.findall(r"const \w+: (?:f64|u64|\(f64)", source) == []
 
 
 def lagging(evidence, ratio, loop, server_busy=None):

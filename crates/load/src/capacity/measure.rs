@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use steelyard_record::{CapacityCriterion, CapacityProbe, ClosedLoop};
+use steelyard_record::{BOUNDS, CapacityCriterion, CapacityProbe, ClosedLoop};
 
 use super::evidence::{Criterion, sum_up, weigh};
 use super::posterior::Prior;
@@ -17,7 +17,6 @@ use crate::offer::{Lost, Offer, Offered, busy_ratio, is_there};
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::slo::Slo;
-use crate::verdict::BUSY_RATIO_MAX;
 
 /// Share of the time that the closed loop may take.
 const CLOSED_TIME: f64 = 0.06;
@@ -307,7 +306,7 @@ impl Capacity {
                 lag_ns > LATE_NS.min(bound.at_most_ns) && 2 * lag_ns > bound.at_most_ns
             })
         });
-        lags || busy_ratio(&offered.result) > BUSY_RATIO_MAX
+        lags || busy_ratio(&offered.result) > BOUNDS.generator_busy_ratio
     }
 
     fn criteria(&self, criteria: &[Criterion], offered: &Offered) -> Vec<CapacityCriterion> {

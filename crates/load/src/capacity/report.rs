@@ -1,8 +1,8 @@
 //! The record of a search: its answer in words, and the checks of its verdict.
 
 use steelyard_record::{
-    CapacityInterval, CapacityPoint, CapacityResult, CapacityTried, Check, Clock, Kind, Level,
-    Tool, Verdict,
+    BOUNDS, CapacityInterval, CapacityPoint, CapacityResult, CapacityTried, Check, Clock, Kind,
+    Level, Tool, Verdict,
 };
 
 use super::measure::{Capacity, End, Trail};
@@ -12,8 +12,6 @@ use crate::summary::settings_record;
 
 /// Points of the fitted curve.
 const POINTS: usize = 40;
-/// Wider than this share of the capacity, an interval is of little use.
-const WIDE_RATIO: f64 = 0.2;
 
 impl Trail {
     /// The record of the search that `capacity` described, from `begin` to `end_ns`.
@@ -261,10 +259,10 @@ fn width(answer: &Answer) -> Option<Check> {
     Some(check(
         "width",
         Level::Suspect,
-        ratio > WIDE_RATIO,
+        ratio > BOUNDS.capacity_width_ratio,
         claim,
         Some(ratio),
-        Some(WIDE_RATIO),
+        Some(BOUNDS.capacity_width_ratio),
     ))
 }
 

@@ -10,11 +10,12 @@
 //! whatever the probes said; no interval is stated that the probes cannot bear. Not here: what a probe does
 //! ([`super::measure`]).
 
+use steelyard_record::BOUNDS;
+
 use super::curve::Bound;
 use super::evidence::Said;
 use super::posterior::{Posterior, Prior};
 use crate::slo::Slo;
-use crate::verdict::SAMPLES_BEYOND;
 
 /// What the search may cost and how sure it must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,7 +50,7 @@ impl Plan {
     pub fn new(slo: &Slo, limits: &Limits, centre_per_s: f64) -> Self {
         let ratio = slo.rarest_ratio().unwrap_or(slo.errors_ratio_max);
         let each_s = limits.time_s / limits.probes.max(1) as f64;
-        let needed = SAMPLES_BEYOND as f64 / ratio.max(1e-4) / each_s;
+        let needed = BOUNDS.samples_beyond_percentile as f64 / ratio.max(1e-4) / each_s;
         Self {
             limits: *limits,
             rate_min_per_s: needed.min(centre_per_s / 8.0).max(centre_per_s / 500.0),
@@ -194,7 +195,7 @@ const ROUND: [f64; 5] = [0.25, 0.75, 0.5, 0.9, 0.1];
 /// What an interval needs: so many probes, each so many times as long as the bound, and with so many requests
 /// expected beyond it.
 const BEARING: usize = 4;
-const BOUNDS: f64 = 5.0;
+const LONGER: f64 = 5.0;
 const BEYOND: f64 = 3.0;
 /// The widest interval that is stated, as a factor.
 const WIDEST: f64 = 3.0;
@@ -395,10 +396,10 @@ impl Search {
     fn unable(&self) -> Option<Unable> {
         let (low, high) = self.credible();
         let bound = self.plan.bound;
-        let measure_s = (BOUNDS * bound.at_most_s).max(BEYOND / bound.ratio / low);
+        let measure_s = (LONGER * bound.at_most_s).max(BEYOND / bound.ratio / low);
         let long = self.seen.iter().filter(|seen| {
             let probe = seen.probe;
-            probe.measure_s >= BOUNDS * bound.at_most_s
+            probe.measure_s >= LONGER * bound.at_most_s
                 && probe.measure_s * probe.rate_per_s >= BEYOND / bound.ratio
         });
         let probes = long.count();

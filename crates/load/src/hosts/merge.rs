@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use steelyard_record::{
-    Check, IntervalRow, Kind, Level, LoadCpu, LoadHost, LoadLatency, LoadOperations, LoadRequests,
-    LoadResult, LoadSettings, LoadThread, Tool, Verdict,
+    BOUNDS, Check, IntervalRow, Kind, Level, LoadCpu, LoadHost, LoadLatency, LoadOperations,
+    LoadRequests, LoadResult, LoadSettings, LoadThread, Tool, Verdict,
 };
 
 use super::log::Log;
@@ -20,10 +20,6 @@ use crate::control::Phase;
 use crate::latency::{Latencies, histogram, summary};
 use crate::offer::{Offered, beyond, busy_ratio, count};
 use crate::summary::{quotable, settings_record};
-use crate::verdict::{ACHIEVED_RATIO_MIN, SAMPLES_BEYOND};
-
-/// Share of the measure phase by which processes may begin apart.
-const APART_RATIO_MAX: f64 = 0.05;
 
 /// What a load came to over all processes, but for its latencies and its series.
 pub struct Sums {
@@ -301,13 +297,13 @@ fn verdict(parts: &Parts<'_>, shares: &[&Share], sums: &Sums) -> Verdict {
     let completed = sums.requests.completed;
     for check in &mut checks {
         match (check.id.as_str(), sums.achieved_ratio()) {
-            ("samples", _) if completed >= SAMPLES_BEYOND * 100 => {
+            ("samples", _) if completed >= BOUNDS.samples_beyond_percentile * 100 => {
                 check.level = Level::Valid;
                 check.claim = format!("{completed} answers on all hosts.");
                 check.value = Some(completed as f64);
             }
             ("achieved", Some(achieved)) => {
-                let fails = achieved < ACHIEVED_RATIO_MIN;
+                let fails = achieved < BOUNDS.achieved_ratio;
                 check.level = if fails { Level::Invalid } else { Level::Valid };
                 check.claim = format!(
                     "{:.2} % of the offered rate was completed.",
@@ -332,13 +328,13 @@ pub fn together(parts: &Parts<'_>, hosts: &[LoadHost]) -> Check {
         last.map_or("none", |host| &host.name),
         apart_ns as f64 / 1e6
     );
-    let fails = ratio > APART_RATIO_MAX;
+    let fails = ratio > BOUNDS.hosts_apart_ratio;
     Check {
         id: "hosts-together".to_owned(),
         level: if fails { Level::Suspect } else { Level::Valid },
         claim,
         value: Some(ratio),
-        bound: Some(APART_RATIO_MAX),
+        bound: Some(BOUNDS.hosts_apart_ratio),
         unit: Some("1".to_owned()),
     }
 }

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import data_dir
+from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.stages import stage_gains
-from steelyard.analyze.verdict import ACHIEVED_RATIO
 from steelyard.bench import server_counters as counters
 from steelyard.bench.benchmark import Outcome
 from steelyard.bench.load.merge import merged
@@ -77,7 +77,7 @@ def achieved_ratio_min(load: LoadResult) -> float:
     """
     in_flight = load.throughput_per_s * (load.latency.response.mean_ns or 0.0) / 1e9
     intended = max(1, load.requests.intended)
-    return max(0.0, min(ACHIEVED_RATIO, 1.0 - 3.0 * math.sqrt(2.0 * in_flight) / intended))
+    return max(0.0, min(BOUNDS.achieved_ratio, 1.0 - 3.0 * math.sqrt(2.0 * in_flight) / intended))
 
 
 def drift_tolerance_ratio(load: LoadResult) -> float:
