@@ -1,4 +1,4 @@
-"""``steelyard doctor``: what this machine can and cannot measure, why, and how to enable it.
+"""``steelyard doctor``: shows what this machine can measure, what it cannot, and how to enable it.
 
 In: the probe's account of its sources, and the diagnosis of ``machine``. Out: tables, or one JSON document.
 Not here: finding out (``machine.doctor``), drawing (``report.machine.doctor``).

@@ -119,7 +119,7 @@ def _devices(a: Machine, b: Machine, field: Literal["disks", "interfaces"]) -> I
     """Yield the devices that only one of the machines has; interfaces without a driver come and go."""
     texts = [_described(machine, field) for machine in (a, b)]
     noun = field.removesuffix("s")
-    why = "what is on it is elsewhere" if field == "disks" else "packets take another way"
+    why = "data is on another disk" if field == "disks" else "packets take another route"
     for name in [*texts[0], *(name for name in texts[1] if name not in texts[0])]:
         if name not in texts[0] or name not in texts[1]:
             left, right = (found.get(name, "none") for found in texts)
@@ -129,8 +129,8 @@ def _devices(a: Machine, b: Machine, field: Literal["disks", "interfaces"]) -> I
 def _described(machine: Machine, field: Literal["disks", "interfaces"]) -> dict[str, str]:
     """Return each device with a word for what it is."""
     if field == "disks":
-        return {disk.name: disk.model or "there" for disk in machine.disks}
-    return {card.name: card.driver or "there" for card in machine.interfaces}
+        return {disk.name: disk.model or "present" for disk in machine.disks}
+    return {card.name: card.driver or "present" for card in machine.interfaces}
 
 
 def _is_same(left: Scalar, right: Scalar, feature: Feature) -> bool:
@@ -171,9 +171,9 @@ def _reason(machine: Machine, feature: Feature | None, key: str) -> str:
             if name == head[1]:
                 rest = ".".join([head[0], str(index), *head[2:]])
                 above = ".".join([head[0], str(index), *head[2:3]])
-                return machine.missing.get(rest) or machine.missing.get(above) or "it does not tell"
+                return machine.missing.get(rest) or machine.missing.get(above) or "no value"
     if head[:2] == ["cpu", "mitigations"]:
-        return machine.missing.get("cpu.mitigations", "its kernel does not know of it")
+        return machine.missing.get("cpu.mitigations", "unknown to its kernel")
     if machine.schema_version == "1.0":
-        return f"its record is of version {machine.schema_version}, which has no such field"
-    return "it does not tell"
+        return f"its record (version {machine.schema_version}) has no such field"
+    return "no value"

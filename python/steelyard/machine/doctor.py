@@ -41,7 +41,7 @@ FREE_DISK_BYTES, FREE_MEMORY_BYTES = 2 << 30, 2 << 30
 
 
 class Status(StrEnum):
-    """Whether the host has it."""
+    """Whether the host has a capability."""
 
     YES = "yes"
     PARTLY = "partly"
@@ -111,7 +111,7 @@ def diagnose(
 def telemetry(sources: Sequence[Mapping[str, Any]] | None) -> list[Capability]:
     """Return one capability for each source of the probe."""
     if sources is None:
-        return [Capability("telemetry", "probe", Status.NO, "steelyard-probe cannot be asked", "make build")]
+        return [Capability("telemetry", "probe", Status.NO, "steelyard-probe is missing", "make build")]
     found = []
     for source in sources:
         name, enable = str(source.get("name")), source.get("enable")
@@ -144,18 +144,18 @@ def _counters(tree: Tree, trying: Attempts) -> list[Capability]:
         refusal = attempt()
         if refusal is None:
             status = Status.YES if paranoid is None or paranoid < 2 or os.geteuid() == 0 else Status.PARTLY
-            scope = f"{what} can be taken" + (
-                "" if status is Status.YES else f" of own processes only: {level}"
+            scope = f"{what} can be measured" + (
+                "" if status is Status.YES else f" only for own processes: {level}"
             )
             found.append(Capability("counters", name, status, scope, None if status is Status.YES else allow))
         elif refusal.number in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
             finding = (
-                "the kernel has no such event here; in a virtual machine, the host does not pass its PMU on"
+                "the kernel has no such event here: in virtual machines, the host does not expose its PMU"
             )
-            enable = "a bare machine, or an instance type that exposes the PMU"
+            enable = "use bare metal, or an instance type that exposes the PMU"
             found.append(Capability("counters", name, Status.NO, finding, enable))
         else:
-            finding = f"perf_event_open says: {refusal.text} ({level})"
+            finding = f"perf_event_open failed: {refusal.text} ({level})"
             found.append(Capability("counters", name, Status.NO, finding, allow))
     return found
 
@@ -170,11 +170,11 @@ def _instruments_of_running(trying: Attempts) -> list[Capability]:
             "io_uring",
             Status.PARTLY,
             f"refused ({ring.text}): the load generator falls back to epoll and needs more CPU time",
-            "sysctl kernel.io_uring_disabled=0, a seccomp profile that allows it, Linux 5.19 or newer",
+            "sysctl kernel.io_uring_disabled=0, a seccomp profile that allows it, and Linux 5.19 or newer",
         )
     ]
     for name, refusal, works, without in (
-        ("CPU pinning", trying.affinity(), "works", "server and load cannot be kept apart"),
+        ("CPU pinning", trying.affinity(), "works", "server and load generator cannot be separated"),
         (
             "orphan protection",
             trying.parent_death_signal(),
@@ -183,19 +183,19 @@ def _instruments_of_running(trying: Attempts) -> list[Capability]:
         ),
     ):
         finding = works if refusal is None else f"refused ({refusal.text}): {without}"
-        enable = None if refusal is None else "a seccomp profile that allows it"
+        enable = None if refusal is None else "use a seccomp profile that allows it"
         found.append(
             Capability("running", name, Status.YES if refusal is None else Status.NO, finding, enable)
         )
     files, ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = files >= FEWEST_FILES or files == resource.RLIM_INFINITY
-    raised = "" if enough or ceiling < FEWEST_FILES else f", up to {ceiling} can be asked for"
+    raised = "" if enough or ceiling < FEWEST_FILES else f", up to {ceiling} on request"
     found.append(
         Capability(
             "running",
             "open files",
             Status.YES if enough else Status.PARTLY,
-            f"{files} at once{raised}",
+            f"{files} at the same time{raised}",
             None if enough else f"ulimit -n {FEWEST_FILES}, or LimitNOFILE= of the service",
         )
     )
@@ -206,22 +206,23 @@ def _placement(machine: Machine) -> list[Capability]:
     cpu = machine.cpu
     found = []
     if cpu.usable_cpus >= 2:
-        finding = f"{cpu.usable_cpus} CPUs: server and load get their own"
+        finding = f"{cpu.usable_cpus} CPUs: server and load generator get separate ones"
         if cpu.usable_cpus < 4:
-            finding += ", though the load may need more than its share to saturate the server"
+            finding += ", but the generator may need more to saturate the server"
         status = Status.YES if cpu.usable_cpus >= 4 else Status.PARTLY
-        enable = None if status is Status.YES else "4 CPUs or more, or load from another machine"
+        enable = None if status is Status.YES else "use 4 CPUs or more, or generate load on another machine"
         found.append(Capability("running", "separate CPUs", status, finding, enable))
     else:
-        finding = "one CPU: server and load take turns, so that neither is measured alone"
-        enable = "2 CPUs or more, or a wider affinity mask"
+        finding = "one CPU: server and load generator share it, so neither is measured alone"
+        enable = "use 2 CPUs or more, or a wider affinity mask"
         found.append(Capability("running", "separate CPUs", Status.NO, finding, enable))
     if cpu.quota_cpus is not None and cpu.quota_cpus < cpu.usable_cpus:
         finding = (
-            f"{cpu.quota_cpus:g} of {cpu.usable_cpus} CPUs by control group: throttling shows in the tail"
+            f"{cpu.quota_cpus:g} of {cpu.usable_cpus} CPUs for the control group: throttling affects tail"
+            " latency"
         )
         found.append(
-            Capability("conditions", "CPU quota", Status.PARTLY, finding, "no quota, and a CPU set instead")
+            Capability("conditions", "CPU quota", Status.PARTLY, finding, "use a cpuset instead of a quota")
         )
     nodes = len(machine.numa_nodes)
     finding = f"{nodes} node{'' if nodes == 1 else 's'}" + (": no placement to compare" if nodes < 2 else "")
@@ -240,11 +241,11 @@ def _limits(tree: Tree) -> list[Capability]:
         home = homes[0]
         path = tree.path(home.groups[0])
         if os.access(path, os.W_OK):
-            finding = f"groups can be made below /{home.groups[0]} (version {home.version})"
+            finding = f"groups can be created below /{home.groups[0]} (version {home.version})"
             found.append(Capability("running", purpose, Status.YES, finding))
         else:
-            finding = f"/{home.groups[0]} may not be written"
-            enable = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes"
+            finding = f"/{home.groups[0]} is not writable"
+            enable = "run as root or in a delegated group: systemd-run --user --scope -p Delegate=yes"
             found.append(Capability("running", purpose, Status.NO, finding, enable))
     return found
 
@@ -264,7 +265,7 @@ def _activity(tree: Tree, wait: Callable[[float], None]) -> list[Capability]:
     wait(WATCH_S)
     after = _cpu_times(tree)
     if before is None or after is None or after[2] <= before[2]:
-        return [Capability("conditions", "other load", Status.PARTLY, "proc/stat does not tell it")]
+        return [Capability("conditions", "other load", Status.PARTLY, "unknown: no data in /proc/stat")]
     passed = after[2] - before[2]
     busy, steal = (after[0] - before[0]) / passed, (after[1] - before[1]) / passed
     return [
@@ -272,15 +273,15 @@ def _activity(tree: Tree, wait: Callable[[float], None]) -> list[Capability]:
             "conditions",
             "other load",
             Status.YES if busy <= BUSY_RATIO else Status.PARTLY,
-            f"{busy * 100:.0f} % of CPU time went to other work in {WATCH_S:g} s",
-            None if busy <= BUSY_RATIO else "stop other work: `top` names it",
+            f"other work used {busy * 100:.0f} % of CPU time in {WATCH_S:g} s",
+            None if busy <= BUSY_RATIO else "stop other work: see `steelyard top`",
         ),
         Capability(
             "conditions",
             "steal time",
             Status.YES if steal <= STEAL_RATIO else Status.PARTLY,
-            f"the hypervisor withheld {steal * 100:.1f} % of CPU time in {WATCH_S:g} s",
-            None if steal <= STEAL_RATIO else "a dedicated host, or another hour",
+            f"the hypervisor took {steal * 100:.1f} % of CPU time in {WATCH_S:g} s",
+            None if steal <= STEAL_RATIO else "use a dedicated host, or measure at another time",
         ),
     ]
 
@@ -294,23 +295,23 @@ def _settings(machine: Machine) -> list[Capability]:
         found.append(Capability("conditions", name, status, finding, None if good else enable))
 
     if cpu.governor is None:
-        add("frequency", False, "not visible here, so that a change of it cannot be told", "a bare machine")
+        add("frequency", False, "not visible here: changes cannot be detected", "use bare metal")
     else:
         fixed = cpu.governor == "performance"
         add("frequency", fixed, f"governor {cpu.governor}", "cpupower frequency-set -g performance")
     if cpu.boost is not None:
         finding = (
-            "on: the frequency depends on temperature and on how many cores work" if cpu.boost else "off"
+            "on: the frequency depends on temperature and on the number of busy cores" if cpu.boost else "off"
         )
-        add("turbo", not cpu.boost, finding, "switch it off to compare code; leave it on to compare machines")
+        add("turbo", not cpu.boost, finding, "turn it off to compare code, leave it on to compare machines")
     if memory.swap_bytes:
-        add("swap", False, f"{memory.swap_bytes >> 20} MiB: memory may leave for the disk", "swapoff -a")
+        add("swap", False, f"{memory.swap_bytes >> 20} MiB: pages may be swapped out", "swapoff -a")
     else:
         add("swap", True, "none", "")
     clock = kernel.clocksource
     if clock is not None:
         fast = clock in ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
-        add("clock", fast, f"clock source {clock}", "clocksource=tsc on the kernel's command line")
+        add("clock", fast, f"clock source {clock}", "boot with clocksource=tsc")
     choice = memory.transparent_huge_pages
     if choice is not None:
         finding = f"transparent: {choice}, static: {memory.huge_pages or 0}"
@@ -326,9 +327,9 @@ def _room(tree: Tree, machine: Machine, runs: Path | None) -> list[Capability]:
         available = limit
     if available is not None:
         enough = available >= FREE_MEMORY_BYTES
-        finding = f"{available / (1 << 30):.1f} GiB can be used"
+        finding = f"{available / (1 << 30):.1f} GiB available"
         status = Status.YES if enough else Status.PARTLY
-        enable = None if enough else "--set memory=SIZE makes the cache smaller"
+        enable = None if enough else "use a smaller cache: --set memory=SIZE"
         found.append(Capability("running", "memory", status, finding, enable))
     if runs is not None:
         found.append(_disk(runs))
@@ -349,12 +350,14 @@ def _disk(runs: Path) -> Capability:
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        return Capability("running", "runs folder", Status.NO, f"{folder} may not be written", "--out FOLDER")
+        return Capability(
+            "running", "runs folder", Status.NO, f"{folder} is not writable", "use --out FOLDER"
+        )
     enough = free >= FREE_DISK_BYTES
     return Capability(
         "running",
         "runs folder",
         Status.YES if enough else Status.PARTLY,
         f"{free / (1 << 30):.1f} GiB free in {folder}",
-        None if enough else "--out FOLDER on another disk",
+        None if enough else "use --out FOLDER on another disk",
     )

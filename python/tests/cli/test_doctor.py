@@ -45,7 +45,7 @@ def test_without_executables_the_answer_is_3_and_says_how_to_get_them(
     assert invoke(["doctor"]) == 3
     output = capsys.readouterr().out
     assert "steelyard-load is missing: build it: make build" in output
-    assert "steelyard-probe cannot be asked" in output
+    assert "steelyard-probe is missing" in output
 
 
 def test_a_probe_that_fails_is_told_in_one_line(

@@ -68,15 +68,15 @@ def test_a_quiet_bare_machine_can_do_everything(tmp_path: Path) -> None:
         "memory limit of a run",
         "open files",
     } - ({"open files"} if found["open files"].status is Status.YES else set())
-    assert found["other load"].finding == "0 % of CPU time went to other work in 0.5 s"
+    assert found["other load"].finding == "other work used 0 % of CPU time in 0.5 s"
 
 
 def test_other_load_and_steal_are_told_in_figures(tmp_path: Path) -> None:
     root = host(tmp_path)
     found = by_name(diagnose(root=root, sources=[], trying=allowing(root, stat(1300, 100, 9600))))
     assert (found["other load"].status, found["steal time"].status) == (Status.PARTLY, Status.PARTLY)
-    assert found["other load"].finding.startswith("30 % of CPU time")
-    assert "withheld 10.0 %" in found["steal time"].finding
+    assert found["other load"].finding.startswith("other work used 30 % of CPU time")
+    assert "took 10.0 %" in found["steal time"].finding
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_other_load_and_steal_are_told_in_figures(tmp_path: Path) -> None:
     [
         ("io_uring", errno.ENOSYS, "io_uring", Status.PARTLY, "falls back to epoll"),
         ("io_uring", errno.EPERM, "io_uring", Status.PARTLY, "not permitted"),
-        ("hardware_counter", errno.ENOENT, "hardware counters", Status.NO, "does not pass its PMU on"),
+        ("hardware_counter", errno.ENOENT, "hardware counters", Status.NO, "does not expose its PMU"),
         ("hardware_counter", errno.EACCES, "hardware counters", Status.NO, "perf_event_paranoid is 1"),
         ("software_counter", errno.EACCES, "profile clock", Status.NO, "Permission denied"),
-        ("affinity", errno.EPERM, "CPU pinning", Status.NO, "cannot be kept apart"),
+        ("affinity", errno.EPERM, "CPU pinning", Status.NO, "cannot be separated"),
         ("parent_death_signal", errno.EPERM, "orphan protection", Status.NO, "may leave processes"),
     ],
 )
@@ -104,7 +104,12 @@ def test_what_the_kernel_refuses_is_named_with_a_way_out(
 @pytest.mark.parametrize(
     ("files", "name", "status", "words"),
     [
-        ({"proc__self__status": "Cpus_allowed_list: 3\n"}, "separate CPUs", Status.NO, "take turns"),
+        (
+            {"proc__self__status": "Cpus_allowed_list: 3\n"},
+            "separate CPUs",
+            Status.NO,
+            "neither is measured alone",
+        ),
         ({"proc__self__status": "Cpus_allowed_list: 2-3\n"}, "separate CPUs", Status.PARTLY, "2 CPUs"),
         (
             {"sys__devices__system__cpu__cpu0__cpufreq__scaling_governor": "powersave"},
@@ -164,7 +169,7 @@ def test_groups_that_can_be_written_and_one_that_cannot(tmp_path: Path) -> None:
     found = by_name(diagnose(root=root, sources=[]))
     assert found["CPU limit of a run"].status is Status.YES
     assert found["memory limit of a run"].status is Status.NO
-    assert "may not be written" in found["memory limit of a run"].finding
+    assert "is not writable" in found["memory limit of a run"].finding
 
 
 def test_a_recorded_machine_is_not_asked_what_only_a_live_one_knows(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def find(name: str, out: Path) -> Machine:
         return machine_of(runs.find(name, out))
     except UsageError as error:
         raise UsageError(
-            f"there is no machine {name!r}: neither a file or folder nor a run under {out}",
+            f"unknown machine {name!r}: no such file, folder or run under {out}",
             hint="give live, a machine.json, a run, or a recorded tree (a folder or .tar.bz2)",
         ) from error
 

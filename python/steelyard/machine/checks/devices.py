@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
+from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, unknown
 from steelyard.machine.devices import rotates
 from steelyard.records import Interface, Machine
 
@@ -23,30 +23,30 @@ def _cards(machine: Machine) -> Iterator[tuple[int, Interface]]:
             yield index, card
 
 
-def _first_untold(machine: Machine, field: str) -> Finding:
-    """Return why no card tells ``field``."""
+def _first_unknown(machine: Machine, field: str) -> Finding:
+    """Return why ``field`` is unknown for all cards."""
     for index, _ in _cards(machine):
         for path in (f"interfaces.{index}.{field}", f"interfaces.{index}.{field.split('.')[0]}"):
             if path in machine.missing:
-                return untold(machine, path)
+                return unknown(machine, path)
     path = "interfaces"
-    return untold(machine, path) if path in machine.missing else passes("no network card is up")
+    return unknown(machine, path) if path in machine.missing else passes("no network card is up")
 
 
 @rule(
     "disk-scheduler",
     "disk",
     Severity.LOW,
-    asks="fast disks are not scheduled by software",
+    asks="fast disks have no I/O scheduler",
     threshold="none for NVMe; mq-deadline or none for other disks that do not rotate",
-    source="Linux, Documentation/block/switching-sched.rst; multi-queue devices order requests themselves",
+    source="Linux, Documentation/block/switching-sched.rst; multi-queue devices schedule requests themselves",
     advice="echo none > /sys/block/NAME/queue/scheduler",
 )
 def disk_scheduler(machine: Machine) -> Finding:
-    """Object to schedulers that cost CPU time at disks that need none."""
+    """Object to I/O schedulers on disks that need none."""
     known = [disk for disk in machine.disks if disk.scheduler is not None]
     if not known:
-        return untold(machine, "disks.0.scheduler" if machine.disks else "disks")
+        return unknown(machine, "disks.0.scheduler" if machine.disks else "disks")
     bad = [
         disk
         for disk in known
@@ -57,7 +57,7 @@ def disk_scheduler(machine: Machine) -> Finding:
         return passes("schedulers suit the disks", {f"disks.{one.name}": one.scheduler for one in known})
     listed = ", ".join(f"{disk.name}: {disk.scheduler}" for disk in bad)
     severity = Severity.MEDIUM if any(disk.scheduler in ("bfq", "cfq") for disk in bad) else None
-    claim = f"fast disks have an I/O scheduler ({listed}): CPU time for each request"
+    claim = f"fast disks have an I/O scheduler ({listed}), which costs CPU time per request"
     return objects(claim, {f"disks.{one.name}": one.scheduler for one in bad}, severity=severity)
 
 
@@ -66,15 +66,15 @@ def disk_scheduler(machine: Machine) -> Finding:
     "disk",
     Severity.LOW,
     asks="data is on solid-state disks",
-    threshold="no disk of a machine (other than a guest's, which cannot tell) rotates",
-    source="a random read of a rotating disk takes some 10 ms, of a solid-state one some 100 µs",
-    advice="put what is measured on another disk, or know that it is bound by this one",
+    threshold="no rotating disk, except in guests, where this is unknown",
+    source="a random read takes about 10 ms on a rotating disk and 100 µs on a solid-state one",
+    advice="measure on another disk, or expect this disk to be the limit",
 )
 def disk_rotates(machine: Machine) -> Finding:
-    """Tell of rotating disks."""
+    """Object to rotating disks."""
     known = [disk for disk in machine.disks if disk.rotational is not None]
     if not known:
-        return untold(machine, "disks.0.rotational" if machine.disks else "disks")
+        return unknown(machine, "disks.0.rotational" if machine.disks else "disks")
     rotating = [disk.name for disk in known if rotates(machine, disk)]
     if rotating:
         return objects(f"rotating disks: {', '.join(rotating)}", {"disks": ", ".join(rotating)})
@@ -85,15 +85,15 @@ def disk_rotates(machine: Machine) -> Finding:
     "ring-small",
     "network",
     Severity.MEDIUM,
-    asks="receive rings hold a burst",
-    threshold=f"at least {FEW_DESCRIPTORS} descriptors where the driver allows them, on cards of"
-    f" {FAST_BITS_PER_S // 10**9} Gbit/s and more or of unknown speed",
-    source="ethtool(8), -g; 1,024 full packets are 1.3 ms at 10 Gbit/s and 0.13 ms at 100 Gbit/s: about as"
-    " long as a busy CPU may keep packets waiting",
+    asks="receive rings are large enough for bursts",
+    threshold=f"at least {FEW_DESCRIPTORS} descriptors, if the driver allows them, on cards of"
+    f" {FAST_BITS_PER_S // 10**9} Gbit/s or more or of unknown speed",
+    source="ethtool(8), -g; 1,024 full packets take 1.3 ms at 10 Gbit/s and 0.13 ms at 100 Gbit/s, about as"
+    " long as a busy CPU delays packets",
     advice="ethtool -G NAME rx 4096, and watch rx_missed_errors in /sys/class/net/NAME/statistics",
 )
 def ring_small(machine: Machine) -> Finding:
-    """Object to receive rings that are smaller than they could be, on fast cards."""
+    """Object to small receive rings on fast cards."""
     told, small = False, {}
     for _, card in _cards(machine):
         now = card.settings.receive_ring if card.settings else None
@@ -106,24 +106,24 @@ def ring_small(machine: Machine) -> Finding:
             small[card.name] = f"{now} of {most}"
     if small:
         listed = ", ".join(f"{name} has {rings} descriptors" for name, rings in small.items())
-        return objects(f"receive rings are smaller than they could be ({listed}): bursts are dropped", small)
+        return objects(f"receive rings are small ({listed}): bursts of packets are dropped", small)
     if told:
-        return passes("no receive ring is needlessly small")
-    return _first_untold(machine, "settings.receive_ring")
+        return passes("receive rings are large enough")
+    return _first_unknown(machine, "settings.receive_ring")
 
 
 @rule(
     "queues-few",
     "network",
     Severity.MEDIUM,
-    asks="several CPUs can receive packets at once",
-    threshold=f"as many receive queues as CPUs, {ENOUGH_QUEUES} at most, or packets steered by RPS",
+    asks="several CPUs can receive packets in parallel",
+    threshold=f"as many receive queues as CPUs (at most {ENOUGH_QUEUES}), or RPS",
     source="Linux, Documentation/networking/scaling.rst",
     advice="ethtool -L NAME combined N (in a VM: more virtio queues); or RPS: a mask in"
     " /sys/class/net/NAME/queues/rx-0/rps_cpus",
 )
 def queues_few(machine: Machine) -> Finding:
-    """Object to cards whose packets few CPUs can take."""
+    """Object to cards with few receive queues."""
     told, few = False, {}
     wanted = min(machine.cpu.logical_cpus, ENOUGH_QUEUES)
     for _, card in _cards(machine):
@@ -139,27 +139,27 @@ def queues_few(machine: Machine) -> Finding:
     if few:
         listed = ", ".join(f"{name}: {queues}" for name, queues in few.items())
         cpus = machine.cpu.logical_cpus
-        return objects(f"few receive queues for {cpus} CPUs ({listed}), and packets are not steered", few)
-    return passes("receive queues suffice") if told else _first_untold(machine, "receive_queues")
+        return objects(f"few receive queues for {cpus} CPUs ({listed}), and RPS is off", few)
+    return passes("there are enough receive queues") if told else _first_unknown(machine, "receive_queues")
 
 
 @rule(
     "link-slow",
     "network",
     Severity.LOW,
-    asks="links are as fast as a server's",
+    asks="network links are fast",
     threshold=f"at least {FAST_BITS_PER_S // 10**9} Gbit/s, full duplex",
-    source="ethtool(8); a link of half duplex has failed to negotiate",
-    advice="look at cable, transceiver and switch port; or know that the network bounds the result",
+    source="ethtool(8); half duplex means that negotiation failed",
+    advice="check cable, transceiver and switch port, or expect the network to be the limit",
 )
 def link_slow(machine: Machine) -> Finding:
     """Object to slow links; half duplex is a fault."""
     cards = [card for _, card in _cards(machine) if card.speed_bits_per_s is not None]
     if not cards:
-        return _first_untold(machine, "speed_bits_per_s")
+        return _first_unknown(machine, "speed_bits_per_s")
     half = [card.name for card in cards if card.duplex == "half"]
     if half:
-        claim = f"half duplex on {', '.join(half)}: the link was not negotiated"
+        claim = f"half duplex on {', '.join(half)}: negotiation of the link failed"
         return objects(claim, {"duplex": "half", "interface": half[0]}, severity=Severity.HIGH)
     best = max(cards, key=lambda card: card.speed_bits_per_s or 0)
     speed = best.speed_bits_per_s or 0
@@ -175,13 +175,13 @@ _WANTED = ("tx-tcp-segmentation", "rx-gro", "rx-checksum", "tx-scatter-gather")
     "offloads-off",
     "network",
     Severity.MEDIUM,
-    asks="cards do what they can of the protocol work",
-    threshold=f"{', '.join(_WANTED)} on, where they can be",
+    asks="network cards use their offloads",
+    threshold=f"{', '.join(_WANTED)} on, if supported",
     source="Linux, Documentation/networking/segmentation-offloads.rst",
     advice="ethtool -K NAME tso on gro on rx on sg on",
 )
 def offloads_off(machine: Machine) -> Finding:
-    """Object to offloads that were switched off."""
+    """Object to disabled offloads."""
     told, idle = False, {}
     for _, card in _cards(machine):
         offloads = card.settings.offloads if card.settings else {}
@@ -191,30 +191,30 @@ def offloads_off(machine: Machine) -> Finding:
             idle[card.name] = ", ".join(off)
     if idle:
         listed = "; ".join(f"{name}: {names}" for name, names in idle.items())
-        return objects(f"offloads are off that could be on ({listed}): the CPUs do the work", idle)
-    return passes("offloads are on where they can be") if told else _first_untold(machine, "settings")
+        return objects(f"supported offloads are off ({listed}): the CPUs do the work", idle)
+    return passes("supported offloads are on") if told else _first_unknown(machine, "settings")
 
 
 @rule(
     "interrupts-one-cpu",
     "network",
     Severity.MEDIUM,
-    asks="devices' interrupts are spread over CPUs",
-    threshold=f"less than {BUSIEST_RATIO:.0%} on one CPU, once there are {FEWEST_INTERRUPTS:,}",
+    asks="device interrupts are spread over CPUs",
+    threshold=f"less than {BUSIEST_RATIO:.0%} on one CPU, of at least {FEWEST_INTERRUPTS:,} interrupts",
     source="Linux, Documentation/core-api/irq/irq-affinity.rst; /proc/interrupts",
-    advice="run irqbalance, or set /proc/irq/*/smp_affinity_list; more queues where one queue makes them all",
+    advice="run irqbalance, or set /proc/irq/*/smp_affinity_list; add queues if one queue causes them all",
 )
 def interrupts_one_cpu(machine: Machine) -> Finding:
-    """Object when one CPU serves nearly all devices' interrupts."""
+    """Object when one CPU handles most device interrupts."""
     found = machine.interrupts
     if found is None:
-        return untold(machine, "interrupts")
+        return unknown(machine, "interrupts")
     evidence: Evidence = {
         "interrupts.busiest_ratio": found.busiest_ratio,
         "interrupts.busiest_cpu": found.busiest_cpu,
         "interrupts.total": found.total,
     }
-    claim = f"CPU {found.busiest_cpu} served {found.busiest_ratio:.0%} of {found.total:,} device interrupts"
+    claim = f"CPU {found.busiest_cpu} handled {found.busiest_ratio:.0%} of {found.total:,} device interrupts"
     if machine.cpu.logical_cpus < 2:
         return passes("there is one CPU", evidence)
     if found.total < FEWEST_INTERRUPTS:
@@ -226,18 +226,19 @@ def interrupts_one_cpu(machine: Machine) -> Finding:
     "link-narrow",
     "network",
     Severity.MEDIUM,
-    asks="PCI Express devices have the link that they were made for",
-    threshold="width and rate as the device allows, for devices of several lanes; of display devices only the"
-    " width, as they lower the rate when idle",
+    asks="PCI Express devices have their full link",
+    threshold="the device's maximum width and rate, for devices with several lanes; only the width for"
+    " display"
+    " devices, which lower the rate when idle",
     source="PCI Express Base Specification, Link Status and Link Capabilities; sysfs, current_link_width",
-    advice="put the card into a slot with as many lanes, seat it again, look at riser and firmware settings",
+    advice="use a slot with enough lanes, reseat the card, check riser and firmware settings",
 )
 def link_narrow(machine: Machine) -> Finding:
-    """Object to devices whose link is narrower or slower than theirs could be."""
+    """Object to devices with a narrow or slow link."""
     linked = [(device, device.link) for device in machine.pci_devices if device.link]
     if not linked:
         path = "pci_devices.0.link" if machine.pci_devices else "pci_devices"
-        return untold(machine, path)
+        return unknown(machine, path)
     narrow = {}
     for device, link in linked:
         width, width_max = link.width, link.width_max
@@ -249,7 +250,7 @@ def link_narrow(machine: Machine) -> Finding:
             narrow[device.address] = f"{_link(rate, width)} of {_link(rate_max, width_max)}"
     if narrow:
         listed = ", ".join(f"{address}: {link}" for address, link in narrow.items())
-        return objects(f"PCI Express devices have less of a link than they could use ({listed})", narrow)
+        return objects(f"PCI Express devices have a reduced link ({listed})", narrow)
     return passes(f"{len(linked)} PCI Express devices have their full link")
 
 
@@ -262,18 +263,18 @@ def _link(rate: int | None, width: int | None) -> str:
     "backlog-small",
     "network",
     Severity.LOW,
-    asks="a burst of connections can wait to be accepted",
+    asks="the accept queue can hold a burst of connections",
     threshold=f"net.core.somaxconn at least {SMALL_BACKLOG:,}",
     source="Linux, Documentation/admin-guide/sysctl/net.rst: 4096 since Linux 5.4, 128 before",
     advice=f"sysctl net.core.somaxconn={SMALL_BACKLOG}",
 )
 def backlog_small(machine: Machine) -> Finding:
-    """Object to a short queue of connections."""
+    """Object to a short accept queue."""
     text = machine.kernel.sysctl.get("net.core.somaxconn")
     if text is None or not text.isdigit():
-        return untold(machine, "kernel.sysctl.net.core.somaxconn")
+        return unknown(machine, "kernel.sysctl.net.core.somaxconn")
     evidence: Evidence = {"kernel.sysctl.net.core.somaxconn": int(text)}
-    claim = f"{int(text):,} connections may wait to be accepted"
+    claim = f"the accept queue holds {int(text):,} connections"
     return passes(claim, evidence) if int(text) >= SMALL_BACKLOG else objects(claim, evidence)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
+from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, unknown
 from steelyard.records import Machine
 
 FAST_CLOCKS = ("tsc", "arch_sys_counter", "timebase", "itc", "tod", "riscv_clocksource")
@@ -21,20 +21,20 @@ PAGED_CLOCKS = ("kvm-clock", "hyperv_clocksource_tsc_page", "pvclock")
     asks="the time can be read without a system call",
     threshold="tsc on x86, the architecture's counter elsewhere",
     source="Linux, Documentation/timers/timekeeping.rst; clock_gettime(2) through the vDSO",
-    advice="boot with tsc=reliable if the TSC is sound; look in the kernel's log for why it was given up",
+    advice="boot with tsc=reliable if the TSC is stable; look in the kernel log for why it was rejected",
 )
 def clocksource(machine: Machine) -> Finding:
     """Object to clocks that are slow to read."""
     clock, others = machine.kernel.clocksource, machine.kernel.clocksources
     if clock is None:
-        return untold(machine, "kernel.clocksource")
+        return unknown(machine, "kernel.clocksource")
     evidence: Evidence = {"kernel.clocksource": clock, "kernel.clocksources": " ".join(others)}
     if clock in FAST_CLOCKS:
         return passes(f"the clock is {clock}", evidence)
     if clock in PAGED_CLOCKS:
-        claim = f"the clock is the hypervisor's {clock}: slower than tsc, without a system call"
+        claim = f"the clock is the hypervisor's {clock}: slower than tsc, but no system call"
         return objects(claim, evidence, severity=Severity.LOW)
-    return objects(f"the clock is {clock}: each reading is a system call, or a device access", evidence)
+    return objects(f"the clock is {clock}: each read is a system call or a device access", evidence)
 
 
 _RESTRICTING = (
@@ -42,11 +42,11 @@ _RESTRICTING = (
     (r"mem=\S+", "limits memory"),
     (r"nosmp", "leaves one CPU"),
     (r"numa=off", "hides NUMA nodes"),
-    (r"acpi=off", "leaves out firmware's tables"),
+    (r"acpi=off", "ignores the firmware's tables"),
     (r"nosmt(?:=force)?", "switches SMT off"),
     (r"slub_debug(?:=\S*)?", "checks every allocation"),
     (r"slab_debug(?:=\S*)?", "checks every allocation"),
-    (r"page_poison=(?:1|on)", "writes over every freed page"),
+    (r"page_poison=(?:1|on)", "overwrites every freed page"),
     (r"debug_pagealloc=on", "unmaps every freed page"),
     (r"init_on_free=1", "clears every freed page"),
     (r"nohugepages|transparent_hugepage=never", "switches huge pages off"),
@@ -61,16 +61,16 @@ _RESTRICTING = (
     "command-line",
     "system",
     Severity.LOW,
-    asks="the boot command line takes nothing away",
-    threshold="none of the parameters that limit the machine or check the kernel",
+    asks="the boot command line does not limit the machine",
+    threshold="no parameter that limits the machine or debugs the kernel",
     source="Linux, Documentation/admin-guide/kernel-parameters.txt",
-    advice="remove it from the boot loader's configuration, or know that results are of such a machine",
+    advice="remove it from the boot loader's configuration, or report it with the results",
 )
 def command_line(machine: Machine) -> Finding:
     """Object to parameters that change what the machine can do."""
     text = machine.kernel.command_line
     if text is None:
-        return untold(machine, "kernel.command_line")
+        return unknown(machine, "kernel.command_line")
     # What stands behind -- is for the first process.
     words = text.partition(" -- ")[0].split()
     found = {word: why for word in words for pattern, why in _RESTRICTING if re.fullmatch(pattern, word)}
@@ -88,7 +88,7 @@ def command_line(machine: Machine) -> Finding:
     "perf-paranoid",
     "system",
     Severity.LOW,
-    asks="a user may sample the whole machine",
+    asks="users can profile the whole machine",
     threshold="kernel.perf_event_paranoid at most 0",
     source="Linux, Documentation/admin-guide/perf-security.rst",
     advice="sysctl kernel.perf_event_paranoid=0 while measuring, or CAP_PERFMON",
@@ -97,14 +97,14 @@ def perf_paranoid(machine: Machine) -> Finding:
     """Object when only root can measure."""
     text = machine.kernel.sysctl.get("kernel.perf_event_paranoid")
     if text is None or not re.fullmatch(r"-?\d+", text):
-        return untold(machine, "kernel.sysctl.kernel.perf_event_paranoid")
+        return unknown(machine, "kernel.sysctl.kernel.perf_event_paranoid")
     level = int(text)
     evidence: Evidence = {"kernel.sysctl.kernel.perf_event_paranoid": level}
     if level <= 0:
         return passes(f"perf_event_paranoid is {level}", evidence)
-    limits = {1: "their own processes and no whole CPUs", 2: "their own processes and no kernel"}
+    limits = {1: "only their own processes, not whole CPUs", 2: "only their own processes, not the kernel"}
     return objects(
-        f"users may measure {limits.get(level, 'nothing')} (perf_event_paranoid {level})", evidence
+        f"users can measure {limits.get(level, 'nothing')} (perf_event_paranoid {level})", evidence
     )
 
 
@@ -114,17 +114,17 @@ def perf_paranoid(machine: Machine) -> Finding:
     Severity.LOW,
     asks="all hardware counters are free",
     threshold="kernel.nmi_watchdog = 0",
-    source="Linux, Documentation/admin-guide/lockup-watchdogs.rst: it holds one counter on each CPU",
+    source="Linux, Documentation/admin-guide/lockup-watchdogs.rst: it uses one counter on each CPU",
     advice="sysctl kernel.nmi_watchdog=0 while counting",
 )
 def nmi_watchdog(machine: Machine) -> Finding:
-    """Object to the watchdog that takes a counter."""
+    """Object to the NMI watchdog."""
     text = machine.kernel.sysctl.get("kernel.nmi_watchdog")
     if text is None:
-        return untold(machine, "kernel.sysctl.kernel.nmi_watchdog")
+        return unknown(machine, "kernel.sysctl.kernel.nmi_watchdog")
     evidence: Evidence = {"kernel.sysctl.kernel.nmi_watchdog": text}
     if text != "0":
-        return objects("the NMI watchdog holds one hardware counter on each CPU", evidence)
+        return objects("the NMI watchdog uses one hardware counter on each CPU", evidence)
     return passes("the NMI watchdog is off", evidence)
 
 
@@ -132,40 +132,41 @@ def nmi_watchdog(machine: Machine) -> Finding:
     "io-uring",
     "system",
     Severity.LOW,
-    asks="programs may use io_uring",
+    asks="programs can use io_uring",
     threshold="kernel.io_uring_disabled = 0",
     source="Linux, Documentation/admin-guide/sysctl/kernel.rst, io_uring_disabled",
     advice="sysctl kernel.io_uring_disabled=0",
 )
 def io_uring(machine: Machine) -> Finding:
-    """Object when io_uring is closed: servers fall back to slower ways."""
+    """Object to disabled io_uring."""
     text = machine.kernel.sysctl.get("kernel.io_uring_disabled")
     if text is None:
-        return untold(machine, "kernel.sysctl.kernel.io_uring_disabled")
+        return unknown(machine, "kernel.sysctl.kernel.io_uring_disabled")
     evidence: Evidence = {"kernel.sysctl.kernel.io_uring_disabled": text}
     if text != "0":
-        return objects("io_uring is closed to users: servers fall back to other ways of I/O", evidence)
-    return passes("io_uring is open", evidence)
+        return objects("io_uring is disabled for users: servers fall back to slower I/O", evidence)
+    return passes("io_uring is enabled", evidence)
 
 
 @rule(
     "resctrl-groups",
     "system",
     Severity.LOW,
-    asks="no group of tasks has a part of cache or bandwidth of its own",
-    threshold="no group beside the default one",
+    asks="no group of tasks has its own share of cache or bandwidth",
+    threshold="only the default group",
     source="Linux, Documentation/arch/x86/resctrl.rst",
-    advice="look at /sys/fs/resctrl/*/schemata: a program may have less cache than the machine has",
+    advice="check /sys/fs/resctrl/*/schemata: a program may have less cache than the machine",
 )
 def resctrl_groups(machine: Machine) -> Finding:
     """Object to divided caches and bandwidth."""
     found = machine.resctrl
     if found is None:
-        return untold(machine, "resctrl")
+        return unknown(machine, "resctrl")
     if found.groups:
-        claim = f"resctrl has {found.groups} groups beside the default one: cache or bandwidth may be divided"
+        claim = f"resctrl has {found.groups} groups besides the default one, which may divide cache or"
+        " bandwidth"
         return objects(claim, {"resctrl.groups": found.groups})
-    return passes("resctrl has no group beside the default one", {"resctrl.groups": 0})
+    return passes("resctrl has only the default group", {"resctrl.groups": 0})
 
 
 RULES: tuple[Rule, ...] = (clocksource, command_line, perf_paranoid, nmi_watchdog, io_uring, resctrl_groups)

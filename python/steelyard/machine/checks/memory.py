@@ -14,8 +14,8 @@ from steelyard.machine.checks.rule import (
     objects,
     passes,
     rule,
-    untold,
-    untold_because,
+    unknown,
+    unknown_because,
 )
 from steelyard.records import Dimm, Machine
 
@@ -75,8 +75,8 @@ def _modules(machine: Machine) -> list[Dimm]:
 def _no_modules(machine: Machine) -> Finding | None:
     """Return why nothing can be said of modules, ``None`` where something can."""
     if machine.hypervisor is not None:
-        return untold_because("memory.dimms", f"the modules of a guest of {machine.hypervisor} are made up")
-    return None if _modules(machine) else untold(machine, "memory.dimms")
+        return unknown_because("memory.dimms", f"the modules of a guest of {machine.hypervisor} are made up")
+    return None if _modules(machine) else unknown(machine, "memory.dimms")
 
 
 @rule(
@@ -84,11 +84,13 @@ def _no_modules(machine: Machine) -> Finding | None:
     "memory",
     Severity.HIGH,
     asks="memory modules are spread evenly over sockets and channels",
-    threshold="as much memory, in as many modules of one size and rate, on every socket and channel that the"
-    " slots' names tell apart",
-    source="vendors' rules for populating memory: accesses interleave over channels that hold as much",
-    advice="move modules so that every channel of every socket has the same; steelyard health shows the"
-    " bandwidth of each node",
+    threshold="the same amount of memory, in the same number of modules of one size and rate, on every"
+    " socket and"
+    " channel in the names of slots",
+    source="vendors' rules for populating memory: accesses interleave over channels with equal memory",
+    advice="move modules so that all channels of all sockets have the same; steelyard health shows each"
+    " node's"
+    " bandwidth",
 )
 def dimms_unbalanced(machine: Machine) -> Finding:
     """Object to modules that differ, and to sockets and channels that have more than others."""
@@ -119,8 +121,8 @@ def dimms_unbalanced(machine: Machine) -> Finding:
     evidence: Evidence = {"memory.dimms": len(modules)}
     if complaints:
         return objects(f"{len(modules)} memory modules: {'; '.join(complaints)}", evidence)
-    told = [name for name, found in (("sockets", sockets), ("channels", channels)) if len(found) > 1]
-    spread = f"evenly spread over {' and '.join(told)}" if told else "in slots whose names tell no more"
+    known = [name for name, found in (("sockets", sockets), ("channels", channels)) if len(found) > 1]
+    spread = f"spread evenly over {' and '.join(known)}" if known else "in slots without known positions"
     return passes(f"{len(modules)} memory modules, all alike, {spread}", evidence)
 
 
@@ -133,12 +135,12 @@ def _listed(counts: Counter[str]) -> str:
     "memory",
     Severity.MEDIUM,
     asks="every memory channel has a module",
-    threshold="no channel, as the slots' names tell them apart, without one",
-    source="vendors' rules for populating memory: bandwidth is in proportion to the channels in use",
+    threshold="no channel, by the names of slots, without a module",
+    source="vendors' rules for populating memory: bandwidth is proportional to the channels in use",
     advice="fill at least one slot of each channel",
 )
 def channels_empty(machine: Machine) -> Finding:
-    """Object to channels without a module: their bandwidth is not there."""
+    """Object to channels without a module, which add no bandwidth."""
     nothing = _no_modules(machine)
     if nothing is not None:
         return nothing
@@ -148,10 +150,10 @@ def channels_empty(machine: Machine) -> Finding:
             key = (slot.socket, slot.channel)
             filled[key] = filled.get(key, False) or slot.size_bytes > 0
     if not filled:
-        return untold_because("memory.dimms", "the slots' names do not tell channels apart")
+        return unknown_because("memory.dimms", "the slots' names do not tell channels apart")
     empty = sum(not used for used in filled.values())
     if empty:
-        claim = f"{empty} of {len(filled)} memory channels have no module: their bandwidth is not there"
+        claim = f"{empty} of {len(filled)} memory channels have no module: their bandwidth is lost"
         return objects(claim, {"channels": len(filled), "channels_empty": empty})
     return passes(f"all {len(filled)} memory channels have a module", {"channels": len(filled)})
 
@@ -163,7 +165,7 @@ def channels_empty(machine: Machine) -> Finding:
     asks="memory runs at the rate that its modules allow",
     threshold="configured rate = rated rate",
     source="SMBIOS (DMTF DSP0134) 7.18: Speed and Configured Memory Speed",
-    advice="look at the firmware's settings; two modules a channel, or a slower processor, lower the rate",
+    advice="check the firmware's settings; two modules per channel or a slower processor lower the rate",
 )
 def dimm_rate(machine: Machine) -> Finding:
     """Object to modules that run slower than they can."""
@@ -176,12 +178,12 @@ def dimm_rate(machine: Machine) -> Finding:
         if one.configured_transfers_per_s and one.rated_transfers_per_s
     ]
     if not known:
-        return untold_because("memory.dimms", "the firmware does not tell the modules' rates")
+        return unknown_because("memory.dimms", "the firmware does not tell the modules' rates")
     slow = [(now, rated) for now, rated in known if now < rated]
     if slow:
         now, rated = min(slow)
         claim = (
-            f"{len(slow)} of {len(known)} modules run at {now / 1e6:g} MT/s and could run at {rated / 1e6:g}"
+            f"{len(slow)} of {len(known)} modules run at {now / 1e6:g} MT/s, below the rated {rated / 1e6:g}"
         )
         return objects(claim, {"configured_transfers_per_s": now, "rated_transfers_per_s": rated})
     return passes(f"memory runs at its rated {min(known)[0] / 1e6:g} MT/s")
@@ -200,7 +202,7 @@ def memory_errors(machine: Machine) -> Finding:
     """Object to memory errors that the controllers counted."""
     corrected, uncorrected = machine.memory.corrected_errors, machine.memory.uncorrected_errors
     if corrected is None and uncorrected is None:
-        return untold(machine, "memory.corrected_errors")
+        return unknown(machine, "memory.corrected_errors")
     evidence: Evidence = {"memory.corrected_errors": corrected, "memory.uncorrected_errors": uncorrected}
     if uncorrected:
         claim = f"{uncorrected} memory errors could not be corrected since boot"
@@ -215,22 +217,22 @@ def memory_errors(machine: Machine) -> Finding:
     "memory",
     Severity.LOW,
     asks="memory is not swapped",
-    threshold="no swap space; of more weight when it is in use",
+    threshold="no swap space; more severe when it is in use",
     source="Linux, Documentation/admin-guide/sysctl/vm.rst, swappiness",
-    advice="swapoff -a while measuring, or find what needs the memory",
+    advice="swapoff -a while measuring, or find what uses the memory",
 )
 def swap(machine: Machine) -> Finding:
     """Object to swap space, more when it is in use."""
     if "memory.swap_bytes" in machine.missing:
-        return untold(machine, "memory.swap_bytes")
+        return unknown(machine, "memory.swap_bytes")
     size, used = machine.memory.swap_bytes, machine.memory.swap_used_bytes
     evidence: Evidence = {"memory.swap_bytes": size, "memory.swap_used_bytes": used}
     if size == 0:
         return passes("there is no swap space", evidence)
     if used:
-        claim = f"{used / 2**30:.2f} GiB of swap are in use: memory was short"
+        claim = f"{used / 2**30:.2f} GiB of swap are in use: memory ran short"
         return objects(claim, evidence, severity=Severity.MEDIUM)
-    claim = f"there are {size / 2**30:.1f} GiB of swap: when memory is short, pages go to disk"
+    claim = f"there are {size / 2**30:.1f} GiB of swap: pages go to disk when memory runs short"
     return objects(claim, evidence)
 
 
@@ -238,7 +240,7 @@ def swap(machine: Machine) -> Finding:
     "huge-pages-transparent",
     "memory",
     Severity.LOW,
-    asks="programs that want transparent huge pages get them, and no page fault waits for one",
+    asks="programs get transparent huge pages on request, without waiting in page faults",
     threshold="madvise; or always with defrag other than always",
     source="Linux, Documentation/admin-guide/mm/transhuge.rst",
     advice="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (and defer+madvise > .../defrag)",
@@ -247,38 +249,38 @@ def huge_pages_transparent(machine: Machine) -> Finding:
     """Object to settings that cost TLB misses or waits."""
     choice, defrag = machine.memory.transparent_huge_pages, machine.memory.transparent_huge_page_defrag
     if choice is None:
-        return untold(machine, "memory.transparent_huge_pages")
+        return unknown(machine, "memory.transparent_huge_pages")
     evidence: Evidence = {
         "memory.transparent_huge_pages": choice,
         "memory.transparent_huge_page_defrag": defrag,
     }
     if choice == "never":
-        claim = "transparent huge pages are off: large heaps pay with TLB misses, whatever they ask for"
+        claim = "transparent huge pages are off: large heaps have more TLB misses"
         return objects(claim, evidence)
     if choice == "always" and defrag == "always":
-        claim = "every page fault may wait until memory is compacted for a huge page (defrag always)"
+        claim = "page faults may wait for memory compaction to get a huge page (defrag always)"
         return objects(claim, evidence, severity=Severity.MEDIUM)
-    return passes(f"transparent huge pages: {choice}, defrag {defrag or 'not told'}", evidence)
+    return passes(f"transparent huge pages: {choice}, defrag {defrag or 'unknown'}", evidence)
 
 
 @rule(
     "huge-pages-idle",
     "memory",
     Severity.MEDIUM,
-    asks="memory that is set aside as huge pages is used",
+    asks="reserved huge pages are used",
     threshold=f"free huge pages below {IDLE_POOL_RATIO:.0%} of memory",
-    source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst: pages in the pool serve nothing else",
+    source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst: pages in the pool have no other use",
     advice="lower vm.nr_hugepages (and nr_hugepages of other sizes), or let the program use them",
 )
 def huge_pages_idle(machine: Machine) -> Finding:
-    """Object to huge pages that nobody uses and nobody else can have."""
+    """Object to unused reserved huge pages."""
     pools, total = machine.memory.huge_page_pools, machine.memory.total_bytes
     if not pools or not total:
-        return untold(machine, "memory.huge_page_pools")
+        return unknown(machine, "memory.huge_page_pools")
     idle = sum(one.size_bytes * (one.free_pages or 0) for one in pools)
     if idle >= IDLE_POOL_RATIO * total:
         share = f"{idle / 2**30:.1f} GiB, {idle / total:.0%} of memory,"
-        claim = f"{share} are set aside as huge pages that nobody uses"
+        claim = f"{share} are reserved as huge pages and unused"
         return objects(claim, {"free_bytes": idle, "memory.total_bytes": total})
     return passes(
         f"{idle / 2**30:.1f} GiB of free huge pages", {"free_bytes": idle, "memory.total_bytes": total}
@@ -289,7 +291,7 @@ def huge_pages_idle(machine: Machine) -> Finding:
     "memory-limit",
     "memory",
     Severity.LOW,
-    asks="no limit lies below the machine's memory",
+    asks="no limit is below the machine's memory",
     threshold="none",
     source="Linux, Documentation/admin-guide/cgroup-v2.rst, memory.max",
     advice="raise memory.max of the group or the container's limit; or size the workload by the limit",
@@ -310,19 +312,19 @@ def memory_limit(machine: Machine) -> Finding:
     asks="every node with CPUs has memory",
     threshold="more than 0 bytes",
     source="Linux, Documentation/mm/numa.rst",
-    advice="put modules into the slots of that socket; until then bind programs to CPUs of nodes with memory",
+    advice="add modules to that socket; until then bind programs to CPUs of nodes with memory",
 )
 def node_without_memory(machine: Machine) -> Finding:
-    """Object to CPUs whose every memory access is remote."""
+    """Object to nodes with CPUs and without memory."""
     nodes = [node for node in machine.numa_nodes if node.cpus]
     if not nodes:
-        return untold(machine, "numa_nodes")
+        return unknown(machine, "numa_nodes")
     if any(node.memory_bytes is None for node in nodes):
         index = next(i for i, node in enumerate(machine.numa_nodes) if node.memory_bytes is None)
-        return untold(machine, f"numa_nodes.{index}.memory_bytes")
+        return unknown(machine, f"numa_nodes.{index}.memory_bytes")
     empty = [str(node.id) for node in nodes if node.memory_bytes == 0]
     if empty:
-        claim = f"nodes {', '.join(empty)} have CPUs and no memory: every access of theirs is remote"
+        claim = f"nodes {', '.join(empty)} have CPUs but no memory: all their accesses are remote"
         return objects(claim, {"nodes": ", ".join(empty)})
     return passes("every node with CPUs has memory", {"nodes": len(nodes)})
 
@@ -334,7 +336,7 @@ def node_without_memory(machine: Machine) -> Finding:
     asks="nodes with CPUs have the same amount of memory",
     threshold=f"the smallest has at least {1 - UNEVEN_RATIO:.0%} of the largest",
     source="vendors' rules for populating memory: the same in every channel of every socket",
-    advice="spread the modules evenly; until then give programs memory of all nodes (numactl --interleave)",
+    advice="spread the modules evenly; until then interleave memory over nodes (numactl --interleave)",
 )
 def numa_uneven(machine: Machine) -> Finding:
     """Object to nodes whose memory differs."""
@@ -342,11 +344,11 @@ def numa_uneven(machine: Machine) -> Finding:
     if len(machine.numa_nodes) == 1:
         return passes("there is one node")
     if len(sizes) < 2:
-        return untold(machine, "numa_nodes") if not sizes else passes("one node has memory")
+        return unknown(machine, "numa_nodes") if not sizes else passes("one node has memory")
     low, high = min(sizes), max(sizes)
     evidence: Evidence = {"smallest_bytes": low, "largest_bytes": high}
     if low < (1 - UNEVEN_RATIO) * high:
-        claim = f"nodes have between {low / 2**30:.1f} and {high / 2**30:.1f} GiB: the smallest spills first"
+        claim = f"nodes have between {low / 2**30:.1f} and {high / 2**30:.1f} GiB: the smallest fills first"
         return objects(claim, evidence)
     return passes(f"nodes have between {low / 2**30:.1f} and {high / 2**30:.1f} GiB", evidence)
 
@@ -355,24 +357,25 @@ def numa_uneven(machine: Machine) -> Finding:
     "numa-hidden",
     "numa",
     Severity.MEDIUM,
-    asks="the kernel knows which memory is near which socket",
-    threshold="more than one node where there are several sockets",
+    asks="the kernel knows the memory of each socket",
+    threshold="more than one node on machines with several sockets",
     source="Linux, Documentation/mm/numa.rst; firmware's 'node interleaving' hides nodes",
-    advice="switch node interleaving off in the firmware, boot without numa=off; on old machines with one bus"
-    " for all sockets there is nothing to do",
+    advice="switch node interleaving off in the firmware, and boot without numa=off; old machines with one"
+    " bus"
+    " for all sockets have a single node",
 )
 def numa_hidden(machine: Machine) -> Finding:
-    """Object when the kernel cannot place memory near its user."""
+    """Object to several sockets in one node: the kernel cannot place memory locally."""
     # A node that is offline has no folder, but a place among the distances of the others.
     places = [len(node.distances) for node in machine.numa_nodes]
     sockets, nodes = machine.cpu.sockets, max([len(machine.numa_nodes), *places])
     if sockets is None:
-        return untold(machine, "cpu.sockets")
+        return unknown(machine, "cpu.sockets")
     if nodes == 0:
-        return untold(machine, "numa_nodes")
+        return unknown(machine, "numa_nodes")
     evidence: Evidence = {"cpu.sockets": sockets, "numa_nodes": nodes}
     if nodes == 1 < sockets:
-        claim = f"{sockets} sockets show as 1 NUMA node: pages lie on any socket, or one bus serves them all"
+        claim = f"{sockets} sockets are 1 NUMA node: the kernel cannot place memory locally"
         return objects(claim, evidence)
     return passes(f"{sockets} socket{'s' * (sockets > 1)}, {nodes} node{'s' * (nodes > 1)}", evidence)
 
@@ -381,11 +384,10 @@ def numa_hidden(machine: Machine) -> Finding:
     "numa-balancing",
     "numa",
     Severity.MEDIUM,
-    asks="the kernel does not move pages between nodes while something is measured",
-    threshold="kernel.numa_balancing = 0 where there are several nodes",
+    asks="the kernel does not migrate pages between nodes during measurements",
+    threshold="kernel.numa_balancing = 0 on machines with several nodes",
     source="Linux, Documentation/admin-guide/sysctl/kernel.rst, numa_balancing",
-    advice="sysctl kernel.numa_balancing=0 where programs are bound to nodes; where they are not, compare"
-    " with and without",
+    advice="sysctl kernel.numa_balancing=0 if programs are bound to nodes; otherwise compare both settings",
 )
 def numa_balancing(machine: Machine) -> Finding:
     """Object to automatic NUMA balancing: it costs page faults and moves pages."""
@@ -393,10 +395,10 @@ def numa_balancing(machine: Machine) -> Finding:
     if len(machine.numa_nodes) == 1:
         return passes("there is one node", {"numa_nodes": 1})
     if value is None:
-        return untold(machine, "kernel.sysctl.kernel.numa_balancing")
+        return unknown(machine, "kernel.sysctl.kernel.numa_balancing")
     evidence: Evidence = {"kernel.sysctl.kernel.numa_balancing": value, "numa_nodes": len(machine.numa_nodes)}
     if value != "0" and machine.numa_nodes:
-        claim = "NUMA balancing is on: the kernel makes pages fault to see who uses them, and moves them"
+        claim = "NUMA balancing is on: it causes page faults and migrates pages"
         return objects(claim, evidence)
     return passes("NUMA balancing is off", evidence)
 
@@ -405,8 +407,8 @@ def numa_balancing(machine: Machine) -> Finding:
     "zone-reclaim",
     "numa",
     Severity.MEDIUM,
-    asks="a full node takes memory of another one before it throws its cache away",
-    threshold="vm.zone_reclaim_mode = 0 where there are several nodes",
+    asks="a full node uses memory of others before it reclaims its page cache",
+    threshold="vm.zone_reclaim_mode = 0 on machines with several nodes",
     source="Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode",
     advice="sysctl vm.zone_reclaim_mode=0",
 )
@@ -416,10 +418,10 @@ def zone_reclaim(machine: Machine) -> Finding:
     if len(machine.numa_nodes) == 1:
         return passes("there is one node", {"numa_nodes": 1})
     if value is None:
-        return untold(machine, "kernel.sysctl.vm.zone_reclaim_mode")
+        return unknown(machine, "kernel.sysctl.vm.zone_reclaim_mode")
     evidence: Evidence = {"kernel.sysctl.vm.zone_reclaim_mode": value}
     if value != "0":
-        return objects("a full node reclaims its own cache while others have free memory", evidence)
+        return objects("a full node reclaims its page cache while others have free memory", evidence)
     return passes("nodes use each other's free memory", evidence)
 
 
@@ -427,22 +429,22 @@ def zone_reclaim(machine: Machine) -> Finding:
     "memory-tiers",
     "numa",
     Severity.LOW,
-    asks="all memory is next to CPUs",
-    threshold="no node with memory and without CPUs",
+    asks="all memory is on nodes with CPUs",
+    threshold="no node with memory but without CPUs",
     source="Linux, Documentation/admin-guide/mm/numaperf.rst",
-    advice="say where programs take memory from (numactl --membind), and look at the nodes' distances: such"
-    " memory is slower (CXL, persistent) or faster (HBM)",
+    advice="bind programs to memory nodes (numactl --membind), and check the distances: such memory is slower"
+    " (CXL, persistent) or faster (HBM)",
 )
 def memory_tiers(machine: Machine) -> Finding:
-    """Tell of memory of another kind, on nodes without CPUs."""
+    """Object to memory of another kind, on nodes without CPUs."""
     if not machine.numa_nodes:
-        return untold(machine, "numa_nodes")
+        return unknown(machine, "numa_nodes")
     far = [node for node in machine.numa_nodes if not node.cpus and node.memory_bytes]
     if not far:
         return passes("no node has memory without CPUs")
     size = sum(node.memory_bytes or 0 for node in far)
     names = ", ".join(str(node.id) for node in far)
-    claim = f"nodes {names} have {size / 2**30:.1f} GiB and no CPUs: memory of another speed"
+    claim = f"nodes {names} have {size / 2**30:.1f} GiB but no CPUs: memory of another speed"
     return objects(claim, {"nodes": names, "memory_bytes": size})
 
 

@@ -1,11 +1,11 @@
-"""Checks of the processors: frequency, idle states, SMT, mitigations, and what a guest is given of them."""
+"""Checks of the processors: frequency, idle states, SMT, mitigations, and limits of a guest."""
 
 from __future__ import annotations
 
 import re
 
 from steelyard._base import parse_cpu_list
-from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, untold
+from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, unknown
 from steelyard.machine.features import has_hardware_counters
 from steelyard.machine.processor import SLOW_GOVERNORS
 from steelyard.records import Machine
@@ -33,7 +33,7 @@ def governor(machine: Machine) -> Finding:
     cpu = machine.cpu
     names = set(cpu.governors) or ({cpu.governor} if cpu.governor else set())
     if not names:
-        return untold(machine, "cpu.governor")
+        return unknown(machine, "cpu.governor")
     evidence: Evidence = {
         "cpu.governor": ", ".join(sorted(names)),
         "cpu.frequency_driver": cpu.frequency_driver,
@@ -44,18 +44,19 @@ def governor(machine: Machine) -> Finding:
         return passes(f"the governor is {', '.join(sorted(names))}", evidence)
     if slow == {"powersave"} and cpu.frequency_driver in _AUTONOMOUS:
         preference = cpu.energy_preference
-        claim = f"{cpu.frequency_driver} chooses the frequency with preference {preference or 'not told'}"
+        claim = f"{cpu.frequency_driver} sets the frequency with the energy preference"
+        f" {preference or 'unknown'}"
         if preference in ("performance", "balance_performance"):
             return passes(claim, evidence)
         severity = Severity.LOW if preference is None else Severity.MEDIUM
         return objects(claim, evidence, severity=severity)
     if slow == {"powersave"} and cpu.frequency_driver is None:
-        claim = "the governor is powersave; which driver obeys it is not told"
+        claim = "the governor is powersave, with an unknown driver"
         return objects(claim, evidence)
     if "powersave" in slow:
-        claim = f"the governor powersave of {cpu.frequency_driver} keeps CPUs at their lowest frequency"
+        claim = f"the powersave governor of {cpu.frequency_driver} keeps CPUs at their lowest frequency"
         return objects(claim, evidence, severity=Severity.HIGH)
-    claim = f"the governor {', '.join(sorted(slow))} raises the frequency only after load has lasted"
+    claim = f"the {', '.join(sorted(slow))} governor raises the frequency late under load"
     return objects(claim, evidence)
 
 
@@ -72,7 +73,7 @@ def governors_differ(machine: Machine) -> Finding:
     """Object when CPUs are governed differently."""
     counts = machine.cpu.governors
     if not counts:
-        return untold(machine, "cpu.governors")
+        return unknown(machine, "cpu.governors")
     listed = ", ".join(f"{count} × {name}" for name, count in counts.items())
     if len(counts) > 1:
         claim = f"CPUs have different governors ({listed}): a thread's speed depends on where it runs"
@@ -93,7 +94,7 @@ def governors_differ(machine: Machine) -> Finding:
 def boost(machine: Machine) -> Finding:
     """Object when the processor may not exceed its base frequency."""
     if machine.cpu.boost is None:
-        return untold(machine, "cpu.boost")
+        return unknown(machine, "cpu.boost")
     if machine.cpu.boost:
         return passes("boost is on", {"cpu.boost": True})
     return objects("boost is off: no CPU exceeds its base frequency", {"cpu.boost": False})
@@ -103,24 +104,24 @@ def boost(machine: Machine) -> Finding:
     "frequency-limit",
     "processor",
     Severity.MEDIUM,
-    asks="no setting holds CPUs below the frequency that they can reach",
+    asks="no setting limits CPUs below their highest frequency",
     threshold="scaling_max_freq = cpuinfo_max_freq on every CPU",
     source=_CPUFREQ,
-    advice="cpupower frequency-set -u MAX, and look for the daemon that lowered it (tuned, thermald)",
+    advice="cpupower frequency-set -u MAX, and check daemons that lower it (tuned, thermald)",
 )
 def frequency_limit(machine: Machine) -> Finding:
     """Object to limits below what the processor can do."""
     cpu = machine.cpu
     if cpu.frequency_limited_cpus is None or cpu.frequency_limit_hz is None:
-        return untold(machine, "cpu.frequency_limit_hz")
+        return unknown(machine, "cpu.frequency_limit_hz")
     evidence: Evidence = {
         "cpu.frequency_limit_hz": cpu.frequency_limit_hz,
         "cpu.frequency_limited_cpus": cpu.frequency_limited_cpus,
     }
     if cpu.frequency_limited_cpus == 0:
-        return passes("no CPU is held below its highest frequency", evidence)
+        return passes("no CPU is limited below its highest frequency", evidence)
     claim = (
-        f"{cpu.frequency_limited_cpus} CPUs are held below their highest frequency,"
+        f"{cpu.frequency_limited_cpus} CPUs are limited below their highest frequency,"
         f" down to {cpu.frequency_limit_hz / 1e9:g} GHz"
     )
     return objects(claim, evidence)
@@ -130,18 +131,18 @@ def frequency_limit(machine: Machine) -> Finding:
     "deep-idle",
     "processor",
     Severity.LOW,
-    asks="waking an idle CPU takes little beside a request",
+    asks="waking an idle CPU is short compared with a request",
     threshold=f"exit latency below {DEEP_EXIT_NS // 1000} µs in every enabled state",
     source="Linux, Documentation/admin-guide/pm/cpuidle.rst; a small request over a local network takes about"
-    " 100 µs, so that such a wake-up doubles it",
-    advice="cpupower idle-set -D 99 (disables states slower than 99 µs), or hold a limit in"
-    " /dev/cpu_dma_latency; costs power, and may cost boost of other cores",
+    " 100 µs, which such a wake-up doubles",
+    advice="cpupower idle-set -D 99 (disables states slower than 99 µs), or set a limit in"
+    " /dev/cpu_dma_latency; this costs power, and may lower the boost of other cores",
 )
 def deep_idle(machine: Machine) -> Finding:
-    """Object to enabled idle states from which waking takes long."""
+    """Object to enabled idle states with long wake-ups."""
     states = machine.cpu.idle_states
     if not states:
-        return untold(machine, "cpu.idle_states")
+        return unknown(machine, "cpu.idle_states")
     deep = [
         one
         for one in states
@@ -151,9 +152,9 @@ def deep_idle(machine: Machine) -> Finding:
     ]
     if not deep:
         known = max((one.exit_latency_ns or 0 for one in states), default=0)
-        return passes(f"no enabled idle state is slow to leave (of all, {known / 1000:g} µs at most)")
+        return passes(f"no enabled idle state has a long wake-up (at most {known / 1000:g} µs)")
     worst = max(deep, key=lambda one: one.exit_latency_ns or 0)
-    claim = f"idle CPUs may sleep so deep that waking takes {(worst.exit_latency_ns or 0) / 1000:g} µs"
+    claim = f"deep idle states take {(worst.exit_latency_ns or 0) / 1000:g} µs to wake up"
     return objects(
         f"{claim} ({worst.name})", {"cpu.idle_states": worst.name, "exit_latency_ns": worst.exit_latency_ns}
     )
@@ -164,7 +165,7 @@ def deep_idle(machine: Machine) -> Finding:
     "processor",
     Severity.MEDIUM,
     asks="SMT is on for all cores or for none",
-    threshold="the same number of online threads on every core of a kind",
+    threshold="the same number of online threads on all cores of a kind",
     source="Linux, Documentation/admin-guide/cputopology.rst",
     advice="echo on (or off) > /sys/devices/system/cpu/smt/control",
 )
@@ -172,15 +173,15 @@ def smt_partly(machine: Machine) -> Finding:
     """Object when some cores run more threads than others because CPUs are offline."""
     counts = machine.cpu.cores_by_threads
     if not counts:
-        return untold(machine, "cpu.cores_by_threads")
+        return unknown(machine, "cpu.cores_by_threads")
     listed = ", ".join(f"{cores} cores with {threads} online" for threads, cores in counts.items())
     if len(counts) == 1:
         return passes(f"all cores have {next(iter(counts))} threads online", {"cpu.cores_by_threads": listed})
     if machine.cpu.offline_cpus:
-        claim = f"SMT is on for a part of the cores only ({listed}): equal threads get unequal cores"
+        claim = f"SMT is on for some cores only ({listed}): a thread's speed depends on its core"
         return objects(claim, {"cpu.cores_by_threads": listed, "cpu.offline_cpus": machine.cpu.offline_cpus})
     if machine.cpu.offline_cpus is None:
-        return untold(machine, "cpu.offline_cpus")
+        return unknown(machine, "cpu.offline_cpus")
     return passes(
         f"cores of two kinds ({listed}), all of their threads online", {"cpu.cores_by_threads": listed}
     )
@@ -190,16 +191,16 @@ def smt_partly(machine: Machine) -> Finding:
     "cores-differ",
     "processor",
     Severity.MEDIUM,
-    asks="all cores are of one kind",
+    asks="all cores are of the same kind",
     threshold="one size of L1 data cache",
     source="hybrid processors have cores of different L1 caches (Intel, 'Performance Hybrid Architecture')",
-    advice="bind the program to cores of one kind: taskset, or a cpuset",
+    advice="bind the program to cores of one kind (taskset, cpuset)",
 )
 def cores_differ(machine: Machine) -> Finding:
     """Object to hybrid processors, on which a thread's speed depends on its CPU."""
     sizes = sorted({one.size_bytes for one in machine.cpu.caches if one.level == 1 and one.type == "data"})
     if not sizes:
-        return untold(machine, "cpu.caches")
+        return unknown(machine, "cpu.caches")
     listed = ", ".join(f"{size >> 10} KiB" for size in sizes)
     if len(sizes) > 1:
         claim = f"cores differ (L1 data caches of {listed}): a thread's speed depends on where it runs"
@@ -212,20 +213,20 @@ def cores_differ(machine: Machine) -> Finding:
     "processor",
     Severity.MEDIUM,
     asks="all CPUs are online",
-    threshold="none offline, beside the second threads of an SMT that is switched off as a whole",
+    threshold="none offline, except second threads where SMT is off",
     source="Linux, Documentation/admin-guide/cputopology.rst",
     advice="echo 1 > /sys/devices/system/cpu/cpuN/online",
 )
 def offline_cpus(machine: Machine) -> Finding:
-    """Object to CPUs that are there and not used."""
+    """Object to unused CPUs."""
     offline = machine.cpu.offline_cpus
     if offline is None:
-        return untold(machine, "cpu.offline_cpus")
+        return unknown(machine, "cpu.offline_cpus")
     if not offline:
         return passes("no CPU is offline", {"cpu.offline_cpus": ""})
     count = len(parse_cpu_list(offline) or ())
     if machine.cpu.smt in ("off", "forceoff"):
-        claim = f"SMT is off, and with it {count} CPUs ({offline})"
+        claim = f"SMT is off: {count} CPUs are offline ({offline})"
         return passes(claim, {"cpu.offline_cpus": offline, "cpu.smt": machine.cpu.smt})
     noun = "CPU is" if count == 1 else "CPUs are"
     return objects(f"{count} {noun} offline: {offline}", {"cpu.offline_cpus": offline})
@@ -235,19 +236,19 @@ def offline_cpus(machine: Machine) -> Finding:
     "isolated-cpus",
     "processor",
     Severity.LOW,
-    asks="the scheduler may use all CPUs",
+    asks="the scheduler can use all CPUs",
     threshold="no isolated CPU",
     source="Linux, Documentation/admin-guide/kernel-parameters.txt, isolcpus",
     advice="bind the program to the isolated CPUs, or boot without isolcpus",
 )
 def isolated_cpus(machine: Machine) -> Finding:
-    """Object to CPUs on which nothing runs unless it is put there."""
+    """Object to isolated CPUs."""
     isolated = machine.cpu.isolated_cpus
     if isolated is None:
-        return untold(machine, "cpu.isolated_cpus")
+        return unknown(machine, "cpu.isolated_cpus")
     if not isolated:
         return passes("no CPU is isolated", {"cpu.isolated_cpus": ""})
-    claim = f"CPUs {isolated} are isolated: nothing runs on them unless it is bound to them"
+    claim = f"CPUs {isolated} are isolated: only tasks bound to them run there"
     return objects(claim, {"cpu.isolated_cpus": isolated})
 
 
@@ -255,20 +256,20 @@ def isolated_cpus(machine: Machine) -> Finding:
     "throttled",
     "processor",
     Severity.MEDIUM,
-    asks="no core was slowed for heat",
+    asks="no core was throttled by heat",
     threshold="0 events since boot",
     source="Intel SDM volume 3, 'Thermal Monitoring and Protection'; the kernel's thermal_throttle counters",
-    advice="look at fans, air flow and the room's temperature; measure again when cool",
+    advice="check fans, air flow and room temperature; measure again when cool",
 )
 def throttled(machine: Machine) -> Finding:
-    """Object when cores were slowed for heat since boot."""
+    """Object to thermal throttling since boot."""
     count = machine.cpu.thermal_throttles
     if count is None:
-        return untold(machine, "cpu.thermal_throttles")
+        return unknown(machine, "cpu.thermal_throttles")
     if count:
-        claim = f"cores were slowed for heat {count} times since boot"
+        claim = f"cores were throttled by heat {count} times since boot"
         return objects(claim, {"cpu.thermal_throttles": count})
-    return passes("no core was slowed for heat since boot", {"cpu.thermal_throttles": 0})
+    return passes("no core was throttled by heat since boot", {"cpu.thermal_throttles": 0})
 
 
 _COSTLY = (
@@ -291,20 +292,21 @@ _COSTLY = (
     "mitigations-cost",
     "processor",
     Severity.LOW,
-    asks="it is known which mitigations cost time",
-    threshold="none that works at each entry to the kernel, or at each branch",
+    asks="no mitigation costs much time",
+    threshold="none that runs at each kernel entry or at each branch",
     source="Linux, Documentation/admin-guide/hw-vuln/",
-    advice="compare machines with the same mitigations only; switch them off for a comparison if the machine"
-    " runs nobody else's code (mitigations=off)",
+    advice="compare only machines with the same mitigations; boot with mitigations=off only if the machine"
+    " runs"
+    " no untrusted code",
 )
 def mitigations_cost(machine: Machine) -> Finding:
-    """Tell which mitigations of this machine cost time."""
+    """Object to mitigations that cost time."""
     states = machine.cpu.mitigations
     if not states:
-        return untold(machine, "cpu.mitigations")
+        return unknown(machine, "cpu.mitigations")
     found = [name for name, pattern, _ in _COSTLY if re.search(pattern, states.get(name, ""))]
     if not found:
-        return passes("no mitigation that costs much is at work")
+        return passes("no active mitigation costs much time")
     effects = list(dict.fromkeys(why for name, _, why in _COSTLY if name in found))
     noun = "mitigation costs" if len(found) == 1 else "mitigations cost"
     claim = f"{len(found)} {noun} time ({', '.join(found)}): {'; '.join(effects)}"
@@ -321,14 +323,14 @@ def mitigations_cost(machine: Machine) -> Finding:
     advice="boot without mitigations=off; update microcode and kernel",
 )
 def unmitigated(machine: Machine) -> Finding:
-    """Object to holes left open: the machine is faster than one in production may be."""
+    """Object to unmitigated vulnerabilities: such a machine may be faster than production."""
     states = machine.cpu.mitigations
     if not states:
-        return untold(machine, "cpu.mitigations")
+        return unknown(machine, "cpu.mitigations")
     found = [name for name, state in states.items() if state.startswith("Vulnerable")]
     if not found:
-        return passes("no vulnerability is left open")
-    claim = f"open: {', '.join(found)}; results may be better than production's, where they are mitigated"
+        return passes("all vulnerabilities are mitigated")
+    claim = f"not mitigated: {', '.join(found)}; results may be better than in production"
     return objects(claim, {f"cpu.mitigations.{name}": states[name] for name in found})
 
 
@@ -336,21 +338,22 @@ def unmitigated(machine: Machine) -> Finding:
     "cpu-quota",
     "processor",
     Severity.MEDIUM,
-    asks="no quota takes CPU time away",
-    threshold="no quota below the CPUs that may be used",
+    asks="no quota limits CPU time",
+    threshold="no quota below the usable CPUs",
     source="Linux, Documentation/scheduler/sched-bwc.rst",
     advice="raise cpu.max (cpu.cfs_quota_us) of the group or the container's CPU limit, or measure with it on"
     " purpose",
 )
 def cpu_quota(machine: Machine) -> Finding:
-    """Object to a quota of CPU time below the CPUs that may be used."""
+    """Object to a CPU quota below the usable CPUs."""
     quota, usable = machine.cpu.quota_cpus, machine.cpu.usable_cpus
     if quota is None:
         return passes(machine.missing.get("cpu.quota_cpus", "no quota"), {"cpu.quota_cpus": None})
     if quota < usable:
-        claim = f"a quota allows {quota:g} of {usable} CPUs: beyond it all threads stop until the next period"
+        claim = f"a quota allows {quota:g} of {usable} CPUs: all threads stop when a period's quota is"
+        " used up"
         return objects(claim, {"cpu.quota_cpus": quota, "cpu.usable_cpus": usable})
-    return passes(f"the quota of {quota:g} CPUs is no less than the {usable} that may be used")
+    return passes(f"the quota of {quota:g} CPUs covers the {usable} usable CPUs")
 
 
 @rule(
@@ -360,13 +363,13 @@ def cpu_quota(machine: Machine) -> Finding:
     asks="this process may use all online CPUs",
     threshold="usable = online",
     source="Linux, sched_setaffinity(2), cpuset(7)",
-    advice="look at taskset -p $$ and the group's cpuset.cpus",
+    advice="check taskset -p $$ and the group's cpuset.cpus",
 )
 def cpu_affinity(machine: Machine) -> Finding:
-    """Object when fewer CPUs may be used than there are."""
+    """Object to an affinity mask without some CPUs."""
     usable, online = machine.cpu.usable_cpus, machine.cpu.logical_cpus
     if "cpu.usable_cpus" in machine.missing or online == 0:
-        return untold(machine, "cpu.usable_cpus")
+        return unknown(machine, "cpu.usable_cpus")
     if usable < online:
         claim = f"this process may use {usable} of {online} CPUs"
         return objects(claim, {"cpu.usable_cpus": usable, "cpu.logical_cpus": online})
@@ -377,21 +380,21 @@ def cpu_affinity(machine: Machine) -> Finding:
     "steal",
     "processor",
     Severity.MEDIUM,
-    asks="the hypervisor gives the guest the time that it wants",
+    asks="the hypervisor takes little CPU time",
     threshold=f"steal below {STEAL_RATIO:.0%} of CPU time since boot; severe from {MUCH_STEAL_RATIO:.0%}",
-    source="proc_stat(5); the verdict of Steelyard's runs uses the same bound",
-    advice="use a host without neighbours, or dedicated CPUs; measure repeats over hours",
+    source="proc_stat(5); the verdict of runs uses the same threshold",
+    advice="use a dedicated host or dedicated CPUs; repeat measurements over hours",
 )
 def steal(machine: Machine) -> Finding:
-    """Object when the hypervisor ran others while this guest wanted to run."""
+    """Object to stolen CPU time."""
     ratio = machine.cpu.steal_ratio
     if ratio is None:
-        return untold(machine, "cpu.steal_ratio")
+        return unknown(machine, "cpu.steal_ratio")
     claim = f"{ratio:.2%} of CPU time since boot was stolen"
     if ratio < STEAL_RATIO:
         return passes(claim, {"cpu.steal_ratio": ratio})
     severity = Severity.HIGH if ratio >= MUCH_STEAL_RATIO else None
-    return objects(f"{claim}: the hypervisor ran others", {"cpu.steal_ratio": ratio}, severity=severity)
+    return objects(f"{claim} by the hypervisor", {"cpu.steal_ratio": ratio}, severity=severity)
 
 
 @rule(
@@ -399,21 +402,21 @@ def steal(machine: Machine) -> Finding:
     "processor",
     Severity.MEDIUM,
     asks="the processor's counters can be read",
-    threshold="perf knows a processor's events",
+    threshold="the kernel offers a PMU of the processor",
     source="/sys/bus/event_source/devices; perf_event_open(2)",
     advice="ask for a virtual PMU (QEMU: -cpu host,pmu=on; in clouds: metal or whole-socket sizes), or"
     " measure on bare metal; without it IPC, misses and top-down are null",
 )
 def no_counters(machine: Machine) -> Finding:
-    """Object to machines, mostly guests, on which nothing can be counted."""
+    """Object to machines without hardware counters, mostly guests."""
     found = has_hardware_counters(machine)
     if found is None:
-        return untold(machine, "cpu.performance_monitors")
+        return unknown(machine, "cpu.performance_monitors")
     listed = ", ".join(machine.cpu.performance_monitors)
     if found:
-        return passes("the processor's counters are there", {"cpu.performance_monitors": listed})
+        return passes("the processor's counters are available", {"cpu.performance_monitors": listed})
     where = f"this guest of {machine.hypervisor}" if machine.hypervisor else "this machine"
-    claim = f"{where} has no hardware counters: why a program is slow can be told in part only"
+    claim = f"{where} has no hardware counters: causes of slow code can be found only in part"
     return objects(claim, {"cpu.performance_monitors": listed, "hypervisor": machine.hypervisor})
 
 

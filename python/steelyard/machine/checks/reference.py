@@ -18,10 +18,9 @@ _HEAD = """# Checks of a machine
 Generated from the rules by `python -m steelyard.machine.checks.reference`; a test compares this page with
 them.
 
-`steelyard machine check` asks these questions of a machine. An objection of high or medium severity makes it
-end with exit code 1; low ones are worth knowing, and count with `--strict`. A rule may raise or lower its
-severity by what it finds. What the machine does not tell is neither passed nor objected to, and is shown with
-the reason.
+`steelyard machine check` runs these checks. A failed check of high or medium severity makes it exit with code
+1; those of low severity are notes, and count with `--strict`. A check may raise or lower its severity by what
+it finds. A check without data neither passes nor fails, and is shown with the reason.
 """
 
 
@@ -35,8 +34,8 @@ def page(rules: tuple[Rule, ...]) -> str:
         for one in members:
             parts.append(
                 f"\n### `{one.id}` ({one.severity})\n\n"
-                f"Asks that {one.asks}.\n\n"
-                f"- Bound: {one.threshold}.\n"
+                f"Checks that {one.asks}.\n\n"
+                f"- Threshold: {one.threshold}.\n"
                 f"- Source: {one.source}.\n"
                 f"- What to do: {one.advice}.\n"
             )

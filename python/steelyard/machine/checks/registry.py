@@ -37,8 +37,8 @@ def all_rules() -> list[Rule]:
             if one.id in rules:
                 raise EnvironmentLacksError(
                     f"the entry point {point.name} ({point.value}) has a rule {one.id!r},"
-                    " and there is one already",
-                    hint="give it an id of its own",
+                    " which exists already",
+                    hint="give it another id",
                 )
             rules[one.id] = one
     return list(rules.values())
@@ -58,7 +58,7 @@ def _of_package(point: EntryPoint) -> Iterator[Rule]:
     for one in members:
         if not isinstance(one, Rule):
             raise EnvironmentLacksError(
-                f"{point.value} is neither a steelyard.machine.checks.rule.Rule nor several",
+                f"{point.value} is not a steelyard.machine.checks.rule.Rule or a list of them",
                 hint="see docs/guides/machine.md",
             )
         yield one
@@ -73,7 +73,7 @@ def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()
     strangers = ignored - {one.id for one in rules}
     if strangers:
         raise UsageError(
-            f"there is no check {sorted(strangers)[0]!r}", hint="steelyard machine check --json lists them"
+            f"unknown check {sorted(strangers)[0]!r}", hint="steelyard machine check --json lists them"
         )
     answers = [Answer(one, _examine(one, machine)) for one in rules if one.id not in ignored]
     return sorted(
@@ -89,4 +89,4 @@ def _examine(one: Rule, machine: Machine) -> Finding:
         if any(one is mine for mine in built_in()):
             raise
         # A package's rule is not ours to crash by.
-        return Finding(Outcome.UNTOLD, f"the rule failed: {type(error).__name__}: {error}", {})
+        return Finding(Outcome.UNKNOWN, f"the rule failed: {type(error).__name__}: {error}", {})

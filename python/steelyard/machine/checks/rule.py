@@ -3,7 +3,7 @@
 In: a `Machine`. Out: an `Answer` for every rule. A rule looks at the record only, so that recorded
 machines and old runs can be checked as well as this one.
 
-Invariants: a rule never raises for a field that is null: it answers `untold` with the reason; a package's
+Invariants: a rule never raises for a field that is null: it answers `unknown` with the reason; a package's
 rule that fails is reported as such and stops nothing.
 
 Not here: the rules, where they come from and how they are applied (``registry``), differences between
@@ -25,7 +25,7 @@ Evidence = Mapping[str, Scalar]
 
 
 class Severity(StrEnum):
-    """How much an objection matters. Low ones are worth knowing and make no check say no."""
+    """How much an objection matters. Low ones are notes, which fail a check only with ``--strict``."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -38,11 +38,11 @@ class Severity(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What came of holding a machine against a rule."""
+    """Result of a rule for a machine."""
 
     OBJECTS = "objects"
     PASSES = "passes"
-    UNTOLD = "untold"
+    UNKNOWN = "untold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Finding:
 
     outcome: Outcome
     claim: str
-    """One sentence; of an untold one, why nothing can be said."""
+    """One sentence; if the outcome is unknown, the reason."""
     evidence: Evidence
     severity: Severity | None = None
-    """Where it is another than the rule's."""
+    """Only if it differs from the rule's."""
 
 
 def objects(claim: str, evidence: Evidence | None = None, *, severity: Severity | None = None) -> Finding:
@@ -67,33 +67,33 @@ def passes(claim: str, evidence: Evidence | None = None) -> Finding:
     return Finding(Outcome.PASSES, claim, dict(evidence or {}))
 
 
-def untold(machine: Machine, path: str) -> Finding:
-    """Return that the machine does not tell, with the record's reason for ``path``."""
+def unknown(machine: Machine, path: str) -> Finding:
+    """Return that ``path`` has no value, with the record's reason."""
     reason = machine.missing.get(path)
     if reason is None:
-        reason = f"the record (version {machine.schema_version}) does not tell {path}"
-    return untold_because(path, reason)
+        reason = f"the record (version {machine.schema_version}) has no {path}"
+    return unknown_because(path, reason)
 
 
-def untold_because(path: str, reason: str) -> Finding:
-    """Return that nothing can be said, for ``reason``."""
-    return Finding(Outcome.UNTOLD, reason, {path: None})
+def unknown_because(path: str, reason: str) -> Finding:
+    """Return that the check was not possible, for ``reason``."""
+    return Finding(Outcome.UNKNOWN, reason, {path: None})
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One question that a machine is asked."""
+    """One check of a machine."""
 
     id: str
     area: str
     """`processor`, `memory`, `numa`, `disk`, `network`, `system`, or a package's own."""
     severity: Severity
     asks: str
-    """What should be so, one sentence."""
+    """Desired state, one sentence."""
     threshold: str
-    """The bound, in words and with its unit."""
+    """The threshold, in words and with its unit."""
     source: str
-    """Where the bound comes from."""
+    """Source of the threshold."""
     advice: str
     """What to do."""
     examine: Callable[[Machine], Finding]
@@ -119,7 +119,7 @@ def rule(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one rule said of a machine."""
+    """Result of one rule for one machine."""
 
     rule: Rule
     finding: Finding
@@ -135,20 +135,20 @@ class Answer:
         return self.finding.outcome is Outcome.OBJECTS
 
     def says_no(self, *, strict: bool = False) -> bool:
-        """Return whether the check as a whole must say no: low objections count when ``strict``."""
+        """Return whether the check fails: low objections count when ``strict``."""
         return self.objects and (strict or self.severity is not Severity.LOW)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
-        told = {
+        fields = {
             name: value for name, value in asdict(self.rule).items() if name not in ("examine", "severity")
         }
         finding = self.finding
         return {
-            "id": told.pop("id"),
+            "id": fields.pop("id"),
             "outcome": str(finding.outcome),
             "severity": str(self.severity),
             "claim": finding.claim,
             "evidence": dict(finding.evidence),
-            **told,
+            **fields,
         }

@@ -21,7 +21,7 @@ _MARKS = {
 _NAME_WIDTH = 21
 
 _TITLES = {
-    "telemetry": "Telemetry: what the probe can record",
+    "telemetry": "Telemetry of steelyard-probe",
     "counters": "Counters and profiles",
     "running": "Running a benchmark",
     "conditions": "Conditions now",
@@ -38,7 +38,7 @@ def render(capabilities: Sequence[Capability]) -> RenderableType:
         # The longest name fits, so that a narrow terminal cuts none of them.
         table.add_column("", width=_NAME_WIDTH, no_wrap=True)
         table.add_column("", width=6)
-        table.add_column("found", ratio=6, overflow="fold")
+        table.add_column("result", ratio=6, overflow="fold")
         table.add_column("how to enable", ratio=4, overflow="fold")
         for one in members:
             # Names and reasons come from the kernel and from files: none of it is markup.

@@ -1,7 +1,7 @@
 """A machine's inventory as rows of text.
 
-In: the machine record. Out: groups of (name, value). What the machine did not tell has no row here: the
-page's list of what is missing has it, with the reason.
+In: the machine record. Out: groups of (name, value). Missing values have no row here: the page lists them
+with the reason.
 """
 
 from collections import Counter
@@ -101,7 +101,7 @@ def _cpu(cpu: Cpu) -> Rows:
         ("isolated CPUs", cpu.isolated_cpus or None),
         ("idle states", _idle(cpu)),
         (
-            "slowed for heat",
+            "thermal throttling",
             None if cpu.thermal_throttles is None else f"{cpu.thermal_throttles:,} times since boot",
         ),
         (
@@ -122,7 +122,7 @@ def _counted(counts: dict[str, int]) -> str | None:
 def _limit(cpu: Cpu) -> str | None:
     if not cpu.frequency_limited_cpus:
         return None
-    return f"{_speed(cpu.frequency_limit_hz)}, {cpu.frequency_limited_cpus} CPUs held below their highest"
+    return f"{_speed(cpu.frequency_limit_hz)}, {cpu.frequency_limited_cpus} CPUs limited below their highest"
 
 
 def _idle(cpu: Cpu) -> str | None:

@@ -29,16 +29,16 @@ _LONG = 48
 
 _SEVERITY_STYLES = {Severity.HIGH: "bold red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan"}
 _EFFECTS = {
-    Effect.DECISIVE: ("Decisive", "sets what the machine can do at all", "bold red"),
-    Effect.LARGE: ("Large", "ten per cent and more, for many programs", "yellow"),
-    Effect.SOME: ("Some", "a few per cent, for many programs", "cyan"),
+    Effect.DECISIVE: ("Decisive", "sets the machine's capacity", "bold red"),
+    Effect.LARGE: ("Large", "10 % or more for many programs", "yellow"),
+    Effect.SOME: ("Some", "a few percent for many programs", "cyan"),
     Effect.LITTLE: ("Little", "below the noise for most programs", "dim"),
-    Effect.IDENTITY: ("Identity", "tells which machine or moment it is", "dim"),
+    Effect.IDENTITY: ("Identity", "identifies the machine or the time", "dim"),
 }
 
 
 def render_machine(machine: Machine) -> RenderableType:
-    """Return the inventory as groups of rows, and what the machine does not tell, by reason."""
+    """Return the inventory as groups of rows, and missing values by reason."""
     parts: list[RenderableType] = [_styled(machine_line(machine), "bold"), Text()]
     for title, rows in machine_groups(machine):
         width = min(max(_NAME_WIDTH, *(len(name) for name, _ in rows)), _WIDEST_NAME)
@@ -46,13 +46,13 @@ def render_machine(machine: Machine) -> RenderableType:
         parts += [Text(title, style="bold"), _rows(told, width=width)]
         parts.append(Text())
     if machine.missing:
-        parts.append(Text("None or not told, and why", style="bold"))
+        parts.append(Text("Missing values, and why", style="bold"))
         parts.append(_reasons(machine.missing))
     return Group(*parts)
 
 
 def render_diff(comparison: MachineComparison, a: str, b: str) -> RenderableType:
-    """Return the differences under their effects, most telling first, and what could not be compared."""
+    """Return the differences by effect, largest first, and values that could not be compared."""
     parts: list[RenderableType] = [
         _rows((("A", safe(fmt.plain(a))), ("B", safe(fmt.plain(b)))), width=1),
         Text(),
@@ -72,7 +72,7 @@ def render_diff(comparison: MachineComparison, a: str, b: str) -> RenderableType
 def render_answers(
     answers: Sequence[Answer], *, everything: bool = False, strict: bool = False
 ) -> RenderableType:
-    """Return the objections with what to do, then what passed and what could not be told."""
+    """Return failed checks with advice, then checks that passed and checks without data."""
     parts: list[RenderableType] = []
     table = _grid()
     for one in answers:
@@ -81,17 +81,17 @@ def render_answers(
     if any(one.objects for one in answers):
         parts += [table, Text()]
     passed = [one for one in answers if one.finding.outcome is Outcome.PASSES]
-    untold = [one for one in answers if one.finding.outcome is Outcome.UNTOLD]
+    unknown = [one for one in answers if one.finding.outcome is Outcome.UNKNOWN]
     if everything and passed:
         listing = _grid()
         for one in passed:
             listing.add_row(Text("ok", style="green"), safe(f"{one.rule.id}: {one.finding.claim}"))
         parts += [listing, Text()]
-    if untold:
-        parts.append(Text("Not told", style="bold"))
-        parts.append(_reasons({one.rule.id: one.finding.claim for one in untold}))
+    if unknown:
+        parts.append(Text("Not measured", style="bold"))
+        parts.append(_reasons({one.rule.id: one.finding.claim for one in unknown}))
         parts.append(Text())
-    parts.append(_verdict(answers, len(passed), len(untold), strict=strict))
+    parts.append(_verdict(answers, len(passed), len(unknown), strict=strict))
     return Group(*parts)
 
 
@@ -200,7 +200,7 @@ def _differences(members: Sequence[Difference]) -> Table:
 def _untold(members: Sequence[Untold]) -> Table:
     sides: dict[str, str] = {}
     for one in members:
-        side = "neither tells" if one.a is None and one.b is None else ("A" if one.a is None else "B")
+        side = "both" if one.a is None and one.b is None else ("A" if one.a is None else "B")
         sides[one.noun] = f"{side}: {one.reason}"
     return _reasons(sides)
 
@@ -219,18 +219,18 @@ def _objection(one: Answer) -> Text:
     text = safe(one.finding.claim)
     text.append("\ndo    ", style="dim")
     text.append_text(safe(one.rule.advice))
-    text.append("\nbound ", style="dim")
+    text.append("\nlimit ", style="dim")
     text.append_text(safe(one.rule.threshold))
     text.append(f"\nid    {one.rule.id}", style="dim")
     return text
 
 
-def _verdict(answers: Sequence[Answer], passed: int, untold: int, *, strict: bool) -> Text:
+def _verdict(answers: Sequence[Answer], passed: int, unknown: int, *, strict: bool) -> Text:
     no = [one for one in answers if one.says_no(strict=strict)]
     notes = sum(one.objects for one in answers) - len(no)
     counts = [f"{sum(one.severity is level for one in no)} {level}" for level in Severity]
     severe = ", ".join(count for count in counts if not count.startswith("0 "))
-    tail = f"{notes} worth knowing, {passed} passed, {untold} not told"
+    tail = f"{notes} {'note' if notes == 1 else 'notes'}, {passed} passed, {unknown} not measured"
     if no:
-        return Text(f"no: {len(no)} checks object ({severe}); {tail}", style="bold red")
-    return Text(f"yes: no check objects; {tail}", style="bold green")
+        return Text(f"no: {len(no)} failed ({severe}), {tail}", style="bold red")
+    return Text(f"yes: none failed, {tail}", style="bold green")
