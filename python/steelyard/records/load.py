@@ -224,6 +224,7 @@ class LoadResult(Record):
 
     KIND: ClassVar[str] = "load_result"
 
+    schema_version: str = Field(default="1.4", pattern=r"^\d+\.\d+$")
     tool: Tool = Field(description="The program that wrote it")
     command: list[str] = Field(description="Its command line")
     clock: Clock = Field(description="Both clocks at the start")
