@@ -12,8 +12,11 @@ use steelyard_record::{
     RankStats, Record, Run, Suite, SweepResult, TaxResult, Telemetry, read,
 };
 
-/// The kinds of records of this crate, and what reads and writes each.
-const RECORDS: &[(&str, &str, fn(&Value) -> Option<Value>)] = &[
+/// A kind of record: its name, its version, and what comes back where it is read and written again.
+type Entry = (&'static str, &'static str, fn(&Value) -> Option<Value>);
+
+/// The records of this crate.
+const RECORDS: &[Entry] = &[
     entry::<CacheStats>(),
     entry::<CapacityResult>(),
     entry::<CounterPlan>(),
@@ -29,7 +32,7 @@ const RECORDS: &[(&str, &str, fn(&Value) -> Option<Value>)] = &[
     entry::<Telemetry>(),
 ];
 
-const fn entry<R: Record>() -> (&'static str, &'static str, fn(&Value) -> Option<Value>) {
+const fn entry<R: Record>() -> Entry {
     (R::KIND, R::VERSION, through::<R>)
 }
 
