@@ -44,3 +44,8 @@ pub use sources::process::{Stat, page_bytes, raise_descriptor_limit};
 pub use sources::target::Target;
 pub use stream::recover;
 pub use table::{Column, Table, Type};
+
+/// The guide's blocks of Rust, compiled and run as they stand there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/extend.md")]
+pub struct ExtendGuide;

@@ -59,7 +59,7 @@ def _of_package(point: EntryPoint) -> Iterator[Rule]:
         if not isinstance(one, Rule):
             raise EnvironmentLacksError(
                 f"{point.value} is not a steelyard.machine.checks.rule.Rule or a list of them",
-                hint="see docs/guides/machine.md",
+                hint="see docs/guides/extend.md",
             )
         yield one
 
