@@ -9,7 +9,8 @@
 //! scores, in the order of [`Nodes::ids`] (node numbers may have gaps, so that a position is no number).
 //!
 //! ```no_run
-//! # use steelyard_probe::{Tree, numa};
+//! # use steelyard_kernel::Tree;
+//! # use steelyard_probe::numa;
 //! # fn main() -> Result<(), numa::Missing> {
 //! let tree = Tree::new("/");
 //! let nodes = numa::Nodes::read(&tree, &numa::DistanceChoice::Slit)?;
