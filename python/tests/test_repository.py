@@ -109,10 +109,27 @@ def test_documents_named_in_prose_exist() -> None:
 
 
 def test_journal_entries_named_in_prose_exist() -> None:
-    entries = {path.name[:4] for path in (ROOT / "docs/journal").glob("*.md")}
+    entries = {path.name[:4] for path in (ROOT / "docs/journal").glob("[0-9]*.md")}
     for name, text in prose().items():
         named = re.findall(r"\b[Jj]ournal(?:/| |, )(?:entry )?(\d{4})\b", text)
         assert set(named) <= entries, name
+
+
+def test_the_journals_index_lists_every_entry() -> None:
+    folder = ROOT / "docs/journal"
+    rows = re.findall(
+        r"^\| \[(\d{4})\]\((.*?)\) \| (\S+) \| [^|]+ \| [^|]+ \| ([^|]+) \|$",
+        (folder / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert [file for _, file, _, _ in rows] == sorted(path.name for path in folder.glob("[0-9]*.md"))
+    numbers = {number for number, *_ in rows}
+    for number, file, date, state in rows:
+        assert file.startswith(f"{number}-")
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", date), number
+        later = re.fullmatch(r"accepted|rejected|open|superseded by (\d{4})", state)
+        assert later is not None, f"{number}: {state}"
+        assert later[1] is None or later[1] in numbers, number
 
 
 def test_source_files_named_in_documents_exist() -> None:
