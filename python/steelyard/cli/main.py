@@ -302,6 +302,7 @@ def compare(
 
 
 @app.command(
+    epilog=examples("steelyard top", "steelyard top --by cgroup --sort numa", "steelyard top --once --json"),
     add_help_option=False,
     context_settings={
         "ignore_unknown_options": True,

@@ -46,6 +46,8 @@ def test_man_pages_name_every_option_and_command() -> None:
         assert f"steelyard 1.2 {page.name}".split()[2] in text
         for row in (*page.arguments, *page.options, *page.commands):
             assert row.name in text, f"{page.name}: {row.name}"
+        assert page.commands or len(page.examples) >= 2
+        assert all(example.replace("\\", "\\e") in text for example in page.examples)
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")

@@ -20,10 +20,11 @@ Uplifts = Annotated[
     typer.Option(
         "--uplift",
         metavar="[PLATFORM=]RATIO",
-        help="What the second thread of a core adds, as 0.25; may be repeated. Unknown gives bounds.",
+        help="Throughput gain of a core's second thread, such as 0.25; repeatable. Without it, bounds are"
+        " shown.",
     ),
 ]
-Reference = Annotated[str, typer.Option("--reference", help="nominal or max: the frequency that was bought.")]
+Reference = Annotated[str, typer.Option("--reference", help="Reference frequency: nominal or max.")]
 
 
 @query(
@@ -33,7 +34,7 @@ Reference = Annotated[str, typer.Option("--reference", help="nominal or max: the
     examples=("", "--uplift 0.25 --report smt.html"),
 )
 def smt(store: Store, uplift: Uplifts = None) -> Answer:
-    """Say how much of the cores' capacity is used and left, which utilisation does not tell."""
+    """Show used and free core capacity, which CPU utilisation misstates with SMT."""
     from steelyard.fleet.capacity.smt import used_of_fleet
     from steelyard.report.fleet import capacity
 
@@ -53,7 +54,7 @@ _FREQUENCY = "steelyard.fleet.capacity.frequency"
     examples=("", "--reference max --from 2026-01-01 --to 2026-01-07"),
 )
 def frequency(store: Store, reference: Reference = "nominal") -> Answer:
-    """Say what frequency the fleet ran at, and what power capping took of it."""
+    """Show the frequencies of the fleet, and the loss to power capping."""
     from steelyard.fleet.capacity.frequency import frequency_of_fleet
     from steelyard.report.fleet import capacity
 

@@ -22,25 +22,26 @@ if TYPE_CHECKING:
 
 _STORED, _COMPUTED = "stored", "computed"
 
-Sigmas = Annotated[float, typer.Option(help="Threshold: so many standard deviations above the mean.")]
-Threshold = Annotated[str, typer.Option(metavar="sigma|gev", help="Which threshold counts.")]
-Quantile = Annotated[float, typer.Option(help="Quantile of the fitted tail that is its threshold.")]
-MinTasks = Annotated[int, typer.Option(help="No spec from fewer tasks.")]
-MinSamples = Annotated[int, typer.Option(help="Samples that each of these tasks has at least.")]
-LookBack = Annotated[int, typer.Option(metavar="SECONDS", help="How far suspects are looked back at.")]
-MinUsage = Annotated[float, typer.Option(help="Samples below so many CPU-s/s do not count.")]
-DayWeight = Annotated[float, typer.Option(help="What a day counts relative to the day after it.")]
+Sigmas = Annotated[float, typer.Option(help="Threshold in standard deviations above the mean.")]
+Threshold = Annotated[str, typer.Option(metavar="sigma|gev", help="Threshold to use.")]
+Quantile = Annotated[float, typer.Option(help="Quantile of the fitted tail to use as the threshold.")]
+MinTasks = Annotated[int, typer.Option(help="Minimum tasks for a spec.")]
+MinSamples = Annotated[int, typer.Option(help="Minimum samples of each task.")]
+LookBack = Annotated[int, typer.Option(metavar="SECONDS", help="Length of the window for suspects.")]
+MinUsage = Annotated[float, typer.Option(help="Minimum CPU usage of a sample, in CPU-s/s.")]
+DayWeight = Annotated[float, typer.Option(help="Weight of a day relative to the next day.")]
 Specs = Annotated[
     str | None,
     typer.Option(
         metavar="stored|computed",
-        help="Thresholds: the store's cpi_specs, or made of the same samples; stored if there are any.",
+        help="Source of thresholds: stored specs, or computed from the same samples; by default stored, if"
+        " any.",
     ),
 ]
-Outliers = Annotated[int, typer.Option(help="So many outliers make a task anomalous.")]
-Within = Annotated[int, typer.Option(metavar="SECONDS", help="Within this time.")]
-Job = Annotated[str | None, typer.Option(help="Only this job.")]
-Platform = Annotated[str | None, typer.Option(help="Only this platform.")]
+Outliers = Annotated[int, typer.Option(help="Number of outliers that make a task anomalous.")]
+Within = Annotated[int, typer.Option(metavar="SECONDS", help="Time in which the outliers must occur.")]
+Job = Annotated[str | None, typer.Option(help="Use only this job.")]
+Platform = Annotated[str | None, typer.Option(help="Use only this platform.")]
 
 
 _RULE = {"outliers": "count", "within_s": "count", "minimum_usage": "number", "specs": "text"}
@@ -124,7 +125,7 @@ _DISTRIBUTION = {
 
 @query(
     "cpi specs",
-    group="What CPI is normal, which tasks lie above it, and who made them (CPI2).",
+    group="Show normal CPI, outliers, and the tasks that cause them (CPI2).",
     schema=_SPECS,
     expressions="steelyard.fleet.cpi.expressions:SPECS",
     examples=("", "--threshold gev --job search", "--write"),
@@ -138,12 +139,12 @@ def specs(
     min_samples: MinSamples = 100,
     min_usage: MinUsage = 0.25,
     day_weight: DayWeight = 0.9,
-    gev: Annotated[bool, typer.Option(help="Fit the tail: a second pass over the samples.")] = True,
-    write: Annotated[bool, typer.Option("--write", help="Store them, for agents to pull.")] = False,
+    gev: Annotated[bool, typer.Option(help="Fit the tail, in a second pass over the samples.")] = True,
+    write: Annotated[bool, typer.Option("--write", help="Write the specs to the store, for agents.")] = False,
     job: Job = None,
     platform: Platform = None,
 ) -> Answer:
-    """Say what CPI is normal for each job on each platform, and from where on a sample is an outlier."""
+    """Show the normal CPI of each job and platform, and the threshold of outliers."""
     from steelyard.fleet.cpi import distribution as cpi_distribution
     from steelyard.report.fleet.cpi import tell_specs
 
@@ -176,7 +177,7 @@ def outliers(
     job: Job = None,
     platform: Platform = None,
 ) -> Answer:
-    """Count samples above their threshold, and name the tasks that these make anomalous."""
+    """Count samples above the threshold, and list anomalous tasks."""
     from steelyard.fleet.cpi import anomalies as cpi_anomalies
     from steelyard.fleet.cpi import outliers as cpi_outliers
     from steelyard.report.fleet.cpi import tell_outliers
@@ -203,35 +204,33 @@ def incidents(
     outliers: Outliers = 3,
     within: Within = 300,
     window: LookBack = 600,
-    floor: Annotated[
-        float, typer.Option(help="From this correlation on a suspect is the antagonist, by the paper's rule.")
-    ] = 0.35,
-    align: Annotated[int, typer.Option(metavar="SECONDS", help="Samples in one such span are paired.")] = 60,
+    floor: Annotated[float, typer.Option(help="Minimum correlation of an antagonist (rule paper).")] = 0.35,
+    align: Annotated[int, typer.Option(metavar="SECONDS", help="Span in which samples are paired.")] = 60,
     rule: Annotated[
         str,
         typer.Option(
             "--rule",
             metavar="tested|paper",
-            help="Name by tested evidence, or by the paper's correlation alone: among bursty tasks it is"
-            " mostly wrong.",
+            help="Rule to name antagonists: tested, or the paper's correlation, which is mostly wrong for"
+            " bursty tasks.",
         ),
     ] = "tested",
     evidence_window: Annotated[
-        int, typer.Option(metavar="SECONDS", help="How far back the tested evidence looks.")
+        int, typer.Option(metavar="SECONDS", help="Length of the window for rule tested.")
     ] = 7200,
     false_names: Annotated[
-        float, typer.Option(help="Largest p value of a name; 1 / this many windows are needed.")
+        float, typer.Option(help="Maximum p value of an antagonist; needs at least 1 / this windows.")
     ] = 0.01,
     min_usage: MinUsage = 0.25,
     min_tasks: MinTasks = 5,
     min_samples: MinSamples = 100,
-    job: Annotated[str | None, typer.Option(help="Only victims of this job.")] = None,
+    job: Annotated[str | None, typer.Option(help="Show only victims of this job.")] = None,
     each: Annotated[
-        bool, typer.Option("--all", help="List every incident, not only one row for each pair of jobs.")
+        bool, typer.Option("--all", help="List every incident instead of one row per pair of jobs.")
     ] = False,
     report: Report = None,
 ) -> Answer:
-    """Rank suspects for every anomalous task, with what agents recorded and what capping did.
+    """Rank the suspects for each anomalous task, with recorded incidents and effects of capping.
 
     Incidents are grouped by the jobs of victim and antagonist.
     """
@@ -274,7 +273,7 @@ def distribution(
     min_samples: MinSamples = 100,
     day_weight: DayWeight = 0.9,
 ) -> Answer:
-    """Show how CPI is distributed, which curve fits, and whether CPI follows throughput."""
+    """Show the distribution of CPI, the best fit, and its correlation with throughput."""
     from steelyard.fleet.cpi import throughput as cpi_throughput
     from steelyard.report.fleet.cpi import tell_distributions
 

@@ -34,7 +34,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Keep a fleet's store, and ask it: CPI, locality, effectiveness, placement, profiles.",
+    help="Manage the store of a fleet, and query CPI, profiles, NUMA locality, efficiency and placement.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -34,28 +34,31 @@ def register(app: typer.Typer) -> None:
 def import_(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=", ".join(KINDS) + ".")],
     inputs: Annotated[
-        list[str], typer.Argument(metavar="INPUT...", help="Files or folders; the address of a Prometheus.")
+        list[str],
+        typer.Argument(metavar="INPUT...", help="Files or folders, or the address of a Prometheus server."),
     ],
     store: StoreUrl,
-    cluster: Annotated[str | None, typer.Option(help="Name of the cluster; by default the kind's.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Name of the cluster; by default that of the kind.")
+    ] = None,
     mapping: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.toml", help="What the columns are (csv), or what to ask (prometheus)."),
+        typer.Option(metavar="FILE.toml", help="Mapping of columns (csv), or queries (prometheus)."),
     ] = None,
     cpu_scale: Annotated[
         float | None,
-        typer.Option(metavar="CPUS", help="CPUs of Google's largest machine, which its traces count in."),
+        typer.Option(metavar="CPUS", help="CPUs of the largest machine, the unit of Google's traces."),
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="The day to take for the begin of Alibaba's traces."),
+        typer.Option(metavar="DATE", help="First day of Alibaba's traces, which have no dates."),
     ] = None,
     first: From = None,
     last: To = None,
-    step: Annotated[int, typer.Option(min=1, help="Seconds of a window from Prometheus.")] = 60,
+    step: Annotated[int, typer.Option(min=1, help="Length of a Prometheus window in seconds.")] = 60,
     as_json: Json = False,
 ) -> int:
-    """Bring a published cluster trace, Prometheus's metrics, or a CSV by a mapping into a store."""
+    """Import a published cluster trace, metrics of Prometheus, or a CSV file into a store."""
     from steelyard._base import UsageError
     from steelyard.cli.output import print_json
 

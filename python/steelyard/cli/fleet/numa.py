@@ -67,9 +67,9 @@ def numa(
     store: Store,
     job: Jobs = None,
     platform: Platforms = None,
-    bins: Annotated[int, typer.Option(min=2, max=100, help="Ranges of scores.")] = 10,
+    bins: Annotated[int, typer.Option(min=2, max=100, help="Number of ranges of scores.")] = 10,
 ) -> Answer:
-    """Say how scores of NUMA locality are spread, and what they cost in CPI, CPU time and latency."""
+    """Show the distribution of NUMA locality, and its cost in CPI, CPU time and latency."""
     from steelyard.fleet.numa.locality import numa as find
     from steelyard.report.fleet import numa as drawn
 

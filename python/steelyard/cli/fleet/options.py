@@ -19,20 +19,31 @@ if TYPE_CHECKING:
 
 StoreUrl = Annotated[
     str,
-    typer.Option("--store", metavar="STORE", help="A folder or s3://bucket/prefix.", show_default=False),
+    typer.Option(
+        "--store",
+        metavar="STORE",
+        help="Store of the fleet: a folder or s3://bucket/prefix.",
+        show_default=False,
+    ),
 ]
 Engine = Annotated[
     str,
-    typer.Option("--engine", metavar="ENGINE", help="duckdb, spark-local, or spark://HOST:PORT."),
+    typer.Option(
+        "--engine", metavar="ENGINE", help="Query engine: duckdb, spark-local or spark://HOST:PORT."
+    ),
 ]
-From = Annotated[str | None, typer.Option("--from", metavar="DATE", help="First day, as 2026-01-31 (UTC).")]
-To = Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day, included.")]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="DATE", help="First day, such as 2026-01-31 (UTC).")
+]
+To = Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day (inclusive).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Report = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a self-contained page.")
 ]
-Jobs = Annotated[list[str] | None, typer.Option("--job", help="Only this job; repeatable.")]
-Platforms = Annotated[list[str] | None, typer.Option("--platform", help="Only this platform; repeatable.")]
+Jobs = Annotated[list[str] | None, typer.Option("--job", help="Use only this job; repeatable.")]
+Platforms = Annotated[
+    list[str] | None, typer.Option("--platform", help="Use only this platform; repeatable.")
+]
 
 DUCKDB = "duckdb"
 """The engine unless another is named."""

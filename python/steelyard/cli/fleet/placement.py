@@ -16,34 +16,38 @@ if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
     from steelyard.report.fleet.content import Answer
 
-Cost = Annotated[str, typer.Option("--cost", help="cycles or cpu-s: what is to be saved.")]
-Work = Annotated[str, typer.Option("--work", help="instructions or operations: what is to be done.")]
+Cost = Annotated[str, typer.Option("--cost", help="Cost to minimise: cycles or cpu-s.")]
+Work = Annotated[str, typer.Option("--work", help="Unit of work: instructions or operations.")]
 Capacity = Annotated[
     str,
-    typer.Option("--capacity", help="used: what platforms do now; machines: what their machines could do."),
+    typer.Option(
+        "--capacity",
+        help="Capacity of platforms: used (their present work) or machines (all of their machines).",
+    ),
 ]
 Utilisation = Annotated[
-    float, typer.Option("--utilisation", metavar="RATIO", help="With --capacity machines: how full at most.")
+    float,
+    typer.Option("--utilisation", metavar="RATIO", help="With --capacity machines: maximum utilisation."),
 ]
 Scale = Annotated[
     list[str] | None,
     typer.Option(
-        "--scale", metavar="PLATFORM=FACTOR", help="Scale a capacity, 0 closes it; may be repeated."
+        "--scale",
+        metavar="PLATFORM=FACTOR",
+        help="Scale the capacity of a platform (0 closes it); repeatable.",
     ),
 ]
-MoveCost = Annotated[
-    float, typer.Option("--move-cost", metavar="CPU_S", help="CPU time that moving a task costs.")
-]
-Horizon = Annotated[float, typer.Option("--horizon-days", help="The time in which a move is to pay.")]
+MoveCost = Annotated[float, typer.Option("--move-cost", metavar="CPU_S", help="CPU time to move one task.")]
+Horizon = Annotated[float, typer.Option("--horizon-days", help="Days in which a move must pay off.")]
 LeastSamples = Annotated[
-    int, typer.Option("--least-samples", help="With fewer samples there a job is not sent to a platform.")
+    int, typer.Option("--least-samples", help="Minimum samples of a job on a platform to place it there.")
 ]
 AssumeWorst = Annotated[
     float | None,
     typer.Option(
         "--assume-worst",
         metavar="FACTOR",
-        help="Let jobs go where they were never seen, at this factor of their worst CPI.",
+        help="Allow platforms without samples of a job, at this factor of its worst CPI.",
     ),
 ]
 
@@ -76,7 +80,7 @@ def place(
     assume_worst: AssumeWorst = None,
     jobs: Jobs = None,
 ) -> Answer:
-    """Say which job to run on which platform, and what that saves; 1 where the work does not fit."""
+    """Place jobs on platforms at the lowest cost; exit with 1 if the work does not fit."""
     from steelyard.fleet.placement.inputs import PlaceSettings
     from steelyard.fleet.placement.plan import place as plan
     from steelyard.report.fleet import placement

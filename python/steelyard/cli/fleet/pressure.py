@@ -75,7 +75,7 @@ _PAIR = {
     examples=("", "--job search --job ads --json"),
 )
 def pressure(store: Store, job: Jobs = None) -> Answer:
-    """Show on which resources jobs press: CPU, DRAM capacity and bandwidth, disk, network."""
+    """Show the pressure of jobs on CPU, DRAM capacity and bandwidth, disk and network."""
     from steelyard.fleet.pressure import pressure as find
     from steelyard.report.fleet import pressure as drawn
 
@@ -93,7 +93,7 @@ def pressure(store: Store, job: Jobs = None) -> Answer:
     examples=("", "--job search --job batch --report pair.html"),
 )
 def pair(store: Store, job: Jobs = None) -> Answer:
-    """Say which jobs can share a machine and which must not, from what their CPI does beside each other."""
+    """Show which jobs can share a machine, from their CPI next to each other."""
     from steelyard.fleet.placement.pair import pair as find
     from steelyard.fleet.pressure import pressure as press
     from steelyard.report.fleet import pressure as drawn

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
     from steelyard.report.fleet.content import Answer
 
-_SELECTION = "FIELD=VALUE,...: from, to, platform, job, task, machine, cluster, label.NAME."
+_SELECTION = "Selection FIELD=VALUE,...: from, to, platform, job, task, machine, cluster, label.NAME."
 
-By = Annotated[str, typer.Option("--by", help="function, binary, job, platform, cluster or category.")]
-Where = Annotated[str, typer.Option("--where", metavar="SELECTION", help=_SELECTION)]
-Event = Annotated[
-    str | None, typer.Option("--event", help="The event to show; cycles where they were counted.")
+By = Annotated[
+    str, typer.Option("--by", help="Group by function, binary, job, platform, cluster or category.")
 ]
+Where = Annotated[str, typer.Option("--where", metavar="SELECTION", help=_SELECTION)]
+Event = Annotated[str | None, typer.Option("--event", help="Event to show; by default cycles, if counted.")]
 RulesFile = Annotated[
-    list[Path] | None, typer.Option("--rules", metavar="FILE", help="Rules of the tax map to ask first.")
+    list[Path] | None,
+    typer.Option("--rules", metavar="FILE", help="Tax map rules that come before the shipped ones."),
 ]
 _PART = {
     "part": ("text", "count"),
@@ -92,7 +93,7 @@ _DIFF = {
 def register(app: typer.Typer) -> None:
     """Add the command that is no query to ``app``."""
     symbols = typer.Typer(
-        help="Names of functions, which offsets in profiles are read with.",
+        help="Manage the names of functions for profiles.",
         epilog=EXIT_CODES,
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -123,9 +124,7 @@ def top(
     rows: Rows = 30,
     rules: RulesFile = None,
 ) -> Answer:
-    """Say what the fleet's cycles are spent on: functions, binaries, jobs, datacenter tax; whether the sample
-    is enough.
-    """
+    """Show the top consumers of cycles: functions, binaries, jobs or tax categories."""
     from steelyard.analyze.profiles.tax_rules import rules_with
     from steelyard.fleet.profiles.top import top as find
     from steelyard.report.fleet import profiles
@@ -153,12 +152,12 @@ def top(
 def diff(
     store: Store,
     a: Annotated[str, typer.Argument(metavar="A", help=_SELECTION)],
-    b: Annotated[str, typer.Argument(metavar="B", help="What to hold against it, in the same form.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Selection to compare with, in the same form.")],
     by: By = "function",
     event: Event = None,
     rules: RulesFile = None,
 ) -> Answer:
-    """Say what two parts of the fleet, or two times, spend their cycles on differently, beyond noise."""
+    """Compare the profiles of two parts of the fleet, or of two periods."""
     from steelyard.analyze.profiles.tax_rules import rules_with
     from steelyard.fleet.profiles.diff import diff as find
     from steelyard.fleet.profiles.stacks import Selection
@@ -180,12 +179,12 @@ def diff(
 
 def add(
     binaries: Annotated[
-        list[Path], typer.Argument(metavar="BINARY...", help="Programs or libraries, not stripped.")
+        list[Path], typer.Argument(metavar="BINARY...", help="Unstripped programs or libraries.")
     ],
     store: StoreUrl,
     as_json: Json = False,
 ) -> int:
-    """Put the functions of programs into the store, so that profiles of the same build have names."""
+    """Add the functions of programs to the store, to name them in profiles of the same build."""
     from steelyard._base import executable
     from steelyard.cli.output import print_json, printable
     from steelyard.fleet.profiles.symbols import PROGRAM

@@ -18,52 +18,65 @@ if TYPE_CHECKING:
     from steelyard.fleet.store.store import Store
     from steelyard.report.fleet.content import Answer
 
-Label = Annotated[str, typer.Option("--label", metavar="KEY", help="Its values are the configurations.")]
-Resource = Annotated[
-    str, typer.Option("--resource", metavar="NAME", help="cpu, memory, storage, network, or all.")
+Label = Annotated[
+    str, typer.Option("--label", metavar="KEY", help="Label whose values are the configurations.")
 ]
-Work = Annotated[str, typer.Option("--work", help="operations or instructions.")]
+Resource = Annotated[
+    str,
+    typer.Option(
+        "--resource", metavar="NAME", help="Resource to compare: cpu, memory, storage, network or all."
+    ),
+]
+Work = Annotated[str, typer.Option("--work", help="Unit of work: operations or instructions.")]
 Baseline = Annotated[
     str | None,
-    typer.Option("--baseline", metavar="VALUE", help="Configuration 1; else the one with most samples."),
+    typer.Option(
+        "--baseline", metavar="VALUE", help="Baseline configuration; by default the one with most samples."
+    ),
 ]
 Strata = Annotated[
     str | None,
     typer.Option(
         "--strata",
         metavar="A,B",
-        help="Compare within these: job, platform, cluster, load level, labels; none for no groups.",
+        help="Compare within groups of job, platform, cluster, load level or labels; none for no groups.",
     ),
 ]
 Split = Annotated[
     str | None,
-    typer.Option("--split", metavar="A=99,B=1", help="The declared split, which is then tested."),
+    typer.Option("--split", metavar="A=99,B=1", help="Declared split of machines, which is then tested."),
 ]
 Replicate = Annotated[
-    str, typer.Option("--replicate", help="machine, machine-day, task or task-day: what is assigned.")
+    str, typer.Option("--replicate", help="Unit of assignment: machine, machine-day, task or task-day.")
 ]
 ClusterBy = Annotated[
     str | None,
     typer.Option(
         "--cluster-by",
         metavar="NAME",
-        help="What machines are alike by: cluster, name (how names begin), a label such as rack, or none;"
-        " else found.",
+        help="Groups of similar machines: cluster, name (prefix), a label such as rack, or none; by"
+        " default detected.",
     ),
 ]
-Confidence = Annotated[float, typer.Option("--confidence", help="Of intervals, between 0.5 and 1.")]
-Power = Annotated[float, typer.Option("--power", help="With which a difference that matters is to be found.")]
+Confidence = Annotated[
+    float, typer.Option("--confidence", help="Confidence of intervals, between 0.5 and 1.")
+]
+Power = Annotated[
+    float, typer.Option("--power", help="Probability of detecting a difference of --least-effect.")
+]
 LeastEffect = Annotated[
-    float, typer.Option("--least-effect", metavar="RATIO", help="The smallest difference that matters.")
+    float, typer.Option("--least-effect", metavar="RATIO", help="Smallest difference that matters.")
 ]
 ExpectedEffect = Annotated[
     float,
     typer.Option(
-        "--expected-effect", metavar="RATIO", help="Fixed before: intervals for any time are tightest for it."
+        "--expected-effect",
+        metavar="RATIO",
+        help="Difference, set in advance, at which sequential intervals are narrowest.",
     ),
 ]
 Once = Annotated[
-    bool, typer.Option("--once", help="Decide by intervals for one look at a time fixed before.")
+    bool, typer.Option("--once", help="Use intervals for a single look, at a time set in advance.")
 ]
 
 
@@ -110,7 +123,7 @@ def rue(
     expected_effect: ExpectedEffect = 0.05,
     once: Once = False,
 ) -> Answer:
-    """Compare what configurations use for the same work; 1 where the total misleads and is refused."""
+    """Compare the resource use of configurations for the same work; exit with 1 if totals mislead."""
     from steelyard.fleet.rue.compare import compare
     from steelyard.fleet.rue.usage import RESOURCES, RueSettings, other_labels
     from steelyard.report.fleet import rue as drawn

@@ -16,7 +16,9 @@ from steelyard.cli.output import examples, output_console
 _START = "2026-03-02"
 NewStore = Annotated[
     str,
-    typer.Option("--store", metavar="STORE", help="A new folder or s3://bucket/prefix.", show_default=False),
+    typer.Option(
+        "--store", metavar="STORE", help="New store: a folder or s3://bucket/prefix.", show_default=False
+    ),
 ]
 
 
@@ -33,27 +35,27 @@ def register(app: typer.Typer) -> None:
 
 def simulate(
     store: NewStore,
-    machines: Annotated[int, typer.Option(help="Machines.")] = 50,
-    jobs: Annotated[int, typer.Option(help="Jobs; the first twelve have parts in the stories.")] = 12,
-    days: Annotated[int, typer.Option(help="Days.")] = 2,
-    seed: Annotated[int, typer.Option(help="The same seed and options give the same data.")] = 1,
+    machines: Annotated[int, typer.Option(help="Number of machines.")] = 50,
+    jobs: Annotated[int, typer.Option(help="Number of jobs; the first twelve have special roles.")] = 12,
+    days: Annotated[int, typer.Option(help="Number of days.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
     files: Annotated[
-        str, typer.Option(help="machine: a file for each machine and day, as agents upload; or compact.")
+        str, typer.Option(help="machine (one file per machine and day, as agents upload) or compact.")
     ] = "compact",
-    start: Annotated[str, typer.Option(metavar="DATE", help="The first day (UTC).")] = _START,
-    step_s: Annotated[int, typer.Option(help="Seconds between a task's windows.")] = 60,
-    tasks_per_machine: Annotated[int | None, typer.Option(help="Mean tasks of a machine.")] = None,
-    clusters: Annotated[int | None, typer.Option(help="Clusters.")] = None,
-    platforms: Annotated[int, typer.Option(help="Kinds of machines, 1 to 4.")] = 4,
-    profiled_ratio: Annotated[float, typer.Option(help="Share of machine-minutes that are profiled.")] = 0.01,
-    episodes: Annotated[float, typer.Option(help="Antagonists, a machine and day.")] = 0.3,
+    start: Annotated[str, typer.Option(metavar="DATE", help="First day (UTC).")] = _START,
+    step_s: Annotated[int, typer.Option(help="Length of a task's window in seconds.")] = 60,
+    tasks_per_machine: Annotated[int | None, typer.Option(help="Mean number of tasks per machine.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="Number of clusters.")] = None,
+    platforms: Annotated[int, typer.Option(help="Number of platforms, 1 to 4.")] = 4,
+    profiled_ratio: Annotated[float, typer.Option(help="Share of machine-minutes with profiles.")] = 0.01,
+    episodes: Annotated[float, typer.Option(help="Mean number of antagonists per machine and day.")] = 0.3,
     faults: Annotated[
-        bool, typer.Option("--faults", help="Bad input of every kind, listed in truth.json.")
+        bool, typer.Option("--faults", help="Add bad input of every kind, listed in truth.json.")
     ] = False,
-    compression: Annotated[str, typer.Option(help="zstd as agents do, or snappy: faster.")] = "zstd",
+    compression: Annotated[str, typer.Option(help="zstd (as agents use) or snappy (faster).")] = "zstd",
     as_json: Json = False,
 ) -> int:
-    """Write a fleet with known truth: the Parquet that agents would write, and truth.json."""
+    """Simulate a fleet: write the Parquet files of its agents, and the known truth to truth.json."""
     import time
 
     from steelyard.cli.output import print_json

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from steelyard.fleet.store.compact import Compaction
 
 TableNames = Annotated[
-    list[str] | None, typer.Option("--table", metavar="TABLE", help="Only this table; repeatable.")
+    list[str] | None, typer.Option("--table", metavar="TABLE", help="Use only this table; repeatable.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(store: StoreUrl, first: From = None, last: To = None, as_json: Json = False) -> int:
-    """Say which files and rows of a store do not count, and why; 1 when there are any."""
+    """Check a store for bad files and rows; exit with 1 if there are any."""
     from steelyard._base import ExitCode
     from steelyard.cli.output import print_json
     from steelyard.fleet.store.check import check_store
@@ -109,7 +109,7 @@ def compact(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
-    """Join small files into large sorted ones; rows that do not count move to STORE/quarantine.
+    """Join small files into large sorted ones, and move bad rows to STORE/quarantine.
 
     Safe to kill and to run again: at every moment a row is read once.
     """
@@ -150,15 +150,15 @@ def _print_compaction(done: Compaction, *, dry_run: bool) -> None:
 
 def expire(
     store: StoreUrl,
-    keep_days: Annotated[int, typer.Option(min=1, help="Days to keep, with today.")],
+    keep_days: Annotated[int, typer.Option(min=1, help="Days to keep, including today.")],
     table: TableNames = None,
     today: Annotated[
-        str | None, typer.Option(metavar="DATE", help="The day to count from; today (UTC) by default.")
+        str | None, typer.Option(metavar="DATE", help="Day to count from; by default today (UTC).")
     ] = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
-    """Remove what is older than so many days: samples, profiles, incidents, or the tables named."""
+    """Remove old rows: samples, profiles, incidents, or the given tables."""
 
     from steelyard.cli.output import print_json
     from steelyard.fleet.store.files import Place

@@ -22,6 +22,8 @@ def man_page(page: Page, version: str) -> str:
     ):
         if rows:
             lines += [f".SH {head}", *_rows(rows)]
+    if page.examples:
+        lines += [".SH EXAMPLES", ".nf", *map(_line, page.examples), ".fi"]
     if page.epilog:
         lines += [".SH EXIT STATUS", _line(page.epilog)]
     return "\n".join(lines) + "\n"

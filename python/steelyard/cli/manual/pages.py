@@ -7,6 +7,8 @@ from typing import Any
 import typer
 
 PROGRAM = "steelyard"
+_EXAMPLE = f"  {PROGRAM} "
+"""How lines with an example begin in an epilog (``cli.output.examples``)."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Page:
     """One command.
 
     ``path`` is the command with the groups that it is in, such as ``("fleet", "top")``; the program's own
-    page has none. ``flags`` are the options' long names, as completions need them.
+    page has none. ``flags`` are the options' long names, as completions need them; ``epilog`` is the text
+    below the examples.
     """
 
     path: tuple[str, ...]
@@ -32,6 +35,7 @@ class Page:
     options: list[Row] = field(default_factory=list)
     commands: list[Row] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
+    examples: list[str] = field(default_factory=list)
     epilog: str = ""
 
     @property
@@ -64,6 +68,7 @@ def _walk(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[Page]:
 
 def _page(command: Any, path: tuple[str, ...], context: Any, children: list[tuple[str, Any]]) -> Page:
     arguments, options, flags = [], [], []
+    epilog = command.epilog or ""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is None:
@@ -82,7 +87,8 @@ def _page(command: Any, path: tuple[str, ...], context: Any, children: list[tupl
         options=options,
         commands=[Row(name, _plain(child.get_short_help_str(1000))) for name, child in children],
         flags=flags,
-        epilog=_plain(command.epilog or ""),
+        examples=[line.strip() for line in epilog.splitlines() if line.startswith(_EXAMPLE)],
+        epilog=_plain(epilog.rpartition("\n\n")[2]),
     )
 
 

@@ -28,6 +28,8 @@ def _section(page: Page) -> str:
     for head, rows in (("argument", page.arguments), ("option", page.options)):
         if rows:
             lines += [f"| {head} | meaning |", "|---|---|", *map(_row, rows), ""]
+    if page.examples:
+        lines += ["Examples:", "", *(f"    {example}" for example in page.examples), ""]
     return "\n".join(lines)
 
 
