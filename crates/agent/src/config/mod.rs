@@ -381,5 +381,4 @@ fn place(text: &str, error: &toml::de::Error) -> String {
 }
 
 #[cfg(test)]
-#[path = "config_tests.rs"]
 mod tests;

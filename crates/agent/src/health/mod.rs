@@ -405,5 +405,4 @@ fn write_metric(text: &mut String, name: &str, type_: &str, help: &str, values: 
 }
 
 #[cfg(test)]
-#[path = "health_tests.rs"]
 mod tests;

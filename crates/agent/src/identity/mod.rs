@@ -269,5 +269,4 @@ impl Process for First<'_> {
 }
 
 #[cfg(test)]
-#[path = "identity_tests.rs"]
 mod tests;

@@ -298,5 +298,4 @@ fn cpi(
 }
 
 #[cfg(test)]
-#[path = "sample_tests.rs"]
 mod tests;

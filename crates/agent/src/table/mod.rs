@@ -206,5 +206,4 @@ fn parquet(batch: &RecordBatch, table: Table) -> Result<Vec<u8>, parquet::errors
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
 mod tests;

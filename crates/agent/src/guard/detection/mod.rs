@@ -8,4 +8,4 @@ pub(super) mod history;
 pub(super) mod sample;
 pub(super) mod suspects;
 #[cfg(test)]
-mod vectors_tests;
+mod tests;

@@ -208,5 +208,4 @@ impl Drop for Puller {
 }
 
 #[cfg(test)]
-#[path = "pull_tests.rs"]
 mod tests;

@@ -274,5 +274,4 @@ fn memory_used_bytes(text: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "machine_tests.rs"]
 mod tests;

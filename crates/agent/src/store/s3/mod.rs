@@ -299,5 +299,4 @@ impl Store for S3 {
 }
 
 #[cfg(test)]
-#[path = "s3_tests.rs"]
 mod tests;

@@ -406,5 +406,4 @@ fn changes(version: Version, limit: Limit, cpu_ratio: f64) -> Vec<Change> {
 }
 
 #[cfg(test)]
-#[path = "quota_tests.rs"]
 mod tests;

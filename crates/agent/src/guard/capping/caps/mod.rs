@@ -485,5 +485,4 @@ pub fn forget(journal: &Journal, entries: &[Entry]) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "caps_tests.rs"]
 mod tests;

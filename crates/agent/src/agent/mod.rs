@@ -493,5 +493,4 @@ fn unix_s(now: Clock) -> i64 {
 }
 
 #[cfg(test)]
-#[path = "agent_tests.rs"]
 mod tests;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::rows::{JobClass, Labels};
 
 /// The rules that come with the agent.
-pub const SHIPPED: &str = include_str!("../../../../data/agent/tasks.toml");
+pub const SHIPPED: &str = include_str!("../../../../../data/agent/tasks.toml");
 
 /// Longest name or label value, in characters.
 const LONGEST: usize = 256;
@@ -347,5 +347,4 @@ pub fn clean(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "rules_tests.rs"]
 mod tests;

@@ -479,5 +479,4 @@ impl Guard {
 }
 
 #[cfg(test)]
-#[path = "watch_tests.rs"]
 mod tests;

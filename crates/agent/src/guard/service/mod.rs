@@ -343,5 +343,4 @@ pub fn undo(state: &Path, owner: Option<&str>, now: Moment) -> Result<Replayed, 
 }
 
 #[cfg(test)]
-#[path = "service_tests.rs"]
 mod tests;
