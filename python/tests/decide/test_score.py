@@ -289,6 +289,21 @@ def test_a_baseline_fits_its_schema_and_comes_back_whole(tmp_path: Path) -> None
     assert math.isclose(reference.results[0].spread_ratio, 100 / 950)
 
 
+def test_a_benchmark_may_bring_a_baseline(tmp_path: Path) -> None:
+    shipped, brought = tmp_path / "shipped", tmp_path / "brought"
+    ours = baseline(run()).model_copy(update={"name": "default"})
+    other = ours.results[0].model_copy(update={"benchmark": "spin"})
+    theirs = ours.model_copy(update={"name": "spin-machine", "results": [other]})
+    taken = theirs.model_copy(update={"name": "default"})
+    for folder, one in ((shipped, ours), (brought, theirs), (brought, taken)):
+        folder.mkdir(exist_ok=True)
+        records.write(one, folder / f"{one.name}.json")
+    for benchmarks, found in (("spin",), theirs), ((ours.results[0].benchmark,), ours), (("nap",), ours):
+        assert find_baseline(None, shipped, benchmarks=benchmarks, brought=[brought]) == found
+    assert find_baseline("default", shipped, benchmarks=["spin"], brought=[brought]) == ours
+    assert find_baseline("spin-machine", shipped, brought=[brought]) == theirs
+
+
 def test_the_schema_file_is_what_the_model_gives() -> None:
     assert (schemas_dir() / "baseline.schema.json").read_text(encoding="utf-8") == schema_text(Baseline)
 

@@ -1,0 +1,69 @@
+"""Declarations of benchmarks: those of this package and those of others."""
+
+from dataclasses import replace
+
+import pytest
+
+from steelyard._base import EnvironmentLacksError
+from steelyard.bench import declaration, tiers
+from steelyard.bench.benchmark import Benchmark
+from tests.bench import trio
+
+
+@pytest.fixture
+def installed(monkeypatch, tmp_path):
+    trio.add(tmp_path / "site", monkeypatch.syspath_prepend)
+
+
+@pytest.mark.parametrize("name", ["tao", "feed", "tax", "characterize"])
+def test_what_a_declaration_names_is_there(name):
+    declared = declaration.find(name)
+    assert declared.name == name
+    assert issubclass(declared.load(), Benchmark)
+    for target in filter(None, (declared.sections, declared.show)):
+        assert callable(declaration.load(target, name))
+
+
+def test_the_built_in_benchmarks_are_in_every_suite_of_a_tier(installed, monkeypatch):
+    monkeypatch.setattr(trio, "SPIN", replace(trio.SPIN, suites=("quick", "trio")))
+    assert declaration.names() == ["tao", "feed", "tax", "moody", "nap", "spin"]
+    suites = tiers.suites()
+    assert {suites[tier].benchmarks for tier in tiers.TIERS} == {("tao", "feed", "tax")}
+    assert suites["trio"].benchmarks == ("spin", "moody", "nap")
+
+
+def test_a_package_cannot_take_a_name_of_steelyards_own(installed, monkeypatch, tmp_path):
+    points = next((tmp_path / "site").glob("*.dist-info/entry_points.txt"))
+    points.write_text(
+        "[steelyard.benchmarks]\ntao = tests.bench.trio:SPIN\ncharacterize = tests.bench.trio:NAP\n"
+    )
+    declaration._points.cache_clear()
+    assert declaration.find("tao").benchmark == "steelyard.bench.tao.benchmark:TaoBench"
+    assert declaration.names() == ["tao", "feed", "tax"]
+    declaration._points.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("tests.bench.trio:NAP", r"is not a steelyard.bench.declaration.Declaration of that name"),
+        ("tests.bench.trio:Spin", r"is not a steelyard.bench.declaration.Declaration of that name"),
+        ("no_such_module:X", r"benchmark spin \(no_such_module:X\) cannot be imported"),
+    ],
+)
+def test_a_declaration_that_is_none_is_an_error_of_one_line(installed, tmp_path, target, told):
+    points = next((tmp_path / "site").glob("*.dist-info/entry_points.txt"))
+    points.write_text(f"[steelyard.benchmarks]\nspin = {target}\n")
+    declaration._points.cache_clear()
+    with pytest.raises(EnvironmentLacksError, match=told):
+        declaration.find("spin")
+    # A run of it can still be looked at.
+    assert declaration.of_run("spin").sections == declaration.LOAD_SECTIONS
+    assert [one.name for one in declaration.working()] == ["tao", "feed", "tax"]
+    declaration._points.cache_clear()
+
+
+def test_a_benchmark_that_is_none_is_an_error_of_one_line():
+    for target in ("steelyard.bench.tiers:Suite", "steelyard.bench.tiers:TIERS"):
+        with pytest.raises(EnvironmentLacksError, match=r"is not a steelyard\.bench\.benchmark\.Benchmark"):
+            replace(trio.SPIN, benchmark=target).load()
