@@ -9,7 +9,7 @@ Not here: the tree and the metrics themselves (``counters.topdown``, ``counters.
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.pressure.intensities import DRAM_BANDWIDTH_RATIO
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule
 from steelyard.analyze.workload import measured_intensities
 
 FRONTEND_RATIO, BACKEND_RATIO, RETIRING_RATIO = 0.15, 0.20, 0.70
@@ -243,24 +243,19 @@ def _remote(conditions: Conditions) -> Finding | None:
     return None
 
 
-@rule(
+threshold_rule(
     "smt-contention",
     "Do the two threads of a core compete for issue slots?",
+    lambda c: node_ratio(c, "smt_contention"),
+    ("SMT contention", "ratio", CONTENTION_RATIO),
+    "The core's other thread used {percent} of the issue slots.",
+    "Compare throughput and latency with one thread per core; keep batch work off the siblings of"
+    " latency-sensitive threads.",
+    lambda lost: min(0.7, 0.2 + lost),
+    gain="the latency of a thread, seldom throughput: the slots were used",
     area="cpu",
     threshold="AMD, pipeline utilisation; 20 % is convention, as for the other losses",
 )
-def _contention(conditions: Conditions) -> Finding | None:
-    lost = node_ratio(conditions, "smt_contention")
-    if lost is None or lost < CONTENTION_RATIO:
-        return None
-    return Finding(
-        f"The core's other thread used {percent(lost)} of the issue slots.",
-        (Evidence("SMT contention", lost, "ratio", CONTENTION_RATIO),),
-        "Compare throughput and latency with one thread per core; keep batch work off the siblings of"
-        " latency-sensitive threads.",
-        min(0.7, 0.2 + lost),
-        gain="the latency of a thread, seldom throughput: the slots were used",
-    )
 
 
 @rule(

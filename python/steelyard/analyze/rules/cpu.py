@@ -7,7 +7,7 @@ Not here: a server under a load generator (``load``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule, without
 
 CPU_BOUND_RATIO = 0.90
 ONE_THREAD_RATIO = 0.90
@@ -180,26 +180,20 @@ def _interrupts(conditions: Conditions) -> Finding | None:
     )
 
 
-@rule(
+threshold_rule(
     "hard-interrupts",
     "Do hardware interrupts take much CPU time?",
+    lambda c: c.all_cpus.use.modes.get("irq") if c.all_cpus.use else None,
+    ("time in interrupts", "ratio", IRQ_RATIO),
+    "{percent} of all CPU time is spent in hardware interrupts.",
+    "Find the device in /proc/interrupts, and coalesce its interrupts (`ethtool -C`).",
+    lambda share: 0.6 * share,
+    gain="at most {without}",
     area="cpu",
     explains="time",
     cause="interrupts",
     threshold="convention: 10 % of all CPU time; a device that coalesces interrupts needs about 1 %",
 )
-def _hard_interrupts(conditions: Conditions) -> Finding | None:
-    use = conditions.all_cpus.use
-    share = use.modes.get("irq", 0.0) if use else 0.0
-    if share < IRQ_RATIO:
-        return None
-    return Finding(
-        f"{percent(share)} of all CPU time is spent in hardware interrupts.",
-        (Evidence("time in interrupts", share, "ratio", IRQ_RATIO),),
-        "Find the device in /proc/interrupts, and coalesce its interrupts (`ethtool -C`).",
-        0.6 * share,
-        gain=f"at most {without(share)}",
-    )
 
 
 @rule(

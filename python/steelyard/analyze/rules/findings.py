@@ -125,6 +125,47 @@ def rule(
     return register
 
 
+def threshold_rule(
+    rule_id: str,
+    question: str,
+    figure: Callable[[Conditions], float | None],
+    bound: tuple[str, str, float],
+    claim: str,
+    next_step: str,
+    weight: float | Callable[[float], float],
+    *,
+    gain: str,
+    part: str | None = None,
+    blame: str = "own",
+    **register: str,
+) -> None:
+    """Register a rule that answers where one figure is not below a bound.
+
+    ``bound`` is the figure's name, its unit and the bound. In ``claim`` and ``gain``, ``{value}``, ``{rate}``
+    (`rate_text`), ``{percent}`` (`percent`) and ``{without}`` (`without`) stand for the figure. ``register``:
+    see `rule`; the rest: see `Finding`.
+    """
+    metric, unit, least = bound
+
+    def answer(conditions: Conditions) -> Finding | None:
+        value = figure(conditions)
+        if value is None or value < least:
+            return None
+        words = {"rate": rate_text(value), "percent": percent(value), "without": without(value)}
+        return Finding(
+            claim.format(value=value, **words),
+            (Evidence(metric, value, unit, least),),
+            next_step,
+            weight(value) if callable(weight) else weight,
+            gain=gain.format(**words),
+            part=part,
+            blame=blame,
+        )
+
+    answer.__module__ = figure.__module__
+    rule(rule_id, question, **register)(answer)
+
+
 @cache
 def load_rules() -> tuple[str, ...]:
     """Register the rules of every module of this folder, then those of others.

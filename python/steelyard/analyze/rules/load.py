@@ -4,7 +4,16 @@ Not here: rules that need to know the program or its profile (``cpu`` and the ot
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.findings import Evidence, Finding, above, percent, rule, time_text, without
+from steelyard.analyze.rules.findings import (
+    Evidence,
+    Finding,
+    above,
+    percent,
+    rule,
+    threshold_rule,
+    time_text,
+    without,
+)
 from steelyard.analyze.rules.ranking import cpu_ratio
 
 # The bounds below are where a resource is commonly said to shape the result. They sort attention, they do
@@ -348,45 +357,34 @@ def _pressure(conditions: Conditions) -> Finding | None:
     )
 
 
-@rule(
+threshold_rule(
     "steal",
     "Does the hypervisor take CPU time?",
+    lambda c: c.all_cpus.use.modes.get("steal") if c.all_cpus.use else None,
+    ("stolen CPU time", "ratio", STEAL_RATIO),
+    "The hypervisor took {percent} of the CPU time for other guests.",
+    "Repeat on dedicated CPUs; compare only runs with a similar share.",
+    lambda steal: min(1.0, 0.5 + steal),
+    gain="about {without} on dedicated CPUs",
+    blame="hypervisor",
     area="machine",
     explains="time",
     threshold="convention: a quiet host takes less than 2 %",
 )
-def _steal(conditions: Conditions) -> Finding | None:
-    use = conditions.all_cpus.use
-    steal = use.modes.get("steal") if use else None
-    if steal is None or steal < STEAL_RATIO:
-        return None
-    return Finding(
-        f"The hypervisor took {percent(steal)} of the CPU time for other guests.",
-        (Evidence("stolen CPU time", steal, "ratio", STEAL_RATIO),),
-        "Repeat on dedicated CPUs; compare only runs with a similar share.",
-        min(1.0, 0.5 + steal),
-        gain=f"about {without(steal)} on dedicated CPUs",
-        blame="hypervisor",
-    )
 
 
-@rule(
+threshold_rule(
     "thermal",
     "Was the processor throttled by heat?",
+    lambda c: c.throttles.value,
+    ("thermal throttling events", "1", 1.0),
+    "The processor was throttled by heat {value:.0f} times during the measurement.",
+    "Check cooling and power limits, then repeat.",
+    0.9,
+    gain="the clock frequency of the cool processor",
     area="machine",
     threshold="any event: the processor ran below its clock",
 )
-def _thermal(conditions: Conditions) -> Finding | None:
-    if not above(conditions.throttles, 1.0):
-        return None
-    count = conditions.throttles.value or 0.0
-    return Finding(
-        f"The processor was throttled by heat {count:.0f} times during the measurement.",
-        (Evidence("thermal throttling events", count, "1", 1.0),),
-        "Check cooling and power limits, then repeat.",
-        0.9,
-        gain="the clock frequency of the cool processor",
-    )
 
 
 @rule(

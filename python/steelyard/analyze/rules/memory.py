@@ -6,7 +6,15 @@ Not here: NUMA (``numa``), and bandwidth, which only a profile or counters can t
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.pressure.intensities import MEMORY_STALL_RATIO
 from steelyard.analyze.rules.cpu import busy_cpus
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rate_text, rule, without
+from steelyard.analyze.rules.findings import (
+    Evidence,
+    Finding,
+    percent,
+    rate_text,
+    rule,
+    threshold_rule,
+    without,
+)
 
 MAJOR_FAULTS_PER_S = 50.0
 SWAPS_PER_S = 10.0
@@ -22,25 +30,20 @@ GROWTH_BYTES_PER_S = 1 << 20
 FULL_WITHIN_S = 3600.0
 
 
-@rule(
+threshold_rule(
     "swapping",
     "Is memory swapped?",
+    lambda c: c.activity.event("pswpin") + c.activity.event("pswpout"),
+    ("pages swapped", "1/s", SWAPS_PER_S),
+    "{value:,.0f} pages per second are swapped in or out: memory is too small for the workload.",
+    "Find the swapped processes (VmSwap in /proc/PID/status); add memory, or use less.",
+    0.92,
+    gain="a page from memory takes 0.1 µs, from a disk 100 µs or more",
+    part="dram_capacity",
     area="memory",
     cause="memory is short",
     threshold="convention: ten pages per second, in or out; each page in waits for the disk",
 )
-def _swapping(conditions: Conditions) -> Finding | None:
-    per_s = conditions.activity.event("pswpin") + conditions.activity.event("pswpout")
-    if per_s < SWAPS_PER_S:
-        return None
-    return Finding(
-        f"{per_s:,.0f} pages per second are swapped in or out: memory is too small for the workload.",
-        (Evidence("pages swapped", per_s, "1/s", SWAPS_PER_S),),
-        "Find the swapped processes (VmSwap in /proc/PID/status); add memory, or use less.",
-        0.92,
-        gain="a page from memory takes 0.1 µs, from a disk 100 µs or more",
-        part="dram_capacity",
-    )
 
 
 @rule(
@@ -70,27 +73,20 @@ def _reclaim(conditions: Conditions) -> Finding | None:
     )
 
 
-@rule(
+threshold_rule(
     "major-faults",
     "Do page faults read from a disk?",
+    lambda c: c.target.major_faults_per_s.value if c.target else c.activity.vmstat.get("pgmajfault"),
+    ("major page faults", "1/s", MAJOR_FAULTS_PER_S),
+    "{rate} page faults per second read from a disk: mapped files or swapped memory are read page by page.",
+    "Find the mapping (`perf trace -F maj`); read ahead (madvise, larger read_ahead_kb), or lock it in"
+    " memory.",
+    0.65,
+    gain="one disk wait per fault",
+    part="disk_latency",
     area="memory",
     threshold="convention: 50 per second; each waits for a disk",
 )
-def _major(conditions: Conditions) -> Finding | None:
-    target = conditions.target
-    per_s = target.major_faults_per_s.value if target else conditions.activity.vmstat.get("pgmajfault")
-    if per_s is None or per_s < MAJOR_FAULTS_PER_S:
-        return None
-    return Finding(
-        f"{rate_text(per_s)} page faults per second read from a disk: mapped files or swapped memory are"
-        f" read page by page.",
-        (Evidence("major page faults", per_s, "1/s", MAJOR_FAULTS_PER_S),),
-        "Find the mapping (`perf trace -F maj`); read ahead (madvise, larger read_ahead_kb), or lock it in"
-        " memory.",
-        0.65,
-        gain="one disk wait per fault",
-        part="disk_latency",
-    )
 
 
 @rule(
@@ -257,23 +253,18 @@ def _refaults(conditions: Conditions) -> Finding | None:
     )
 
 
-@rule(
+threshold_rule(
     "compaction",
     "Do allocations wait for memory compaction?",
+    lambda c: c.activity.event("compact_stall"),
+    ("compaction stalls", "1/s", COMPACTIONS_PER_S),
+    "{value:,.0f} allocations per second waited for memory compaction.",
+    "Compare with /sys/kernel/mm/transparent_hugepage/defrag set to defer or madvise.",
+    0.5,
+    gain="the stalls, often of milliseconds each",
     area="memory",
     threshold="convention: ten per second; each moves pages before the allocation continues",
 )
-def _compaction(conditions: Conditions) -> Finding | None:
-    per_s = conditions.activity.event("compact_stall")
-    if per_s < COMPACTIONS_PER_S:
-        return None
-    return Finding(
-        f"{per_s:,.0f} allocations per second waited for memory compaction.",
-        (Evidence("compaction stalls", per_s, "1/s", COMPACTIONS_PER_S),),
-        "Compare with /sys/kernel/mm/transparent_hugepage/defrag set to defer or madvise.",
-        0.5,
-        gain="the stalls, often of milliseconds each",
-    )
 
 
 @rule(

@@ -4,7 +4,7 @@ Not here: saturated links and lost packets, which every run is checked for (``lo
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rate_text, rule
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rate_text, rule, threshold_rule
 
 LIMIT_RATIO = 0.80
 WAIT_RATIO = 0.30
@@ -149,47 +149,35 @@ def _retransmissions(conditions: Conditions) -> Finding | None:
     )
 
 
-@rule(
+threshold_rule(
     "accept-queue-full",
     "Are connections refused because the accept queue is full?",
+    lambda c: c.activity.tcp.get("listen_overflows") or None,
+    ("accept queue overflows", "1/s", 0.0),
+    "{rate} connections per second met a full accept queue: the clients retry after a second.",
+    "Find the listener (`ss -lnt`, Recv-Q equal to Send-Q); raise its backlog and net.core.somaxconn,"
+    " or accept faster.",
+    0.6,
+    gain="a second of latency for each such connection",
     area="network",
     threshold="any event: a refused client tries again after a second (RFC 6298)",
 )
-def _accept(conditions: Conditions) -> Finding | None:
-    per_s = conditions.activity.tcp.get("listen_overflows", 0.0)
-    if per_s <= 0:
-        return None
-    return Finding(
-        f"{rate_text(per_s)} connections per second met a full accept queue: the clients retry after a"
-        " second.",
-        (Evidence("accept queue overflows", per_s, "1/s", 0.0),),
-        "Find the listener (`ss -lnt`, Recv-Q equal to Send-Q); raise its backlog and net.core.somaxconn,"
-        " or accept faster.",
-        0.6,
-        gain="a second of latency for each such connection",
-    )
 
 
-@rule(
+threshold_rule(
     "tcp-timeouts",
     "Do connections wait for retransmission timeouts?",
+    lambda c: c.activity.tcp.get("timeouts"),
+    ("retransmission timeouts", "1/s", 1.0),
+    "{rate} retransmission timeouts occur per second: each stops a connection for 200 ms or more.",
+    "Look for lost final packets of responses and for incast; the report shows drops by card and limit.",
+    0.5,
+    gain="200 ms of latency for each such request",
     area="network",
     cause="packets are lost",
     threshold="convention: one per second; each stops a connection for 200 ms or more (RFC 6298,"
     " TCP_RTO_MIN)",
 )
-def _timeouts(conditions: Conditions) -> Finding | None:
-    per_s = conditions.activity.tcp.get("timeouts", 0.0)
-    if per_s < 1:
-        return None
-    return Finding(
-        f"{rate_text(per_s)} retransmission timeouts occur per second: each stops a connection for 200 ms or"
-        f" more.",
-        (Evidence("retransmission timeouts", per_s, "1/s", 1.0),),
-        "Look for lost final packets of responses and for incast; the report shows drops by card and limit.",
-        0.5,
-        gain="200 ms of latency for each such request",
-    )
 
 
 @rule(
@@ -213,25 +201,19 @@ def _buffers(conditions: Conditions) -> Finding | None:
     )
 
 
-@rule(
+threshold_rule(
     "connection-churn",
     "Are many connections opened?",
+    lambda c: max(c.activity.tcp.get(f"{end}_opens", 0.0) for end in ("active", "passive")),
+    ("connections opened", "1/s", OPENS_PER_S),
+    "{value:,.0f} connections are opened per second.",
+    "Find the client (`ss -s`, tcp_v4_connect in the profile); keep connections open, or pool them.",
+    0.45,
+    gain="one round trip and the CPU time per request that opens a connection",
     area="network",
     threshold="convention: 1,000 per second; a handshake takes a round trip and 20 to 50 µs of CPU"
     " time, TLS a millisecond",
 )
-def _churn(conditions: Conditions) -> Finding | None:
-    tcp = conditions.activity.tcp
-    per_s = max(tcp.get("active_opens", 0.0), tcp.get("passive_opens", 0.0))
-    if per_s < OPENS_PER_S:
-        return None
-    return Finding(
-        f"{per_s:,.0f} connections are opened per second.",
-        (Evidence("connections opened", per_s, "1/s", OPENS_PER_S),),
-        "Find the client (`ss -s`, tcp_v4_connect in the profile); keep connections open, or pool them.",
-        0.45,
-        gain="one round trip and the CPU time per request that opens a connection",
-    )
 
 
 @rule(

@@ -4,7 +4,7 @@ Not here: the gain of another placement, which needs an experiment.
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.findings import Evidence, Finding, percent, rate_text, rule
+from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, threshold_rule
 
 REMOTE_RATIO = 0.20
 ALLOCATED_PER_S = 1000.0
@@ -96,24 +96,18 @@ def _uneven(conditions: Conditions) -> Finding | None:
     )
 
 
-@rule(
+threshold_rule(
     "numa-migrations",
     "Does the kernel migrate many pages between nodes?",
+    lambda c: c.activity.event("numa_pages_migrated"),
+    ("pages migrated", "1/s", MIGRATED_PER_S),
+    "The kernel migrates {rate} pages per second between nodes.",
+    "Compare with kernel.numa_balancing=0 and the program bound to nodes: permanent migration does not pay.",
+    0.45,
+    gain="a few microseconds of CPU time per page, and the hinting faults",
     area="numa",
     threshold="convention: 1,000 pages per second; each is copied, and its mappings are flushed",
 )
-def _migrations(conditions: Conditions) -> Finding | None:
-    per_s = conditions.activity.event("numa_pages_migrated")
-    if per_s < MIGRATED_PER_S:
-        return None
-    return Finding(
-        f"The kernel migrates {rate_text(per_s)} pages per second between nodes.",
-        (Evidence("pages migrated", per_s, "1/s", MIGRATED_PER_S),),
-        "Compare with kernel.numa_balancing=0 and the program bound to nodes: permanent migration does not"
-        " pay.",
-        0.45,
-        gain="a few microseconds of CPU time per page, and the hinting faults",
-    )
 
 
 @rule(

@@ -64,49 +64,46 @@ def _evidence(stalls: Stalls, *more: Evidence) -> tuple[Evidence, ...]:
     )
 
 
-@rule(
+def _stall_with(
+    rule_id: str, question: str, names: tuple[str, ...], next_step: str, *, part: str, threshold: str
+) -> None:
+    """Register a rule about stalls in which one of the series ``names`` rises."""
+
+    @rule(rule_id, question, area="operations", threshold=threshold)
+    def _answer(conditions: Conditions) -> Finding | None:
+        stalls, cause = _stalls(conditions), _opposed(conditions, names)
+        if stalls is None or cause is None:
+            return None
+        return Finding(
+            f"{_how_often(stalls)}; {cause.text}.",
+            _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
+            next_step,
+            0.4 + 0.5 * _lost(stalls),
+            gain=_gain(stalls),
+            part=part,
+            sure=False,
+        )
+
+
+_stall_with(
     "operations-stall-disk",
     "Do operations stall while the disk writes?",
-    area="operations",
+    _DISK,
+    "Find the writer (`pidstat -d 1`): writeback, a compaction, a checkpoint or a log sync; then spread"
+    " it out, give it its own device, or limit it (io.max, vm.dirty_background_bytes).",
+    part="disk_bandwidth",
     threshold="convention: stretches below half of the median rate, 3 % of the phase, and r of -0.5 or beyond"
     " after correction for all series and lags tried",
 )
-def _stall_disk(conditions: Conditions) -> Finding | None:
-    stalls, cause = _stalls(conditions), _opposed(conditions, _DISK)
-    if stalls is None or cause is None:
-        return None
-    return Finding(
-        f"{_how_often(stalls)}; {cause.text}.",
-        _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
-        "Find the writer (`pidstat -d 1`): writeback, a compaction, a checkpoint or a log sync; then spread"
-        " it out, give it its own device, or limit it (io.max, vm.dirty_background_bytes).",
-        0.4 + 0.5 * _lost(stalls),
-        gain=_gain(stalls),
-        part="disk_bandwidth",
-        sure=False,
-    )
-
-
-@rule(
+_stall_with(
     "operations-stall-memory",
     "Do operations stall while the kernel frees memory?",
-    area="operations",
+    _MEMORY,
+    "Find what fills memory and which limit is reached (memory.max, `steelyard machine check`); for"
+    " compaction check transparent huge pages.",
+    part="dram_capacity",
     threshold="convention: as for operations-stall-disk, with reclaim, swapping or compaction of memory",
 )
-def _stall_memory(conditions: Conditions) -> Finding | None:
-    stalls, cause = _stalls(conditions), _opposed(conditions, _MEMORY)
-    if stalls is None or cause is None:
-        return None
-    return Finding(
-        f"{_how_often(stalls)}; {cause.text}.",
-        _evidence(stalls, Evidence(f"r with {cause.name}", cause.r, "1", -STRONG)),
-        "Find what fills memory and which limit is reached (memory.max, `steelyard machine check`); for"
-        " compaction check transparent huge pages.",
-        0.4 + 0.5 * _lost(stalls),
-        gain=_gain(stalls),
-        part="dram_capacity",
-        sure=False,
-    )
 
 
 @rule(
