@@ -43,7 +43,7 @@ def sections(data: ReportData) -> list[Section]:
             *_fits(search, at, len(searches)),
             _curve(search, sweeps[at] if at < len(sweeps) else None, at, len(searches)),
         )
-    ) or (absent("curve", "Latency over throughput", "the search left no result"),)
+    ) or (absent("curve", "Latency over throughput", "the search gave no result"),)
     intro = " ".join(_sentence(search) for search in searches[:1])
     found = [
         Section("slo", "Capacity", intro, curves, tuple(_probes(one) for one in searches)),
@@ -54,8 +54,8 @@ def sections(data: ReportData) -> list[Section]:
             Section(
                 "stages",
                 "Stages",
-                "Where a request spent its time in the measure phase. Time passes in a queue and while leaves"
-                " answer, too; CPU time is what its thread used.",
+                "Time of a request by stage in the measure phase. It includes time in queues and waits for"
+                " leaves; CPU time is that of its thread.",
                 tables=tuple(stages),
             )
         )
@@ -121,7 +121,7 @@ def _curve(search: CapacityResult, sweep: SweepResult | None, at: int, count: in
         x_title="requests/s offered",
         marks=tuple(marks),
         band=band,
-        note="The shaded range is the interval of the capacity, the line in it the best estimate."
+        note="The shaded range is the interval of the capacity; the line is the best estimate."
         if band is not None
         else "",
     )
@@ -185,8 +185,8 @@ def _fits(search: CapacityResult, at: int, count: int) -> list[Chart]:
             x_title="requests/s offered",
             marks=tuple(marks),
             band=_band(search),
-            note="Points are probes, as they were measured. The curve is what the model makes of all of them;"
-            " the shaded range is the interval of the rate at which it crosses what is allowed.",
+            note="Points are measured probes. The curve is the model fitted to all of them; the shaded"
+            " range is the interval of the rate at which it crosses the allowed share.",
         )
     ]
 
@@ -197,7 +197,7 @@ def _sentence(search: CapacityResult) -> str:
     words = [f"Objective: {search.slo}."]
     tried = search.tried
     if tried is not None and tried.unloaded_met is False:
-        words.append("The server does not meet it even nearly without load.")
+        words.append("The server does not meet it even at very low load.")
     if tried is not None and search.probes:
         met = "no rate" if tried.met_per_s is None else f"{fmt.significant(tried.met_per_s)} requests/s"
         unmet = "no rate" if tried.unmet_per_s is None else f"{fmt.significant(tried.unmet_per_s)} requests/s"
@@ -251,7 +251,7 @@ def _stages(data: ReportData) -> list[Table]:
     tables = []
     for role, caption in (
         ("root", "Root: one request"),
-        ("leaf", "Leaf: one of the calls that a root makes"),
+        ("leaf", "Leaf: one call of a root"),
     ):
         servers = [_lines(path) for path in sorted(data.folder.glob(f"{role}-stats*.jsonl"))]
         wall = stage_gains(servers, span, "wall_ns_total")

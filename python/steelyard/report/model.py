@@ -142,7 +142,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
     recording = _open(folder, lacking)
     if (folder / OLD_LOOKS).is_file():
         reason = f"an earlier version recorded them ({OLD_LOOKS}), in a form that is no longer read"
-        lacking.append(Lack("looks at the program's threads", reason))
+        lacking.append(Lack("samples of the program's threads", reason))
     measure = next((phase for phase in run.phases if phase.name == "measure"), None)
     profile = _profile(folder, run, lacking)
     try:
@@ -162,7 +162,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         conditions, processes, recording, histograms = Conditions(0, 1), None, None, ()
     if recording is not None:
         lacking += [
-            Lack(f"{source.name} telemetry", source.reason or "this machine does not offer it")
+            Lack(f"{source.name} telemetry", source.reason or "not available on this machine")
             for source in recording.metadata.sources
             if not source.available
         ]

@@ -55,7 +55,7 @@ def render_map(numa_map: NumaMap) -> RenderableType:
         parts += [Text("Measured read bandwidth", style="bold"), *_bandwidth(numa_map)]
     span = numa_map.score_span()
     if len(numa_map.nodes) == 1:
-        parts.append(Text("One node: all memory is local, and every score is 1 by definition."))
+        parts.append(Text("One NUMA node: all memory is local, and every score is 1."))
     elif span is not None:
         parts.append(Text(f"Scores can be from {span[0]:.3f} to {span[1]:.3f} here."))
     parts += [safe(f"No {what}: {why}") for what, why in numa_map.missing.items()]
@@ -68,7 +68,7 @@ def _distances(numa_map: NumaMap) -> list[RenderableType]:
     if len(ids) > _NODES_IN_TABLE:
         values, counts = _histogram(numa_map)
         pairs = ", ".join(f"{value:g} ({count} pairs)" for value, count in zip(values, counts, strict=True))
-        return [Text(f"{len(ids)} nodes; distances: {pairs}; --json tells them all"), Text()]
+        return [Text(f"{len(ids)} nodes; distances: {pairs}; --json lists all"), Text()]
     table = _table(("from", True), *((str(id_), True) for id_ in ids))
     for id_, row in zip(ids, numa_map.distances, strict=True):
         table.add_row(str(id_), *(f"{value:g}" for value in row))
@@ -99,7 +99,7 @@ def render_score(record: NumaScore, *, limit: int) -> RenderableType:
     """Return scores, the lowest first, at most ``limit``, and how many have none for which reason."""
     parts: list[RenderableType] = []
     if len(record.nodes) == 1:
-        parts.append(Text("This machine has one NUMA node: every score is 1 by definition.", style="bold"))
+        parts.append(Text("This machine has one NUMA node: every score is 1.", style="bold"))
     scored = [row for row in record.subjects if row.score is not None]
     scored.sort(key=lambda row: (row.score, -sum(row.cpu_seconds_per_node or [])))
     if scored:
@@ -109,7 +109,8 @@ def render_score(record: NumaScore, *, limit: int) -> RenderableType:
     if any(row.cpu_basis == "lifetime" for row in scored[:limit]):
         parts.append(
             Text(
-                "* did not run in the window: by where its threads ran last, and their CPU time", style="dim"
+                "* did not run in the window: scored by the last placement of its threads and their CPU time",
+                style="dim",
             )
         )
     parts += _reasons(record.subjects)

@@ -57,13 +57,13 @@ def _intro(conditions: Conditions, operations: Operations) -> str:
         return f"There is no rate of operations: {rate.missing or 'no source counts them'}."
     covered = operations.covered_ratio
     part = "" if covered is None or covered > 0.98 else f", known of {fmt.quantity(covered, 'ratio')} of it"
-    text = f"{fmt.quantity(rate.value, '1/s')} in the measure phase{part}, told by {main.name}."
+    text = f"{fmt.quantity(rate.value, '1/s')} in the measure phase{part}, counted by {main.name}."
     found = conditions.correlates
     if found is None or found.missing:
-        return text + (f" What moves with them is not known: {found.missing}." if found else "")
+        return text + (f" Correlated telemetry is unknown: {found.missing}." if found else "")
     if not found.found:
-        return f"{text} None of {_tried(found)} moves with them beyond chance."
-    return f"{text} {len(found.found)} of {_tried(found)} move with them beyond chance."
+        return f"{text} None of {_tried(found)} correlates with them beyond chance."
+    return f"{text} {len(found.found)} of {_tried(found)} correlate with them beyond chance."
 
 
 def _tried(found: Correlates) -> str:
@@ -86,7 +86,7 @@ def _chart(data: ReportData, operations: Operations) -> Chart:
     ]
     return Chart(
         "operations", title, unit="1/s", x=_first_x(traces), traces=tuple(traces), window=window_of(data),
-        note="The shaded span is the measure phase." if len(traces) < 2 else "",
+        note="The shaded area is the measure phase." if len(traces) < 2 else "",
     )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def _gauges(data: ReportData, operations: Operations) -> list[Chart]:
                 x=_first_x(traces),
                 traces=tuple(traces),
                 window=window_of(data),
-                note="A gauge: it counts no operations.",
+                note="A gauge, not a counter of operations.",
             )
         )
     return found
@@ -216,9 +216,9 @@ def _moving(found: Correlates | None) -> list[Table]:
         for one in found.found[:_ROWS_AT_MOST]
     )
     caption = (
-        f"What moves with them, at the lag where it does most. Intervals are 95 % over all"
-        f" {found.comparisons:,} correlations that were looked at ({found.tried} series, {found.lags} lags);"
-        " moving together is no cause"
+        f"Correlation with operations, at the lag where it is strongest. Intervals are 95 % over all"
+        f" {found.comparisons:,} correlations tested ({found.tried} series, {found.lags} lags); correlation"
+        " is not causation"
     )
     return [Table(("telemetry", "r", "interval", "effective pairs", "in words"), rows, caption)]
 
@@ -252,7 +252,9 @@ def operations_lines(conditions: Conditions) -> list[tuple[str, str]]:
         lines += [("", text) for text in shown]
         if found.tried:
             beyond = f"{len(found.found)} of {found.tried} series"
-            lines.append(("", f"{beyond} move with them beyond chance ({found.lags} lags each, corrected)"))
+            lines.append(
+                ("", f"{beyond} correlate with them beyond chance ({found.lags} lags each, corrected)")
+            )
     lines += [("", note) for one in operations.sources for note in (one.missing, *one.notes) if note]
     return lines
 

@@ -33,7 +33,7 @@ _PROCESSES_AT_MOST = 12
 _LEVEL_WORDS = {Level.VALID: "Valid", Level.SUSPECT: "Suspect", Level.INVALID: "Invalid"}
 _SOURCE_WORDS = {
     "default": "default",
-    "machine": "chosen from the machine",
+    "machine": "chosen for this machine",
     "set": "set by the command",
 }
 
@@ -134,10 +134,10 @@ def state(run: Run) -> dict[str, str] | None:
     if run.status is RunStatus.COMPLETE:
         return None
     if run.status is RunStatus.RUNNING:
-        title, fallback = "This run is under way", "The report shows what has been recorded so far."
+        title, fallback = "This run is under way", "The report shows the data recorded so far."
     else:
         title = "This run is incomplete: it has no result"
-        fallback = "The record does not say why."
+        fallback = "The record gives no reason."
     reason = run.status_reason or fallback
     return {"title": title, "reason": reason[:1].upper() + reason[1:]}
 
@@ -248,7 +248,7 @@ def _latency_table(data: ReportData) -> dict[str, Any] | None:
         ("response", "from the intended time"),
         ("service", "from the send"),
         ("queued", "waiting for a free connection"),
-        ("lag", "how late the generator itself was"),
+        ("lag", "delay in the load generator"),
     ):
         summary = getattr(latency, name)
         # Before 1.1, what was queued counted as lag; a closed loop queues only while a connection is lost.
@@ -399,7 +399,7 @@ def _cost(data: ReportData) -> list[tuple[str, str]]:
         ("interval", fmt.duration(metadata.interval_ns) if metadata.interval_ns else "back to back"),
         ("ticks", fmt.count(metadata.ticks)),
         ("missed ticks", fmt.count(metadata.missed_ticks)),
-        ("ended by", metadata.end_reason or "nothing: the recorder was stopped"),
+        ("ended by", metadata.end_reason or "none: the recorder was stopped"),
     ]
     if metadata.cost is not None:
         cost = metadata.cost
@@ -453,7 +453,7 @@ def _repeats(data: ReportData) -> dict[str, Any] | None:
 
 def _repeats_summary(run: Run, name: str | None, values: list[float]) -> str:
     if name is None or len(values) < 2:
-        return "Fewer than two repeats have a result: nothing can be said about the spread."
+        return "Fewer than two repeats have a result: the spread is unknown."
     unit = metric_unit(name, run.metrics[name]) if name in run.metrics else None
     found = median_interval(values, in_order=True)
     text = f"Median {fmt.quantity(found.median, unit)}"

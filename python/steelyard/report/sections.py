@@ -82,6 +82,6 @@ def workload_sections(data: "ReportData") -> list[Section]:
 def load_sections(data: "ReportData") -> list[Section]:
     """Return what a load leaves behind: throughput and latency over time, and latency by percentile."""
     return [
-        Section("time", "Over time", "The shaded span is the measure phase.", tuple(workload_charts(data))),
+        Section("time", "Over time", "The shaded area is the measure phase.", tuple(workload_charts(data))),
         Section("percentiles", "Latency", "", (percentile_chart(data),)),
     ]

@@ -103,7 +103,7 @@ def _title(run: Run) -> Text:
 def _state(run: Run) -> list[RenderableType]:
     word = "under way" if run.status is RunStatus.RUNNING else "incomplete: no result"
     text = Text(word, style="bold red" if run.status is RunStatus.INCOMPLETE else "bold")
-    return [text, safe(run.status_reason or "the record does not say why")]
+    return [text, safe(run.status_reason or "the record gives no reason")]
 
 
 def _verdict(run: Run) -> Text:
@@ -215,7 +215,7 @@ def _report(path: Path) -> Text:
 
 def _median(values: Sequence[float], unit: str | None, name: str | None) -> Text:
     if len(values) < 2:
-        return Text("fewer than two repeats have a result: nothing can be said about the spread", style="dim")
+        return Text("fewer than two repeats have a result: the spread is unknown", style="dim")
     found = median_interval(values, in_order=True)
 
     def text(value: float) -> str:

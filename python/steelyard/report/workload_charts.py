@@ -35,7 +35,7 @@ def seconds(data: ReportData, times_ns: Sequence[int]) -> Floats:
 
 def _no_load(data: ReportData) -> str:
     lacking = [lack.reason for lack in data.lacking if lack.what == "load result"]
-    return lacking[0] if lacking else "the load generator left no result"
+    return lacking[0] if lacking else "the load generator gave no result"
 
 
 def _middle(row: IntervalRow) -> int:
@@ -170,7 +170,7 @@ def _hit_ratio(data: ReportData) -> Chart:
         traces=(trace,),
         y_range=(min(floor, 0.95), 1.0),
         window=window_of(data),
-        note="" if floor < 0.05 else "The axis does not begin at 0.",
+        note="" if floor < 0.05 else "The axis does not start at 0.",
     )
 
 
@@ -180,7 +180,7 @@ def _no_stats(data: ReportData) -> str:
 
 
 def _queue(data: ReportData) -> Chart:
-    title = "Misses waiting for a slow thread"
+    title = "Cache misses waiting for a slow thread"
     if not data.cache_stats:
         return absent("slow-queue", title, _no_stats(data))
     x = seconds(data, [line.monotonic_ns for line in data.cache_stats[0]])
@@ -194,7 +194,7 @@ def _queue(data: ReportData) -> Chart:
 
 
 def _queue_wait(data: ReportData) -> Chart:
-    title = "What a miss spends in the server"
+    title = "Time of a cache miss in the server"
     misses = _server_rate(data, "slow_requests")
     waits, services = _server_rate(data, "slow_wait_ns_total"), _server_rate(data, "slow_service_ns_total")
     if misses is None or waits is None or services is None:
@@ -214,7 +214,7 @@ def _queue_wait(data: ReportData) -> Chart:
         x=misses[0],
         traces=(
             Trace("wait for a slow thread (mean)", "slow", each(waits[1])),
-            Trace("work of the slow thread (mean)", "fast", each(services[1]), dash="dot"),
+            Trace("service by the slow thread (mean)", "fast", each(services[1]), dash="dot"),
         ),
         window=window_of(data),
     )
@@ -240,8 +240,8 @@ def percentile_chart(data: ReportData) -> Chart:
         x=traces[0].x if traces[0].x is not None else np.array([]),
         traces=tuple(traces),
         log=True,
-        note="Each step to the right leaves a tenth of the requests. Where the two curves part, requests"
-        " waited to be sent.",
+        note="Each step to the right leaves a tenth of the requests. A gap between the curves is time"
+        " before sending.",
     )
 
 

@@ -250,7 +250,7 @@ def test_looks_of_an_earlier_version_are_named_and_not_read(
         assert invoke(["report", "--json", str(folder)]) == 0
     document = json.loads(said.getvalue())
     assert document["program"] is None
-    assert "target.jsonl" in document["missing"]["looks at the program's threads"]
+    assert "target.jsonl" in document["missing"]["samples of the program's threads"]
 
 
 def test_nothing_of_a_command_outlives_its_time(

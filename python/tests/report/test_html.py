@@ -37,7 +37,7 @@ def test_the_page_is_whole_and_rebuilt_at_will(tmp_path: Path) -> None:
     assert "one run only" in first
     for word in (
         "Busiest processes",
-        "chosen from the machine",
+        "chosen for this machine",
         "set by the command",
         "steelyard doctor",
         "no /sys/class/powercap here",

@@ -92,7 +92,7 @@ def test_the_terminal_says_rate_and_what_moves(data: ReportData) -> None:
     text = out.getvalue()
     assert "operations" in text
     assert "/s by jobs_total" in text
-    assert "move with them beyond chance" in text
+    assert "correlate with them beyond chance" in text
     assert "nothing was written to the log" in text
 
 

@@ -69,7 +69,7 @@ def _pressure(data: ReportData) -> Section:
         for part, point in found.items()
     ]
     points = [PART_WORDS.get(point.part, point.part) for point in data.pressure]
-    intro = f"Pressure points: {', '.join(points)}." if points else "No part is pressed near its limit."
+    intro = f"Pressure points: {', '.join(points)}." if points else "No resource is near its limit."
     if data.conditions.target is not None:
         intro += " The CPU's intensity is the program's own, the others the machine's, whoever caused them."
     columns = ("part", "verdict", "of its limit", "limit", "evidence")
@@ -81,14 +81,16 @@ def _program(data: ReportData) -> list[Section]:
     if target is None:
         return []
     rows = tuple((Cell(name), _ratio(share), Cell("", bar=share)) for name, share in time_split(data))
-    split = Table(("threads' time", "share", "of all"), rows, "Where the threads spent their time")
+    split = Table(("threads' time", "share", "of all"), rows, "Time of the threads")
     places = tuple(
         (Cell(name), _ratio(share), Cell("", bar=share))
         for name, share in list(target.places.items())[:_PLACES]
     )
     tables = [split] if rows else []
     if places:
-        tables.append(Table(("kernel function", "share", "of all"), places, "What sleeping threads slept in"))
+        tables.append(
+            Table(("kernel function", "share", "of all"), places, "Kernel functions of sleeping threads")
+        )
     tables.append(_figures(data))
     looks = f"{fmt.count(target.looks)} looks at {fmt.count(round(target.threads))} threads on average"
     commands = ", ".join(target.commands[:5])
@@ -99,23 +101,23 @@ def _program(data: ReportData) -> list[Section]:
     if cost:
         intro += f" Looking cost {cost}."
     if target.unread:
-        intro += " It had more threads than were looked at."
+        intro += " It had more threads than were sampled."
     return [Section("program", "The program's threads", intro, tables=tuple(tables))]
 
 
 def _figures(data: ReportData) -> Table:
     target = data.conditions.target
     if target is None:
-        raise AssertionError("asked for a program that was watched")
+        raise AssertionError("needs a watched program")
     named = {
         "CPUs used": target.cpus,
-        "threads that want a CPU and have none": target.cpu_wait,
-        "busiest thread runs or wants to": target.busiest_wanted_ratio,
-        "kernel's part of its CPU time": target.kernel_ratio,
+        "threads waiting for a CPU": target.cpu_wait,
+        "busiest thread, running or waiting for a CPU": target.busiest_wanted_ratio,
+        "kernel share of its CPU time": target.kernel_ratio,
         "times put on a CPU": target.switches_per_s,
         "resident memory, highest": target.rss_high_bytes,
         "page faults": target.minor_faults_per_s,
-        "page faults that read a disk": target.major_faults_per_s,
+        "page faults that read from a disk": target.major_faults_per_s,
         "read from disks": target.read_bytes_per_s,
         "written to disks": target.written_bytes_per_s,
     }

@@ -57,9 +57,7 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
         if hidden > 0:
             parts.append(Text(f"and {hidden} more in the report", style="dim"))
     else:
-        parts.append(
-            Text("No rule has anything to say: see what could not be measured, in the report.", style="dim")
-        )
+        parts.append(Text("No findings; the report lists what was not measured.", style="dim"))
     cost = cost_line(data)
     if cost:
         parts.append(Text("\n").append_text(Text("looking cost    ", style="dim")).append(cost))

@@ -16,8 +16,8 @@ from steelyard.report.model import ReportData
 from steelyard.report.sections import Section
 
 _WORDS = {
-    "runnable": "run queue (tasks that run or want to)",
-    "blocked": "tasks that wait for a disk",
+    "runnable": "run queue (running and waiting tasks)",
+    "blocked": "tasks waiting for a disk",
     "interrupts": "interrupts",
     "context_switches": "context switches",
     "user": "user time",
@@ -37,8 +37,8 @@ def vmstat_sections(data: ReportData) -> list[Section]:
     if not any(each.counts for each in data.histograms):
         return []
     intro = (
-        "What vmstat prints line by line, by value: one reading or one interval of the recorder counts once."
-        " A mean of 4 may be 4 all the time, or 40 a tenth of it."
+        "Distribution of the values that vmstat prints; each sample or interval counts once. A mean of 4"
+        " may be 4 all the time, or 40 for a tenth of the time."
     )
     counted = [each for each in data.histograms if each.counts]
     missing = tuple(

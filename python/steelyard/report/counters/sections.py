@@ -47,7 +47,7 @@ def sections(data: ReportData) -> list[Section]:
 
 def _law(data: ReportData, use: CounterUse) -> Section:
     lines = law_lines(use, power(data.conditions))
-    intro = "Operations a second = clocks a second × instructions per clock ÷ instructions per operation."
+    intro = "Operations per second = cycles per second × instructions per cycle ÷ instructions per operation."
     if use.source is None:
         intro += f" It has no counts: {use.missing}."
     else:
@@ -60,7 +60,7 @@ def _law(data: ReportData, use: CounterUse) -> Section:
         intro += " " + " ".join(f"{caution[:1].upper()}{caution[1:]}." for caution in use.cautions)
     tables = [_capacity(data, use)]
     if use.source is not None or use.law.ops_per_s.value is not None:
-        tables.insert(0, _lines(("term", "value", "what it is, or why it is missing"), lines, "Its terms"))
+        tables.insert(0, _lines(("term", "value", "meaning, or why it is missing"), lines, "Its terms"))
     points = series_of_ipc(use)
     charts = (_ipc(points),) if len(points) > 1 else ()
     law = use.law
@@ -106,9 +106,9 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
     capacity = use.capacity
     threads = data.machine.cpu.threads_per_core if data.machine is not None else None
     told = {
-        1: "a core has one thread: utilisation is capacity, at the frequency that there was",
-        2: "two threads share a core: the second adds 0 to 100 % of a core's work, which is not measured"
-        " here; not linear in utilisation",
+        1: "one thread per core: utilisation is capacity, at the measured frequency",
+        2: "two threads share a core: the second adds 0 to 100 % of a core's throughput (not measured), so"
+        " capacity is not linear in utilisation",
     }.get(threads or 0, "")
     rows.append(
         (
@@ -146,7 +146,7 @@ def _equation(use: CounterUse) -> str:
     terms = (
         ("", law.ops_per_s, "operations", ""),
         ("=", law.cycles_per_s, "clocks", cpus),
-        ("×", law.ipc, "instructions per clock", f"{core} per core" if law.core_ipc.low else ""),
+        ("×", law.ipc, "instructions per cycle", f"{core} per core" if law.core_ipc.low else ""),
         ("÷", law.path_length, "instructions per operation", ""),
     )
     parts = []
@@ -178,7 +178,7 @@ def _ipc(points: list[tuple[float, float]]) -> Chart:
     values = np.array([value for _, value in points])
     return Chart(
         "ipc",
-        "Instructions per clock over time",
+        "Instructions per cycle over time",
         kind="curve",
         unit="1",
         x=times,
@@ -199,12 +199,12 @@ def _tree(use: CounterUse) -> list[Section]:
     objections = [check.claim for check in tree.checks if check.level is not Level.VALID]
     intro = f"Where the issue slots go, by the formulas of {tree.model}. Next: {step}."
     if objections:
-        intro += f" Not to be believed as it stands: {'; '.join(objections)}."
+        intro += f" Not reliable: {'; '.join(objections)}."
     rows = []
     for node in tree.level_1:
         rows.append(_node_row(node, ""))
         rows += [_node_row(child, "    ") for child in node.children]
-    columns = ("slots", "share", "what it is, or why it is withheld", "sample next")
+    columns = ("slots", "share", "meaning, or why it is withheld", "sample next")
     return [
         Section(
             "topdown",
@@ -329,7 +329,7 @@ def _events(use: CounterUse) -> list[Section]:
             )
             for metric in told[:_EVENTS]
         )
-        tables.append(Table(("metric", "value", "beside"), cells, "As perf worked them out itself"))
+        tables.append(Table(("metric", "value", "beside"), cells, "As computed by perf"))
     withheld = tuple(
         (metric.name, metric.missing or "withheld") for metric in use.metrics.values() if metric.value is None
     )

@@ -82,20 +82,20 @@ def law_lines(use: CounterUse, power_w: Quantity) -> list[Line]:
     law = use.law
     mode = f" ({law.smt.label})" if law.smt is not None else ""
     return [
-        _line("operations", law.ops_per_s, "operations that the application finished, a second"),
-        _line("clocks", law.cycles_per_s, "not halted, of all hardware threads together"),
-        _line("CPUs used", law.used_cpus, "CPU time a second of what was counted"),
-        _line("frequency", law.frequency_hz, "clocks a second of CPU time: while not halted"),
-        _line("IPC per thread", law.ipc, f"instructions per clock of a hardware thread{mode}"),
+        _line("operations", law.ops_per_s, "operations completed per second"),
+        _line("clocks", law.cycles_per_s, "not halted, all hardware threads together"),
+        _line("CPUs used", law.used_cpus, "CPU time per second of the counted tasks"),
+        _line("frequency", law.frequency_hz, "cycles per second of CPU time (not halted)"),
+        _line("IPC per thread", law.ipc, f"instructions per cycle of a hardware thread{mode}"),
         _line("CPI per thread", law.cpi, "clocks per instruction"),
         _bounds_line(
-            "IPC per core", law.core_ipc, "all threads of a core together: compare this across SMT modes"
+            "IPC per core", law.core_ipc, "all threads of a core together; comparable across SMT modes"
         ),
-        _line("path length", law.path_length, "instructions per operation: the software's own term"),
+        _line("path length", law.path_length, "instructions per operation: depends on software only"),
         _line("clocks per operation", law.cycles_per_op, "path length × CPI"),
         _line("kernel's part", kernel_ratio(use), "of the instructions", "ratio"),
         _line("operations per CPU-second", work_per_cpu_second(law), "1 over CPU time per operation", "1"),
-        _line("operations per joule", work_per_joule(law, power_w), "at the power that was read", "1"),
+        _line("operations per joule", work_per_joule(law, power_w), "at the measured power", "1"),
     ]
 
 
@@ -134,7 +134,7 @@ def law_sentence(use: CounterUse) -> str:
         f"operations {fmt.plain(figure(law.ops_per_s))}" if law.ops_per_s.value is not None else "",
         f"clocks {fmt.plain(figure(law.cycles_per_s))}" if law.cycles_per_s.value is not None else "",
         f"IPC {figure(law.ipc)}" if law.ipc.value is not None else "",
-        f"{fmt.plain(figure(law.path_length))} instructions an operation"
+        f"{fmt.plain(figure(law.path_length))} instructions per operation"
         if law.path_length.value is not None
         else "",
     ]

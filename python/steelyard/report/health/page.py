@@ -153,7 +153,7 @@ def _intro(anchor: str, result: HealthResult) -> str:
             f" cycle of {latency.stride_bytes}-byte lines touches."
         )
     if anchor == "bandwidth" and bandwidth is not None:
-        nodes = "Rows are the node whose CPUs work, columns the node whose memory they use. "
+        nodes = "Rows are the nodes of the CPUs, columns the nodes of the memory. "
         return (nodes if len(result.machine.nodes) > 1 else "") + f"Counted: {bandwidth.counting}."
     if anchor == "core-to-core" and lines is not None:
         sample = f" Sample: {lines.sample}." if lines.sample else ""
@@ -219,5 +219,5 @@ def _busy(part: str, result: HealthResult) -> str:
     if conditions is None or conditions.foreign_busy_ratio is None:
         return ""
     stolen = conditions.steal_ratio or 0.0
-    text = f"Others used {conditions.foreign_busy_ratio:.1%} of the CPU time meanwhile"
+    text = f"Other processes used {conditions.foreign_busy_ratio:.1%} of the CPU time meanwhile"
     return text + (f", the hypervisor took {stolen:.1%}." if stolen > 0.001 else ".")

@@ -64,7 +64,7 @@ def facts_of(profile: Profile, tax: TaxMap) -> list[tuple[str, str]]:
     rows += [(noun, facts[key] + units.get(key, "")) for key, noun in names.items() if facts.get(key)]
     rows.append(("distinct stacks", f"{len(profile.counts):,}"))
     if profile.whole_ratio is not None:
-        rows.append(("stacks of programs that are whole", f"{profile.whole_ratio:.1%}"))
+        rows.append(("complete stacks of programs", f"{profile.whole_ratio:.1%}"))
     return rows
 
 
@@ -162,14 +162,12 @@ def heading_of(result: ProfileDiff) -> str:
     out = result.table("function", OWN).standing_out
     if out:
         row = out[0]
-        open_question = "" if result.basis == RUNS else "; one run a side cannot tell whether it changed"
+        open_question = "" if result.basis == RUNS else "; one run per side cannot show a change"
         return f"{row.name}: {row.a_ratio:.1%} → {row.b_ratio:.1%}{open_question}"
     if result.basis == RUNS:
-        return (
-            "Changes in callers, modules or categories only" if result.changed else "No change beyond noise"
-        )
+        return "Only callers, modules or categories changed" if result.changed else "No change beyond noise"
     return (
-        "Callers, modules or categories stand out only"
+        "Only callers, modules or categories stand out"
         if result.stands_out
         else "No difference beyond the noise of sampling"
     )
@@ -207,7 +205,7 @@ def _heading(tax: TaxMap) -> str:
 
 def _subline(tax: TaxMap) -> str:
     if tax.tax_ratio is None:
-        return "Every sample was taken on an idle processor."
+        return "All samples are from idle processors."
     return (
         f"{tax.tax_ratio:.1%} datacenter tax, kernel and runtimes, {tax.unclassified_ratio or 0:.1%}"
         f" unclassified;"

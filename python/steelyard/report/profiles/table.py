@@ -47,7 +47,7 @@ def profile_summary(
         for one in cautions_of(profile)
     ]
     if not tax.samples:
-        parts.append(Text("every sample was taken on an idle processor: there is nothing to show"))
+        parts.append(Text("all samples are from idle processors: nothing to show"))
     else:
         parts += [Text(), _tax(tax), Text(), _functions(functions, tax.samples)]
     return Group(*parts, *_report(report_path))
@@ -123,7 +123,7 @@ def diff_summary(
         Text("! ", style="bold yellow").append(safe(one).plain, style="not bold") for one in result.cautions
     ]
     for by, title in (
-        ("function", "Functions, their own samples"),
+        ("function", "Functions by own samples"),
         ("category", "Tax map"),
         ("module", "Modules"),
     ):

@@ -17,8 +17,8 @@ from steelyard.report.chart import Chart, Trace, absent
 
 _COMMANDS = 8
 _NOTE = (
-    "Blue is application logic, green to yellow are libraries of the datacenter tax, red the kernel, violet"
-    " language runtimes, grey what no rule places."
+    "Blue: application logic; green to yellow: libraries of the datacenter tax; red: kernel; violet:"
+    " language runtimes; grey: unclassified."
 )
 _FEWEST = 0.01
 """A command below this share of the busy samples gets no bar."""
@@ -43,14 +43,14 @@ def command_chart(tax: TaxMap, rules: Rules | None = None, *, chart_id: str = "t
         for one in tax.commands[:_COMMANDS]
         if one.samples >= _FEWEST * tax.samples
     ]
-    return _chart(bars, rules, chart_id, "By command, with its share of the busy samples", "")
+    return _chart(bars, rules, chart_id, "By command, with its share of busy samples", "")
 
 
 def _chart(
     bars: Sequence[tuple[str, dict[str, int], int]], rules: Rules | None, chart_id: str, title: str, note: str
 ) -> Chart:
     if not bars:
-        return absent(chart_id, title, "the profile has no busy sample")
+        return absent(chart_id, title, "the profile has no samples of busy processors")
     used = [
         one
         for one in (rules or shipped_rules()).categories

@@ -154,7 +154,7 @@ def state_of(member: SuiteMember) -> tuple[str, str, str | None]:
     failed = [run for run in member.runs if run.status is not RunStatus.COMPLETE]
     if any(run.status is RunStatus.RUNNING for run in failed):
         return "incomplete", "Running", "it is under way"
-    return "incomplete", "Incomplete", failed[0].status_reason or "the record does not say why"
+    return "incomplete", "Incomplete", failed[0].status_reason or "the record gives no reason"
 
 
 def objecting(member: SuiteMember) -> list[Check]:
