@@ -11,7 +11,7 @@ import pytest
 from steelyard.analyze.profiles.profile import Profile, read_folded
 from steelyard.cli.main import app, invoke
 from steelyard.report.delimited import Plain, as_csv, as_markdown, of_fleet
-from steelyard.report.fleet.page import Column, Interval, Missing, table
+from steelyard.report.fleet.content import Column, Interval, Missing, table
 from steelyard.report.profiles.exports import folded, speedscope, trace_events
 from tests.fleet.simulated import simulated_store
 from tests.folded import folded as write_folded

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from rich.console import Console
 
 from steelyard._base import WorkloadFailedError
-from steelyard.report.fleet.page import (
+from steelyard.report.fleet.content import (
     Band,
     Cell,
     Chart,
@@ -26,11 +26,10 @@ from steelyard.report.fleet.page import (
     Section,
     Series,
     Tile,
-    render,
     store_notes,
     table,
-    write_page,
 )
+from steelyard.report.fleet.page import render, write_page
 from steelyard.report.fleet.table import terminal
 from tests.report.test_browser import HOSTILE, opened
 

@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page
 
 from steelyard.cli.main import invoke
 from steelyard.report import chart_library
-from steelyard.report.fleet.page import Cell, Column, Section, table, write_page
+from steelyard.report.fleet.content import Cell, Column, Section, table
+from steelyard.report.fleet.page import write_page
 from tests.report import pages
 from tests.report.runs import write_run
 

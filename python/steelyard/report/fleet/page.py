@@ -19,89 +19,25 @@ from typing import Any
 from markupsafe import Markup
 
 from steelyard.report.fleet.content import (
-    Band,
     Block,
-    Cell,
     Chart,
-    Column,
     Fragment,
     Heat,
-    Interval,
-    Mark,
-    Missing,
     Notes,
     Paragraph,
     Section,
-    Series,
     Table,
     Tile,
-    store_notes,
-    table,
 )
 from steelyard.report.html import publish, template
 
-__all__ = [
-    "Band",
-    "Block",
-    "Cell",
-    "Chart",
-    "Column",
-    "Fragment",
-    "Heat",
-    "Interval",
-    "Mark",
-    "Missing",
-    "Notes",
-    "Paragraph",
-    "Section",
-    "Series",
-    "Table",
-    "Tile",
-    "render",
-    "store_notes",
-    "table",
-    "write_page",
-]
 
-
-def write_page(
-    path: Path,
-    title: str,
-    sections: Sequence[Section],
-    *,
-    heading: str = "",
-    subline: str = "",
-    eyebrow: str = "fleet",
-    level: str | None = None,
-    verdict: str = "",
-    cautions: Sequence[str] = (),
-    tiles: Sequence[Tile] = (),
-    command: str = "",
-    source: str = "a fleet's store",
-) -> Path:
-    """Write the page to ``path``; a reader never sees half a page.
-
-    ``heading`` is the answer in one line (``title`` by default), ``level`` and ``verdict`` a badge under it
-    (``valid``, ``suspect``, ``invalid`` or ``incomplete``), ``cautions`` what a reader must know before
-    reading on, ``source`` what it was drawn from.
+def write_page(path: Path, title: str, sections: Sequence[Section], **words: Any) -> Path:
+    """Write the page to ``path``, with the words that `render` takes; a reader never sees half a page.
 
     Raises WorkloadFailedError when it cannot be written.
     """
-    text = render(
-        title,
-        sections,
-        heading=heading,
-        subline=subline,
-        eyebrow=eyebrow,
-        level=level,
-        verdict=verdict,
-        cautions=cautions,
-        tiles=tiles,
-        command=command,
-        source=source,
-        folder=path.parent,
-    )
-    return publish(path, text)
+    return publish(path, render(title, sections, **words, folder=path.parent))
 
 
 def render(
@@ -119,7 +55,12 @@ def render(
     source: str = "a fleet's store",
     folder: Path | None = None,
 ) -> str:
-    """Return the page's text, to be written into ``folder``."""
+    """Return the page's text, to be written into ``folder``.
+
+    ``heading`` is the answer in one line (``title`` by default), ``level`` and ``verdict`` a badge under it
+    (``valid``, ``suspect``, ``invalid`` or ``incomplete``), ``cautions`` what a reader must know before
+    reading on, ``source`` what it was drawn from.
+    """
     nonce = secrets.token_urlsafe(16)
     # A heading without anything under it says nothing.
     sections = [one for one in sections if any(not _is_empty(block) for block in one.blocks)]
