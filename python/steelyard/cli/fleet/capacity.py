@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.cli.fleet.options import numbers_by_name
 from steelyard.cli.fleet.query import over, query
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def smt(store: Store, uplift: Uplifts = None) -> Answer:
     from steelyard.fleet.capacity.smt import used_of_fleet
     from steelyard.report.fleet import capacity
 
-    return capacity.smt(used_of_fleet(store.table("machine_samples"), uplifts=_uplifts(uplift)))
+    like = "0.25 or PLATFORM=0.25"
+    uplifts = numbers_by_name("--uplift", uplift or [], like, fits=lambda _: True, name="*")
+    return capacity.smt(used_of_fleet(store.table("machine_samples"), uplifts=uplifts))
 
 
 _FREQUENCY = "steelyard.fleet.capacity.frequency"
@@ -60,21 +63,3 @@ def frequency(store: Store, reference: Reference = "nominal") -> Answer:
 
     samples, machines = store.table("machine_samples"), store.table("machines")
     return capacity.frequency(frequency_of_fleet(samples, machines, reference))
-
-
-def _uplifts(texts: list[str] | None) -> dict[str, float]:
-    """Return the uplifts by platform; ``*`` stands for all.
-
-    >>> _uplifts(["0.2", "rome=0.28"])
-    {'*': 0.2, 'rome': 0.28}
-    """
-    from steelyard._base import UsageError
-
-    found = {}
-    for text in texts or []:
-        name, _, ratio = text.rpartition("=")
-        try:
-            found[name or "*"] = float(ratio)
-        except ValueError as error:
-            raise UsageError(f"--uplift {text!r} is not like 0.25 or PLATFORM=0.25") from error
-    return found

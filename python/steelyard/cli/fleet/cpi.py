@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import Report
 from steelyard.cli.fleet.query import query
+from steelyard.cli.options import Report
 
 if TYPE_CHECKING:
     from steelyard.fleet.cpi.evidence import Bar

@@ -73,31 +73,14 @@ def command(query: Any) -> Callable[..., int]:
     from steelyard.cli.fleet import options
 
     def run(**values: Any) -> int:
-        own = {name: values[name] for name in names}
-        opened = {name: values[name] for name in ("store", "engine", "first", "last")}
-        with options.opened(**opened) as store:
-            answer = query.ask(store, **own)
-            options.show(store, answer, as_json=values["as_json"], report=values["report"])
-        return int(answer.says_no)
+        own = {one.name: values[one.name] for one in query.options}
+        return options.answer(query.ask, own, **{name: values[name] for name in common})
 
-    names = [one.name for one in query.options]
-    common = {
-        "engine": (options.Engine, options.DUCKDB),
-        "first": (options.From, None),
-        "last": (options.To, None),
-        "as_json": (options.Json, False),
-        "report": (options.Report, None),
-    }
+    common = dict(list(inspect.signature(options.answer, eval_str=True).parameters.items())[2:])
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [
-        inspect.Parameter("store", keyword, annotation=options.StoreUrl),
-        *(one.replace(kind=keyword) for one in query.options if one.name not in common),
-        *(
-            inspect.Parameter(name, keyword, default=default, annotation=kind)
-            for name, (kind, default) in common.items()
-        ),
-    ]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    own = {one.name: one.replace(kind=keyword) for one in query.options if one.name not in common}
+    parameters = {"store": common["store"], **own, **common}
+    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
     run.__doc__ = query.ask.__doc__
     return run

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.fleet.options import From, Json, StoreUrl, To
+from steelyard.cli.fleet.options import From, StoreUrl, To
+from steelyard.cli.options import Json
 from steelyard.cli.output import examples, output_console
 
 if TYPE_CHECKING:

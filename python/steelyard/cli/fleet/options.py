@@ -8,13 +8,16 @@ from __future__ import annotations
 import math
 import shlex
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steelyard.cli.options import Json, Report
+
 if TYPE_CHECKING:
-    from steelyard.fleet.store.store import Store
+    from steelyard.fleet.store.store import Problem, Store
     from steelyard.report.fleet.content import Answer
 
 StoreUrl = Annotated[
@@ -36,10 +39,6 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="DATE", help="First day, such as 2026-01-31 (UTC).")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day (inclusive).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Report = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE.html", help="Write a self-contained page.")
-]
 Jobs = Annotated[list[str] | None, typer.Option("--job", help="Use only this job; repeatable.")]
 Platforms = Annotated[
     list[str] | None, typer.Option("--platform", help="Use only this platform; repeatable.")
@@ -56,32 +55,71 @@ def opened(store: str, engine: str = DUCKDB, first: str | None = None, last: str
     return open_store(store, engine, first=first, last=last)
 
 
-def show(store: Store, answer: Answer, *, as_json: bool, report: Path | None) -> None:
-    """Write the page if one is wanted, and print the answer: one JSON document, or some rows of each table.
+def answer(
+    ask: Callable[..., Any],
+    own: Mapping[str, Any],
+    *,
+    store: StoreUrl,
+    engine: Engine = DUCKDB,
+    first: From = None,
+    last: To = None,
+    as_json: Json = False,
+    report: Report = None,
+) -> int:
+    """Ask a query with its ``own`` options and those that every query has; return the exit code.
 
-    The store is still open: what was put aside while it was read is told in each of them.
+    Writes the page if one is wanted, and prints one JSON document, or some rows of each table. Files that
+    were put aside while the store was read are named in each of them.
     """
-    problems = store.problems
-    if report is not None:
-        _write(report, answer, [f"{one.path}: {one.reason}" for one in problems])
-    if as_json:
-        from steelyard.cli.output import print_json
+    with opened(store, engine, first, last) as source:
+        found: Answer = ask(source, **own)
+        problems = source.problems
+        if report is not None:
+            _write(report, found, [f"{one.path}: {one.reason}" for one in problems])
+        if as_json:
+            from steelyard.cli.output import print_json
 
-        aside = [{"path": one.path, "table": one.table, "reason": one.reason} for one in problems]
-        where = {"report": str(report)} if report is not None else {}
-        asked = {"store": store.url, "engine": store.engine.name}
-        print_json(finite({**asked, **answer.document, "problems": aside, **where}))
-        return
+            aside = [{"path": one.path, "table": one.table, "reason": one.reason} for one in problems]
+            where = {"report": str(report)} if report is not None else {}
+            asked = {"store": source.url, "engine": source.engine.name}
+            print_json(finite({**asked, **found.document, "problems": aside, **where}))
+            return int(found.says_no)
 
     from steelyard.cli.output import output_console
     from steelyard.report.fleet.table import terminal
 
     console = output_console(highlight=False)
-    said = {"heading": answer.heading, "subline": answer.subline}
-    console.print(terminal(answer.sections, **said, cautions=answer.cautions, rows=answer.rows))
+    words = {"heading": found.heading, "subline": found.subline}
+    console.print(terminal(found.sections, **words, cautions=found.cautions, rows=found.rows))
     if report is not None:
         console.print(f"report: {report}", markup=False, soft_wrap=True)
-    warn_of_problems(store)
+    _warn_of(problems)
+    return int(found.says_no)
+
+
+def numbers_by_name(
+    flag: str, texts: Sequence[str], like: str, *, fits: Callable[[float], bool], name: str = ""
+) -> dict[str, float]:
+    """Return the numbers of texts such as ``NAME=0.5``; ``name`` stands for a name left out.
+
+    >>> numbers_by_name("--uplift", ["0.2", "rome=0.28"], "0.25", fits=lambda ratio: ratio > 0, name="*")
+    {'*': 0.2, 'rome': 0.28}
+
+    Raises UsageError, which says what ``flag`` is ``like``, for one without a name or that does not fit.
+    """
+    from steelyard._base import UsageError
+
+    found = {}
+    for text in texts:
+        key, _, number = text.rpartition("=")
+        key = key.strip() or name
+        try:
+            found[key] = float(number)
+        except ValueError:
+            key = ""
+        if not key or not fits(found[key]):
+            raise UsageError(f"{flag} {text!r} is not like {like}")
+    return found
 
 
 def finite(document: Any) -> Any:
@@ -100,7 +138,8 @@ def finite(document: Any) -> Any:
 
 
 def _write(path: Path, answer: Answer, aside: list[str]) -> None:
-    from steelyard.report.fleet.page import Section, store_notes, write_page
+    from steelyard.report.fleet.content import Section, store_notes
+    from steelyard.report.fleet.page import write_page
 
     sections = list(answer.sections)
     if aside:
@@ -117,9 +156,8 @@ def _write(path: Path, answer: Answer, aside: list[str]) -> None:
     )
 
 
-def warn_of_problems(store: Store) -> None:
+def _warn_of(problems: Sequence[Problem]) -> None:
     """Say on standard error how many files of the tables that were read were put aside, if any were."""
-    problems = store.problems
     if problems:
         from steelyard.cli.output import printable
 

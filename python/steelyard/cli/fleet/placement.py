@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import Jobs
+from steelyard.cli.fleet.options import Jobs, numbers_by_name
 from steelyard.cli.fleet.query import over, query
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def place(
         work=work,
         capacity=capacity,
         utilisation_ratio=utilisation,
-        scale=_scales(scale),
+        scale=numbers_by_name("--scale", scale or [], "PLATFORM=0.5", fits=lambda factor: 0 <= factor < 1e6),
         move_cost_cpu_s=move_cost,
         horizon_days=horizon_days,
         least_samples=least_samples,
@@ -98,23 +98,3 @@ def place(
         jobs=tuple(jobs or ()),
     )
     return placement.place(plan(store.table("task_samples"), store.table("machine_samples"), settings))
-
-
-def _scales(texts: list[str] | None) -> dict[str, float]:
-    """Return the factors of ``--scale``.
-
-    >>> _scales(["old=0", "new=1.5"])
-    {'old': 0.0, 'new': 1.5}
-    """
-    from steelyard._base import UsageError
-
-    found = {}
-    for text in texts or []:
-        name, _, factor = text.rpartition("=")
-        try:
-            found[name] = float(factor)
-        except ValueError:
-            found[name] = -1.0
-        if not name or not 0 <= found[name] < 1e6:
-            raise UsageError(f"--scale {text!r} is not like PLATFORM=0.5")
-    return found

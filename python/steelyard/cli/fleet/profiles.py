@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import Jobs, Json, Platforms, StoreUrl
+from steelyard.cli.fleet.options import Jobs, Platforms, StoreUrl
 from steelyard.cli.fleet.query import query
-from steelyard.cli.options import Rows
+from steelyard.cli.options import Json, Rows
 from steelyard.cli.output import EXIT_CODES, examples
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ In: flags. Out: a table, one JSON document, a page. Not here: figures (``fleet``
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.fleet.options import Jobs
+from steelyard.cli.fleet.options import Jobs, numbers_by_name
 from steelyard.cli.fleet.query import over, query
 
 if TYPE_CHECKING:
@@ -170,13 +171,8 @@ def _split(text: str | None) -> dict[str, float] | None:
 
     if text is None:
         return None
-    found = {}
-    for part in text.split(","):
-        name, _, share = part.rpartition("=")
-        try:
-            found[name.strip()] = float(share)
-        except ValueError:
-            found[name.strip()] = -1.0
-    if any(not name or not 0 < share < float("inf") for name, share in found.items()) or len(found) < 2:
-        raise UsageError(f"--split {text!r} is not like old=99,new=1")
+    like = "old=99,new=1"
+    found = numbers_by_name("--split", text.split(","), like, fits=lambda share: 0 < share < math.inf)
+    if len(found) < 2:
+        raise UsageError(f"--split {text!r} is not like {like}")
     return found

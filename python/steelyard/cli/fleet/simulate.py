@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.fleet.options import Json
+from steelyard.cli.options import Json
 from steelyard.cli.output import examples, output_console
 
 _START = "2026-03-02"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.fleet.options import From, Json, StoreUrl, To, opened
+from steelyard.cli.fleet.options import From, StoreUrl, To, opened
+from steelyard.cli.options import Json
 from steelyard.cli.output import examples, output_console
 
 if TYPE_CHECKING:
