@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.analyze.profiles.profile import Profile, read_folded
-from steelyard.cli.main import app, invoke
+from steelyard.cli.main import invoke
+from steelyard.cli.manual import pages
 from steelyard.report.delimited import Plain, as_csv, as_markdown, of_fleet
 from steelyard.report.fleet.content import Column, Interval, Missing, table
 from steelyard.report.profiles.exports import folded, speedscope, trace_events
@@ -160,18 +161,12 @@ def test_tables_have_exact_figures_in_csv_and_no_formulas() -> None:
 
 
 def test_every_command_with_json_has_the_same_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    def commands(group: object, path: list[str]) -> Iterator[list[str]]:
-        for one in group.registered_commands:  # type: ignore[attr-defined]
-            yield [*path, one.name or one.callback.__name__.rstrip("_")]
-        for one in group.registered_groups:  # type: ignore[attr-defined]
-            yield from commands(one.typer_instance, [*path, one.name])
-
     seen = 0
     # top becomes another program, which has flags of its own.
-    for path in (path for path in commands(app, []) if path != ["top"]):
-        assert invoke([*path, "--help"]) == 0
+    for page in (page for page in pages() if not page.commands and page.path != ("top",)):
+        assert invoke([*page.path, "--help"]) == 0
         shown = capsys.readouterr().out
-        assert ("--json" in shown) == ("--format" in shown), path
+        assert ("--json" in shown) == ("--format" in shown), page.path
         seen += "--format" in shown
     assert seen > 25
 
