@@ -73,6 +73,14 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+/// The examples of a command, for `after_help`. `--generate-docs` fails for one that the program does not understand.
+#[macro_export]
+macro_rules! examples {
+    ($($line:literal),+ $(,)?) => {
+        concat!("Examples:", $("\n  ", $line),+)
+    };
+}
+
 /// Reads this process's command line, as `clap::Parser::parse` does, but tells what is wrong with it in one line.
 ///
 /// `--generate-docs DIR` writes the program's man pages and shell completions below `DIR` and ends the process.

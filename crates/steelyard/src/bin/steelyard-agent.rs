@@ -22,7 +22,7 @@ use steelyard_agent::sample::machine::platform_of;
 use steelyard_agent::store::{self, Store, StoreError};
 use steelyard_kernel::Tree;
 
-/// Samples a machine's tasks for a fleet's store: each minute what every task used, in random minutes where time went.
+/// Sample the tasks of a machine for a fleet's store: resource use every minute, profiles in random minutes.
 #[derive(Parser)]
 #[command(name = "steelyard-agent", version)]
 struct Cli {
@@ -32,40 +32,56 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Sample until SIGTERM, and upload what was sampled.
+    /// Sample tasks and upload the samples until SIGTERM.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-agent run --config agent.toml",
+        "steelyard-agent run --store /srv/fleet --once",
+    ))]
     Run {
         #[command(flatten)]
         common: Common,
         #[command(flatten)]
         places: Places,
-        /// One window at once, uploaded, and the end.
+        /// Sample and upload one window now, then exit.
         #[arg(long)]
         once: bool,
     },
-    /// Print who would be a task now, one JSON document a line.
+    /// List the tasks that the rules find now, one JSON document per line.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-agent tasks",
+        "steelyard-agent tasks --config agent.toml",
+    ))]
     Tasks {
         #[command(flatten)]
         common: Common,
     },
-    /// Say what of it works on this host, what does not, and why.
+    /// Check which functions of the agent work on this host, and why others do not.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-agent check",
+        "steelyard-agent check --config agent.toml --json",
+    ))]
     Check {
         #[command(flatten)]
         common: Common,
         #[command(flatten)]
         places: Places,
-        /// Print JSON and nothing else.
+        /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
-    /// Take back the caps that a guard left, because it was killed or because somebody wants them gone now.
+    /// Remove the CPU caps that a guard has set, also those of a killed guard.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-agent undo --spool /var/spool/steelyard",
+        "steelyard-agent undo --spool spool",
+    ))]
     Undo {
-        /// The agent's spool, in which the guard has its journal.
+        /// Spool of the agent, which holds the guard's journal.
         #[arg(long, value_name = "DIR")]
         spool: PathBuf,
-        /// Only those of this agent.
+        /// Remove only the caps of this agent.
         #[arg(long, hide = true)]
         owner: Option<String>,
-        /// Wait until then.
+        /// Wait for the end of standard input first.
         #[arg(long, hide = true)]
         when_stdin_closes: bool,
     },
@@ -74,13 +90,13 @@ enum Command {
     Profile {
         #[command(flatten)]
         common: Common,
-        /// When the window begins, Unix time in seconds.
+        /// Begin of the window, Unix time in seconds.
         #[arg(long)]
         start: i64,
-        /// For how long.
+        /// Length of the window.
         #[arg(long, value_parser = args::duration)]
         duration: Duration,
-        /// Where the rows go, as JSON.
+        /// File for the rows, as JSON.
         #[arg(long)]
         out: PathBuf,
     },
@@ -88,26 +104,26 @@ enum Command {
 
 #[derive(Args)]
 struct Common {
-    /// Configuration, TOML.
+    /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Root of the /proc and /sys to read.
+    /// Root of /proc and /sys.
     #[arg(long, default_value = "/")]
     root: PathBuf,
 }
 
 #[derive(Args)]
 struct Places {
-    /// The fleet's store: a folder, or s3://BUCKET/PREFIX.
+    /// Store of the fleet: a folder or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Make it a store where it is none.
+    /// Create the store if it does not exist.
     #[arg(long)]
     create_store: bool,
-    /// Where rows wait for the store.
+    /// Folder for rows that are not yet uploaded.
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
-    /// The cluster that this machine belongs to.
+    /// Name of this machine's cluster.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
 }

@@ -13,15 +13,15 @@ use steelyard_cache::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// A miss is filled from the simulated backend, as TaoBench does.
+    /// Fill misses from the simulated backend, as TaoBench does.
     ReadThrough,
-    /// A miss is a miss, exactly as memcached.
+    /// Answer misses as memcached does.
     LookAside,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum IoModel {
-    /// io_uring where the kernel permits it, else epoll.
+    /// io_uring if the kernel allows it, else epoll.
     Auto,
     /// io_uring.
     Uring,
@@ -29,9 +29,12 @@ enum IoModel {
     Epoll,
 }
 
-/// A cache server that speaks memcached's text protocol.
+/// Serve a cache with memcached's text protocol.
 #[derive(Debug, Parser)]
-#[command(name = "steelyard-cache", version)]
+#[command(name = "steelyard-cache", version, after_help = steelyard::examples!(
+    "steelyard-cache --memory 1GiB --fast-threads 4",
+    "steelyard-cache --listen 127.0.0.1:0 --mode read-through --backend-delay constant:50us",
+))]
 struct Arguments {
     /// Address and port to listen on; port 0 picks a free one
     #[arg(long, default_value = "127.0.0.1:11211")]
@@ -42,26 +45,26 @@ struct Arguments {
     /// Threads that fill misses in read-through mode [default: 3 for each fast thread]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096))]
     slow_threads: Option<u16>,
-    /// Bound on stored bytes: keys, values and all that is kept with them
+    /// Limit of stored bytes: keys, values and their metadata
     #[arg(long, default_value = "64MiB", value_parser = args::bytes)]
     memory: u64,
-    /// What a miss is
+    /// Handling of misses
     #[arg(long, value_enum, default_value_t = Mode::LookAside)]
     mode: Mode,
-    /// Open connections at most; more are refused with memcached's line
+    /// Maximum open connections; more are refused as by memcached
     #[arg(long, default_value_t = 16_384)]
     max_connections: usize,
-    /// Bound on what connections hold in buffers: half-sent values and answers that wait; beyond it those that were silent
-    /// longest are closed [default: an eighth of --memory, at least 64MiB]
+    /// Limit of connection buffers (partial values, waiting answers); beyond it the longest idle connections are
+    /// closed [default: an eighth of --memory, at least 64MiB]
     #[arg(long, value_parser = args::bytes)]
     connection_memory: Option<u64>,
-    /// Close a connection that is silent for so long in the middle of a request; 0 for never
+    /// Close a connection that pauses for this long within a request; 0 for never
     #[arg(long, default_value = "60s", value_parser = args::duration)]
     request_timeout: Duration,
-    /// Longest value
+    /// Maximum size of a value
     #[arg(long, default_value = "1MiB", value_parser = args::bytes)]
     max_value_size: u64,
-    /// Seed of objects and delays
+    /// Seed for objects and delays
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Delay of the simulated backend: none, constant:50us, exponential:MEAN or lognormal:MEDIAN:SIGMA
@@ -70,26 +73,26 @@ struct Arguments {
     /// File with the distribution of object sizes [default: 326 bytes each]
     #[arg(long)]
     object_sizes: Option<PathBuf>,
-    /// Size of an object after compression over its size before, above 0 and at most 1
+    /// Compressed size of an object over its original size, above 0 and at most 1
     #[arg(long, default_value_t = 0.5, value_parser = ratio)]
     compressibility: f64,
     // `Vec` by its path, because clap takes a bare one for an option that is given several times.
     /// CPUs to run on, such as 0-3,8
     #[arg(long, value_parser = args::cpu_list)]
     cpus: Option<std::vec::Vec<usize>>,
-    /// Keep each thread on one CPU: thread n of a pool on the n-th, and round again
+    /// Pin thread n of each pool to the n-th CPU, round robin
     #[arg(long)]
     pin_threads: bool,
-    /// How bytes are moved
+    /// I/O interface
     #[arg(long, value_enum, default_value_t = IoModel::Auto)]
     io: IoModel,
-    /// File that gets a line of statistics each interval and one at the end
+    /// File for statistics: one line per interval and one at the end
     #[arg(long)]
     stats_out: Option<PathBuf>,
     /// Time between lines of statistics
     #[arg(long, default_value = "1s", value_parser = args::duration)]
     stats_interval: Duration,
-    /// Read the arguments and the files that they name, say what is wrong with them, and do nothing
+    /// Check the arguments and the files they name, and exit
     #[arg(long, hide = true)]
     check: bool,
     /// End when the parent process ends

@@ -8,26 +8,29 @@ use clap::Parser;
 use steelyard::args;
 use steelyard_launch::{LaunchError, Supervision, supervise};
 
-/// Run a command in a process group of its own, on chosen CPUs and memory, and leave nothing of it behind.
+/// Run a command in its own process group, on chosen CPUs and memory, and end all its processes with it.
 ///
 /// The exit code is the command's, or 128 + the signal that ended it; 125 when the supervisor failed,
-/// 126 when the command could not be run, 127 when there is no such command, 2 when the arguments do not fit.
+/// 126 when the command could not be run, 127 when the command was not found, 2 for wrong arguments.
 #[derive(Parser)]
-#[command(name = "steelyard-exec", version)]
+#[command(name = "steelyard-exec", version, after_help = steelyard::examples!(
+    "steelyard-exec -- ./server --port 8080",
+    "steelyard-exec --cpus 0-3 --memory-nodes 0 --log server.log -- ./server",
+))]
 struct Arguments {
-    /// CPUs the command may use, such as 0-3,8
+    /// CPUs for the command, such as 0-3,8
     #[arg(long, value_parser = cpus)]
     cpus: Option<List>,
-    /// NUMA nodes the command's memory comes from, such as 0 or 0-1; inherited by what it starts
+    /// NUMA nodes for memory of the command and its children, such as 0 or 0-1
     #[arg(long, value_parser = nodes)]
     memory_nodes: Option<List>,
     /// End the command when the process that started this one ends
     #[arg(long)]
     die_with_parent: bool,
-    /// Time between asking the command to end and killing it
+    /// Time between SIGTERM and SIGKILL when the command is ended
     #[arg(long, default_value = "5s", value_parser = args::duration)]
     grace: Duration,
-    /// Write the command's output, both streams, to this file
+    /// Write the command's standard output and error to this file
     #[arg(long)]
     log: Option<PathBuf>,
     /// The command and its arguments

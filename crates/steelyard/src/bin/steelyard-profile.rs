@@ -16,7 +16,7 @@ use steelyard_profile::{
     Format, Profile, ProfileError, Weight, folded, input, list_functions, pprof,
 };
 
-/// Samples stacks; folded stacks and pprof of perf.data, perf script's text and pprof.
+/// Record profiles, and convert perf.data, perf script text and pprof to folded stacks or pprof.
 #[derive(Parser)]
 #[command(name = "steelyard-profile", version)]
 struct Cli {
@@ -26,23 +26,38 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Sample a command, processes, a control group or the whole machine.
+    /// Record a profile of a command, processes, a control group or the whole machine.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-profile record --output profile.pb.gz -- ./program",
+        "steelyard-profile record --all --duration 10s --folded profile.folded",
+    ))]
     Record(Record),
-    /// Write folded stacks of a profile: `command;root;...;leaf COUNT`.
+    /// Write a profile as folded stacks: `command;root;...;leaf COUNT`.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-profile fold perf.data",
+        "steelyard-profile fold --from script - --output profile.folded",
+    ))]
     Fold(Fold),
-    /// Write pprof of a profile.
+    /// Write a profile as pprof.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-profile pprof perf.data --output profile.pb.gz",
+        "steelyard-profile pprof perf.data --event cycles --output profile.pb.gz",
+    ))]
     Pprof(Convert),
-    /// Print a program's functions by offset in its file, as one line of JSON: what `steelyard fleet symbols add`
-    /// reads.
+    /// List a program's functions by file offset, as one line of JSON for `steelyard fleet symbols add`.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-profile symbols /usr/bin/program",
+        "steelyard-profile symbols ./libwork.so",
+    ))]
     Symbols {
-        /// A program or a library with a build id; not stripped, or its debug file installed.
+        /// Program or library with a build id, not stripped or with its debug file installed.
         binary: PathBuf,
     },
 }
 
 #[derive(Args)]
 struct Record {
-    /// Sample this process, with its threads and those it makes; may be given more than once.
+    /// Sample this process with its threads and children; repeatable.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["cgroup", "all"])]
     pid: Vec<u32>,
     /// Sample a control group: its directory below /sys/fs/cgroup.
@@ -51,17 +66,16 @@ struct Record {
     /// Sample all CPUs.
     #[arg(long)]
     all: bool,
-    /// Samples a second of each busy CPU. The default keeps out of step with work that is timed in
-    /// milliseconds.
+    /// Samples per second on each busy CPU. The default avoids lockstep with work on millisecond timers.
     #[arg(long, default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     hz: u32,
-    /// End after so much time.
+    /// Time to sample.
     #[arg(long, value_parser = args::duration)]
     duration: Option<Duration>,
-    /// How call chains are taken.
+    /// How to unwind stacks.
     #[arg(long, value_enum, default_value = "fp")]
     call_graph: Chains,
-    /// Bytes of each stack that are copied for --call-graph dwarf.
+    /// Bytes to copy of each stack for --call-graph dwarf.
     #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u16).range(1024..=65_000))]
     stack_bytes: u16,
     /// Keep samples of idle CPUs.
@@ -73,39 +87,38 @@ struct Record {
     /// Write pprof to this file.
     #[arg(long, short)]
     output: Option<PathBuf>,
-    /// Write folded stacks to this file; to standard output when neither file is named.
+    /// Write folded stacks to this file [default: standard output, without --output].
     #[arg(long)]
     folded: Option<PathBuf>,
-    /// Print what was recorded as one line of JSON on standard output.
+    /// Print a summary of the recording as one line of JSON.
     #[arg(long)]
     json: bool,
-    /// A command to run meanwhile; its end ends the recording. It is what is sampled unless something else is
-    /// named.
+    /// Command to run, and to sample unless a target is given; the recording ends with it.
     #[arg(last = true)]
     command: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Chains {
-    /// Along frame pointers.
+    /// Follow frame pointers.
     Fp,
-    /// By unwinding copies of the stacks with the programs' DWARF information.
+    /// Copy the stacks and unwind them with DWARF information.
     Dwarf,
-    /// None: only where the CPU was.
+    /// Record only the instruction pointer.
     None,
 }
 
 #[derive(Args)]
 struct Convert {
-    /// The profile; `-` for standard input.
+    /// Profile to read; `-` for standard input.
     input: PathBuf,
-    /// Its format.
+    /// Format of the profile.
     #[arg(long, value_enum, default_value = "auto")]
     from: From,
-    /// Take this event's samples; the first event's when absent.
+    /// Event whose samples are used [default: the first].
     #[arg(long)]
     event: Option<String>,
-    /// The file to write; standard output when absent.
+    /// File to write [default: standard output].
     #[arg(long, short)]
     output: Option<PathBuf>,
 }
@@ -114,19 +127,18 @@ struct Convert {
 struct Fold {
     #[command(flatten)]
     convert: Convert,
-    /// What COUNT is. pprof holds both.
+    /// Meaning of COUNT; pprof has both.
     #[arg(long, value_enum, default_value = "auto")]
     weight: Weights,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Weights {
-    /// The sum of periods where samples have different ones, as where a frequency was asked for; samples
-    /// otherwise.
+    /// Sum of periods if they differ, as with a sampling frequency, else samples.
     Auto,
     /// Samples.
     Samples,
-    /// The sum of the samples' periods: occurrences of the event, ns for clocks.
+    /// Sum of the samples' periods: occurrences of the event, ns for clocks.
     Period,
 }
 
@@ -142,11 +154,11 @@ impl std::convert::From<Weights> for Weight {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum From {
-    /// Whichever it is.
+    /// Detect the format.
     Auto,
-    /// The text of `perf script`.
+    /// Text of `perf script`.
     Script,
-    /// What `perf record` writes.
+    /// File of `perf record`.
     PerfData,
     /// pprof.
     Pprof,

@@ -13,7 +13,7 @@ use steelyard_rank::{
     Settings, StatsFile,
 };
 
-/// Ranks feeds: a root calls leaves, and is called by any Thrift client (idl/rank.thrift).
+/// Serve feed ranking: a root calls leaves and answers any Thrift client (idl/rank.thrift).
 #[derive(Debug, Parser)]
 #[command(name = "steelyard-rank", version, args_override_self = true)]
 struct Arguments {
@@ -23,9 +23,17 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Answers rank(): all stages of a request, with calls of leaves among them.
+    /// Serve rank(): all stages of a request, including calls to leaves.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-rank root --leaf 127.0.0.1:9001 --tls-dir certificates",
+        "steelyard-rank root --leaf 127.0.0.1:9001 --leaf 127.0.0.1:9002 --no-tls --workers 32",
+    ))]
     Root(Box<RootArguments>),
-    /// Answers score(): first scores of one shard's stories, after a simulated backend's delay.
+    /// Serve score(): first scores for the stories of one shard, after a simulated backend delay.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-rank leaf --listen 127.0.0.1:9001 --tls-dir certificates",
+        "steelyard-rank leaf --no-tls --delay exponential:20ms",
+    ))]
     Leaf(Box<LeafArguments>),
 }
 
@@ -41,19 +49,19 @@ struct Common {
     /// Threads that work on requests [default: root 16, leaf 2 for each CPU]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=8192))]
     workers: Option<u16>,
-    /// Requests that may wait for a worker; more are refused [default: root 4, leaf 64 for each worker]
+    /// Maximum requests waiting for a worker; more are refused [default: root 4, leaf 64 for each worker]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     queue: Option<u32>,
-    /// Open connections at most
+    /// Maximum open connections
     #[arg(long, default_value_t = 16_384)]
     max_connections: usize,
-    /// Largest frame of a client
+    /// Maximum size of a client's frame
     #[arg(long, default_value = "1MiB", value_parser = args::bytes)]
     max_frame: u64,
-    /// How long a client may stand still in the middle of a frame or a handshake
+    /// Maximum pause of a client within a frame or a handshake
     #[arg(long, default_value = "10s", value_parser = args::duration)]
     stall_timeout: Duration,
-    /// Folder for generated certificates: ca.pem for clients, server.pem and server.key; kept if it has them
+    /// Folder for generated certificates: ca.pem for clients, server.pem and server.key; existing ones are kept
     #[arg(long, required_unless_present_any = ["no_tls", "tls_cert"], conflicts_with_all = ["no_tls", "tls_cert"])]
     tls_dir: Option<PathBuf>,
     /// Certificate chain, PEM, instead of a generated one
@@ -62,29 +70,29 @@ struct Common {
     /// Private key of --tls-cert, PEM
     #[arg(long, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Serve without TLS, to study what TLS costs
+    /// Serve without TLS
     #[arg(long)]
     no_tls: bool,
     // `Vec` by its path, because clap takes a bare one for an option that is given several times.
     /// CPUs to run on, such as 0-3,8 [default: this instance's share of those it may use]
     #[arg(long, value_parser = args::cpu_list)]
     cpus: Option<std::vec::Vec<usize>>,
-    /// Keep each thread on one CPU: thread n of a pool on the n-th, and round again
+    /// Pin thread n of each pool to the n-th CPU, round robin
     #[arg(long)]
     pin_threads: bool,
-    /// Which of several processes of this role this is, such as 0/2 for the first of two
+    /// Index and number of processes of this role, such as 0/2 for the first of two
     #[arg(long, default_value = "0/1", value_parser = instance)]
     instance: (u32, u32),
-    /// Seed of tables and delays
+    /// Seed for tables and delays
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// File that gets a line of statistics each interval and one at the end
+    /// File for statistics: one line per interval and one at the end
     #[arg(long)]
     stats_out: Option<PathBuf>,
     /// Time between lines of statistics
     #[arg(long, default_value = "1s", value_parser = args::duration)]
     stats_interval: Duration,
-    /// Read the arguments, say what is wrong with them or with this machine for them, and do nothing
+    /// Check the arguments against this machine, and exit
     #[arg(long, hide = true)]
     check: bool,
     /// End when the parent process ends
@@ -96,22 +104,22 @@ struct Common {
 struct RootArguments {
     #[command(flatten)]
     common: Common,
-    /// Address of a leaf; may be given several times
+    /// Address of a leaf; repeatable
     #[arg(long = "leaf", required = true)]
     leaves: Vec<String>,
-    /// Authority that vouches for the leaves, PEM [default: ca.pem of --tls-dir]
+    /// Certificate authority of the leaves, PEM [default: ca.pem of --tls-dir]
     #[arg(long)]
     leaf_ca: Option<PathBuf>,
-    /// Name that the leaves' certificates are for
+    /// Name in the leaves' certificates
     #[arg(long, default_value = "localhost")]
     leaf_name: String,
     /// Connections to each leaf
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     leaf_connections: u16,
-    /// How long a leaf's answer may take
+    /// Timeout of a leaf's answer
     #[arg(long, default_value = "5s", value_parser = args::duration)]
     leaf_timeout: Duration,
-    /// How long to try to reach the leaves at the start
+    /// Timeout of connecting to the leaves at the start
     #[arg(long, default_value = "10s", value_parser = args::duration)]
     connect_timeout: Duration,
     /// Compression of blobs to and from leaves: none, snappy or zstd
@@ -120,40 +128,40 @@ struct RootArguments {
     /// Threads that own the connections to leaves [default: one for each 4 CPUs]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     fan_out_threads: Option<u16>,
-    /// Feature extractors in use: the instruction footprint [default: all that this build has]
+    /// Feature extractors in use, which set the instruction footprint [default: all in this build]
     #[arg(long)]
     feature_functions: Option<usize>,
-    /// Calls of feature extractors
+    /// Calls of feature extractors per request
     #[arg(long, default_value_t = 32_768)]
     feature_calls: usize,
-    /// Calls of leaves
+    /// Calls of leaves per request
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=4096))]
     fan_out: u16,
-    /// Stories that each call has scored
+    /// Stories to score per call of a leaf
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     leaf_candidates: u32,
-    /// Stories that each call returns and the root ranks
+    /// Stories that each call returns for ranking
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     leaf_results: u32,
-    /// Table of embeddings
+    /// Size of the table of embeddings
     #[arg(long, default_value = "256MiB", value_parser = args::bytes)]
     embedding_bytes: u64,
-    /// Rows of the table for each story that is ranked
+    /// Rows of the table to read per ranked story
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=256))]
     embedding_lookups: u16,
     /// Width of the network's first hidden layer; the second has half
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=2048))]
     network_width: u16,
-    /// Graph of objects
+    /// Size of the graph of objects
     #[arg(long, default_value = "128MiB", value_parser = args::bytes)]
     graph_bytes: u64,
-    /// Objects of the graph that a request visits, one after another
+    /// Objects of the graph that a request visits in sequence
     #[arg(long, default_value_t = 5120)]
     chase_steps: usize,
-    /// Stories in an answer, unless the request says how many
+    /// Stories in an answer, unless the request sets the number
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     stories: u16,
-    /// Words in a story
+    /// Words per story
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=10_000))]
     story_words: u16,
 }
@@ -165,7 +173,7 @@ struct LeafArguments {
     /// Delay of the simulated backend: none, constant:50ms, exponential:MEAN or lognormal:MEDIAN:SIGMA
     #[arg(long, default_value = "none")]
     delay: Delay,
-    /// Table of stories
+    /// Size of the table of stories
     #[arg(long, default_value = "64MiB", value_parser = args::bytes)]
     item_bytes: u64,
 }

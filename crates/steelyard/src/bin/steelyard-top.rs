@@ -13,48 +13,52 @@ use steelyard_top::run::{Batch, batch};
 use steelyard_top::session::{By, Outside, Session};
 use steelyard_top::{TopError, app, screen};
 
-/// What runs now, per process, thread or control group: CPU time and waiting for it, instructions per cycle, page
-/// faults, I/O, memory, NUMA locality, and the instruction sets that sampled instructions belong to.
+/// Show running processes, threads or control groups: CPU time and waits, instructions per cycle, page faults, I/O,
+/// memory, NUMA locality and instruction mix.
 ///
-/// On a terminal it stays and is steered by keys (h shows them); elsewhere, or with --once, --count or --json, it
-/// prints. What this user may not see is shown as missing, with the reason.
+/// On a terminal it runs interactively (h lists the keys); elsewhere, or with --once, --count or --json, it prints
+/// text. Values that this user may not read are shown as missing, with the reason.
 #[derive(Parser)]
-#[command(name = "steelyard-top", version)]
+#[command(name = "steelyard-top", version, after_help = steelyard::examples!(
+    "steelyard-top",
+    "steelyard-top --by cgroup --sort numa",
+    "steelyard-top --once --pid 4711 --json",
+))]
 struct Cli {
-    /// Print once and end, on a terminal too.
+    /// Print once and exit, also on a terminal.
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// Print so many times and end.
+    /// Print this many times and exit.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Print JSON, one document a look, and nothing else.
+    /// Print JSON, one document per sample.
     #[arg(long)]
     json: bool,
-    /// Time between two looks, which rates are over: 100ms to 1h.
+    /// Time between two samples, over which rates are taken: 100ms to 1h.
     #[arg(long, default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// What rows are sorted by; the largest first, but the least local first for numa.
+    /// Column to sort by, largest first (for numa the least local first).
     #[arg(long, default_value = "cpu", value_parser = sort)]
     sort: Sort,
-    /// Turn the order round.
+    /// Reverse the order.
     #[arg(long)]
     reverse: bool,
-    /// What a row is.
+    /// Kind of rows.
     #[arg(long, value_enum, default_value = "process")]
     by: Rows,
-    /// Only rows with this text in their name, command line, user, control group or id.
+    /// Show only rows with this text in their name, command line, user, control group or id.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Only these processes.
+    /// Show only these processes.
     #[arg(long, value_delimiter = ',')]
     pid: Vec<u32>,
-    /// Print at most so many rows.
+    /// Maximum rows to print.
     #[arg(long, value_name = "COUNT")]
     rows: Option<usize>,
     /// Do not sample instructions.
     #[arg(long)]
     no_mix: bool,
-    /// Root of the /proc and /sys to read.
+    /// Root of /proc and /sys.
     #[arg(long, default_value = "/", hide = true)]
     root: PathBuf,
 }

@@ -9,30 +9,30 @@ use steelyard::args;
 /// What shapes a load, shared by every mode.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LoadArguments {
-    /// Server, in place of --target, --protocol, --tls and --path: http://HOST[:PORT][/PATH], https://..., redis://...,
-    /// rediss://..., memcache://..., cql://... or thrift://...
+    /// URL of the server, instead of --target, --protocol, --tls and --path: http://HOST[:PORT][/PATH], https://...,
+    /// redis://..., rediss://..., memcache://..., cql://... or thrift://...
     #[arg(value_name = "URL", value_parser = crate::url::checked, conflicts_with_all = ["target", "protocol", "tls", "path"])]
     pub url: Option<String>,
-    /// Protocol to speak
+    /// Protocol of the server
     #[arg(long, value_enum, default_value = "memcached")]
     pub protocol: ProtocolArgument,
-    /// Server, as ADDRESS:PORT
+    /// Address and port of the server
     // Required, yet optional to the parser: a subcommand has its own.
     #[arg(long, value_name = "ADDR:PORT", required_unless_present = "url")]
     pub target: Option<String>,
-    /// Wrap the protocol in TLS 1.3
+    /// Use TLS 1.3
     #[arg(long)]
     pub tls: bool,
-    /// Trust the certificates in this file (PEM) instead of the system's
+    /// Trusted certificates (PEM), instead of the system's
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
-    /// Name that the server must prove, and is asked for; without it the host of --target
+    /// Name that the server's certificate must have [default: the host of --target]
     #[arg(long, value_name = "NAME")]
     pub tls_name: Option<String>,
-    /// Name to give a server that asks for one (CQL)
+    /// User name for servers with authentication (CQL)
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The password that goes with it, in the first line of a file
+    /// File with the user's password in its first line
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
     /// Generator threads
@@ -41,45 +41,45 @@ pub struct LoadArguments {
     /// Connections over all threads
     #[arg(long, default_value_t = 16)]
     pub connections: u32,
-    /// Requests in flight per connection at most
+    /// Maximum requests in flight per connection
     #[arg(long, default_value_t = 1)]
     pub depth: u32,
-    /// Requests per second over all threads; without it, each answer makes the next request (closed loop)
+    /// Requests per second over all threads (open loop) [default: closed loop: each answer triggers the next request]
     #[arg(long, value_name = "PER_SECOND")]
     pub rate: Option<f64>,
-    /// How requests arrive in an open loop: constant or poisson at --rate; ramp:FROM-TO, step:R1,R2,... (requests
-    /// per second, over the measure phase) or recorded:FILE at their own rates
+    /// Arrivals of an open loop: constant or poisson at --rate; ramp:FROM-TO or step:R1,R2,... (requests per
+    /// second, over the measure phase); recorded:FILE with its own rates
     #[arg(long, value_name = "LAW", default_value = "poisson")]
     pub arrival: String,
     /// Length of the measure phase [default: 10s, or the rest of the trace]
     #[arg(long, value_parser = args::duration)]
     pub duration: Option<Duration>,
-    /// Load before it that is not counted; with --hold at least this much
+    /// Length of the warm-up, which is not measured; a minimum with --hold
     #[arg(long, value_parser = args::duration, default_value = "2s")]
     pub warmup: Duration,
-    /// How long to wait for answers at the end
+    /// Time to wait for answers at the end
     #[arg(long, value_parser = args::duration, default_value = "2s")]
     pub drain: Duration,
-    /// Length of an interval of the series
+    /// Interval of the time series
     #[arg(long, value_parser = args::duration, default_value = "1s", hide = true)]
     pub interval: Duration,
-    /// Seed: the same seed gives the same requests
+    /// Seed of the random requests
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// What is sent: a mix file, or a shipped mix such as ycsb-a
+    /// Mix of requests: a file, or a shipped mix such as ycsb-a
     #[arg(long, value_name = "FILE|NAME")]
     pub mix: Option<String>,
-    /// Requests with their own times to replay: CSV with the columns time_s (or _ms, _us, _ns), operation, key and size,
-    /// plain, gzip or zstd; its beginning is the warm-up
+    /// Trace of requests to replay: CSV with the columns time_s (or _ms, _us, _ns), operation, key and size,
+    /// plain, gzip or zstd; the warm-up comes from its beginning
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "hold"])]
     pub trace: Option<PathBuf>,
-    /// How many times as fast as recorded a trace is replayed
+    /// Speed of the replay as a multiple of the recorded speed
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "trace")]
     pub speed: f64,
     /// Number of keys [default: the mix's, else 100000]
     #[arg(long)]
     pub keys: Option<u64>,
-    /// Which keys are asked for: uniform, zipf:EXPONENT, latest:EXPONENT or hotspot:KEYS:REQUESTS [default: the mix's, else
+    /// Distribution of keys: uniform, zipf:EXPONENT, latest:EXPONENT or hotspot:KEYS:REQUESTS [default: the mix's, else
     /// uniform]
     #[arg(long, value_name = "LAW")]
     pub key_distribution: Option<String>,
@@ -89,7 +89,7 @@ pub struct LoadArguments {
     /// Value sizes: bytes, or a distribution file [default: the mix's, else 200]
     #[arg(long, value_name = "N|FILE.json")]
     pub value_sizes: Option<String>,
-    /// Without a mix, share of requests that store, 0 to 1
+    /// Share of requests that store, 0 to 1 (without --mix)
     #[arg(
         long,
         value_name = "RATIO",
@@ -97,51 +97,50 @@ pub struct LoadArguments {
         conflicts_with = "mix"
     )]
     pub set_ratio: f64,
-    /// Without a mix, what HTTP requests ask for; may hold placeholders such as {key}
+    /// Path of HTTP requests, with placeholders such as {key} (without --mix)
     #[arg(long, value_name = "PATH", default_value = "/", conflicts_with = "mix")]
     pub path: String,
-    /// Before the load, store every key once (set), or ask for every key once (get); with a mix, do what it says
-    /// for every key
+    /// Before the load, set or get every key once; with a mix, use the operation that it names
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "set")]
     pub prefill: Option<PrefillArgument>,
-    /// CPUs to run on, such as 0-3,8; thread i gets the i-th
+    /// CPUs to run on, such as 0-3,8; thread i runs on the i-th
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// How bytes are moved
+    /// I/O interface
     #[arg(long, value_enum, default_value = "auto")]
     pub io: IoArgument,
-    /// Write an HdrHistogram interval log (V2) with the tags response, service, lag, queued
+    /// File for an HdrHistogram interval log (V2) with the tags response, service, lag, queued
     #[arg(long, value_name = "FILE")]
     pub hlog: Option<PathBuf>,
-    /// Write the result (JSON) to a file
+    /// File for the result (JSON)
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write the result (JSON) to standard output
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Progress lines on standard error
+    /// Format of progress lines on standard error
     #[arg(long, value_enum, default_value = "text")]
     pub progress: ProgressArgument,
-    /// Stay in warm-up until the line `measure` comes on standard input
+    /// Stay in the warm-up until the line `measure` on standard input
     #[arg(long)]
     pub hold: bool,
-    /// Most requests waiting or in flight in an open loop; more are counted as unsent
+    /// Maximum requests waiting or in flight in an open loop; more count as unsent
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub max_outstanding: u64,
-    /// Run a part of the load on this host (repeatable): user@host over ssh, or localhost for one more process
-    /// here; rate, arrivals and connections are split, threads are per host, files are read there
+    /// Generate a part of the load on this host: user@host over ssh, or localhost for another process here;
+    /// repeatable. Rate, arrivals and connections are split, threads are per host, files are read there
     #[arg(long, value_name = "HOST")]
     pub host: Vec<String>,
-    /// ssh and its options
+    /// Command for ssh, with options
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     pub ssh: String,
-    /// steelyard-load on the other hosts
+    /// Path of steelyard-load on the other hosts
     #[arg(long, value_name = "PATH", default_value = "steelyard-load")]
     pub remote_command: String,
-    /// Read the arguments and the files that they name, say what is wrong with them, and do nothing
+    /// Check the arguments and the files they name, and exit
     #[arg(long, hide = true)]
     pub check: bool,
-    /// End with the process that started this one
+    /// End when the parent process ends
     #[arg(long, hide = true)]
     pub die_with_parent: bool,
 }

@@ -12,33 +12,37 @@ use steelyard_record::{CapacityResult, Clock, monotonic_ns};
 use crate::arguments::LoadArguments;
 use crate::settings::{failure, progress, settings};
 
-/// Finds the highest rate at which the server meets an objective, as an interval.
+/// Find the highest rate at which the server meets an objective, as an interval.
 ///
-/// The capacity is the rate at which the objective holds in the long run. Each probe is a load at one rate (open
-/// loop), of --warmup and --duration at least; how much longer follows from the rate, the objective and --time, since
-/// a queue near its limit is slow. Exit codes: 0 an interval or a lower
-/// bound was found, 1 the objective is not met at any rate, 4 the server went away or the search was stopped.
+/// The capacity is the rate at which the objective holds in the long run. Each probe is an open loop at one rate, of
+/// at least --warmup and --duration; probes near the capacity are longer, since queues grow slowly there.
+/// Exit codes: 0 an interval or a lower bound was found, 1 no rate meets the objective, 4 the server failed or the
+/// search was stopped.
 #[derive(Debug, clap::Args)]
+#[command(after_help = steelyard::examples!(
+    "steelyard-load capacity http://127.0.0.1:8080/ --slo 'p99<=5ms'",
+    "steelyard-load capacity redis://127.0.0.1:6379 --slo 'p99.9<=2ms' --time 5m --json",
+))]
 pub struct CapacityArguments {
-    /// Objective: p50 to p99.99 of response time, errors, achieved
+    /// Objective, such as p99<=5ms: p50 to p99.99 of response time, errors, achieved
     #[arg(long, value_name = "TEXT")]
     pub slo: String,
-    /// Most loads, the closed loop at the start included
+    /// Maximum number of loads, including the first closed loop
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub probes: usize,
-    /// Time for all loads, warm-ups included [default: --probes times --warmup and --duration]
+    /// Time for all loads and warm-ups [default: --probes times --warmup and --duration]
     #[arg(long, value_parser = steelyard::args::duration)]
     pub time: Option<std::time::Duration>,
-    /// Probability with which the capacity must lie in the interval
+    /// Confidence of the interval
     #[arg(long, value_name = "RATIO", default_value_t = 0.95)]
     pub confidence: f64,
-    /// End early when the interval is narrower than this share of the rate
+    /// Width of the interval, relative to the rate, at which the search ends early
     #[arg(long, value_name = "RATIO", default_value_t = 0.05)]
     pub width: f64,
-    /// Rate to begin at; without it a short closed loop tells about where
+    /// First rate [default: from a short closed loop]
     #[arg(long, value_name = "PER_SECOND")]
     pub start: Option<f64>,
-    /// How long after a probe to wait for the answers of a server that it was too much for
+    /// Time to wait for an overloaded server after a probe
     #[arg(long, value_parser = steelyard::args::duration, default_value = "10s")]
     pub settle: std::time::Duration,
     #[command(flatten)]

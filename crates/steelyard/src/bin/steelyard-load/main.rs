@@ -20,13 +20,18 @@ use crate::arguments::LoadArguments;
 use crate::capacity::CapacityArguments;
 use crate::sweep::SweepArguments;
 
-/// Puts load on a server, on schedule, and tells throughput and latency.
+/// Generate load for a server on a schedule, and measure throughput and latency.
 #[derive(Debug, Parser)]
 #[command(
     name = "steelyard-load",
     version,
     args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true
+    subcommand_negates_reqs = true,
+    after_help = steelyard::examples!(
+        "steelyard-load memcache://127.0.0.1:11211 --connections 64 --depth 4",
+        "steelyard-load http://127.0.0.1:8080/ --rate 5000 --duration 30s --json",
+        "steelyard-load redis://127.0.0.1:6379 --mix ycsb-a --rate 20000",
+    )
 )]
 struct Line {
     #[command(subcommand)]
@@ -40,7 +45,7 @@ struct Line {
 enum Mode {
     Capacity(Box<CapacityArguments>),
     Sweep(Box<SweepArguments>),
-    /// Takes orders on standard input, as one of several processes of a load
+    /// Join a load of several processes; commands come on standard input
     #[command(hide = true)]
     Join,
 }

@@ -12,8 +12,12 @@ use crate::arguments::LoadArguments;
 use crate::capacity::{base, inner};
 use crate::settings::{failure, progress};
 
-/// Measures latency at several rates, up to and past what the server can do.
+/// Measure latency at several rates, up to and beyond the server's capacity.
 #[derive(Debug, clap::Args)]
+#[command(after_help = steelyard::examples!(
+    "steelyard-load sweep http://127.0.0.1:8080/",
+    "steelyard-load sweep redis://127.0.0.1:6379 --rates 10000,20000,40000",
+))]
 pub struct SweepArguments {
     /// Rates to offer, such as 1000,2000,4000
     #[arg(
@@ -23,14 +27,14 @@ pub struct SweepArguments {
         conflicts_with = "points"
     )]
     pub rates: Vec<f64>,
-    /// Without --rates: how many, from a tenth of what a closed loop completes to a little more than that
+    /// Number of rates, from 10 % of the throughput of a closed loop to slightly above it (without --rates)
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub points: usize,
-    /// Order in time: shuffled by the seed, so that a machine that changes meanwhile does not bend the curve, or
-    /// ascending, for servers that an overload leaves in another state
+    /// Order of the rates: shuffled, so that drift of the machine does not bias the curve, or ascending, for
+    /// servers that do not recover from overload
     #[arg(long, value_enum, default_value = "shuffled")]
     pub order: Order,
-    /// How long after a rate to wait for the answers of a server that it was too much for
+    /// Time to wait for an overloaded server after a rate
     #[arg(long, value_parser = steelyard::args::duration, default_value = "10s")]
     pub settle: std::time::Duration,
     #[command(flatten)]

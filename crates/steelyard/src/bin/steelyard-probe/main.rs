@@ -15,7 +15,7 @@ use steelyard_probe::{
     ProbeError, RecorderSettings, Session, Target, describe, record, recover, survey,
 };
 
-/// Samples /proc and /sys into raw telemetry.
+/// Record telemetry from /proc, /sys and performance counters.
 #[derive(Parser)]
 #[command(name = "steelyard-probe", version)]
 struct Cli {
@@ -25,62 +25,86 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Record until a count, a time, a command or a signal ends it.
+    /// Record the machine's counters until a count, a duration, a command or a signal ends it.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-probe record --out telemetry --duration 60s",
+        "steelyard-probe record --out telemetry --counters plan.json -- ./program",
+    ))]
     Record(Record),
-    /// Record what the threads of one program do, until it, a count, a time or a signal ends it.
+    /// Record the threads of a program until its end, a count, a duration or a signal.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-probe watch --pid 4711 --out threads",
+        "steelyard-probe watch --cgroup /sys/fs/cgroup/app --duration 30s --out threads",
+    ))]
     Watch(Watch),
-    /// Say which sources can be read here, and how to enable the others.
+    /// List the sources that can be read here, and how to enable the others.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-probe sources",
+        "steelyard-probe sources --json",
+    ))]
     Sources {
-        /// As JSON, with columns and units.
+        /// Print JSON with columns and units.
         #[arg(long, conflicts_with = "markdown")]
         json: bool,
-        /// The reference page of all sources, whatever is here.
+        /// Print the reference page of all sources.
         #[arg(long)]
         markdown: bool,
-        /// Root of the /proc and /sys to look at.
+        /// Root of /proc and /sys.
         #[arg(long, default_value = "/")]
         root: PathBuf,
     },
-    /// Say which events of a plan can be counted here, for what share of the time, and why not the others.
+    /// Check which events of a plan can be counted here, for what share of the time, and why others cannot.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-probe counters --check plan.json",
+        "steelyard-probe counters --check plan.json --counter-scope cpu --json",
+    ))]
     Counters(TryCounters),
-    /// Score how local processes or control groups are to their memory, on machines with several NUMA nodes.
+    /// Score the NUMA locality of processes or control groups.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-probe numa --all",
+        "steelyard-probe numa --pid 4711 --duration 5s --json",
+    ))]
     Numa(numa::Numa),
-    /// Make Parquet files from what a killed recording left.
+    /// Recover a recording that was killed: write its Parquet files.
+    #[command(after_help = steelyard::examples!(
+        "steelyard-probe recover telemetry",
+        "steelyard-probe recover runs/ID/telemetry",
+    ))]
     Recover {
-        /// Directory of the recording.
+        /// Folder of the recording.
         directory: PathBuf,
     },
 }
 
 #[derive(Args)]
 struct Record {
-    /// Time between ticks: 10ms to 1h, or 0 for back to back.
+    /// Time between samples: 10ms to 1h, or 0 for no pause.
     #[arg(long, default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// End after so many ticks.
+    /// Number of samples.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after so much time.
+    /// Time to record.
     #[arg(long, value_parser = args::duration)]
     duration: Option<Duration>,
-    /// Directory of the recording; made when it does not exist.
+    /// Folder of the recording; created if it does not exist.
     #[arg(long)]
     out: PathBuf,
-    /// Root of the /proc and /sys to read.
+    /// Root of /proc and /sys.
     #[arg(long, default_value = "/")]
     root: PathBuf,
     #[command(flatten)]
     counting: Counting,
-    /// A plan of performance events to count (record counter_plan).
+    /// Plan of performance events to count (record counter_plan).
     #[arg(long, value_name = "PLAN")]
     counters: Option<PathBuf>,
-    /// Sources to record, with commas between; all when absent.
+    /// Sources to record, separated by commas [default: all].
     #[arg(long, value_delimiter = ',')]
     sources: Option<Vec<String>>,
     /// End when the parent process ends.
     #[arg(long)]
     die_with_parent: bool,
-    /// A command to run meanwhile; its end ends the recording.
+    /// Command to run; the recording ends with it.
     #[arg(last = true)]
     command: Vec<String>,
 }
@@ -88,10 +112,10 @@ struct Record {
 /// Whose events are counted.
 #[derive(Args)]
 struct Counting {
-    /// Whose events are counted, with commas between; from the targets when absent, else the system's.
+    /// Scopes to count, separated by commas [default: those of the targets, else system].
     #[arg(long, value_delimiter = ',', value_name = "SCOPE")]
     counter_scope: Vec<CounterScope>,
-    /// A process id, or a control group as /NAME; to be given once for each. Processes without one: the command.
+    /// Process id, or control group as /NAME, to count; repeatable [default: the command].
     #[arg(long, value_parser = target, value_name = "PID|/GROUP")]
     counter_target: Vec<String>,
 }
@@ -99,13 +123,13 @@ struct Counting {
 /// Whose events are counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum CounterScope {
-    /// Everybody's, all CPUs added up.
+    /// All processes, summed over CPUs.
     System,
-    /// Everybody's, each CPU for itself.
+    /// All processes, per CPU.
     Cpu,
-    /// Of processes and those they make.
+    /// Processes and their children.
     Process,
-    /// Of control groups.
+    /// Control groups.
     Cgroup,
 }
 
@@ -122,15 +146,15 @@ impl From<CounterScope> for Scope {
 
 #[derive(Args)]
 struct TryCounters {
-    /// The plan (record counter_plan).
+    /// Plan of performance events (record counter_plan).
     #[arg(long, value_name = "PLAN")]
     check: PathBuf,
     #[command(flatten)]
     counting: Counting,
-    /// How long to count.
+    /// Time to count.
     #[arg(long, default_value = "200ms", value_parser = args::duration)]
     duration: Duration,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -192,28 +216,28 @@ impl Counting {
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("target").required(true).multiple(true))]
 struct Watch {
-    /// A process to watch with its descendants; repeatable.
+    /// Process to watch with its descendants; repeatable.
     #[arg(long, group = "target", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
-    /// A process of which only the descendants are watched; repeatable.
+    /// Process whose descendants only are watched; repeatable.
     #[arg(long, group = "target", value_parser = clap::value_parser!(u32).range(1..))]
     below: Vec<u32>,
     /// Folder of a control group to watch, with the groups below it; repeatable.
     #[arg(long, group = "target")]
     cgroup: Vec<PathBuf>,
-    /// Time between looks: 10ms to 1h, or 0 for back to back. They take at most 2 % of one CPU.
+    /// Time between samples: 10ms to 1h, or 0 for no pause. They take at most 2 % of one CPU.
     #[arg(long, default_value = "100ms", value_parser = interval)]
     interval: Duration,
-    /// End after so many ticks.
+    /// Number of samples.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after so much time.
+    /// Time to record.
     #[arg(long, value_parser = args::duration)]
     duration: Option<Duration>,
-    /// Directory of the recording; made when it does not exist.
+    /// Folder of the recording; created if it does not exist.
     #[arg(long)]
     out: PathBuf,
-    /// Root of the /proc to read.
+    /// Root of /proc.
     #[arg(long, default_value = "/")]
     root: PathBuf,
     /// End when the parent process ends.

@@ -15,40 +15,40 @@ use steelyard_record::{NumaScore, NumaSubject, monotonic_ns};
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("subjects").required(true))]
 pub struct Numa {
-    /// A process; repeatable.
+    /// Score this process; repeatable.
     #[arg(long, group = "subjects", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
-    /// A control group with those below: its path (/system.slice/a.service) or its folder; repeatable.
+    /// Score this control group and those below it, by path (/system.slice/a.service) or folder; repeatable.
     #[arg(long, group = "subjects", value_name = "PATH")]
     cgroup: Vec<String>,
-    /// Every process.
+    /// Score every process.
     #[arg(long, group = "subjects")]
     all: bool,
-    /// The window over which CPU time is counted; 0 for the CPU time of threads since they began.
+    /// Window in which CPU time counts; 0 counts it since each thread's start.
     #[arg(long, default_value = "1s", value_parser = args::duration)]
     duration: Duration,
-    /// Looks at threads in the window: more tell better where threads ran that move between nodes.
+    /// Samples of thread placement in the window: more are better for threads that move between nodes.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     looks: u32,
-    /// Windows, one after the other; each is a line of --json.
+    /// Number of windows; each is a line of --json.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
-    /// Distances: slit, hmat, or a file with a square table of any measure, such as latencies.
+    /// Source of distances: firmware (slit, hmat), or a file with a square table, such as latencies.
     #[arg(long, default_value = "slit", value_name = "slit|hmat|FILE")]
     distances: String,
-    /// Leave out what did not run in the window; it is scored by where its threads ran last otherwise.
+    /// Score only processes that run in the window; others count where their threads ran last.
     #[arg(long)]
     running: bool,
-    /// Do not look through the memory of larger processes: while the kernel does, their memory map is held.
+    /// Skip processes with more memory: a scan locks their memory map.
     #[arg(long, value_name = "SIZE", value_parser = args::bytes)]
     largest: Option<u64>,
-    /// Read where memory is on a machine with one node, too, where every score is 1 without.
+    /// Read page locations even on a machine with one node, where every score is 1.
     #[arg(long)]
     pages: bool,
-    /// Root of the /proc and /sys to read.
+    /// Root of /proc and /sys.
     #[arg(long, default_value = "/")]
     root: PathBuf,
-    /// As JSON: record numa_score, one line for each window.
+    /// Print JSON (record numa_score), one line per window.
     #[arg(long)]
     json: bool,
 }

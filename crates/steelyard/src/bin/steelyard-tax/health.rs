@@ -12,37 +12,37 @@ use steelyard_record::{Estimate, HealthResult};
 /// What to check.
 #[derive(Debug, Args)]
 pub struct HealthArguments {
-    /// About 20 s instead of a couple of minutes
+    /// Take about 20 s instead of 2 minutes
     #[arg(long)]
     quick: bool,
-    /// Only these parts, separated by commas: memory_latency, memory_bandwidth, core_to_core, disk, loopback
+    /// Check only these parts, separated by commas: memory_latency, memory_bandwidth, core_to_core, disk, loopback
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     parts: Vec<String>,
-    /// Folder on whose file system the disk is measured, with a file that has no name
+    /// Folder on the disk to measure; an unnamed file is used
     #[arg(long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// What does the disk's I/O: fio where it is installed (auto), or this program
+    /// Program for disk I/O: fio if installed (auto), or this program (built-in)
     #[arg(long, value_enum, default_value = "auto")]
     disk_engine: EngineArgument,
-    /// Seed of every random choice
+    /// Seed for random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Tell what would be measured (JSON), and measure nothing
+    /// Print what would be measured (JSON), and measure nothing
     #[arg(long)]
     plan: bool,
-    /// With --plan: where /proc and /sys are, such as a recorded tree
+    /// With --plan: root of /proc and /sys, such as a recorded tree
     #[arg(long, value_name = "DIR", default_value = "/", requires = "plan")]
     root: PathBuf,
-    /// Write the result (JSON) to a file
+    /// File for the result (JSON)
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the result (JSON) to standard output
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Progress lines on standard error
+    /// Format of progress lines on standard error
     #[arg(long, value_enum, default_value = "text")]
     progress: ProgressArgument,
-    /// End with the process that started this one
+    /// End when the parent process ends
     #[arg(long, hide = true)]
     die_with_parent: bool,
 }

@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use steelyard::{Exit, Failure};
 use steelyard_tax::TaxError;
 
-/// Measures the datacenter tax: compression, hashing, serialization, encryption and the like.
+/// Measure the datacenter tax: compression, hashing, serialization, encryption and more.
 #[derive(Debug, Parser)]
 #[command(name = "steelyard-tax", version)]
 struct Arguments {
@@ -20,11 +20,23 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure
+    /// Run microbenchmarks
+    #[command(after_help = steelyard::examples!(
+        "steelyard-tax run",
+        "steelyard-tax run --only compression --time 60s --json",
+    ))]
     Run(run::RunArguments),
     /// Check memory, caches, disk and loopback network of this machine
+    #[command(after_help = steelyard::examples!(
+        "steelyard-tax health",
+        "steelyard-tax health --quick --parts disk --directory /data",
+    ))]
     Health(health::HealthArguments),
-    /// Tell which benchmarks there are
+    /// List the benchmarks
+    #[command(after_help = steelyard::examples!(
+        "steelyard-tax list",
+        "steelyard-tax list --only hashing --json",
+    ))]
     List(run::ListArguments),
 }
 

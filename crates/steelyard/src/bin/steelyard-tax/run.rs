@@ -14,38 +14,38 @@ use crate::{failure, table};
 /// What to measure, where and for how long.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Time for everything, inputs and calibration included
+    /// Total time, including inputs and calibration
     #[arg(long, value_parser = args::duration, default_value = "20s")]
     time: Duration,
-    /// Only benchmarks whose name holds this word, or of the category called so; may be repeated
+    /// Only benchmarks with this word in their name, or of this category; repeatable
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
-    /// One core, all cores at the same time, or both
+    /// Run on one core, on all cores at the same time, or both
     #[arg(long, value_enum, default_value = "both")]
     cores: CoresArgument,
     // `Vec` by its path, because clap takes a bare one for an option that is given several times.
-    /// CPUs to use, such as 0-3,8 [default: those this process may run on]
+    /// CPUs to use, such as 0-3,8 [default: all that this process may use]
     #[arg(long, value_name = "LIST", value_parser = args::cpu_list)]
     cpus: Option<std::vec::Vec<usize>>,
-    /// Seed of inputs and orders
+    /// Seed for inputs and order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Length of a batch, between two readings of the clock [default: 2ms, less where the time is short]
+    /// Length of a batch [default: 2ms, or less if --time is short]
     #[arg(long, value_parser = args::duration)]
     batch: Option<Duration>,
-    /// Write every batch to a file (CSV)
+    /// File for every batch (CSV)
     #[arg(long, value_name = "FILE")]
     batches: Option<PathBuf>,
-    /// Write the result (JSON) to a file
+    /// File for the result (JSON)
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the result (JSON) to standard output
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Progress lines on standard error
+    /// Format of progress lines on standard error
     #[arg(long, value_enum, default_value = "text")]
     progress: ProgressArgument,
-    /// End with the process that started this one
+    /// End when the parent process ends
     #[arg(long, hide = true)]
     die_with_parent: bool,
 }
@@ -53,10 +53,10 @@ pub struct RunArguments {
 /// Which benchmarks to tell of.
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// Only benchmarks whose name holds this word, or of the category called so; may be repeated
+    /// Only benchmarks with this word in their name, or of this category; repeatable
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
