@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LATEST = 5
 """Runs that the short list shows."""
-_PARAMETER_COLUMNS = ("name", "range", "unit", "default", "what it is")
+_PARAMETER_COLUMNS = ("name", "range", "unit", "default", "description")
 
 PARTS = ("all", "benchmarks", "suites", "tiers", "parameters", "hooks", "runs")
 
@@ -165,7 +165,7 @@ def show(what: str | None, runs: Path, *, everything: bool, as_json: bool) -> in
 
 def _show_short(console: "Console", parts: dict[str, Any], runs: Path) -> None:
     _table(
-        console, "Benchmarks", ("name", "what it is"), [(b["name"], b["doc"]) for b in parts["benchmarks"]]
+        console, "Benchmarks", ("name", "description"), [(b["name"], b["doc"]) for b in parts["benchmarks"]]
     )
     suites = [(suite["name"], ", ".join(suite["benchmarks"])) for suite in parts["suites"]]
     _table(console, "Suites", ("name", "benchmarks"), suites)
@@ -180,19 +180,19 @@ def _tables(
 ) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[str]]]]:
     if what != "parameters" and "benchmarks" in parts:
         rows = [(b["name"], b["doc"]) for b in parts["benchmarks"]]
-        yield "Benchmarks", ("name", "what it is"), rows
+        yield "Benchmarks", ("name", "description"), rows
     if "suites" in parts:
         suites = [(s["name"], s["tier"], ", ".join(s["benchmarks"])) for s in parts["suites"]]
         yield "Suites", ("name", "tier", "benchmarks"), suites
     if "tiers" in parts:
-        yield "Tiers", ("name", "how long"), [(t["name"], t["doc"]) for t in parts["tiers"]]
+        yield "Tiers", ("name", "description"), [(t["name"], t["doc"]) for t in parts["tiers"]]
     if what in (None, "all", "parameters"):
         for one in declaration.working():
             title = f"Parameters of {one.name} (--set NAME=VALUE)"
             yield title, _PARAMETER_COLUMNS, _parameters(one.load().parameters)
     if "hooks" in parts:
         rows = [(h["name"], h["doc"]) for h in parts["hooks"]]
-        yield "Hooks (--hook NAME:OPTION=VALUE)", ("name", "what it does"), rows
+        yield "Hooks (--hook NAME:OPTION=VALUE)", ("name", "description"), rows
         for name in hooks.names() if what == "hooks" else ():
             yield f"Options of hook {name}", _PARAMETER_COLUMNS, _parameters(hooks.find(name).parameters)
 

@@ -9,14 +9,14 @@ PLACEMENT_PARAMETERS = (
     Parameter(
         BINDING,
         "choice",
-        "where servers' memory comes from: the NUMA node of their CPUs, or wherever the kernel takes it",
+        "memory of servers: bound to the NUMA node of their CPUs, or not",
         default="node",
         choices=("node", "none"),
     ),
     Parameter(
         THREADS,
         "choice",
-        "servers' threads float over the CPUs of their instance, or are pinned, each to one",
+        "threads of servers: floating over the CPUs of their instance, or pinned to one CPU each",
         default="floating",
         choices=("floating", "pinned"),
     ),

@@ -41,7 +41,7 @@ PARAMETERS = (
     Parameter(
         "time",
         "seconds",
-        "for everything: inputs, sizing of batches, rounds",
+        "total time, including inputs and calibration",
         derived="per tier: 6 s, 40 s, 5 min, 15 min",
         minimum=1.0,
         maximum=86_400.0,
@@ -49,23 +49,23 @@ PARAMETERS = (
     Parameter(
         "cores",
         "choice",
-        "one core, all cores at the same time, or both",
+        "run on one core, on all cores at the same time, or both",
         default="both",
         choices=("one", "all", "both"),
     ),
     Parameter(
         "only",
         "text",
-        "words separated by spaces, each a part of a benchmark's name or a category; empty: all",
+        "names or categories of benchmarks to run, or parts of them, separated by spaces; empty for all",
         default="",
     ),
     Parameter(
         "benchmarks",
         "text",
-        "how many there are and the checksum of their names: results of other sets are not comparable",
+        "number of benchmarks and checksum of their names; results of other sets are not comparable",
         derived="steelyard-tax list",
     ),
-    Parameter("seed", "count", "of inputs and orders", derived="random", minimum=0, maximum=2**53),
+    Parameter("seed", "count", "seed of inputs and orders", derived="random", minimum=0, maximum=2**53),
 )
 
 

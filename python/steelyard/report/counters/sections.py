@@ -350,5 +350,5 @@ def _metrics(use: CounterUse) -> list[Table]:
         for metric in use.metrics.values()
         if metric.value is not None and metric.name not in _TOLD_ELSEWHERE
     ]
-    columns = ("metric", "value", "counted in", "what it is", "formula")
+    columns = ("metric", "value", "counted in", "description", "formula")
     return [Table(columns, tuple(rows), "Metrics")] if rows else []
