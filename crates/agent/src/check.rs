@@ -12,7 +12,6 @@ use steelyard_kernel::Tree;
 use steelyard_profile::record::{Addresses, Scope};
 use steelyard_record::monotonic_ns;
 
-use crate::cgroups::Hierarchies;
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::identity::Finder;
@@ -21,6 +20,7 @@ use crate::private::Private;
 use crate::rows::TaskSample;
 use crate::sample::Sampler;
 use crate::store::{self, Store};
+use steelyard_kernel::cgroup::Hierarchies;
 
 /// Time that is sampled.
 const WINDOW: Duration = Duration::from_millis(300);

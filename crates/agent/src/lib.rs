@@ -12,7 +12,6 @@
 
 pub mod agent;
 mod budget;
-pub mod cgroups;
 pub mod check;
 pub mod config;
 pub mod disk;

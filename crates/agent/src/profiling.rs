@@ -19,12 +19,11 @@ use std::time::Duration;
 
 use ring::digest;
 use steelyard_kernel::Tree;
-use steelyard_kernel::scan::{lines, number};
 use steelyard_profile::record::{CallGraph, LABEL_END, Scope, Settings, record_labelled};
 use steelyard_profile::{Profile, ProfileError, WeightUnit};
 
-use crate::cgroups::Hierarchies;
 use crate::rows::{ProfileRow, Task};
+use steelyard_kernel::cgroup::{Hierarchies, group_of};
 
 /// The job and task of samples that are no task's.
 pub const NOBODY: &str = "[system]";
@@ -88,19 +87,6 @@ impl Attribution {
             self.task_of(pid);
         }
     }
-}
-
-/// The path in the hierarchy that has `controller` (empty for version 2), of /proc/PID/cgroup.
-pub fn group_of(text: &[u8], controller: &str) -> Option<String> {
-    lines(text).find_map(|line| {
-        let line = std::str::from_utf8(line).ok()?;
-        let mut parts = line.splitn(3, ':');
-        number(parts.next()?.as_bytes())?;
-        let controllers = parts.next()?;
-        let path = parts.next()?;
-        let fits = controllers.split(',').any(|one| one == controller);
-        fits.then(|| path.to_owned())
-    })
 }
 
 /// What to profile.

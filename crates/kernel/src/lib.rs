@@ -8,9 +8,34 @@
 //!
 //! Not here: when files are read, and what is derived from them.
 
+pub mod cgroup;
 pub mod cpu_list;
+mod cpu_time;
+pub mod meminfo;
+pub mod numa;
 pub mod scan;
+mod task_stat;
+#[cfg(test)]
+mod testing;
 pub mod topology;
 mod tree;
+mod units;
 
+pub use cpu_time::{CpuTime, cpu_times};
+pub use task_stat::Stat;
 pub use tree::{SharedFile, TextFile, Tree, TreeFile, read_from_start};
+pub use units::{ns_per_clock_tick, page_bytes};
+
+/// Runs every parser over `text`: whatever the kernel prints, none may panic. For the fuzz target.
+#[doc(hidden)]
+pub fn parse_anything(text: &[u8]) {
+    cpu_list::parse(text);
+    cpu_list::parse_mask(text);
+    cpu_times(text).count();
+    cgroup::Hierarchies::parse(text);
+    cgroup::group_of(text, "cpu");
+    meminfo::value(text, "MemTotal");
+    Stat::parse(text);
+    numa::parse_anything(text);
+    scan::signed_number(text);
+}

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::source::{Availability, definitions};
+use crate::registry::definitions;
+use crate::source::Availability;
 use crate::sources::target;
 use crate::table::{Column, Type, kind_name};
 use steelyard_kernel::Tree;

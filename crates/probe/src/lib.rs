@@ -16,9 +16,11 @@
 //!
 //! Not here: rates, differences and shares, which are derived from the files afterwards; profiles.
 
+mod descriptors;
 mod error;
 mod parquet_file;
 mod recorder;
+mod registry;
 mod schedule;
 mod session;
 mod source;
@@ -32,15 +34,15 @@ pub mod counters;
 pub mod describe;
 pub mod numa;
 
+pub use descriptors::raise_descriptor_limit;
 pub use error::ProbeError;
 pub use recorder::{Recorder, RecorderSettings};
+pub use registry::{definitions, survey};
 pub use session::{Session, SessionEnd, record};
-pub use source::{Availability, Definition, Source, Tick, Unavailable, definitions, survey};
-pub use sources::cgroup::{GroupCounters, GroupFiles, Mounts};
-pub use sources::cpu::ns_per_clock_tick;
+pub use source::{Availability, Definition, Source, Tick, Unavailable};
+pub use sources::cgroup::{GroupCounters, GroupFiles};
 #[doc(hidden)]
 pub use sources::parse_anything;
-pub use sources::process::{Stat, page_bytes, raise_descriptor_limit};
 pub use sources::target::Target;
 pub use stream::recover;
 pub use table::{Column, Table, Type};

@@ -16,9 +16,8 @@ use steelyard_record::{Clock, Kind, SelfCost, Source as RecordSource, Telemetry}
 use crate::ProbeError;
 use crate::counters::{self, CounterSettings, Counters};
 use crate::parquet_file;
-use crate::source::{
-    Definition, Source, Tick, Unavailable, record_columns, select, unavailable_record,
-};
+use crate::registry::select;
+use crate::source::{Definition, Source, Tick, Unavailable, record_columns, unavailable_record};
 use crate::sources::target::{self, Target};
 use crate::stream::{EXTENSION, Stream};
 use crate::table::Table;

@@ -106,7 +106,7 @@ pub const COLUMNS: [About; 15] = [
     about(Column::Written, "written_bytes_per_s", "WRIT/s", 6, Style::Bytes, 5, "bytes written to storage a second"),
     about(Column::Rss, "rss_bytes", "RSS", 6, Style::Bytes, 4, "resident memory (of a control group: memory charged to it)"),
     about(Column::Threads, "threads", "THR", 5, Style::Count, 10, "threads"),
-    about(Column::Numa, "numa_local_ratio", "NUMA%", 5, Style::Percent, 7, "share of its memory on the NUMA nodes that it ran on"),
+    about(Column::Numa, "numa_score", "NUMA%", 5, Style::Percent, 7, "NUMA score: how near its memory is to where it ran, 100 when all is local"),
     about(Column::Voluntary, "voluntary_switches_per_s", "VCS/s", 6, Style::Rate, 11, "context switches a second because it waited"),
     about(Column::Involuntary, "involuntary_switches_per_s", "ICS/s", 6, Style::Rate, 12, "context switches a second because another had its turn"),
     about(Column::Vector, "vector_ratio", "VEC%", 5, Style::Percent, 6, "share of sampled user instructions that are vector instructions"),

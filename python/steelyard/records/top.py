@@ -71,8 +71,8 @@ class TopRow(Value):
         default=None, description="Resident memory; of a control group, memory charged to it"
     )
     threads: float | None = Field(default=None, description="Threads")
-    numa_local_ratio: float | None = Field(
-        default=None, description="Share of its memory on the NUMA nodes that it ran on"
+    numa_score: float | None = Field(
+        default=None, description="NUMA score: how near its memory is to where it ran, 1 when all is local"
     )
     voluntary_switches_per_s: float | None = Field(
         default=None, description="Context switches because it waited"

@@ -16,7 +16,6 @@ use steelyard_kernel::Tree;
 use steelyard_record::Clock;
 
 use crate::budget::Budget;
-use crate::cgroups::Hierarchies;
 use crate::config::Config;
 use crate::health::{Health, Own};
 use crate::identity::Finder;
@@ -29,6 +28,7 @@ use crate::sample::{Sampler, Samples, Window};
 use crate::spool::{Spool, SpoolSettings};
 use crate::starts::Starts;
 use crate::table::Row;
+use steelyard_kernel::cgroup::Hierarchies;
 
 /// What an agent is told, judged already.
 #[derive(Debug, Clone)]

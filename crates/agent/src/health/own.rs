@@ -15,7 +15,7 @@ pub fn own() -> Own {
     let pages = resident.and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
     Own {
         cpu_s: usage_s(libc::RUSAGE_SELF) + usage_s(libc::RUSAGE_CHILDREN),
-        resident_bytes: pages.map(|pages| pages * steelyard_probe::page_bytes()),
+        resident_bytes: pages.map(|pages| pages * steelyard_kernel::page_bytes()),
     }
 }
 

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use steelyard_kernel::Tree;
 
 use self::rules::{Answer, Process, Rules};
-use crate::cgroups::Hierarchies;
 use crate::rows::Task;
+use steelyard_kernel::cgroup::Hierarchies;
 
 /// Groups that are looked at, at most.
 const MOST_GROUPS: usize = 65_536;

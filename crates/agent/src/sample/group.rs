@@ -7,7 +7,7 @@
 use steelyard_kernel::Tree;
 use steelyard_kernel::scan::{key_value, lines, number, words};
 
-use crate::cgroups::Hierarchies;
+use steelyard_kernel::cgroup::Hierarchies;
 
 /// A group at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]

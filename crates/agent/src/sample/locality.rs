@@ -4,7 +4,8 @@
 //! A machine with one node has nothing to follow: all is there.
 
 use steelyard_kernel::Tree;
-use steelyard_probe::numa::{CpuWatch, DistanceChoice, Nodes, Placement, read_pages_of_cgroup};
+use steelyard_kernel::numa::{DistanceChoice, Nodes};
+use steelyard_probe::numa::{CpuWatch, Placement, read_pages_of_cgroup};
 
 /// The machine's nodes.
 pub struct Locality {
@@ -60,7 +61,7 @@ impl Locality {
         let pages = read_pages_of_cgroup(&self.tree, nodes, path).ok();
         let per_node = pages
             .as_ref()
-            .map(|pages| pages.pages_per_node(steelyard_probe::page_bytes()));
+            .map(|pages| pages.pages_per_node(steelyard_kernel::page_bytes()));
         let score = cpu.as_ref().zip(pages).and_then(|(cpu, pages)| {
             let placement = Placement {
                 cpu_seconds_per_node: cpu.clone(),

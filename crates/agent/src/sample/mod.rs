@@ -23,12 +23,12 @@ use self::group::GroupReading;
 use self::locality::Locality;
 use self::machine::{MachineReading, Machines};
 use self::telemetry::{Operations, Telemetry};
-use crate::cgroups::Hierarchies;
 use crate::config::TelemetryConfig;
 use crate::identity::first_pid;
 use crate::rows::{
     CPI_OF_CORE_CYCLES, CPI_OF_COUNTERS, CPI_OF_OPERATIONS, MachineSample, Task, TaskSample,
 };
+use steelyard_kernel::cgroup::Hierarchies;
 
 /// Below this much CPU time in a window, CPI is noise (one tick of most clocks).
 const LEAST_CPU_S: f64 = 0.001;

@@ -79,7 +79,7 @@ fn a_window_has_a_row_for_each_task_that_lived_through_it() {
     let window = sampler.begin(&tasks, 1_700_000_000);
     assert_eq!(sampler.telemetry_failures(), 3);
     NOW_NS.set(11_000_000_000);
-    let ticks = 5 * 1_000_000_000 / steelyard_probe::ns_per_clock_tick();
+    let ticks = 5 * 1_000_000_000 / steelyard_kernel::ns_per_clock_tick();
     write(
         &folder,
         "proc/stat",

@@ -35,7 +35,6 @@ pub fn parse_anything(bytes: &[u8]) {
     if let Ok(plan) = serde_json::from_slice::<steelyard_record::CounterPlan>(bytes) {
         let _ = plan::check(&plan);
     }
-    scope::hierarchy(bytes);
     let text = String::from_utf8_lossy(bytes);
     let format = format::Format::parse(&text);
     let mut formats = std::collections::BTreeMap::new();

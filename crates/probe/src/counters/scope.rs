@@ -6,10 +6,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use steelyard_kernel::Tree;
+use steelyard_kernel::cgroup::Hierarchies;
+
 use super::pmu::{Pmu, Reach};
 use super::set::CounterSettings;
-use steelyard_kernel::Tree;
-use steelyard_kernel::scan::{lines, words};
 
 /// Whose work is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,10 +130,11 @@ pub fn is_pid(target: &str) -> bool {
 
 fn cgroups(targets: &[String], tree: &Tree) -> (Vec<Entity>, Vec<Refused>) {
     let (mut found, mut refused) = (Vec::new(), Vec::new());
-    let mount = hierarchy(&tree.text("proc/mounts").unwrap_or_default());
+    let mounted = Hierarchies::of(tree);
+    let mount = hierarchy(&mounted);
     for target in targets.iter().filter(|target| !is_pid(target)) {
         let label = format!("control group {target}");
-        let Some(mount) = &mount else {
+        let Some(mount) = mount else {
             refused.push((
                 label,
                 "neither a cgroup2 nor a perf_event hierarchy is mounted: mount -t cgroup2 none DIR".to_owned(),
@@ -178,31 +180,8 @@ fn group_name(target: &str, mount: &Path) -> String {
 
 /// Where the hierarchy that perf_event belongs to is mounted, relative to the root: a version 1 hierarchy that
 /// has it, else version 2, where it is always present. Source: cgroup-v2.rst, `perf_event`.
-pub fn hierarchy(mounts: &[u8]) -> Option<PathBuf> {
-    let mut unified = None;
-    for line in lines(mounts) {
-        let mut fields = words(line);
-        fields.pass(1);
-        let (Some(point), Some(kind), Some(options)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let Ok(point) = std::str::from_utf8(point) else {
-            continue;
-        };
-        let point = PathBuf::from(point.trim_start_matches('/'));
-        let has_it = options
-            .split(|byte| *byte == b',')
-            .any(|option| option == b"perf_event");
-        if kind == b"cgroup" && has_it {
-            return Some(point);
-        }
-        if kind == b"cgroup2" {
-            unified.get_or_insert(point);
-        }
-    }
-    unified
+fn hierarchy(mounted: &Hierarchies) -> Option<&PathBuf> {
+    mounted.controller("perf_event").or(mounted.unified())
 }
 
 /// The threads of a process, in order; empty when it has ended.
@@ -219,20 +198,17 @@ mod tests {
 
     #[test]
     fn the_hierarchy_of_perf_event_is_its_own_or_the_unified_one() {
+        let found = |mounts: &[u8]| hierarchy(&Hierarchies::parse(mounts)).cloned();
         let both = b"cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
                      cgroup /sys/fs/cgroup/perf cgroup rw,perf_event 0 0\n";
-        assert_eq!(hierarchy(both), Some(PathBuf::from("sys/fs/cgroup/perf")));
+        assert_eq!(found(both), Some(PathBuf::from("sys/fs/cgroup/perf")));
         let unified = b"cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
                         cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(found(unified), Some(PathBuf::from("sys/fs/cgroup/unified")));
         assert_eq!(
-            hierarchy(unified),
-            Some(PathBuf::from("sys/fs/cgroup/unified"))
-        );
-        assert_eq!(
-            hierarchy(b"cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n"),
+            found(b"cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n"),
             None
         );
-        assert_eq!(hierarchy(b"\n\nx\n\xff \xff cgroup2 x\n"), None);
     }
 
     #[test]

@@ -8,10 +8,11 @@
 
 use std::collections::HashSet;
 
+use steelyard_kernel::numa::{Missing, Nodes, add};
+use steelyard_kernel::{Tree, TreeFile, cpu_list};
+
 use super::groups::{self, GroupFolders};
 use super::process::{Context, Keeper, ProcessCpu};
-use super::{Missing, Nodes};
-use steelyard_kernel::{Tree, TreeFile, cpu_list};
 
 /// Adds up CPU time of CPUs, ns in the order of their numbers, as seconds by node.
 pub fn cpu_seconds_per_node(
@@ -21,7 +22,7 @@ pub fn cpu_seconds_per_node(
     let mut sums = vec![0u64; nodes.len()];
     for (cpu, ns) in ns_of_cpu {
         if let Some(position) = nodes.position_of_cpu(u64::from(cpu)) {
-            super::pages::add(&mut sums, position, ns);
+            add(&mut sums, position, ns);
         }
     }
     seconds(&sums)
@@ -219,7 +220,7 @@ impl CpuWatch {
                 let mut sums = vec![0u64; self.nodes.len()];
                 for process in processes {
                     for (position, ns) in process.lifetime_ns(&mut context).iter().enumerate() {
-                        super::pages::add(&mut sums, position, *ns);
+                        add(&mut sums, position, *ns);
                     }
                 }
                 seconds(&sums)
@@ -246,7 +247,7 @@ impl CpuWatch {
                 let mut sums = vec![0u64; self.nodes.len()];
                 for process in processes {
                     for (position, ns) in process.window_ns().iter().enumerate() {
-                        super::pages::add(&mut sums, position, *ns);
+                        add(&mut sums, position, *ns);
                     }
                 }
                 seconds(&sums)

@@ -8,12 +8,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::pages::{Pages, add};
-use super::{Missing, Nodes};
-use crate::sources::cgroup::Mounts;
-use crate::sources::process::page_bytes;
-use steelyard_kernel::Tree;
+use steelyard_kernel::cgroup::Hierarchies;
+use steelyard_kernel::numa::{Missing, Nodes, Pages, add, parse_numbers};
 use steelyard_kernel::scan::{self, lines, words};
+use steelyard_kernel::{Tree, page_bytes};
 
 /// Where the files of one control group are, relative to the tree's root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,7 +30,7 @@ impl GroupFolders {
     /// The folders of the group at `path`: its path below the root of the hierarchies (`/system.slice/a.service`), or
     /// any of its folders (`/sys/fs/cgroup/memory/a`). An error where there is no such group.
     pub fn find(tree: &Tree, path: &str) -> Result<Self, Missing> {
-        let mounts = Mounts::parse(&tree.text("proc/mounts").unwrap_or_default());
+        let mounts = Hierarchies::of(tree);
         let points: Vec<&PathBuf> = mounts.all().collect();
         let plain = path.trim_start_matches('/');
         // The longest mount point first: version 2 may be mounted below version 1's folder.
@@ -52,13 +50,13 @@ impl GroupFolders {
             let folder = point?.join(inside);
             tree.path(folder.join(file)).exists().then_some(folder)
         };
-        let memory = folder(mounts.memory(), "memory.numa_stat")
+        let memory = folder(mounts.controller("memory"), "memory.numa_stat")
             .map(|folder| (folder, false))
             .or_else(|| Some((folder(mounts.unified(), "memory.numa_stat")?, true)));
         let found = Self {
             memory,
-            cpuacct: folder(mounts.cpuacct(), "cpuacct.usage_percpu"),
-            hugetlb: [mounts.hugetlb(), mounts.unified()]
+            cpuacct: folder(mounts.controller("cpuacct"), "cpuacct.usage_percpu"),
+            hugetlb: [mounts.controller("hugetlb"), mounts.unified()]
                 .into_iter()
                 .flatten()
                 .map(|point| point.join(inside))
@@ -224,5 +222,5 @@ pub(super) fn parse_huge(text: &[u8], nodes: &Nodes) -> Vec<u64> {
 
 /// cpuacct.usage_percpu: CPU time, ns, of each possible CPU in order.
 pub(super) fn parse_usage_percpu(text: &[u8]) -> Vec<u64> {
-    super::nodes::parse_numbers(text)
+    parse_numbers(text)
 }

@@ -5,15 +5,15 @@
 //! task runs. Source: Tang et al., "Optimizing Google's Warehouse Scale Computers: The NUMA Experience" (HPCA
 //! 2013), equation 1.
 //!
-//! In: a root with `proc` and `sys`, processes or control groups, a stretch of time. Out: [`Pages`], CPU seconds and
-//! scores, in the order of [`Nodes::ids`] (node numbers may have gaps, so that a position is no number).
+//! In: a root with `proc` and `sys`, processes or control groups, a stretch of time.
+//! Out: [`Pages`](steelyard_kernel::numa::Pages), CPU seconds and scores, in the order of [`Nodes::ids`].
 //!
 //! ```no_run
-//! # use steelyard_kernel::Tree;
+//! # use steelyard_kernel::{Tree, numa::{DistanceChoice, Missing, Nodes}};
 //! # use steelyard_probe::numa;
-//! # fn main() -> Result<(), numa::Missing> {
+//! # fn main() -> Result<(), Missing> {
 //! let tree = Tree::new("/");
-//! let nodes = numa::Nodes::read(&tree, &numa::DistanceChoice::Slit)?;
+//! let nodes = Nodes::read(&tree, &DistanceChoice::Slit)?;
 //! let mut cpu = numa::CpuWatch::of_cgroup(&tree, &nodes, "/system.slice/db.service")?;
 //! // ... later, a few times in the window where `cpu.wants_looks()`:
 //! cpu.look();
@@ -26,19 +26,14 @@
 //! # }
 //! ```
 //!
-//! Invariants: a score is in (0, 1], and exactly 1 on one node; what cannot be had is a [`Missing`] with its reason,
+//! Invariants: a score is in (0, 1], and exactly 1 on one node; what cannot be had is a [`Missing`](steelyard_kernel::numa::Missing) with its reason,
 //! never 0; memory is counted in bytes, so that a huge page counts by its size; no text of the kernel makes it panic.
 //!
 //! Not here: what scores mean for performance (the control plane's fleet queries), and memory *accesses*: pages stand
 //! in for them, as in the paper.
 
 mod cpu;
-mod distances;
 mod groups;
-mod maps;
-mod missing;
-mod nodes;
-mod pages;
 mod process;
 mod score;
 mod subjects;
@@ -46,13 +41,10 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
+use steelyard_kernel::numa::{Distances, Nodes};
+
 pub use cpu::{CpuWatch, cpu_seconds_per_node};
-pub use distances::{DistanceChoice, DistanceSource, Distances};
 pub use groups::{GroupFolders, read_pages_of_cgroup};
-pub use maps::read_pages_of_process;
-pub use missing::Missing;
-pub use nodes::{Node, Nodes};
-pub use pages::Pages;
 pub use score::{Placement, score};
 pub use survey::{Request, Subjects, Survey};
 
@@ -60,13 +52,6 @@ pub use survey::{Request, Subjects, Survey};
 #[doc(hidden)]
 pub fn parse_anything(text: &[u8]) {
     let nodes = Nodes::made(&[0, 1, 33]);
-    let mut pages = Pages::new(nodes.len());
-    let mut lines = maps::LineReader::new(&nodes, 4096, Some(2 << 20));
-    // Cut in two wherever, as reads of a long file are.
-    let (first, rest) = text.split_at(text.len() / 2);
-    lines.take(first, &mut pages);
-    lines.take(rest, &mut pages);
-    lines.end(&mut pages);
     groups::parse_version_1(text, &nodes, 4096);
     groups::parse_version_2(text, &nodes);
     groups::parse_huge(text, &nodes);

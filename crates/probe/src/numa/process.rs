@@ -6,12 +6,8 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
-use super::pages::add;
-use super::{Missing, Nodes};
-use crate::sources::cpu::ns_per_clock_tick;
-use crate::sources::process::Stat;
-use steelyard_kernel::scan;
-use steelyard_kernel::{Tree, TreeFile};
+use steelyard_kernel::numa::{Missing, Nodes, add};
+use steelyard_kernel::{Stat, Tree, TreeFile, ns_per_clock_tick, scan};
 
 /// How many files may be kept open between looks; those beyond are opened at each look.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! The score itself: a pure function of shares and distances.
 
-use super::{Distances, Missing, Pages};
+use steelyard_kernel::numa::{Distances, Missing, Pages};
 
 /// Where a task's CPU time and memory were, by node, in the order of the machine's nodes.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -4,14 +4,14 @@
 //! they were has neither taken nor given memory, and the kernel's own balancing moves pages at faults too. What is moved
 //! from outside (compaction, migratepages) is seen when the reading is too old.
 
+use steelyard_kernel::numa::{Missing, Nodes, Pages, read_pages_into};
+use steelyard_kernel::{Tree, page_bytes};
 use steelyard_record::NumaSubject;
 
 use super::cpu::CpuWatch;
 use super::groups::{self, GroupFolders};
 use super::process::{Context, Keeper, ProcessCpu, Who};
-use super::{Missing, Nodes, Pages, Placement, Request, maps};
-use crate::sources::process::page_bytes;
-use steelyard_kernel::Tree;
+use super::{Placement, Request};
 
 /// What CPU time a score stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn pages_of<'k>(
     });
     if !is_fresh {
         *known = Some(Known {
-            pages: maps::read(context.tree, context.nodes, cpu.pid(), context.buffer),
+            pages: read_pages_into(context.tree, context.nodes, cpu.pid(), context.buffer),
             read_ns: now_ns,
             state,
         });

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use steelyard_kernel::numa::Nodes;
+use steelyard_kernel::{Tree, cpu_list};
 use steelyard_record::{Clock, Kind, NumaScore, NumaScoreNode, Tool};
 
-use super::Nodes;
 use super::process::{Context, Keeper};
 use super::subjects::{Group, Process};
-use crate::sources::process::raise_descriptor_limit;
-use steelyard_kernel::{Tree, cpu_list};
+use crate::descriptors::raise_descriptor_limit;
 
 /// Whose scores are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,10 +5,10 @@
 
 use std::io;
 
+use steelyard_kernel::{SharedFile, Tree, cpu_times, ns_per_clock_tick};
+
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use steelyard_kernel::scan::{Words, leading_number, lines, words};
-use steelyard_kernel::{SharedFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "cpu",
@@ -51,19 +51,6 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
     }))
 }
 
-/// What the kernel's USER_HZ makes of one clock tick, ns.
-pub fn ns_per_clock_tick() -> u64 {
-    // SAFETY: sysconf takes a number and touches no memory of ours.
-    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    // 100 wherever Linux runs today; the fallback is for a libc that does not know.
-    1_000_000_000 / u64::try_from(hz).unwrap_or(100).max(1)
-}
-
-/// A number of clock ticks in ns; None when it is absent or no time at all.
-pub fn clock_ticks(words: &mut Words<'_>, ns_per_tick: u64) -> Option<u64> {
-    words.number()?.checked_mul(ns_per_tick)
-}
-
 impl Source for CpuSource {
     fn columns(&self) -> Vec<Column> {
         COLUMNS.to_vec()
@@ -77,22 +64,15 @@ impl Source for CpuSource {
 }
 
 pub fn parse(text: &[u8], time_ns: u64, ns_per_tick: u64, table: &mut Table) {
-    for line in lines(text) {
-        // The lines of the CPUs stand first; what follows them is long.
-        let Some(rest) = line.strip_prefix(b"cpu") else {
-            break;
-        };
-        let (Some(cpu), used) = leading_number(rest) else {
+    for line in cpu_times(text) {
+        // The total over CPUs has no row.
+        let Some(Ok(cpu)) = line.cpu.map(i32::try_from) else {
             continue;
         };
-        let Ok(cpu) = i32::try_from(cpu) else {
-            continue;
-        };
-        let mut numbers = words(&rest[used..]);
         let mut row = table.row(time_ns);
         row.index(Some(cpu));
-        for _ in 0..10 {
-            row.value(clock_ticks(&mut numbers, ns_per_tick));
+        for ticks in line.ticks {
+            row.value(ticks.and_then(|ticks| ticks.checked_mul(ns_per_tick)));
         }
     }
 }

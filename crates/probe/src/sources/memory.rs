@@ -2,11 +2,12 @@
 
 use std::io;
 
+use steelyard_kernel::meminfo::bytes;
+use steelyard_kernel::{TextFile, Tree};
+
 use super::keyed::Places;
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use steelyard_kernel::scan::Words;
-use steelyard_kernel::{TextFile, Tree};
 
 pub const DEFINITION: Definition = Definition {
     name: "memory",
@@ -112,15 +113,6 @@ pub fn parse(text: &[u8], time_ns: u64, places: &mut Places, table: &mut Table) 
     let mut values = [None; KEYS.len()];
     places.read(text, &KEYS, &mut values, bytes);
     table.row(time_ns).values(&values);
-}
-
-/// A size in bytes: the kernel writes `kB` and means KiB.
-pub fn bytes(words: &mut Words<'_>) -> Option<u64> {
-    let number = words.number()?;
-    match words.next() {
-        Some(b"kB") => number.checked_mul(1024),
-        _ => Some(number),
-    }
 }
 
 #[cfg(test)]

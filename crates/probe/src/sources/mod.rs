@@ -74,13 +74,9 @@ pub fn parse_anything(text: &[u8]) {
         softirqs.parse(text, 0, &mut table(&interrupts::SOFTIRQS));
         pressure::parse(text, 0, "cpu", &mut table(&pressure::DEFINITION));
         numa::memory_of(text);
-        cgroup::Mounts::parse(text);
         cgroup::blkio_bytes(text);
         cgroup::io_bytes(text);
-        process::Stat::parse(text);
         target::parse_anything(text);
-        steelyard_kernel::scan::number(text);
-        steelyard_kernel::scan::signed_number(text);
     }
 }
 

@@ -5,12 +5,10 @@
 use std::io;
 
 use super::keyed::{Places, plain};
-use super::memory;
 use super::watched::{Reader, Watched, file};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use steelyard_kernel::scan::{lines, words};
-use steelyard_kernel::{Tree, TreeFile};
+use steelyard_kernel::{Tree, TreeFile, meminfo};
 
 pub const DEFINITION: Definition = Definition {
     name: "numa",
@@ -125,23 +123,9 @@ impl Source for NumaSource {
     }
 }
 
-/// Free and used bytes from a node's meminfo, whose lines begin with `Node 0 MemTotal:`.
+/// Free and used bytes from a node's meminfo.
 pub fn memory_of(text: &[u8]) -> [Option<u64>; 2] {
-    let mut values = [None; 2];
-    for line in lines(text) {
-        let mut fields = words(line);
-        fields.pass(2);
-        match fields.next() {
-            Some(b"MemFree:") => values[0] = memory::bytes(&mut fields),
-            Some(b"MemUsed:") => {
-                values[1] = memory::bytes(&mut fields);
-                // What is wanted stands at the top.
-                break;
-            }
-            _ => {}
-        }
-    }
-    values
+    ["MemFree", "MemUsed"].map(|field| meminfo::value(text, field))
 }
 
 #[cfg(test)]

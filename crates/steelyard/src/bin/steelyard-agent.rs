@@ -9,7 +9,6 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use steelyard::{Exit, Failure, args, run};
 use steelyard_agent::agent::{AgentSettings, Watch};
-use steelyard_agent::cgroups::Hierarchies;
 use steelyard_agent::check::{State, check};
 use steelyard_agent::config::{Config, judge_name};
 use steelyard_agent::guard::{self, GuardError, Moment, Watcher, config::GuardConfig};
@@ -21,6 +20,7 @@ use steelyard_agent::run::{AgentError, Running, die_with_parent};
 use steelyard_agent::sample::machine::platform_of;
 use steelyard_agent::store::{self, Store, StoreError};
 use steelyard_kernel::Tree;
+use steelyard_kernel::cgroup::Hierarchies;
 
 /// Sample the tasks of a machine for a fleet's store: resource use every minute, profiles in random minutes.
 #[derive(Parser)]

@@ -310,7 +310,7 @@ fn group_figures(
     figures.set(Column::Rss, memory);
     let used = total(Column::Cpu, members);
     figures.set(Column::Wait, wait_ratio(&used, waiting));
-    figures.set(Column::Numa, locality(members));
+    figures.set(Column::Numa, numa_score(members));
     figures
 }
 
@@ -348,8 +348,8 @@ pub fn is_in(row: &Row, path: &str) -> bool {
     })
 }
 
-/// Locality of the members of which it is known, weighed by their memory.
-fn locality(members: &[&Row]) -> Figure {
+/// NUMA score of the members of which it is known, weighed by their memory.
+fn numa_score(members: &[&Row]) -> Figure {
     let mut local = 0.0;
     let mut all = 0.0;
     let mut why = Reason::Fixed("it has no processes");

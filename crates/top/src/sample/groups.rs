@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use steelyard_kernel::Tree;
-use steelyard_probe::{GroupFiles, Mounts};
+use steelyard_kernel::cgroup::Hierarchies;
+use steelyard_probe::GroupFiles;
 
 use super::reading::GroupReading;
 
@@ -13,7 +14,7 @@ const MOST: usize = 4096;
 /// The hierarchy that CPU time is accounted in, and files of its groups.
 pub struct Groups {
     tree: Tree,
-    mounts: Mounts,
+    mounts: Hierarchies,
     /// None for a group whose files cannot be read.
     files: HashMap<String, Option<GroupFiles>>,
 }
@@ -22,7 +23,7 @@ impl Groups {
     /// The groups of `tree`.
     pub fn new(tree: &Tree) -> Self {
         Self {
-            mounts: Mounts::parse(&tree.text("proc/mounts").unwrap_or_default()),
+            mounts: Hierarchies::of(tree),
             tree: tree.clone(),
             files: HashMap::new(),
         }

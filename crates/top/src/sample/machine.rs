@@ -1,8 +1,7 @@
 //! The machine as a whole: CPU time, load and memory, for the first lines of the screen.
 
-use steelyard_kernel::scan::{key_value, lines, trim, words};
-use steelyard_kernel::{TextFile, Tree, scan};
-use steelyard_probe::ns_per_clock_tick;
+use steelyard_kernel::scan::{trim, words};
+use steelyard_kernel::{TextFile, Tree, meminfo, ns_per_clock_tick, scan};
 
 use super::reading::MachineReading;
 
@@ -61,44 +60,22 @@ fn read(file: &mut Option<TextFile>) -> Option<&[u8]> {
 pub fn cpu_times(text: &[u8]) -> (usize, Option<[u64; 3]>) {
     let mut cpus = 0;
     let mut times = None;
-    for line in lines(text) {
-        let Some(rest) = line.strip_prefix(b"cpu") else {
-            break;
-        };
-        if rest.first() != Some(&b' ') {
-            cpus += 1;
-            continue;
+    for line in steelyard_kernel::cpu_times(text) {
+        match line.cpu {
+            Some(_) => cpus += 1,
+            None => times = line.user_system_steal(),
         }
-        let mut fields = words(rest);
-        let mut next = || fields.number();
-        // user nice system idle iowait irq softirq steal; proc_stat(5).
-        times = (|| {
-            let (user, nice, system) = (next()?, next()?, next()?);
-            let (_idle, _iowait, irq, softirq) = (next()?, next()?, next()?, next()?);
-            let steal = next().unwrap_or(0);
-            let sums = [
-                user.checked_add(nice)?,
-                system.checked_add(irq)?.checked_add(softirq)?,
-                steal,
-            ];
-            Some(sums.map(|ticks| ticks.saturating_mul(ns_per_clock_tick())))
-        })();
     }
-    (cpus, times)
+    let ns = |ticks: u64| ticks.saturating_mul(ns_per_clock_tick());
+    (cpus, times.map(|sums| sums.map(ns)))
 }
 
 /// Memory in all and memory available, bytes.
 pub fn memory(text: &[u8]) -> Option<[u64; 2]> {
-    let mut found = [None; 2];
-    for (key, mut values) in lines(text).take(3).filter_map(key_value) {
-        let place = match key {
-            b"MemTotal" => 0,
-            b"MemAvailable" => 1,
-            _ => continue,
-        };
-        found[place] = values.number().map(|kib| kib.saturating_mul(1024));
-    }
-    Some([found[0]?, found[1]?])
+    Some([
+        meminfo::value(text, "MemTotal")?,
+        meminfo::value(text, "MemAvailable")?,
+    ])
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ impl Sampler {
             clock,
             want_threads: self.wants.threads,
             controller: self.groups.controller(),
-            node_of_cpu: self.numa.node_of_cpu(),
+            nodes: self.numa.nodes(),
         };
         self.processes.retain_mut(|process| {
             if is_crowded && process.next_visit_ns > now_ns {
@@ -229,9 +229,6 @@ pub fn parse_anything(text: &[u8]) {
     parse::status(text);
     parse::io(text);
     parse::schedstat(text);
-    parse::cgroup(text, "");
-    parse::cgroup(text, "cpuacct");
-    parse::numa_maps(text, &mut Vec::new());
     parse::command_line(text);
     parse::harmless(text);
     machine::cpu_times(text);

@@ -11,7 +11,9 @@
 use std::io;
 use std::rc::Rc;
 
-use steelyard_probe::{Stat, ns_per_clock_tick};
+use steelyard_kernel::cgroup::group_of;
+use steelyard_kernel::numa::Nodes;
+use steelyard_kernel::{Stat, ns_per_clock_tick};
 
 use super::files::{Files, Place};
 use super::parse;
@@ -37,8 +39,8 @@ pub struct Context<'a> {
     pub want_threads: bool,
     /// The controller whose hierarchy names control groups, as [`parse::cgroup`] takes it.
     pub controller: Option<&'static str>,
-    /// NUMA node of each CPU; empty where there is one node.
-    pub node_of_cpu: &'a [Option<u32>],
+    /// NUMA nodes, where there are several.
+    pub nodes: Option<&'a Nodes>,
 }
 
 /// A process that is looked after.
@@ -318,7 +320,7 @@ impl Process {
                 .files
                 .read_once(&format!("proc/{pid}/cgroup"))
                 .ok()?;
-            Some(parse::harmless(parse::cgroup(text, controller)?))
+            Some(parse::harmless(group_of(text, controller)?.as_bytes()))
         });
         let identity = Identity {
             name,
@@ -334,11 +336,12 @@ impl Process {
         }
     }
 
-    /// Where it ran lately: the share of each NUMA node in its CPU time.
+    /// Where it ran lately: the share of each NUMA node, in their order, in its CPU time.
     fn read_nodes(&mut self, context: &mut Context<'_>) -> Vec<f64> {
-        if context.node_of_cpu.is_empty() {
+        let Some(nodes) = context.nodes else {
             return Vec::new();
-        }
+        };
+        self.nodes.resize(nodes.len(), 0.0);
         for time in &mut self.nodes {
             *time /= 2.0;
         }
@@ -352,12 +355,8 @@ impl Process {
                 })
                 .ok()
                 .and_then(|text| Stat::parse(text)?.processor)
-                .and_then(|cpu| *context.node_of_cpu.get(usize::try_from(cpu).ok()?)?);
+                .and_then(|cpu| nodes.position_of_cpu(cpu));
             if let Some(node) = node {
-                let node = node as usize;
-                if self.nodes.len() <= node {
-                    self.nodes.resize(node + 1, 0.0);
-                }
                 // A thread that has just been met has run somewhere, however short.
                 self.nodes[node] += run_ns.max(1) as f64;
             }

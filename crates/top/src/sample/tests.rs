@@ -202,11 +202,13 @@ fn a_kernel_without_schedstat_is_read_all_the_same() {
 }
 
 #[test]
-fn locality_on_a_machine_with_two_nodes() {
+fn the_score_on_a_machine_with_two_nodes() {
     let bench = Bench::new();
     bench.process(7, 50, 3, &[(7, 100, 10, 4)]);
     bench.write("sys/devices/system/node/node0/cpulist", "0\n");
     bench.write("sys/devices/system/node/node1/cpulist", "1\n");
+    bench.write("sys/devices/system/node/node0/distance", "10 20\n");
+    bench.write("sys/devices/system/node/node1/distance", "20 10\n");
     let maps = "7f00 default anon=4 N0=1 N1=3 kernelpagesize_kB=4\n";
     bench.write("proc/7/numa_maps", maps);
     let mut sampler = bench.sampler(Wants::default());
@@ -214,11 +216,11 @@ fn locality_on_a_machine_with_two_nodes() {
     let process = &sample.processes[0];
     assert_eq!(process.nodes, [0.0, 1.0], "it ran on CPU 1");
     assert!(
-        sampler.numa().locality(process).is_err(),
+        sampler.numa().score(process).is_err(),
         "nobody has looked so far"
     );
     sampler.look_at_memory(sample.processes.iter(), sample.time_ns);
-    assert_eq!(sampler.numa().locality(process), Ok(0.75));
+    assert_eq!(sampler.numa().score(process), Ok(0.75 + 0.25 * 10.0 / 20.0));
 }
 
 #[test]
@@ -228,8 +230,8 @@ fn one_node_is_told_as_such() {
     bench.write("sys/devices/system/node/node0/cpulist", "0\n");
     let mut sampler = bench.sampler(Wants::default());
     let sample = bench.read(&mut sampler);
-    let locality = sampler.numa().locality(&sample.processes[0]);
-    assert_eq!(locality, Err(Reason::ONE_NODE));
+    let score = sampler.numa().score(&sample.processes[0]);
+    assert_eq!(score, Err(Reason::ONE_NODE));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::rc::Rc;
 
-use steelyard_probe::{Stat, ns_per_clock_tick, page_bytes};
+use steelyard_kernel::{Stat, ns_per_clock_tick, page_bytes};
 
 use super::files::{Files, Place};
 use super::parse;

@@ -173,14 +173,14 @@ impl Session {
                 self.set_mix_of(row, id, mix.as_ref());
             }
         }
-        let locality: HashMap<TaskId, Figure> = after
+        let scores: HashMap<TaskId, Figure> = after
             .processes
             .iter()
-            .map(|reading| (reading.id, self.sampler.numa().locality(reading)))
+            .map(|reading| (reading.id, self.sampler.numa().score(reading)))
             .collect();
         for row in &mut processes {
             if let Subject::Task(id) = &row.subject {
-                row.figures.set(Column::Numa, locality[id].clone());
+                row.figures.set(Column::Numa, scores[id].clone());
             }
         }
         let mut snapshot = Snapshot {
@@ -331,7 +331,7 @@ impl Session {
         processes: &[Row],
         is_first: bool,
     ) -> Vec<Row> {
-        let locality: HashMap<u32, &Figure> = processes
+        let scores: HashMap<u32, &Figure> = processes
             .iter()
             .filter_map(|row| match row.subject {
                 Subject::Task(id) => Some((id.pid, row.figures.get(Column::Numa))),
@@ -350,7 +350,7 @@ impl Session {
                 "counted for whole processes only: p shows those",
             ));
             row.figures.set(Column::Ipc, Err(ipc));
-            if let Some(figure) = locality.get(&id.pid) {
+            if let Some(figure) = scores.get(&id.pid) {
                 row.figures.set(Column::Numa, (*figure).clone());
             }
             self.set_mix_of(row, id, None);

@@ -162,7 +162,7 @@ fn json_has_a_reason_beside_every_null() {
         }
     }
     assert_eq!(
-        document["rows"][0]["missing"]["numa_local_ratio"],
+        document["rows"][0]["missing"]["numa_score"],
         Reason::ONE_NODE.text()
     );
     assert_eq!(format::MISSING, "-");

@@ -10,6 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use steelyard_kernel::cgroup::group_of;
+
 use super::capping::audit::{Audit, Line};
 use super::capping::caps::{Caps, Replayed, forget, replay};
 use super::capping::journal::{Entry, Journal};
@@ -102,14 +104,8 @@ const RETRY_S: f64 = 60.0;
 /// The agent's own group by the text of /proc/self/cgroup, in the hierarchy with the CPU controller; None for the root, which is
 /// never capped anyway.
 pub fn own_group(text: &str) -> Option<String> {
-    let fields = |line: &'_ str| -> Option<(String, String)> {
-        let mut parts = line.splitn(3, ':').skip(1);
-        Some((parts.next()?.to_owned(), parts.next()?.to_owned()))
-    };
-    let groups: Vec<_> = text.lines().filter_map(fields).collect();
-    let of = |wanted: fn(&str) -> bool| groups.iter().find(|group| wanted(&group.0));
-    let own = of(|names| names.split(',').any(|name| name == "cpu")).or_else(|| of(str::is_empty));
-    own.map(|group| group.1.clone()).filter(|path| path != "/")
+    let own = group_of(text.as_bytes(), "cpu").or_else(|| group_of(text.as_bytes(), ""));
+    own.filter(|path| *path != "/").map(str::to_owned)
 }
 
 /// The guard's folder below the agent's state folder.

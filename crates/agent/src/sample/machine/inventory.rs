@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steelyard_kernel::Tree;
-use steelyard_kernel::scan::{key_value, lines, number, trim, words};
+use steelyard_kernel::scan::{number, trim, words};
+use steelyard_kernel::{Tree, meminfo};
 
 use crate::config::MachineLimits;
 use crate::identity::rules::clean;
@@ -115,11 +115,10 @@ pub fn inventory(
     let threads = topology.places.len();
     let cores = topology.cores();
     let kernel = tree.text("proc/sys/kernel/osrelease").ok();
-    let memory = tree.text("proc/meminfo").ok().and_then(|text| {
-        let mut found = lines(&text).take(1).filter_map(key_value);
-        let (_, mut values) = found.find(|(key, _)| *key == b"MemTotal")?;
-        i64::try_from(values.number()?.checked_mul(1024)?).ok()
-    });
+    let memory = tree
+        .text("proc/meminfo")
+        .ok()
+        .and_then(|text| i64::try_from(meminfo::value(&text, "MemTotal")?).ok());
     Machine {
         seen_unix_s,
         vendor: info

@@ -9,9 +9,8 @@ mod inventory;
 
 use std::collections::BTreeMap;
 
-use steelyard_kernel::Tree;
-use steelyard_kernel::scan::{key_value, lines, number, words};
-use steelyard_probe::ns_per_clock_tick;
+use steelyard_kernel::scan::{lines, number, words};
+use steelyard_kernel::{Tree, cpu_times, meminfo, ns_per_clock_tick};
 
 pub use self::inventory::{Topology, inventory, platform_of};
 use super::counting::Counted;
@@ -226,34 +225,14 @@ fn power_w(then: &MachineReading, now: &MachineReading, window_s: f64) -> Option
 
 impl MachineReading {
     fn read_stat(&mut self, text: &[u8]) {
-        for line in lines(text) {
-            let Some(rest) = line.strip_prefix(b"cpu") else {
-                break;
-            };
-            if rest.first() != Some(&b' ') {
+        let ns = |ticks: u64| ticks.saturating_mul(ns_per_clock_tick());
+        for line in cpu_times(text) {
+            if line.cpu.is_some() {
                 self.threads += 1;
-                continue;
-            }
-            let mut fields = words(rest);
-            let values: Vec<Option<u64>> = (0..8).map(|_| fields.number()).collect();
-            let ns = |ticks: u64| ticks.saturating_mul(ns_per_clock_tick());
-            if let [
-                Some(user),
-                Some(nice),
-                Some(system),
-                Some(_),
-                Some(wait),
-                Some(irq),
-                Some(softirq),
-                steal,
-            ] = values[..]
-            {
-                let busy = [user, nice, system, irq, softirq]
-                    .into_iter()
-                    .fold(0, u64::saturating_add);
-                self.busy_ns = Some(ns(busy));
-                self.wait_ns = Some(ns(wait));
-                self.steal_ns = steal.map(ns);
+            } else if let Some([user, system, steal]) = line.user_system_steal() {
+                self.busy_ns = Some(ns(user.saturating_add(system)));
+                self.wait_ns = line.iowait().map(ns);
+                self.steal_ns = Some(ns(steal));
             }
         }
     }
@@ -261,16 +240,7 @@ impl MachineReading {
 
 /// Memory that is not available for something new, bytes.
 fn memory_used_bytes(text: &[u8]) -> Option<u64> {
-    let mut found = [None; 2];
-    for (key, mut values) in lines(text).take(5).filter_map(key_value) {
-        let place = match key {
-            b"MemTotal" => 0,
-            b"MemAvailable" => 1,
-            _ => continue,
-        };
-        found[place] = values.number().map(|kib| kib.saturating_mul(1024));
-    }
-    found[0]?.checked_sub(found[1]?)
+    meminfo::value(text, "MemTotal")?.checked_sub(meminfo::value(text, "MemAvailable")?)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::super::*;
 use crate::testing::Bench;
 use steelyard_kernel::Tree;
+use steelyard_kernel::numa::{DistanceChoice, Missing};
 
 /// Two nodes with a CPU each, and one process with two threads.
 fn machine() -> Bench {

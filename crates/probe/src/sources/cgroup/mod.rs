@@ -11,12 +11,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use steelyard_kernel::cgroup::{Hierarchies, below};
+use steelyard_kernel::scan::{key_value, lines, number, words};
+use steelyard_kernel::{Tree, TreeFile};
+
 use super::keyed::{Places, plain};
 use super::watched::{Reader, Watched, readable};
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
-use steelyard_kernel::scan::{key_value, lines, number, words};
-use steelyard_kernel::{Tree, TreeFile};
 
 pub const DEFINITION: Definition = Definition {
     name: "cgroup",
@@ -53,105 +55,11 @@ pub const GROUPS: usize = 128;
 /// Values in the order of the columns after the path.
 type Values = [Option<u64>; 9];
 
-/// Where the hierarchies are mounted, relative to the tree's root.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Mounts {
-    unified: Option<PathBuf>,
-    cpuacct: Option<PathBuf>,
-    cpu: Option<PathBuf>,
-    memory: Option<PathBuf>,
-    blkio: Option<PathBuf>,
-    hugetlb: Option<PathBuf>,
-}
-
-impl Mounts {
-    /// The cgroup file systems in the text of /proc/mounts.
-    pub fn parse(text: &[u8]) -> Self {
-        let mut mounts = Self::default();
-        for line in lines(text) {
-            let mut fields = words(line);
-            fields.pass(1);
-            let (Some(point), Some(kind), Some(options)) =
-                (fields.next(), fields.next(), fields.next())
-            else {
-                continue;
-            };
-            let Ok(point) = std::str::from_utf8(point) else {
-                continue;
-            };
-            let point = PathBuf::from(point.trim_start_matches('/'));
-            if kind == b"cgroup2" {
-                mounts.unified.get_or_insert(point);
-            } else if kind == b"cgroup" {
-                for option in options.split(|byte| *byte == b',') {
-                    let place = match option {
-                        b"cpuacct" => &mut mounts.cpuacct,
-                        b"cpu" => &mut mounts.cpu,
-                        b"memory" => &mut mounts.memory,
-                        b"blkio" => &mut mounts.blkio,
-                        b"hugetlb" => &mut mounts.hugetlb,
-                        _ => continue,
-                    };
-                    place.get_or_insert_with(|| point.clone());
-                }
-            }
-        }
-        mounts
-    }
-
-    /// The hierarchy that CPU time is accounted in: the controller's name as /proc/PID/cgroup has it, empty for
-    /// version 2; None where nothing is mounted.
-    pub fn cpu_hierarchy(&self) -> Option<&'static str> {
-        if self.cpuacct.is_some() {
-            Some("cpuacct")
-        } else if self.cpu.is_some() {
-            Some("cpu")
-        } else if self.memory.is_some() {
-            Some("memory")
-        } else if self.blkio.is_some() {
-            Some("blkio")
-        } else {
-            self.unified.as_ref().map(|_| "")
-        }
-    }
-
-    /// Where version 2 is.
-    pub(crate) fn unified(&self) -> Option<&PathBuf> {
-        self.unified.as_ref()
-    }
-
-    /// Where version 1's cpuacct controller is.
-    pub(crate) fn cpuacct(&self) -> Option<&PathBuf> {
-        self.cpuacct.as_ref()
-    }
-
-    /// Where version 1's memory controller is.
-    pub(crate) fn memory(&self) -> Option<&PathBuf> {
-        self.memory.as_ref()
-    }
-
-    /// Where version 1's hugetlb controller is.
-    pub(crate) fn hugetlb(&self) -> Option<&PathBuf> {
-        self.hugetlb.as_ref()
-    }
-
-    /// All of them, those first that account CPU time and memory.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
-        [
-            &self.cpuacct,
-            &self.memory,
-            &self.cpu,
-            &self.blkio,
-            &self.hugetlb,
-            &self.unified,
-        ]
-        .into_iter()
-        .flatten()
-    }
-
-    fn version_1(&self) -> [&Option<PathBuf>; 4] {
-        [&self.cpuacct, &self.cpu, &self.memory, &self.blkio]
-    }
+/// The hierarchies of version 1 that figures come from; none where version 2 accounts CPU time.
+fn version_1(mounts: &Hierarchies) -> Vec<&PathBuf> {
+    let figures = ["cpuacct", "cpu", "memory", "blkio"];
+    let wanted = figures.iter().filter(|_| mounts.version() != Some(2));
+    wanted.filter_map(|name| mounts.controller(name)).collect()
 }
 
 /// One group's files, in either version.
@@ -187,11 +95,11 @@ pub struct GroupCounters {
 
 impl GroupFiles {
     /// The files of the group at `path` below its hierarchy's root; None when none can be read.
-    pub fn open(tree: &Tree, mounts: &Mounts, path: &str) -> Option<Self> {
-        let files = if mounts.version_1().iter().any(|point| point.is_some()) {
+    pub fn open(tree: &Tree, mounts: &Hierarchies, path: &str) -> Option<Self> {
+        let files = if !version_1(mounts).is_empty() {
             Files::One(Box::new(VersionOne::open(tree, mounts, path)?))
         } else {
-            let unified = mounts.unified.as_ref()?;
+            let unified = mounts.unified()?;
             Files::Two(Box::new(VersionTwo::open(tree, &below(unified, path))?))
         };
         Some(Self {
@@ -254,9 +162,10 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
 }
 
 fn find(tree: &Tree) -> Vec<Group> {
-    let mounts = Mounts::parse(&tree.text("proc/mounts").unwrap_or_default());
-    if mounts.version_1().iter().any(|point| point.is_some()) {
-        return group_paths(tree, mounts.version_1().into_iter().flatten())
+    let mounts = Hierarchies::of(tree);
+    let version_1 = version_1(&mounts);
+    if !version_1.is_empty() {
+        return group_paths(tree, version_1)
             .into_iter()
             .filter_map(|path| {
                 let files = VersionOne::open(tree, &mounts, &path)?;
@@ -267,10 +176,10 @@ fn find(tree: &Tree) -> Vec<Group> {
             })
             .collect();
     }
-    let Some(unified) = &mounts.unified else {
+    let Some(unified) = mounts.unified() else {
         return Vec::new();
     };
-    group_paths(tree, std::iter::once(unified))
+    group_paths(tree, vec![unified])
         .into_iter()
         .filter_map(|path| {
             let files = VersionTwo::open(tree, &below(unified, &path))?;
@@ -282,13 +191,8 @@ fn find(tree: &Tree) -> Vec<Group> {
         .collect()
 }
 
-fn below(point: &Path, path: &str) -> PathBuf {
-    point.join(path.trim_start_matches('/'))
-}
-
 /// Paths of groups that are in any of the hierarchies, breadth first, at most [`GROUPS`].
-fn group_paths<'p>(tree: &Tree, points: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
-    let mut points: Vec<&PathBuf> = points.collect();
+fn group_paths(tree: &Tree, mut points: Vec<&PathBuf>) -> Vec<String> {
     points.sort();
     points.dedup();
     let mut paths: Vec<String> = Vec::new();
@@ -324,19 +228,23 @@ struct VersionOne {
 }
 
 impl VersionOne {
-    fn open(tree: &Tree, mounts: &Mounts, path: &str) -> Option<Self> {
-        let file = |point: &Option<PathBuf>, name: &str| {
-            readable(tree, &below(point.as_ref()?, path).join(name)).ok()
+    fn open(tree: &Tree, mounts: &Hierarchies, path: &str) -> Option<Self> {
+        let file = |controller: &str, name: &str| {
+            readable(
+                tree,
+                &below(mounts.controller(controller)?, path).join(name),
+            )
+            .ok()
         };
         let files = Self {
-            usage: file(&mounts.cpuacct, "cpuacct.usage"),
-            user: file(&mounts.cpuacct, "cpuacct.usage_user"),
-            system: file(&mounts.cpuacct, "cpuacct.usage_sys"),
-            throttling: file(&mounts.cpu, "cpu.stat"),
-            memory: file(&mounts.memory, "memory.usage_in_bytes"),
-            memory_peak: file(&mounts.memory, "memory.max_usage_in_bytes"),
-            io: file(&mounts.blkio, "blkio.throttle.io_service_bytes_recursive")
-                .or_else(|| file(&mounts.blkio, "blkio.throttle.io_service_bytes")),
+            usage: file("cpuacct", "cpuacct.usage"),
+            user: file("cpuacct", "cpuacct.usage_user"),
+            system: file("cpuacct", "cpuacct.usage_sys"),
+            throttling: file("cpu", "cpu.stat"),
+            memory: file("memory", "memory.usage_in_bytes"),
+            memory_peak: file("memory", "memory.max_usage_in_bytes"),
+            io: file("blkio", "blkio.throttle.io_service_bytes_recursive")
+                .or_else(|| file("blkio", "blkio.throttle.io_service_bytes")),
             places: Places::default(),
         };
         let any = files.usage.is_some()

@@ -16,20 +16,15 @@
 //!
 //! Source: proc_pid_stat(5); Linux, Documentation/scheduler/sched-stats.rst.
 
-mod stat;
-
 use std::fs::File;
 use std::io;
 
 use steelyard_record::open_file;
 
-use super::cpu::ns_per_clock_tick;
 use crate::source::{Definition, Source, Tick, Unavailable};
 use crate::table::{Column, Table};
 use steelyard_kernel::scan::{number, words};
-use steelyard_kernel::{SharedFile, Tree, read_from_start};
-
-pub use stat::Stat;
+use steelyard_kernel::{SharedFile, Stat, Tree, ns_per_clock_tick, page_bytes, read_from_start};
 
 pub const DEFINITION: Definition = Definition {
     name: "process",
@@ -143,7 +138,7 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
         tree: tree.clone(),
         loadavg: tree.shared("proc/loadavg").ok(),
         processes: Vec::new(),
-        kept_most: raise_descriptor_limit() / 4,
+        kept_most: crate::descriptors::raise_descriptor_limit() / 4,
         kept: 0,
         next_visit: 0,
         last_pid: None,
@@ -157,38 +152,6 @@ fn open(tree: &Tree) -> Result<Box<dyn Source>, Unavailable> {
             page_bytes: page_bytes(),
         },
     }))
-}
-
-/// Bytes of a page of memory.
-pub fn page_bytes() -> u64 {
-    // SAFETY: sysconf takes a number and touches no memory of ours.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(bytes).unwrap_or(4096)
-}
-
-/// Raises the number of files that this process may open as far as it may without asking, up to a bound, and
-/// returns it.
-pub fn raise_descriptor_limit() -> usize {
-    const ENOUGH: libc::rlim_t = 16_384;
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is a valid place for one rlimit.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return 256;
-    }
-    if limit.rlim_cur < ENOUGH {
-        let raised = libc::rlimit {
-            rlim_cur: ENOUGH.min(limit.rlim_max),
-            ..limit
-        };
-        // SAFETY: `raised` is a valid rlimit.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0 {
-            limit = raised;
-        }
-    }
-    usize::try_from(limit.rlim_cur.min(ENOUGH)).unwrap_or(256)
 }
 
 /// Ids of all processes, in order, at most [`TRACKED`].

@@ -34,17 +34,6 @@ fn row(pid: u32, user: u64) -> String {
 }
 
 #[test]
-fn names_with_blanks_and_parentheses() {
-    let text = stat(12, "a) R (b", 4, 2, 9);
-    let stat = Stat::parse(text.as_bytes()).expect("it is a stat file");
-    assert_eq!(stat.command, b"a) R (b");
-    assert_eq!((stat.user_ticks, stat.system_ticks), (4, 1));
-    assert_eq!((stat.threads, stat.start_ticks), (2, 9));
-    assert_eq!(stat.rss_pages, Some(3));
-    assert_eq!(stat.faults, [Some(10), Some(2)]);
-}
-
-#[test]
 fn only_who_ran_gets_a_row_and_who_ran_most_comes_first() {
     let mut bench = bench(&[(10, 5), (20, 50), (30, 1)]);
     bench.open(&DEFINITION).expect("there are processes");

@@ -1,11 +1,10 @@
 //! One process of the program: its threads, and its own figures where one of them moved.
 
-use super::super::process::{Stat, page_bytes};
 use super::thread::{Kept, Reader, Thread, ThreadRow};
 use crate::source::Tick;
 use crate::table::{Column, Table};
-use steelyard_kernel::Tree;
 use steelyard_kernel::scan::key_value;
+use steelyard_kernel::{Stat, Tree, page_bytes};
 
 pub const COLUMNS: &[Column] = &[
     Column::TIME,

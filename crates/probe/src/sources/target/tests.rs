@@ -120,7 +120,7 @@ fn a_look_tells_states_places_and_counts() {
     let mut program = Program::new();
     program.watch_pid(10);
     let [looks, processes, threads] = program.look();
-    let rss = 5 * crate::sources::process::page_bytes();
+    let rss = 5 * steelyard_kernel::page_bytes();
     assert_eq!(looks, [format!("1000000000 1 1 0 {rss} 0")]);
     assert_eq!(
         processes,

@@ -8,13 +8,12 @@ use std::io;
 
 use steelyard_record::open_file;
 
-use super::super::cpu::ns_per_clock_tick;
-use super::super::process::raise_descriptor_limit;
 use super::calls;
+use crate::descriptors::raise_descriptor_limit;
 use crate::source::Tick;
 use crate::table::{Column, Table};
 use steelyard_kernel::scan::{self, words};
-use steelyard_kernel::{Tree, read_from_start};
+use steelyard_kernel::{Tree, ns_per_clock_tick, read_from_start};
 
 pub const COLUMNS: &[Column] = &[
     Column::TIME,

@@ -9,7 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use steelyard::{Exit, Failure, args};
 use steelyard_kernel::Tree;
-use steelyard_probe::numa::{DistanceChoice, Distances, Missing, Nodes, Request, Subjects, Survey};
+use steelyard_kernel::numa::{DistanceChoice, Distances, Missing, Nodes};
+use steelyard_probe::numa::{Request, Subjects, Survey};
 use steelyard_record::{NumaScore, NumaSubject, monotonic_ns};
 
 #[derive(Args)]

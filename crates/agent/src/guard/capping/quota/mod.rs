@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cgroups::Hierarchies;
+use steelyard_kernel::cgroup::Hierarchies;
 
 /// The kernel's shortest quota, in microseconds.
 const QUOTA_MIN_US: u64 = 1_000;

@@ -2,9 +2,8 @@
 
 use super::distances::{DistanceChoice, DistanceSource, Distances};
 use super::missing::Missing;
-use crate::sources::memory;
-use steelyard_kernel::Tree;
-use steelyard_kernel::{cpu_list, scan};
+use crate::Tree;
+use crate::{cpu_list, meminfo, scan};
 
 /// A CPU's number beyond this is none: Linux supports 8192.
 const MOST_CPUS: u32 = 65_536;
@@ -49,7 +48,7 @@ impl Nodes {
                     } else {
                         cpu_list::parse(&list).unwrap_or_default()
                     },
-                    memory_bytes: total_memory(&text("meminfo")),
+                    memory_bytes: meminfo::value(&text("meminfo"), "MemTotal"),
                 }
             })
             .collect();
@@ -72,7 +71,10 @@ impl Nodes {
             }
         };
         let mut found = Self::new(nodes, distances);
-        found.huge_page_bytes = huge_page_size(&tree.text("proc/meminfo").unwrap_or_default());
+        found.huge_page_bytes = meminfo::value(
+            &tree.text("proc/meminfo").unwrap_or_default(),
+            "Hugepagesize",
+        );
         Ok(found)
     }
 
@@ -94,8 +96,9 @@ impl Nodes {
         }
     }
 
-    /// Nodes of these numbers without CPUs, 10 to themselves and 20 to each other.
-    pub(super) fn made(ids: &[u32]) -> Self {
+    /// Nodes of these numbers without CPUs, 10 to themselves and 20 to each other. For tests and fuzz targets.
+    #[doc(hidden)]
+    pub fn made(ids: &[u32]) -> Self {
         let count = ids.len();
         let table = (0..count * count)
             .map(|place| {
@@ -144,7 +147,7 @@ impl Nodes {
     }
 
     /// Size of a huge page where a kernel does not tell it of each mapping.
-    pub(super) fn huge_page_bytes(&self) -> Option<u64> {
+    pub(crate) fn huge_page_bytes(&self) -> Option<u64> {
         self.huge_page_bytes
     }
 
@@ -172,25 +175,8 @@ fn position(positions: &[Option<u16>], number: u64) -> Option<usize> {
     (*positions.get(number)?).map(usize::from)
 }
 
-/// `MemTotal` of a node's meminfo, whose lines begin with `Node 0 MemTotal:`.
-fn total_memory(text: &[u8]) -> Option<u64> {
-    scan::lines(text).find_map(|line| {
-        let mut fields = scan::words(line);
-        fields.pass(2);
-        (fields.next()? == b"MemTotal:").then(|| memory::bytes(&mut fields))?
-    })
-}
-
-/// `Hugepagesize` of /proc/meminfo.
-fn huge_page_size(text: &[u8]) -> Option<u64> {
-    scan::lines(text).find_map(|line| {
-        let (key, mut fields) = scan::key_value(line)?;
-        (key == b"Hugepagesize").then(|| memory::bytes(&mut fields))?
-    })
-}
-
 /// The numbers of a line; what is no number ends it.
-pub(super) fn parse_numbers(text: &[u8]) -> Vec<u64> {
+pub fn parse_numbers(text: &[u8]) -> Vec<u64> {
     let mut words = scan::words(scan::trim(text));
     std::iter::from_fn(|| words.number()).collect()
 }

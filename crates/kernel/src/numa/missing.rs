@@ -52,7 +52,7 @@ impl Missing {
     }
 
     /// Why a file of a process cannot be read.
-    pub(crate) fn of_process(file: &str, error: &io::Error) -> Self {
+    pub fn of_process(file: &str, error: &io::Error) -> Self {
         match (error.kind(), error.raw_os_error()) {
             (io::ErrorKind::PermissionDenied, _) | (_, Some(libc::EPERM)) => Self::not_permitted(),
             // ESRCH: the file was open when the process ended.

@@ -5,8 +5,8 @@
 
 use super::Missing;
 use super::nodes::parse_numbers;
-use steelyard_kernel::Tree;
-use steelyard_kernel::{cpu_list, scan};
+use crate::Tree;
+use crate::{cpu_list, scan};
 
 /// Where distances came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Distances {
     ///
     /// A row holds a distance to each node that is online, in order; a recording may lack folders of some. Where it tells nothing and the machine has
     /// one node, the distance to itself is 10, as the firmware would say.
-    pub(super) fn slit(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
+    pub(crate) fn slit(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
         const NODE: &str = "sys/devices/system/node";
         let [online, possible] = ["online", "possible"].map(|name| {
             let text = tree.text(format!("{NODE}/{name}")).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Distances {
     /// The kernel tells the latency from the initiators nearest to a node's memory only (`access1` of CPUs, else
     /// `access0` of anything; Documentation/admin-guide/mm/numaperf.rst), which is what is wanted of memory without
     /// CPUs: SLIT does not know how much slower such memory is.
-    pub(super) fn hmat(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
+    pub(crate) fn hmat(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
         let slit = Self::slit(tree, ids)?;
         let count = ids.len();
         let mut known = vec![None; count * count];

@@ -13,9 +13,8 @@ use steelyard_record::open_file;
 
 use super::pages::{Pages, add};
 use super::{Missing, Nodes};
-use crate::sources::process::page_bytes;
-use steelyard_kernel::Tree;
-use steelyard_kernel::scan::{self, words};
+use crate::scan::{self, words};
+use crate::{Tree, page_bytes};
 
 /// What one read asks for. The kernel answers with a page or so at a time.
 const PIECE: usize = 64 * 1024;
@@ -26,11 +25,11 @@ const LONGEST_LINE: usize = 1 << 20;
 ///
 /// The kernel walks the process's page tables meanwhile, holding its memory map for reading.
 pub fn read_pages_of_process(tree: &Tree, nodes: &Nodes, pid: u32) -> Result<Pages, Missing> {
-    read(tree, nodes, pid, &mut Vec::new())
+    read_pages_into(tree, nodes, pid, &mut Vec::new())
 }
 
 /// The same with a buffer that is kept.
-pub(super) fn read(
+pub fn read_pages_into(
     tree: &Tree,
     nodes: &Nodes,
     pid: u32,
@@ -72,7 +71,7 @@ pub(super) struct LineReader<'n> {
 
 impl<'n> LineReader<'n> {
     /// `page_bytes` is the size of a page on lines that tell none, `huge_page_bytes` that of huge ones.
-    pub(super) fn new(nodes: &'n Nodes, page_bytes: u64, huge_page_bytes: Option<u64>) -> Self {
+    pub(crate) fn new(nodes: &'n Nodes, page_bytes: u64, huge_page_bytes: Option<u64>) -> Self {
         Self {
             nodes,
             page_bytes,
@@ -83,7 +82,7 @@ impl<'n> LineReader<'n> {
     }
 
     /// The next piece of the text.
-    pub(super) fn take(&mut self, text: &[u8], pages: &mut Pages) {
+    pub(crate) fn take(&mut self, text: &[u8], pages: &mut Pages) {
         let Some(last) = memchr::memrchr(b'\n', text) else {
             self.begin(text);
             return;
@@ -104,7 +103,7 @@ impl<'n> LineReader<'n> {
     }
 
     /// The end of the text: a line that has begun is whole.
-    pub(super) fn end(&mut self, pages: &mut Pages) {
+    pub(crate) fn end(&mut self, pages: &mut Pages) {
         let line = std::mem::take(&mut self.begun);
         for line in scan::lines(&line) {
             self.line(line, pages);

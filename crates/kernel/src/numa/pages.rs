@@ -51,7 +51,7 @@ impl Pages {
 }
 
 /// Adds to the sum of a node.
-pub(super) fn add(sums: &mut [u64], position: usize, bytes: u64) {
+pub fn add(sums: &mut [u64], position: usize, bytes: u64) {
     if let Some(sum) = sums.get_mut(position) {
         *sum = sum.saturating_add(bytes);
     }

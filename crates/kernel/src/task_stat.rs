@@ -2,7 +2,7 @@
 //!
 //! Source: proc_pid_stat(5).
 
-use steelyard_kernel::scan::words;
+use crate::scan::words;
 
 /// What /proc/PID/stat tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl<'t> Stat<'t> {
         let open = memchr::memchr(b'(', text)?;
         let close = memchr::memrchr(b')', text)?;
         let command = text.get(open + 1..close)?;
-        let mut fields = words(steelyard_kernel::scan::trim(&text[close + 1..]));
+        let mut fields = words(crate::scan::trim(&text[close + 1..]));
         // The names are those of proc_pid_stat(5); the number of a field stands behind it.
         let state = fields.next()?.first().copied()?; // state 3
         fields.pass(5);
@@ -88,5 +88,23 @@ impl<'t> Stat<'t> {
     /// CPU time, clock ticks.
     pub fn cpu_ticks(&self) -> u64 {
         self.user_ticks.wrapping_add(self.system_ticks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_blanks_and_parentheses() {
+        let text =
+            b"12 (a) R (b) S 1 12 12 0 -1 4194304 10 0 2 0 4 1 0 0 20 0 2 0 9 3133440 3 18\n";
+        let stat = Stat::parse(text).expect("it is a stat file");
+        assert_eq!(stat.command, b"a) R (b");
+        assert_eq!((stat.user_ticks, stat.system_ticks), (4, 1));
+        assert_eq!((stat.threads, stat.start_ticks), (2, 9));
+        assert_eq!(stat.rss_pages, Some(3));
+        assert_eq!(stat.faults, [Some(10), Some(2)]);
+        assert_eq!(Stat::parse(b"12 (sh"), None);
     }
 }
