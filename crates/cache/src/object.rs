@@ -5,7 +5,7 @@
 //! endian, exactly as long as the distribution says; a shorter one is not worth compressing and is raw. So
 //! the sizes on the wire are those of the file, and the compression was really done.
 
-use steelyard_serve::Random;
+use steelyard_statistics::Random;
 
 use crate::sizes::Sizes;
 use crate::store::hash;

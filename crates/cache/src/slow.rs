@@ -10,7 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use steelyard_record::monotonic_ns;
-use steelyard_serve::{Delay, Random};
+use steelyard_serve::Delay;
+use steelyard_statistics::Random;
 
 use crate::mailbox::{Filled, Mailbox};
 use crate::object::{Objects, Room};

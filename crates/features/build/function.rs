@@ -16,15 +16,12 @@ const WORDS: u64 = TEXT / 8;
 /// Statements in a function, at least and at most.
 const STATEMENTS: (u64, u64) = (4, 8);
 
-/// SplitMix64. Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-struct Random(u64);
+/// Draws of constants and kinds of statements.
+struct Random(steelyard_statistics::Random);
 
 impl Random {
     fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.0.bits()
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -49,7 +46,8 @@ impl Random {
 
 /// The source of function `number`.
 pub fn source(number: usize) -> String {
-    let mut random = Random((number as u64).wrapping_mul(0xd134_2543_de82_ef95));
+    let seed = (number as u64).wrapping_mul(0xd134_2543_de82_ef95);
+    let mut random = Random(steelyard_statistics::Random::new(seed));
     let statements = STATEMENTS.0 + random.below(STATEMENTS.1 - STATEMENTS.0 + 1);
     let mut text =
         format!("#[inline(never)]\npub fn f{number}(p: &Profile, mut s: u64) -> u64 {{\n");

@@ -4,12 +4,12 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use steelyard_load::latency::{Latencies, histogram};
-use steelyard_load::random::{Purpose, Random};
+use steelyard_load::random::Purpose;
 use steelyard_load::workload::Zipf;
 
 /// Latencies as a server on loopback has them: 100 us on average, exponential.
 fn latencies() -> Vec<u64> {
-    let mut random = Random::stream(1, Purpose::Arrivals, 0);
+    let mut random = Purpose::Arrivals.stream(1, 0);
     (0..4_096)
         .map(|_| (random.exponential() * 100_000.0) as u64)
         .collect()
@@ -44,7 +44,7 @@ fn keys(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for (count, exponent) in [(10_000, 0.99), (100_000_000, 0.99), (100_000_000, 1.5)] {
         let zipf = Zipf::new(count, exponent);
-        let mut random = Random::stream(1, Purpose::Requests, 0);
+        let mut random = Purpose::Requests.stream(1, 0);
         group.bench_function(format!("{exponent} over {count}"), |bencher| {
             bencher.iter(|| black_box(zipf.rank(&mut random)));
         });

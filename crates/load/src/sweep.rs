@@ -15,7 +15,7 @@ use steelyard_record::{
 use crate::LoadError;
 use crate::offer::{Lost, Offer, Offered, busy_ratio, is_there};
 use crate::progress::Progress;
-use crate::random::{Purpose, Random};
+use crate::random::Purpose;
 use crate::settings::Settings;
 use crate::slo::Slo;
 use crate::summary::settings_record;
@@ -232,7 +232,7 @@ impl Sweep {
     fn ordered(&self, mut rates: Vec<f64>) -> Vec<f64> {
         rates.sort_by(f64::total_cmp);
         if !self.ascending {
-            let mut random = Random::stream(self.settings.seed, Purpose::Arrivals, 1 << 41);
+            let mut random = Purpose::Arrivals.stream(self.settings.seed, 1 << 41);
             for last in (1..rates.len()).rev() {
                 rates.swap(last, random.below(last as u64 + 1) as usize);
             }

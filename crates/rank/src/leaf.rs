@@ -1,7 +1,8 @@
 //! A leaf: after its backend's delay it scores stories of one shard for a user and returns the best.
 
 use steelyard_features::VECTOR;
-use steelyard_serve::{Delay, Random};
+use steelyard_serve::Delay;
+use steelyard_statistics::Random;
 use steelyard_thrift::{Reader, Writer};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::random::Random;
+use steelyard_statistics::Random;
 
 /// A distribution of delays.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -151,7 +151,7 @@ mod tests {
     use std::os::fd::FromRawFd;
 
     use super::*;
-    use crate::Random;
+    use steelyard_statistics::Random;
 
     const LONG_NS: u64 = 10_000_000_000;
     const NOTHING: Seen = Seen {

@@ -13,7 +13,6 @@ mod delay;
 mod door;
 mod limits;
 mod mailbox;
-mod random;
 mod stats_file;
 mod table;
 mod threads;
@@ -25,7 +24,6 @@ pub use limits::{
     CgroupTooSmall, TooLittleMemory, allow_connections, check_available, check_cgroup,
 };
 pub use mailbox::Mailbox;
-pub use random::Random;
 pub use stats_file::{StatsFile, StatsFileError, StatsWriter};
 pub use table::Table;
 pub use threads::{Pinning, ThreadRow, Threads, give_up};

@@ -8,7 +8,7 @@
 
 mod random;
 
-pub use random::Random;
+pub use random::{GAMMA, Random, mix, unit};
 
 /// Confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;

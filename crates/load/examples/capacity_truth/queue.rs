@@ -238,7 +238,7 @@ impl Queue {
     /// Share of requests beyond the bound, over `requests` of them after a fifth as many.
     fn share(&self, rate: f64, requests: u64) -> f64 {
         let bound_s = self.objective().percentiles[0].at_most_ns as f64 / 1e9;
-        let mut random = Random::stream(99, Purpose::Arrivals, 7);
+        let mut random = Purpose::Arrivals.stream(99, 7);
         let mut stream = Stream::new(self, rate, 1.0);
         let mut slow = 0u64;
         for index in 0..requests + requests / 5 {
@@ -279,7 +279,7 @@ impl Queue {
     /// A whole search.
     pub fn search(&self, tier: &Tier, seed: u64) -> (Answer, Search) {
         let slo = self.objective();
-        let mut random = Random::stream(seed, Purpose::Requests, 1);
+        let mut random = Purpose::Requests.stream(seed, 1);
         let mut deviation = normal(&mut random) * self.spread;
         let mut speed = |random: &mut Random| {
             let fresh = (1.0 - self.correlation * self.correlation).sqrt() * self.spread;

@@ -153,7 +153,7 @@ fn bessel(x: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Purpose, Random};
+    use crate::random::Purpose;
 
     #[test]
     fn bessel_functions_match_tables() {
@@ -174,7 +174,7 @@ mod tests {
                 relaxation_s,
             };
             let (time, all) = (10.0, 40.0);
-            let mut random = Random::stream(3, Purpose::Requests, 1);
+            let mut random = Purpose::Requests.stream(3, 1);
             let draws = 20_000;
             let mut counts = [0.0; 41];
             for _ in 0..draws {

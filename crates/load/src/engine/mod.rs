@@ -35,7 +35,7 @@ use crate::LoadError;
 use crate::codec::{Answer, Codec};
 use crate::control::{Control, Interval, Measured, thread_cpu_ns};
 use crate::io::{Event, GATHER_NS, Transport, Wait, connect_blocking};
-use crate::random::{Purpose, Random};
+use crate::random::Purpose;
 use crate::workload::{Request, Workload};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -181,7 +181,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
                     what: "opening a socket",
                     source,
                 })?;
-            let random = Random::stream(task.seed, Purpose::Requests, number);
+            let random = Purpose::Requests.stream(task.seed, number);
             connections.push(Connection::new(make(), task.depth, random));
         }
         let state = State {

@@ -10,7 +10,7 @@ use crate::codec::{Codec, Factory};
 use crate::control::{Control, Interval};
 use crate::engine::{Engine, Prefill, Report, Source, Task};
 use crate::io::{Epoll, Uring};
-use crate::random::{Purpose, Random};
+use crate::random::Purpose;
 use crate::schedule::Schedule;
 use crate::settings::Settings;
 use crate::trace::TraceStream;
@@ -70,10 +70,10 @@ impl Worker {
         trace: Option<TraceStream>,
     ) -> Self {
         let drawn = settings.offers_per_s().map(|rate| {
-            let random = Random::stream(settings.seed, Purpose::Arrivals, u64::from(index));
+            let random = Purpose::Arrivals.stream(settings.seed, u64::from(index));
             // Connections of closed loops have the streams below.
             let requests = (1 << 40) + u64::from(index);
-            let draws = Random::stream(settings.seed, Purpose::Requests, requests);
+            let draws = Purpose::Requests.stream(settings.seed, requests);
             let (arrival, duration_ns) = (settings.arrival.clone(), settings.duration_ns);
             let share = settings.turn.share(index, settings.threads);
             let make = move |start_ns| Source::Drawn {

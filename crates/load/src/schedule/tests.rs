@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const START_NS: u64 = 1_000;
 
 fn schedule(arrival: &Arrival, rate: f64, share: Share, duration_ns: u64, seed: u64) -> Schedule {
-    let random = Random::stream(seed, Purpose::Arrivals, u64::from(share.thread));
+    let random = Purpose::Arrivals.stream(seed, u64::from(share.thread));
     Schedule::new(arrival, rate, duration_ns, share, START_NS, random)
 }
 
@@ -104,7 +104,7 @@ fn anderson_darling_refuses_what_is_no_poisson_process() {
     let even = gaps(&times(&Arrival::Constant, 20_000.0, 1, 100_000_000));
     assert!(anderson_darling(&even, 50_000.0) > 100.0);
     // The right rate, but the gaps are uniform between nothing and twice the mean.
-    let mut random = Random::stream(1, Purpose::Arrivals, 0);
+    let mut random = Purpose::Arrivals.stream(1, 0);
     let uniform: Vec<f64> = (0..2_000).map(|_| random.unit() * 100_000.0).collect();
     assert!(anderson_darling(&uniform, 50_000.0) > EXCEEDED_BY_1_PERCENT);
     // The right shape, but the rate is 10 % off.

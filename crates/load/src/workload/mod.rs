@@ -299,7 +299,7 @@ mod tests {
     fn the_mix_has_the_asked_share() {
         let keys = Keyspace::new(100, Sizes::fixed(16), Sizes::fixed(10), true).unwrap();
         let workload = Workload::of_gets_and_sets(keys, Popularity::Uniform, 0.1).unwrap();
-        let mut random = Random::stream(1, Purpose::Requests, 0);
+        let mut random = Purpose::Requests.stream(1, 0);
         let sets = (0..100_000)
             .filter(|_| workload.next(&mut random).operation == SET)
             .count();

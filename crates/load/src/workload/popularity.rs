@@ -116,7 +116,7 @@ mod tests {
     fn counts(law: &str, count: u64, present: u64, draws: u64) -> Vec<u64> {
         let keys = Keyspace::new(count, Sizes::fixed(16), Sizes::fixed(10), false).unwrap();
         let popularity = Popularity::parse(law, count).unwrap();
-        let mut random = Random::stream(5, Purpose::Requests, 0);
+        let mut random = Purpose::Requests.stream(5, 0);
         let mut seen = vec![0; present as usize];
         for _ in 0..draws {
             seen[popularity.next(&keys, present, &mut random) as usize] += 1;

@@ -119,7 +119,7 @@ mod tests {
         for exponent in [0.2, 0.6, 0.99, 1.0, 1.01, 1.5, 2.2, 4.0] {
             for count in [1u64, 2, 10, 500] {
                 let zipf = Zipf::new(count, exponent);
-                let mut random = Random::stream(11, Purpose::Requests, count);
+                let mut random = Purpose::Requests.stream(11, count);
                 let mut seen = vec![0u64; count as usize];
                 for _ in 0..draws {
                     seen[zipf.rank(&mut random) as usize - 1] += 1;
@@ -157,7 +157,7 @@ mod tests {
         for exponent in [0.5, 1.0, 1.2] {
             let count = 10_000_000_000;
             let zipf = Zipf::new(count, exponent);
-            let mut random = Random::stream(3, Purpose::Requests, 0);
+            let mut random = Purpose::Requests.stream(3, 0);
             for _ in 0..10_000 {
                 let rank = zipf.rank(&mut random);
                 assert!((1..=count).contains(&rank));

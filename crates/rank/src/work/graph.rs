@@ -1,6 +1,6 @@
 //! A large graph of objects, each of which says where the next one is: nothing can be fetched ahead.
 
-use steelyard_serve::Random;
+use steelyard_statistics::Random;
 
 use super::{mix, place};
 

@@ -11,6 +11,8 @@ mod network;
 mod scoring;
 mod story;
 
+pub use steelyard_statistics::mix;
+
 pub use embedding::Embeddings;
 pub use graph::Graph;
 pub use network::{Activations, Network};
@@ -19,15 +21,6 @@ pub use story::{Story, compose, write_stories};
 
 /// Numbers in a row of a table: one cache line of bytes.
 pub const ROW: usize = 64;
-
-/// Sixty-four bits of which each depends on all of `value`. Source: the finaliser of SplitMix64 (G. Steele, D. Lea,
-/// C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-#[inline]
-pub fn mix(value: u64) -> u64 {
-    let mixed = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
 
 /// `hash` mapped to 0..`count`, equally likely.
 #[inline]

@@ -1,6 +1,6 @@
 //! The text of a feed: what each story says and who liked it, composed from a vocabulary, and its message.
 
-use steelyard_serve::Random;
+use steelyard_statistics::Random;
 use steelyard_thrift::{Type, Writer};
 
 use super::{Scored, mix};

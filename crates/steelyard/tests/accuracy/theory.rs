@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use steelyard_load::random::{Purpose, Random};
+use steelyard_load::random::Purpose;
 use steelyard_load::schedule::{Arrival, Schedule, Share};
 
 use crate::alone;
@@ -91,7 +91,7 @@ pub fn intended(result: &Value, arrival: &Arrival, rate_per_s: f64) -> Vec<u64> 
             threads: 1,
         },
         start,
-        Random::stream(SEED, Purpose::Arrivals, 0),
+        Purpose::Arrivals.stream(SEED, 0),
     );
     schedule.measure(begin);
     let mut times = Vec::new();
