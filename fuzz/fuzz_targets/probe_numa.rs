@@ -1,5 +1,4 @@
-//! Whatever numa_maps, memory.numa_stat, the files of nodes or a table of distances hold, none may panic the probe, and a
-//! score stays between 0 and 1.
+//! Whatever memory.numa_stat or a table of distances holds, it may not panic the probe, and a score stays between 0 and 1.
 
 #![no_main]
 

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CRATES = sorted(path.parents[1].name for path in ROOT.glob("crates/*/src/lib.rs"))
 FILES_AT_MOST = 5
-KNOWN = {"load": 12, "health": 8}
+KNOWN: dict[str, int] = {}
 """Crates whose largest circle has more files today. It may not grow, and the entry goes with the circle."""
 
 Name = tuple[str, ...]

@@ -17,7 +17,6 @@ mod error;
 mod estimate;
 mod latency;
 mod loopback;
-mod notation;
 mod pages;
 mod plan;
 mod run;

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::context::Mode;
-use crate::notation::format_list;
-use crate::topology::Topology;
+use crate::topology::{Topology, format_list};
 use crate::{bandwidth, core_to_core, latency};
 
 /// The working sets, node pairs and CPUs that a check in `mode` would measure.

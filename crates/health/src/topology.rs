@@ -1,16 +1,12 @@
 //! CPUs, caches and NUMA nodes as far as the check needs them, read below an injectable root.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::notation::{format_list, meminfo, parse_list, parse_mask, parse_size};
-use steelyard_record::{
-    FILE_BYTES_MAX, HealthCache, HealthCpu, HealthMachine, HealthNode, read_file,
-};
-
-const CPU: &str = "sys/devices/system/cpu";
-const NODE: &str = "sys/devices/system/node";
+use steelyard_kernel::cgroup::memory_limits;
+use steelyard_kernel::numa::{self, Distances};
+use steelyard_kernel::{Tree, cpu_list, meminfo, topology};
+use steelyard_record::{HealthCache, HealthCpu, HealthMachine, HealthNode};
 
 /// One NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,54 +42,11 @@ pub struct Topology {
     pub transparent_huge_pages: Option<String>,
 }
 
-struct Tree(PathBuf);
-
-impl Tree {
-    fn text(&self, name: &str) -> Option<String> {
-        let text = read_file(&self.0.join(name), FILE_BYTES_MAX).ok()?;
-        let text = String::from_utf8_lossy(&text);
-        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-        (!text.is_empty()).then(|| text.to_owned())
-    }
-
-    fn number(&self, name: &str) -> Option<u64> {
-        self.text(name)?.parse().ok()
-    }
-
-    /// The CPUs of a list file, else of a mask file.
-    fn members(&self, base: &str, lists: &[&str], masks: &[&str]) -> Option<Vec<usize>> {
-        for list in lists {
-            if let Some(text) = self.text(&format!("{base}/{list}")) {
-                return Some(parse_list(&text));
-            }
-        }
-        masks
-            .iter()
-            .find_map(|mask| Some(parse_mask(&self.text(&format!("{base}/{mask}"))?)))
-    }
-
-    /// Names below `folder` that are `prefix` and a number, by number.
-    fn numbered(&self, folder: &str, prefix: &str) -> Vec<usize> {
-        let found: BTreeSet<usize> = fs::read_dir(self.0.join(folder))
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let name = entry.ok()?.file_name();
-                name.to_str()?.strip_prefix(prefix)?.parse().ok()
-            })
-            .collect();
-        found.into_iter().collect()
-    }
-}
-
 impl Topology {
     /// Reads the tree below `root`; `usable` restricts the CPUs (those that this process may use).
     pub fn read(root: &Path, usable: Option<&[usize]>) -> Self {
-        let tree = Tree(root.to_owned());
-        let mut online = tree
-            .text(&format!("{CPU}/online"))
-            .map(|text| parse_list(&text))
-            .unwrap_or_else(|| tree.numbered(CPU, "cpu"));
+        let tree = Tree::new(root);
+        let mut online = as_indices(&topology::online_cpus(&tree));
         if let Some(usable) = usable {
             online.retain(|cpu| usable.contains(cpu));
             // A kernel that hides /sys still has the CPUs on which this process runs.
@@ -169,26 +122,29 @@ impl Topology {
     }
 }
 
+/// CPUs as the kernel lists them.
+pub(crate) fn format_list(cpus: &[usize]) -> String {
+    let cpus: Vec<u32> = cpus.iter().map(|cpu| *cpu as u32).collect();
+    cpu_list::format(&cpus)
+}
+
+fn as_indices(cpus: &[u32]) -> Vec<usize> {
+    cpus.iter().map(|cpu| *cpu as usize).collect()
+}
+
 fn nodes(tree: &Tree, online: &[usize]) -> Vec<Node> {
-    tree.numbered(NODE, "node")
-        .into_iter()
-        .map(|id| {
-            let base = format!("{NODE}/node{id}");
-            let mut cpus = tree
-                .members(&base, &["cpulist"], &["cpumap"])
-                .unwrap_or_default();
+    let known = numa::Node::all(tree).into_iter();
+    known
+        .map(|node| {
+            let mut cpus = as_indices(&node.cpus);
             cpus.retain(|cpu| online.contains(cpu));
-            let memory = tree.text(&format!("{base}/meminfo")).unwrap_or_default();
-            let distances = tree.text(&format!("{base}/distance")).unwrap_or_default();
+            let distances = Distances::row(tree, node.id);
             Node {
-                id: id as u32,
+                id: node.id,
                 cpus,
-                memory_bytes: meminfo(&memory, "MemTotal:"),
-                free_bytes: meminfo(&memory, "MemFree:"),
-                distances: distances
-                    .split_whitespace()
-                    .filter_map(|word| word.parse().ok())
-                    .collect(),
+                memory_bytes: node.memory_bytes,
+                free_bytes: node.free_bytes,
+                distances: distances.iter().map(|distance| *distance as u32).collect(),
             }
         })
         .collect()
@@ -199,34 +155,24 @@ fn whole_machine(tree: &Tree, online: &[usize]) -> Node {
     Node {
         id: 0,
         cpus: online.to_vec(),
-        memory_bytes: meminfo(&memory, "MemTotal:"),
-        free_bytes: meminfo(&memory, "MemFree:"),
+        memory_bytes: meminfo::value(&memory, "MemTotal"),
+        free_bytes: meminfo::value(&memory, "MemFree"),
         distances: Vec::new(),
     }
 }
 
 fn place(tree: &Tree, cpu: usize, nodes: &[Node]) -> HealthCpu {
-    let base = format!("{CPU}/cpu{cpu}");
-    let topology = format!("{base}/topology");
-    let lowest = |members: Option<Vec<usize>>| members?.first().map(|cpu| *cpu as u32);
-    let core = lowest(tree.members(
-        &topology,
-        &["core_cpus_list", "thread_siblings_list"],
-        &["core_cpus", "thread_siblings"],
-    ));
-    let last = cache_indices(tree, cpu).pop();
-    let last_level_cache = last.and_then(|(_, index)| {
-        let index = format!("{base}/cache/index{index}");
-        lowest(tree.members(&index, &["shared_cpu_list"], &["shared_cpu_map"]))
-    });
+    let place = topology::place(tree, cpu as u32);
+    let lowest = |members: Option<Vec<u32>>| members?.into_iter().min();
     HealthCpu {
-        id: cpu as u32,
-        core,
-        last_level_cache,
-        // Kernels of some guests answer -1 for "not known", which is no number here.
-        socket: tree
-            .number(&format!("{topology}/physical_package_id"))
-            .map(|socket| socket as u32),
+        id: place.id,
+        core: lowest(place.siblings),
+        last_level_cache: lowest(
+            topology::caches(tree, place.id)
+                .pop()
+                .and_then(|cache| cache.cpus),
+        ),
+        socket: place.package,
         node: nodes
             .iter()
             .find(|node| node.cpus.contains(&cpu))
@@ -234,41 +180,27 @@ fn place(tree: &Tree, cpu: usize, nodes: &[Node]) -> HealthCpu {
     }
 }
 
-/// (level, index) of the data and unified caches of a CPU, lowest level first.
-fn cache_indices(tree: &Tree, cpu: usize) -> Vec<(u64, usize)> {
-    let base = format!("{CPU}/cpu{cpu}/cache");
-    let mut found: Vec<(u64, usize)> = tree
-        .numbered(&base, "index")
-        .into_iter()
-        .filter_map(|index| {
-            let kind = tree.text(&format!("{base}/index{index}/type"))?;
-            let level = tree.number(&format!("{base}/index{index}/level"))?;
-            (kind != "Instruction").then_some((level, index))
-        })
-        .collect();
-    found.sort_unstable();
-    found
-}
-
 fn caches(tree: &Tree, cpu: usize) -> Vec<HealthCache> {
-    cache_indices(tree, cpu)
+    topology::caches(tree, cpu as u32)
         .into_iter()
-        .filter_map(|(level, index)| {
-            let base = format!("{CPU}/cpu{cpu}/cache/index{index}");
+        .filter_map(|cache| {
             Some(HealthCache {
-                level: level as u32,
-                size_bytes: parse_size(&tree.text(&format!("{base}/size"))?)?,
-                line_bytes: tree.number(&format!("{base}/coherency_line_size")),
-                cpus: tree
-                    .members(&base, &["shared_cpu_list"], &["shared_cpu_map"])
-                    .map(|cpus| format_list(&cpus)),
+                level: cache.level,
+                size_bytes: cache.size_bytes?,
+                line_bytes: cache.line_bytes,
+                cpus: cache.cpus.map(|cpus| cpu_list::format(&cpus)),
             })
         })
         .collect()
 }
 
+/// A small file as text.
+fn text(tree: &Tree, name: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&tree.text(name).ok()?).into_owned())
+}
+
 fn model(tree: &Tree) -> Option<String> {
-    let text = tree.text("proc/cpuinfo")?;
+    let text = text(tree, "proc/cpuinfo")?;
     let field = |name: &str| {
         text.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -285,34 +217,18 @@ fn model(tree: &Tree) -> Option<String> {
 }
 
 fn thp(tree: &Tree) -> Option<String> {
-    let text = tree.text("sys/kernel/mm/transparent_hugepage/enabled")?;
+    let text = text(tree, "sys/kernel/mm/transparent_hugepage/enabled")?;
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// `MemAvailable`, or what the control group of this process still allows where that is less.
+/// `MemAvailable`, or what the control groups of this process still allow where that is less.
 fn available(tree: &Tree) -> Option<u64> {
-    let memory = tree.text("proc/meminfo")?;
-    let machine = meminfo(&memory, "MemAvailable:").or_else(|| meminfo(&memory, "MemFree:"))?;
-    let groups = tree.text("proc/self/cgroup").unwrap_or_default();
-    let left = groups.lines().filter_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?);
-        let (base, limit, usage) = if controllers.is_empty() {
-            ("sys/fs/cgroup", "memory.max", "memory.current")
-        } else if controllers.split(',').any(|name| name == "memory") {
-            (
-                "sys/fs/cgroup/memory",
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-            )
-        } else {
-            return None;
-        };
-        let limit = tree.number(&format!("{base}{path}/{limit}"))?;
-        let used = tree.number(&format!("{base}{path}/{usage}"))?;
-        Some(limit.saturating_sub(used))
-    });
+    let memory = tree.text("proc/meminfo").ok()?;
+    let machine =
+        meminfo::value(&memory, "MemAvailable").or_else(|| meminfo::value(&memory, "MemFree"))?;
+    let limits = memory_limits(tree).into_iter();
+    let left = limits.filter_map(|limit| Some(limit.bytes.saturating_sub(limit.used_bytes?)));
     Some(left.fold(machine, u64::min))
 }
 
@@ -324,8 +240,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {
             let path = folder.path().join(name);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("made");
-            fs::write(path, text).expect("written");
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            std::fs::write(path, text).expect("written");
         }
         folder
     }

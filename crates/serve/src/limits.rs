@@ -1,11 +1,10 @@
 //! Whether the machine leaves room for a server: a server that would be killed half full is refused at its
 //! start, and one that could not hold its connections holds fewer.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Limits at least this large mean "unlimited" in cgroup v1.
-const UNLIMITED_BYTES: u64 = 1 << 60;
+use steelyard_kernel::cgroup::memory_limits;
+use steelyard_kernel::{Tree, meminfo};
 
 /// Descriptors that a server needs besides its connections.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -31,14 +30,13 @@ pub struct CgroupTooSmall {
 
 /// Refuses a server whose memory does not fit into what the cgroup of this process allows.
 pub fn check_cgroup(memory_bytes: u64) -> Result<(), CgroupTooSmall> {
-    match least_limit(Path::new("/")) {
-        Some((allowed_bytes, source_path)) if resident_bytes(memory_bytes) > allowed_bytes => {
-            Err(CgroupTooSmall {
-                memory_bytes,
-                allowed_bytes,
-                source_path,
-            })
-        }
+    let limits = memory_limits(&Tree::new("/")).into_iter();
+    match limits.min_by_key(|limit| limit.bytes) {
+        Some(least) if resident_bytes(memory_bytes) > least.bytes => Err(CgroupTooSmall {
+            memory_bytes,
+            allowed_bytes: least.bytes,
+            source_path: least.path,
+        }),
         _ => Ok(()),
     }
 }
@@ -55,7 +53,7 @@ pub struct TooLittleMemory {
 
 /// Refuses a server that is about to fill more memory than is available. Where the kernel does not tell, it may try.
 pub fn check_available(wanted_bytes: u64) -> Result<(), TooLittleMemory> {
-    match available_bytes(Path::new("/")) {
+    match available_bytes(&Tree::new("/")) {
         Some(available_bytes) if wanted_bytes > available_bytes => Err(TooLittleMemory {
             wanted_bytes,
             available_bytes,
@@ -64,14 +62,8 @@ pub fn check_available(wanted_bytes: u64) -> Result<(), TooLittleMemory> {
     }
 }
 
-/// MemAvailable. Source: proc(5).
-fn available_bytes(root: &Path) -> Option<u64> {
-    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
+fn available_bytes(tree: &Tree) -> Option<u64> {
+    meminfo::value(&tree.text("proc/meminfo").ok()?, "MemAvailable")
 }
 
 /// Raises the limit on open files as far as is needed and allowed; the connections that it permits.
@@ -99,108 +91,20 @@ pub fn allow_connections(wanted: usize) -> usize {
     allowed.clamp(1, wanted)
 }
 
-/// The least memory limit of this process's cgroups and their parents, v1 or v2, below `root`.
-fn least_limit(root: &Path) -> Option<(u64, PathBuf)> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let mut least = None;
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let (bases, file): (&[&str], _) = match controllers {
-            "" => (&["sys/fs/cgroup", "sys/fs/cgroup/unified"], "memory.max"),
-            names if names.split(',').any(|name| name == "memory") => {
-                (&["sys/fs/cgroup/memory"], "memory.limit_in_bytes")
-            }
-            _ => continue,
-        };
-        for base in bases {
-            let base = root.join(base);
-            let folder = base.join(group.trim_start_matches('/'));
-            // In a container the path may be the host's while the mount shows only our own group.
-            let folder = if folder.is_dir() {
-                folder
-            } else {
-                base.clone()
-            };
-            for folder in folder
-                .ancestors()
-                .take_while(|folder| folder.starts_with(&base))
-            {
-                let path = folder.join(file);
-                let limit = fs::read_to_string(&path)
-                    .ok()
-                    .and_then(|text| text.trim().parse::<u64>().ok());
-                if let Some(limit) = limit.filter(|&limit| limit < UNLIMITED_BYTES)
-                    && least.as_ref().is_none_or(|(other, _)| limit < *other)
-                {
-                    least = Some((limit, path));
-                }
-            }
-        }
-    }
-    least
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
-
-    fn limit(files: &[(&str, &str)]) -> Option<u64> {
-        least_limit(tree(files).path()).map(|(limit, _)| limit)
-    }
-
-    #[test]
-    fn version_2_takes_the_least_of_the_ancestors() {
-        let files = [
-            ("proc/self/cgroup", "0::/a/b\n"),
-            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
-            ("sys/fs/cgroup/a/memory.max", "1000\n"),
-        ];
-        assert_eq!(limit(&files), Some(1000));
-    }
-
-    #[test]
-    fn version_1_has_its_own_mount_and_its_own_unlimited() {
-        let files = [
-            ("proc/self/cgroup", "5:cpu:/x\n4:memory:/c\n0::/\n"),
-            (
-                "sys/fs/cgroup/memory/memory.limit_in_bytes",
-                "9223372036854771712\n",
-            ),
-            ("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "2000\n"),
-        ];
-        assert_eq!(limit(&files), Some(2000));
-        assert_eq!(limit(&files[..2]), None);
-    }
-
     #[test]
     fn available_memory_is_what_the_kernel_says() {
-        let root = tree(&[("proc/meminfo", "MemTotal:  100 kB\nMemAvailable:   50 kB\n")]);
-        assert_eq!(available_bytes(root.path()), Some(51_200));
-        assert_eq!(available_bytes(tree(&[]).path()), None);
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::new(root.path());
+        assert_eq!(available_bytes(&tree), None);
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let text = "MemTotal:  100 kB\nMemAvailable:   50 kB\n";
+        std::fs::write(root.path().join("proc/meminfo"), text).unwrap();
+        assert_eq!(available_bytes(&tree), Some(51_200));
         let error = check_available(u64::MAX).unwrap_err().to_string();
         assert!(error.contains("do not fit"), "{error}");
-    }
-
-    #[test]
-    fn a_container_sees_its_own_group_at_the_top() {
-        let files = [
-            ("proc/self/cgroup", "0::/host/path\n"),
-            ("sys/fs/cgroup/memory.max", "3000\n"),
-        ];
-        assert_eq!(limit(&files), Some(3000));
-        assert_eq!(limit(&[]), None);
     }
 }

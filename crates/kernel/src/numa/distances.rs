@@ -112,11 +112,17 @@ impl Distances {
         Self::new(table, DistanceSource::Given)
     }
 
+    /// The distances of one node as the kernel tells them.
+    pub fn row(tree: &Tree, id: u32) -> Vec<u64> {
+        let text = tree.text(format!("sys/devices/system/node/node{id}/distance"));
+        parse_numbers(&text.unwrap_or_default())
+    }
+
     /// SLIT's distances of the nodes `ids` (in order) of `tree`.
     ///
     /// A row holds a distance to each node that is online, in order; a recording may lack folders of some. Where it tells nothing and the machine has
     /// one node, the distance to itself is 10, as the firmware would say.
-    pub(crate) fn slit(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
+    pub fn slit(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
         const NODE: &str = "sys/devices/system/node";
         let [online, possible] = ["online", "possible"].map(|name| {
             let text = tree.text(format!("{NODE}/{name}")).unwrap_or_default();
@@ -124,13 +130,10 @@ impl Distances {
         });
         let mut table = Vec::with_capacity(ids.len() * ids.len());
         for id in ids {
-            let text = tree
-                .text(format!("{NODE}/node{id}/distance"))
-                .unwrap_or_default();
-            let row = parse_numbers(&text);
+            let row = Self::row(tree, *id);
             let columns = [online.as_slice(), ids, possible.as_slice()]
                 .into_iter()
-                .find(|columns| columns.len() == row.len());
+                .find(|columns| !row.is_empty() && columns.len() == row.len());
             match columns {
                 Some(columns) => {
                     for other in ids {

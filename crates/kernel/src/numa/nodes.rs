@@ -2,11 +2,11 @@
 
 use super::distances::{DistanceChoice, DistanceSource, Distances};
 use super::missing::Missing;
-use crate::Tree;
-use crate::{cpu_list, meminfo, scan};
+use crate::topology::members;
+use crate::{Tree, meminfo, scan};
 
-/// A CPU's number beyond this is none: Linux supports 8192.
-const MOST_CPUS: u32 = 65_536;
+/// A node's number from here on is a mistake: Linux supports 1024.
+const NODES_MAX: u32 = 65_536;
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,28 @@ pub struct Node {
     pub cpus: Vec<u32>,
     /// Its memory, None where the kernel does not tell; 0 where there are CPUs only.
     pub memory_bytes: Option<u64>,
+    /// Of this, what nothing uses; None where the kernel does not tell.
+    pub free_bytes: Option<u64>,
+}
+
+impl Node {
+    /// The nodes of `tree`, in the order of their numbers; none where /sys tells of none.
+    pub fn all(tree: &Tree) -> Vec<Self> {
+        tree.numbered("sys/devices/system/node", "node")
+            .into_iter()
+            .filter(|(id, _)| *id < NODES_MAX)
+            .map(|(id, folder)| {
+                let base = format!("{}/cpu", folder.display());
+                let memory = tree.text(folder.join("meminfo")).unwrap_or_default();
+                Self {
+                    id,
+                    cpus: members(tree, &base, "list", "map").unwrap_or_default(),
+                    memory_bytes: meminfo::value(&memory, "MemTotal"),
+                    free_bytes: meminfo::value(&memory, "MemFree"),
+                }
+            })
+            .collect()
+    }
 }
 
 /// The nodes of a machine, in the order of their numbers.
@@ -34,24 +56,7 @@ pub struct Nodes {
 impl Nodes {
     /// The nodes of `tree` with distances as chosen; an error where /sys tells of no nodes or no distances.
     pub fn read(tree: &Tree, choice: &DistanceChoice) -> Result<Self, Missing> {
-        let nodes: Vec<Node> = tree
-            .numbered("sys/devices/system/node", "node")
-            .into_iter()
-            .filter(|(id, _)| *id < MOST_CPUS)
-            .map(|(id, folder)| {
-                let text = |name: &str| tree.text(folder.join(name)).unwrap_or_default();
-                let list = text("cpulist");
-                Node {
-                    id,
-                    cpus: if scan::trim(&list).is_empty() {
-                        cpu_list::parse_mask(&text("cpumap")).unwrap_or_default()
-                    } else {
-                        cpu_list::parse(&list).unwrap_or_default()
-                    },
-                    memory_bytes: meminfo::value(&text("meminfo"), "MemTotal"),
-                }
-            })
-            .collect();
+        let nodes = Node::all(tree);
         if nodes.is_empty() {
             return Err(Missing::fixed(
                 "/sys/devices/system/node has no nodes: a kernel without CONFIG_NUMA",
@@ -115,6 +120,7 @@ impl Nodes {
                 id: *id,
                 cpus: Vec::new(),
                 memory_bytes: None,
+                free_bytes: None,
             })
             .collect();
         let distances = Distances::new(table, DistanceSource::Given).expect("a square table");

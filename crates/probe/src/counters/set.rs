@@ -13,7 +13,7 @@ use steelyard_record::CounterPlan;
 use super::arrange::{Arranger, Group, Trial};
 use super::kernel::{Attr, Counter, Kernel, Who};
 use super::plan::{self, Event, Missing};
-use steelyard_kernel::topology::online_cpus;
+use steelyard_kernel::topology::online_cpus_or_first;
 
 use super::pmu::Reach;
 use super::reasons::{self, Need};
@@ -121,7 +121,7 @@ impl CounterSet {
         let mut opener = Opener {
             kernel,
             tree,
-            online: online_cpus(tree),
+            online: online_cpus_or_first(tree),
             files: 0,
             file_limit: kernel.raise_file_limit(),
             set: Self::default(),

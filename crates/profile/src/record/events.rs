@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use perf::bindings::{self, perf_event_attr};
 use perf_event_open_sys as perf;
 use steelyard_kernel::Tree;
-use steelyard_kernel::topology::online_cpus;
+use steelyard_kernel::topology::online_cpus_or_first;
 
 use super::processes;
 use super::ring::Ring;
@@ -82,7 +82,7 @@ struct Target {
 impl Events {
     /// Opens events, disabled. `command` is the process of the command, which will execute it.
     pub fn open(settings: &Settings, command: Option<u32>) -> Result<Self, ProfileError> {
-        let cpus: Vec<i32> = online_cpus(&Tree::new("/"))
+        let cpus: Vec<i32> = online_cpus_or_first(&Tree::new("/"))
             .into_iter()
             .map(|cpu| cpu as i32)
             .collect();

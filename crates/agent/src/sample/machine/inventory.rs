@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steelyard_kernel::scan::{number, trim, words};
+use steelyard_kernel::numa::{Distances, Node};
+use steelyard_kernel::scan::number;
+use steelyard_kernel::topology::{place, present_cpus};
 use steelyard_kernel::{Tree, meminfo};
 
 use crate::config::MachineLimits;
@@ -10,39 +12,27 @@ use crate::identity::rules::clean;
 use crate::rows::{Labels, Machine};
 
 /// Which logical CPU is on which core, socket and node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Topology {
     /// Online CPUs with socket, die and core; empty where the kernel does not tell.
-    places: BTreeMap<u32, (u64, u64, u64)>,
+    places: BTreeMap<u32, (u32, u32, u32)>,
     nodes: Option<usize>,
-    distances: Option<Vec<u64>>,
+    distances: Option<Vec<f64>>,
 }
 
 impl Topology {
     /// The topology of `tree`.
     pub fn of(tree: &Tree) -> Self {
-        let mut topology = Self::default();
-        let small = |path: String| tree.text(path).ok().and_then(|text| number(&text));
-        for (cpu, folder) in tree.numbered("sys/devices/system/cpu", "cpu") {
-            let folder = folder.display().to_string();
-            let place = |name: &str| small(format!("{folder}/topology/{name}"));
-            if let (Some(socket), Some(core)) = (place("physical_package_id"), place("core_id")) {
-                topology
-                    .places
-                    .insert(cpu, (socket, place("die_id").unwrap_or(0), core));
-            }
+        let cpus = present_cpus(tree).into_iter().map(|cpu| place(tree, cpu));
+        let places =
+            cpus.filter_map(|cpu| Some((cpu.id, (cpu.package?, cpu.die.unwrap_or(0), cpu.core?))));
+        let nodes: Vec<u32> = Node::all(tree).iter().map(|node| node.id).collect();
+        let distances = Distances::slit(tree, &nodes).ok();
+        Self {
+            places: places.collect(),
+            nodes: (!nodes.is_empty()).then_some(nodes.len()),
+            distances: distances.map(|distances| distances.rows().to_vec()),
         }
-        let nodes = tree.numbered("sys/devices/system/node", "node");
-        let mut distances = Vec::new();
-        for (_, folder) in &nodes {
-            let text = tree.text(folder.join("distance")).unwrap_or_default();
-            distances.extend(words(trim(&text)).map_while(number));
-        }
-        topology.nodes = (!nodes.is_empty()).then_some(nodes.len());
-        if !nodes.is_empty() && distances.len() == nodes.len() * nodes.len() {
-            topology.distances = Some(distances);
-        }
-        topology
     }
 
     /// Cores online.
@@ -52,7 +42,7 @@ impl Topology {
     }
 
     fn sockets(&self) -> Option<usize> {
-        let sockets: BTreeSet<u64> = self.places.values().map(|place| place.0).collect();
+        let sockets: BTreeSet<u32> = self.places.values().map(|place| place.0).collect();
         (!sockets.is_empty()).then_some(sockets.len())
     }
 
@@ -137,10 +127,7 @@ pub fn inventory(
         memory_bandwidth_limit_bytes_per_s: limits.memory_bandwidth_bytes_per_s,
         disk_limit_bytes_per_s: limits.disk_bytes_per_s,
         network_limit_bytes_per_s: limits.network_bytes_per_s.or_else(|| network_limit(tree)),
-        node_distances: topology
-            .distances
-            .as_ref()
-            .map(|all| all.iter().map(|distance| *distance as f64).collect()),
+        node_distances: topology.distances.clone(),
         kernel: kernel
             .map(|text| clean(&String::from_utf8_lossy(&text)))
             .filter(|text| !text.is_empty()),
