@@ -16,9 +16,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CRATES = sorted(path.parents[1].name for path in ROOT.glob("crates/*/src/lib.rs"))
 FILES_AT_MOST = 5
-KNOWN: dict[str, int] = {}
-"""Crates whose largest circle has more files today. It may not grow, and the entry goes with the circle."""
-
 Name = tuple[str, ...]
 _USE = re.compile(r"^\s*(pub(?:\([a-z ]+\))?\s+)?use\s+([^;]+);", re.MULTILINE)
 _PATH = re.compile(r"(?<![:\w])[a-z_][a-z0-9_]*(?:::\w+)+")
@@ -104,12 +101,7 @@ def largest_circle(imports: dict[Name, set[Name]]) -> list[str]:
 @pytest.mark.parametrize("crate", CRATES)
 def test_no_large_circle_of_modules(crate: str) -> None:
     circle = largest_circle(imports_of(crate))
-    assert len(circle) <= KNOWN.get(crate, FILES_AT_MOST), circle
-
-
-def test_circles_that_are_gone_are_not_listed() -> None:
-    gone = [crate for crate in KNOWN if len(largest_circle(imports_of(crate))) <= FILES_AT_MOST]
-    assert not gone, f"no longer have a large circle: {gone}"
+    assert len(circle) <= FILES_AT_MOST, circle
 
 
 def test_a_circle_is_found() -> None:
