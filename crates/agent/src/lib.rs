@@ -10,6 +10,11 @@
 //! Not here: queries over the store (the control plane's `fleet`), what a machine's counters are called (`probe`), how
 //! stacks become names (`profile`).
 
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "tests are lists of cases")
+)]
+
 pub mod agent;
 mod budget;
 pub mod check;

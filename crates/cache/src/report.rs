@@ -117,6 +117,10 @@ impl Reporter {
         out
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a table: one line for each of memcached's statistics"
+    )]
     fn general(&self, out: &mut Vec<u8>, store: &Store, slow: Option<&SlowQueue>) {
         let (user_ns, system_ns) = process_cpu_ns();
         let micros = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000);

@@ -18,7 +18,7 @@ pub use profile::{FIELDS, Profile, TEXT_BYTES};
 /// A feature extractor: hashes a profile onto what was found so far.
 pub type Extractor = fn(&Profile, u64) -> u64;
 
-#[allow(clippy::all, reason = "generated")]
+#[allow(clippy::all, clippy::too_many_lines, reason = "generated")]
 mod generated {
     use crate::Extractor;
 

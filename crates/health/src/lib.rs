@@ -8,6 +8,11 @@
 //!
 //! Not here: judging the values (`steelyard health` compares them with earlier ones), stress tests.
 
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "tests are lists of cases")
+)]
+
 mod bandwidth;
 mod conditions;
 mod context;

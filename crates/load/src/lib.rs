@@ -11,6 +11,11 @@
 //! failed, outstanding or unsent; the same seed gives the same requests. Not here: servers, orchestration,
 //! statistics over runs.
 
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "tests are lists of cases")
+)]
+
 pub mod capacity;
 pub mod codec;
 pub mod control;

@@ -14,6 +14,11 @@
 //!
 //! Not here: recording (`probe`), profiles (`profile`), what figures mean (the control plane).
 
+#![cfg_attr(
+    test,
+    allow(clippy::too_many_lines, reason = "tests are lists of cases")
+)]
+
 pub mod app;
 pub mod column;
 pub mod derive;

@@ -209,6 +209,10 @@ impl Server {
     }
 
     /// Serves until SIGINT or SIGTERM.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "starts everything in the order in which it is stopped"
+    )]
     pub fn run(self) -> Result<(), CacheError> {
         let mailboxes = &self.mailboxes;
         let counters: Vec<Arc<Counters>> = mailboxes.iter().map(|_| Arc::default()).collect();

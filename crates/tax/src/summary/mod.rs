@@ -303,6 +303,10 @@ fn lost(
 }
 
 /// The record of a run.
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table: one field of the record after the other"
+)]
 pub fn summarize(
     benchmarks: &[Box<dyn Microbenchmark>],
     entries: &[Entry],

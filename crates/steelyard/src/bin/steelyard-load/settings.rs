@@ -19,6 +19,7 @@ use crate::arguments::{
 };
 
 /// What the flags ask of the engine, checked.
+#[expect(clippy::too_many_lines, reason = "a table: one line for each flag")]
 pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
     let usage = |error: LoadError| Failure::new(Exit::Usage, error);
     let arguments = &arguments
