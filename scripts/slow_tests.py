@@ -48,6 +48,7 @@ class Slow:
 FLEET = ("python/steelyard/fleet/", "python/steelyard/telemetry/", "python/steelyard/cli/fleet/")
 EXECUTABLES = "python/tests/executables/"
 TABLE = (
+    Slow("crate::accuracy", 45, ("crates/steelyard/tests/", "crates/load/", "Cargo.lock")),
     Slow(f"{EXECUTABLES}test_numa_binding.py", 15, ("crates/launch/", f"{EXECUTABLES}numa_machine/")),
     Slow(
         f"{EXECUTABLES}test_numa_machine.py",

@@ -1,15 +1,13 @@
 //! `steelyard-probe record --counters` end to end: software events of work whose faults and switches the kernel
 //! also tells otherwise.
 
-mod probe;
-
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use probe::counters::{Plan, refusal, software};
-use probe::{Recording, Rows, wait_for};
+use super::plans::{Plan, refusal, software};
+use super::support::{Recording, Rows, wait_for};
 
 const PAGES: usize = 4096;
 const ROUNDS: usize = 2000;
@@ -122,7 +120,12 @@ fn worker() {
 
 fn worker_command() -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
-    command.args(["--exact", "worker", "--ignored", "--nocapture"]);
+    command.args([
+        "--exact",
+        "probe::counters::worker",
+        "--ignored",
+        "--nocapture",
+    ]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }

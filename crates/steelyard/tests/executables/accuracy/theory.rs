@@ -10,8 +10,8 @@ use serde_json::Value;
 use steelyard_load::random::Purpose;
 use steelyard_load::schedule::{Arrival, Schedule, Share};
 
-use crate::alone;
-use crate::support::{Server, check_level, now_ns, result, sleep_until};
+use super::alone;
+use crate::load::support::{Server, check_level, now_ns, result, sleep_until};
 
 const STALL_NS: u64 = 100_000_000;
 const PERIOD_NS: u64 = 500_000_000;
@@ -222,16 +222,19 @@ fn stolen_and_all_ticks() -> (f64, f64) {
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn a_stall_shows_in_the_response_tail_as_theory_says_at_a_constant_rate() {
     until_quiet(|| omission_run(Arrival::Constant, "auto"));
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn a_stall_shows_in_the_response_tail_as_theory_says_under_poisson_arrivals() {
     until_quiet(|| omission_run(Arrival::Poisson, "epoll"));
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn service_time_alone_hides_a_stall_when_one_request_is_in_flight() {
     let _alone = alone();
     let server = stalling(Stalls::default());
@@ -278,6 +281,7 @@ fn service_time_alone_hides_a_stall_when_one_request_is_in_flight() {
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn waiting_parts_into_queue_lag_and_service() {
     let _alone = alone();
     // One connection, 20 ms an answer, and a request every 10 ms: each waits 10 ms longer than the one before.
@@ -320,6 +324,7 @@ fn waiting_parts_into_queue_lag_and_service() {
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn operations_have_latencies_of_their_own() {
     let _alone = alone();
     let server = Server::answering(|line| {
@@ -359,6 +364,7 @@ fn operations_have_latencies_of_their_own() {
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn laws_over_the_measure_phase_are_offered_exactly() {
     let _alone = alone();
     let server = Server::answering(|_| ());
@@ -397,6 +403,7 @@ fn laws_over_the_measure_phase_are_offered_exactly() {
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn a_known_delay_is_measured() {
     let _alone = alone();
     let delays = Arc::new(Mutex::new(Vec::new()));
@@ -428,6 +435,7 @@ fn a_known_delay_is_measured() {
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn the_offered_rate_is_exact_over_threads() {
     let _alone = alone();
     let server = Server::answering(|_| ());
@@ -462,6 +470,7 @@ fn the_offered_rate_is_exact_over_threads() {
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn a_server_that_is_too_slow_is_not_called_valid() {
     let _alone = alone();
     let server = Server::answering(|_| thread::sleep(Duration::from_millis(5)));

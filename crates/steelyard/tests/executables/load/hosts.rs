@@ -11,11 +11,11 @@ use serde_json::Value;
 use steelyard_load::hosts::wire::{Changes, Order, Report, read_report};
 use steelyard_load::settings::Turn;
 
-use crate::capacity::listening;
-use crate::interval_log;
-use crate::lost_hosts;
-use crate::namespaces::{Namespaces, start_sshd, wait_for_sshd, wait_until};
-use crate::support::{Server, check_counts, finish, load};
+use super::capacity::listening;
+use super::interval_log;
+use super::lost_hosts;
+use super::namespaces::{Namespaces, start_sshd, wait_for_sshd, wait_until};
+use super::support::{Server, check_counts, finish, load};
 
 const QUICK: [&str; 8] = [
     "--duration",

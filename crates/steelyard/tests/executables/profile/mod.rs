@@ -11,7 +11,7 @@ mod dwarf;
 mod python;
 mod support;
 
-use support::{counts, is_refused, key, profile, stderr};
+use self::support::{counts, is_refused, key, profile, stderr};
 
 const BUSY: &str = "STEELYARD_TEST_BUSY_MS";
 
@@ -44,7 +44,7 @@ fn child() -> [String; 4] {
     [
         this.display().to_string(),
         "--exact".into(),
-        "busy_child".into(),
+        "profile::busy_child".into(),
         "--test-threads=1".into(),
     ]
 }
@@ -90,7 +90,7 @@ fn a_command_is_sampled_and_its_hottest_function_found() {
     let text = std::fs::read_to_string(&folded).expect("folded stacks");
     let (leaf, share) = hottest(&text);
     assert!(
-        leaf.starts_with("profile::steelyard_test_burns [profile-"),
+        leaf.starts_with("executables::profile::steelyard_test_burns [executables-"),
         "{leaf}"
     );
     assert!(share > 0.5, "{share}\n{text}");

@@ -9,6 +9,5 @@ mod lost_hosts;
 mod namespaces;
 mod protocol;
 mod repeat;
-#[allow(dead_code, reason = "each binary of tests uses a part of it")]
-mod support;
+pub mod support;
 mod tls;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use steelyard_load::schedule::Arrival;
 
-use crate::support::{Server, now_ns, result, sleep_until};
-use crate::theory::{intended, until_quiet};
+use super::theory::{intended, until_quiet};
+use crate::load::support::{Server, now_ns, result, sleep_until};
 
 /// Requests of a run: enough for a 99th percentile, few enough for the threads of the server.
 const REQUESTS: usize = 1_200;
@@ -79,16 +79,19 @@ fn run(name: &str, law: fn(f64) -> f64, io: &str) -> Result<(), String> {
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn constant_delays_are_measured_to_1_percent() {
     until_quiet(|| run("constant", |_| 60e6, "auto"));
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn exponential_delays_are_measured_to_1_percent() {
     until_quiet(|| run("exponential", |share| -60e6 * (1.0 - share).ln(), "auto"));
 }
 
 #[test]
+#[ignore = "slow: accuracy under load"]
 fn bimodal_delays_are_measured_to_1_percent() {
     // One in thirteen goes a long way: the 90th percentile lies in one mode, the 95th in the other.
     let law = |share: f64| if share < 12.0 / 13.0 { 40e6 } else { 200e6 };

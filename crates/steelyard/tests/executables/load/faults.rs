@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{
+use super::support::{
     Server, answer, check_counts, check_level, finish, load, next_request, result,
 };
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
 use std::sync::{Arc, Mutex};
 
-use crate::support::{Server, answer, next_request, result};
+use super::support::{Server, answer, next_request, result};
 
 /// The request lines of every connection, in the order of their arrival on it.
 fn streams(arguments: &[&str]) -> Vec<Vec<String>> {

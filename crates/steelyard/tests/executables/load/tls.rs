@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::support::{Server, answer, finish, load, next_request, result};
+use super::support::{Server, answer, finish, load, next_request, result};
 
 /// An authority's certificate, and a server's with its key, in files.
 struct Files {

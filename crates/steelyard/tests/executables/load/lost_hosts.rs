@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::interval_log;
-use crate::namespaces::wait_until;
-use crate::support::{Server, check_counts, check_level, finish, load};
+use super::interval_log;
+use super::namespaces::wait_until;
+use super::support::{Server, check_counts, check_level, finish, load};
 
 const HOSTS: [&str; 10] = [
     "--host",

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use steelyard_record::LoadResult;
 
-use crate::interval_log;
-use crate::support::{Server, finish, load, result};
+use super::interval_log;
+use super::support::{Server, finish, load, result};
 
 #[test]
 fn a_held_load_measures_when_it_is_told() {

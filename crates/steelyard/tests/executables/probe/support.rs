@@ -1,9 +1,5 @@
 //! What the tests of the probe share: a recording in a temporary directory, and its files as plain values.
 
-#![allow(dead_code, reason = "each test file uses some of it")]
-
-pub mod counters;
-
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! `steelyard-probe record --counters` and `counters --check` on hosts that lack something or refuse, and with PMUs by
 //! their folders.
 
-mod probe;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -10,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use probe::counters::{Plan, check, event, refusal, software};
-use probe::{Recording, probe};
+use super::plans::{Plan, check, event, refusal, software};
+use super::support::{Recording, probe};
 use serde_json::Value;
 use steelyard_record::PlannedEvent;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Server, finish};
+use super::support::{Server, finish};
 
 /// A server that takes this long for each request, one after the other.
 fn one_at_a_time(service: Duration) -> Server {

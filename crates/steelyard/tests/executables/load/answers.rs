@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Server, check_level, result};
+use super::support::{Server, check_level, result};
 
 const SHORT: [&str; 8] = [
     "--warmup",

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::Value;
 use steelyard_record::{CounterPlan, Kind, Modes, PlannedEvent, write_atomically};
 
-use super::probe;
+use super::support::probe;
 
 /// An event of the kernel's own types.
 pub fn event(name: &str, pmu: &str, config: u64) -> PlannedEvent {

@@ -1,14 +1,12 @@
 //! `steelyard-probe` when the world fails it: killed, out of space, nowhere to write.
 
-mod probe;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use probe::{Recording, probe, wait_for};
+use super::support::{Recording, probe, wait_for};
 
 fn recover(recording: &Recording) -> String {
     let output = probe().arg("recover").arg(recording.path()).output();

@@ -1,12 +1,10 @@
 //! `steelyard-probe` end to end, as built: recordings of this machine and of a tree that changes under it.
 
-mod probe;
-
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use probe::{Recording, probe, wait_for};
+use super::support::{Recording, probe, wait_for};
 use steelyard_record::monotonic_ns;
 
 const FOUR: &str = "cpu,disk,network,memory";
