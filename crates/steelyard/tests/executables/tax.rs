@@ -73,7 +73,7 @@ fn bad_flags_end_in_2_and_one_line() {
         &["run", "--time", "10"],
         &["run", "--time", "0s"],
         &["run", "--cpus", "3-1"],
-        &["run", "--cpus", "0,0"],
+        &["run", "--cpus", "0,,1"],
         &["list", "--only", "no-such-thing"],
         &["health", "--parts", "nosuch"],
         &["health", "--directory", "/nosuch"],
