@@ -7,12 +7,12 @@ import pytest
 from steelyard._base import EnvironmentLacksError
 from steelyard.bench import declaration, tiers
 from steelyard.bench.benchmark import Benchmark
-from tests.bench import trio
+from tests.bench import sample_benchmarks
 
 
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
-    trio.add(tmp_path / "site", monkeypatch.syspath_prepend)
+    sample_benchmarks.add(tmp_path / "site", monkeypatch.syspath_prepend)
 
 
 @pytest.mark.parametrize("name", ["tao", "feed", "tax", "characterize"])
@@ -25,17 +25,20 @@ def test_what_a_declaration_names_is_there(name):
 
 
 def test_the_built_in_benchmarks_are_in_every_suite_of_a_tier(installed, monkeypatch):
-    monkeypatch.setattr(trio, "SPIN", replace(trio.SPIN, suites=("quick", "trio")))
-    assert declaration.names() == ["tao", "feed", "tax", "moody", "nap", "spin"]
+    monkeypatch.setattr(
+        sample_benchmarks, "SPIN", replace(sample_benchmarks.SPIN, suites=("quick", "sample"))
+    )
+    assert declaration.names() == ["tao", "feed", "tax", "nap", "scripted", "spin"]
     suites = tiers.suites()
     assert {suites[tier].benchmarks for tier in tiers.TIERS} == {("tao", "feed", "tax")}
-    assert suites["trio"].benchmarks == ("spin", "moody", "nap")
+    assert suites["sample"].benchmarks == ("spin", "scripted", "nap")
 
 
 def test_a_package_cannot_take_a_name_of_steelyards_own(installed, monkeypatch, tmp_path):
     points = next((tmp_path / "site").glob("*.dist-info/entry_points.txt"))
     points.write_text(
-        "[steelyard.benchmarks]\ntao = tests.bench.trio:SPIN\ncharacterize = tests.bench.trio:NAP\n"
+        "[steelyard.benchmarks]\ntao = tests.bench.sample_benchmarks:SPIN\n"
+        "characterize = tests.bench.sample_benchmarks:NAP\n"
     )
     declaration._points.cache_clear()
     assert declaration.find("tao").benchmark == "steelyard.bench.tao.benchmark:TaoBench"
@@ -46,8 +49,14 @@ def test_a_package_cannot_take_a_name_of_steelyards_own(installed, monkeypatch, 
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("tests.bench.trio:NAP", r"is not a steelyard.bench.declaration.Declaration of that name"),
-        ("tests.bench.trio:Spin", r"is not a steelyard.bench.declaration.Declaration of that name"),
+        (
+            "tests.bench.sample_benchmarks:NAP",
+            r"is not a steelyard.bench.declaration.Declaration of that name",
+        ),
+        (
+            "tests.bench.sample_benchmarks:Spin",
+            r"is not a steelyard.bench.declaration.Declaration of that name",
+        ),
         ("no_such_module:X", r"benchmark spin \(no_such_module:X\) cannot be imported"),
     ],
 )
@@ -66,4 +75,4 @@ def test_a_declaration_that_is_none_is_an_error_of_one_line(installed, tmp_path,
 def test_a_benchmark_that_is_none_is_an_error_of_one_line():
     for target in ("steelyard.bench.tiers:Suite", "steelyard.bench.tiers:TIERS"):
         with pytest.raises(EnvironmentLacksError, match=r"is not a steelyard\.bench\.benchmark\.Benchmark"):
-            replace(trio.SPIN, benchmark=target).load()
+            replace(sample_benchmarks.SPIN, benchmark=target).load()

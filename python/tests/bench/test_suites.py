@@ -20,7 +20,7 @@ from steelyard.cli.main import invoke
 from steelyard.decide import weigh
 from steelyard.decide.baseline import build
 from steelyard.records import Level, Machine, Run, RunStatus, Suite, read
-from tests.bench import trio
+from tests.bench import sample_benchmarks
 from tests.bench.conftest import until
 
 PACKAGE = Path(declaration.__file__).parents[2]
@@ -31,12 +31,12 @@ QUICKLY = ["probe:enabled=false"]
 @pytest.fixture(autouse=True)
 def three(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    trio.add(tmp_path / "site", monkeypatch.syspath_prepend)
+    sample_benchmarks.add(tmp_path / "site", monkeypatch.syspath_prepend)
 
 
 def launch(tmp_path, **chosen):
     repeat = int(chosen.pop("repeat", 1))
-    request = Request("trio", chosen=chosen, repeat=repeat, hooks=QUICKLY, out=tmp_path / "runs")
+    request = Request("sample", chosen=chosen, repeat=repeat, hooks=QUICKLY, out=tmp_path / "runs")
     return execute(request, progress=Silence())
 
 
@@ -51,63 +51,63 @@ def test_a_suite_is_a_directory_of_whole_runs(tmp_path):
     assert launched.suite.parent == tmp_path / "runs"
     suite, found = suites.load(launched.suite)
     assert (suite.status, suite.status_reason, suite.end_ns is not None) == (RunStatus.COMPLETE, None, True)
-    assert (suite.suite, suite.tier, suite.repeats) == ("trio", "quick", 1)
-    assert [member.benchmark for member in suite.members] == ["spin", "moody", "nap"]
+    assert (suite.suite, suite.tier, suite.repeats) == ("sample", "quick", 1)
+    assert [member.benchmark for member in suite.members] == ["spin", "scripted", "nap"]
     assert [member.metric for member in suite.members] == ["turns_per_s", "turns_per_s", "nap_ns"]
     for folder, run in found:
         assert folder.parent == launched.suite
-        assert (run.suite, run.status) == ("trio", RunStatus.COMPLETE)
+        assert (run.suite, run.status) == ("sample", RunStatus.COMPLETE)
         # A member is a run like any other: it can be found, and shown, alone.
         assert runs.find(run.run_id, tmp_path / "runs") == folder
         assert runs.load(folder).metrics
-    assert suite.command[:3] == ["steelyard", "run", "trio"]
+    assert suite.command[:3] == ["steelyard", "run", "sample"]
     assert runs.find("latest", tmp_path / "runs") == launched.suite
     assert suites.is_suite(runs.find(suite.suite_id[:20], tmp_path / "runs"))
     assert [directory for directory, _ in runs.listing(tmp_path / "runs")] == [folder for folder, _ in found]
 
 
 @pytest.mark.parametrize(
-    ("mood", "state", "told"),
+    ("behaviour", "state", "told"),
     [
-        ("fail", ["incomplete"], "moody has no result: moody would not start"),
-        ("lack", ["incomplete"], "moody has no result: the executable steelyard-moon is not here"),
-        ("refuse", [], "moody was not run: there is no moon"),
+        ("fail", ["incomplete"], "scripted has no result: scripted would not start"),
+        ("lack", ["incomplete"], "scripted has no result: the executable steelyard-absent is not here"),
+        ("refuse", [], "scripted was not run: there is no such device"),
     ],
 )
-def test_a_member_that_fails_leaves_the_others_alone(tmp_path, mood, state, told):
-    launched = launch(tmp_path, mood=mood)
+def test_a_member_that_fails_leaves_the_others_alone(tmp_path, behaviour, state, told):
+    launched = launch(tmp_path, behaviour=behaviour)
     suite, _ = suites.load(launched.suite)
-    assert states(suite)["moody"] == state
+    assert states(suite)["scripted"] == state
     assert len(states(suite)["spin"]) == len(states(suite)["nap"]) == 1
     assert all(
         run.status is RunStatus.COMPLETE for run in (suite.members[0].runs[0], suite.members[2].runs[0])
     )
     assert suite.status is RunStatus.INCOMPLETE
     assert told in suite.status_reason
-    assert len(launched.attempts) == (2 if mood == "refuse" else 3)
+    assert len(launched.attempts) == (2 if behaviour == "refuse" else 3)
 
 
 def test_repeats_of_a_suite_take_turns(tmp_path):
     launched = launch(tmp_path, repeat=2)
-    assert [attempt.run.benchmark for attempt in launched.attempts] == ["spin", "moody", "nap"] * 2
+    assert [attempt.run.benchmark for attempt in launched.attempts] == ["spin", "scripted", "nap"] * 2
     suite, _ = suites.load(launched.suite)
     assert [[run.index for run in member.runs] for member in suite.members] == [[1, 2]] * 3
     assert suite.command[3:5] == ["--repeat", "2"]
 
 
 def test_a_suite_without_a_single_member_that_can_start_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(trio, "SPIN", replace(trio.SPIN, suites=()))
-    monkeypatch.setattr(trio, "NAP", replace(trio.NAP, suites=()))
-    with pytest.raises(EnvironmentLacksError, match="there is no moon"):
-        launch(tmp_path, mood="refuse")
+    monkeypatch.setattr(sample_benchmarks, "SPIN", replace(sample_benchmarks.SPIN, suites=()))
+    monkeypatch.setattr(sample_benchmarks, "NAP", replace(sample_benchmarks.NAP, suites=()))
+    with pytest.raises(EnvironmentLacksError, match="there is no such device"):
+        launch(tmp_path, behaviour="refuse")
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_made(tmp_path):
-    with pytest.raises(UsageError, match="mood=blue: allowed is"):
-        launch(tmp_path, mood="blue")
-    with pytest.raises(UsageError, match="trio has no parameter 'moood', did you mean mood"):
-        launch(tmp_path, moood="fail")
+    with pytest.raises(UsageError, match="behaviour=blue: allowed is"):
+        launch(tmp_path, behaviour="blue")
+    with pytest.raises(UsageError, match="sample has no parameter 'behavior', did you mean behaviour"):
+        launch(tmp_path, behavior="fail")
     assert not (tmp_path / "runs").exists()
 
 
@@ -159,16 +159,16 @@ def test_the_overall_score_is_the_geometric_mean_of_the_members(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mood", "told"),
+    ("behaviour", "told"),
     [
-        ("invalid", "moody (invalid: mood)"),
-        ("fail", "moody (no result: moody would not start)"),
-        ("refuse", "moody (not run: there is no moon)"),
+        ("invalid", "scripted (invalid: behaviour)"),
+        ("fail", "scripted (no result: scripted would not start)"),
+        ("refuse", "scripted (not run: there is no such device)"),
     ],
 )
-def test_the_overall_score_is_withheld_when_a_member_has_none(tmp_path, mood, told):
+def test_the_overall_score_is_withheld_when_a_member_has_none(tmp_path, behaviour, told):
     baseline = reference(launch(tmp_path / "before"))
-    suite, _ = weighed(launch(tmp_path, mood=mood), baseline)
+    suite, _ = weighed(launch(tmp_path, behaviour=behaviour), baseline)
     assert suite.overall.score is None
     assert told in suite.overall.withheld
     assert [member.score is not None for member in suite.members] == [True, False, True]
@@ -176,11 +176,11 @@ def test_the_overall_score_is_withheld_when_a_member_has_none(tmp_path, mood, to
 
 def test_a_suspect_member_is_scored_and_shown(tmp_path):
     baseline = reference(launch(tmp_path / "before"))
-    suite, _ = weighed(launch(tmp_path, mood="suspect"), baseline)
-    assert "moody" in suite.overall.suspect
-    # The mood was set by the command, and the baseline's was not: the two runs are not alike.
+    suite, _ = weighed(launch(tmp_path, behaviour="suspect"), baseline)
+    assert "scripted" in suite.overall.suspect
+    # The behaviour was set by the command, and the baseline's was not: the two runs are not alike.
     assert suite.overall.score is None
-    assert "parameter mood is suspect (set)" in suite.overall.withheld
+    assert "parameter behaviour is suspect (set)" in suite.overall.withheld
 
 
 def test_a_baseline_without_a_member_says_so(tmp_path):
@@ -210,10 +210,10 @@ def command(tmp_path, *arguments):
         sys.executable,
         *(
             "-m",
-            "tests.bench.trio",
+            "tests.bench.sample_benchmarks",
             str(tmp_path / "site"),
             "run",
-            "trio",
+            "sample",
             "--json",
             "--out",
             str(tmp_path / "runs"),
@@ -281,25 +281,26 @@ def commands():
 
 
 @pytest.mark.parametrize(
-    ("mood", "code"), [("valid", 0), ("suspect", 0), ("invalid", 1), ("fail", 4), ("lack", 3), ("refuse", 3)]
+    ("behaviour", "code"),
+    [("valid", 0), ("suspect", 0), ("invalid", 1), ("fail", 4), ("lack", 3), ("refuse", 3)],
 )
-def test_the_exit_code_is_that_of_the_worst_member(tmp_path, mood, code, capsys):
+def test_the_exit_code_is_that_of_the_worst_member(tmp_path, behaviour, code, capsys):
     out = str(tmp_path / "runs")
-    arguments = ["--hook", *QUICKLY, "--out", out, "--set", f"mood={mood}"]
-    assert invoke(["run", "trio", "--json", *arguments]) == code
+    arguments = ["--hook", *QUICKLY, "--out", out, "--set", f"behaviour={behaviour}"]
+    assert invoke(["run", "sample", "--json", *arguments]) == code
     said = capsys.readouterr()
     document = json.loads(said.out)
     told = [line for line in said.err.splitlines() if line.startswith("steelyard: ")]
     assert len(told) == (1 if code > 1 else 0)
     suite = document["suite"]
     assert suite["status"] == ("complete" if code < 3 else "incomplete")
-    assert [member["benchmark"] for member in suite["members"]] == ["spin", "moody", "nap"]
+    assert [member["benchmark"] for member in suite["members"]] == ["spin", "scripted", "nap"]
     assert os.path.exists(suite["report"])
     assert all(os.path.exists(path) for path in suite["reports"].values())
     # What was shown is what was written, and what is shown again.
     again = json.loads((Path(suite["directory"]) / "suite.json").read_text())
     assert again["overall"] == suite["overall"]
-    if mood in ("suspect", "fail"):
+    if behaviour in ("suspect", "fail"):
         shown = invoke(["report", suite["suite_id"], "--json", "--out", out])
         assert shown == (0 if code == 0 else 1)
         assert json.loads(capsys.readouterr().out)["members"] == suite["members"]
@@ -307,10 +308,10 @@ def test_the_exit_code_is_that_of_the_worst_member(tmp_path, mood, code, capsys)
 
 def test_the_terminal_shows_every_member_and_why(tmp_path, capsys):
     out = str(tmp_path / "runs")
-    assert invoke(["run", "trio", "--out", out, "--hook", *QUICKLY, "--set", "mood=invalid"]) == 1
+    assert invoke(["run", "sample", "--out", out, "--hook", *QUICKLY, "--set", "behaviour=invalid"]) == 1
     said = capsys.readouterr().out
     for word in (
-        "suite trio",
+        "suite sample",
         "no overall score",
         "spin",
         "nap",
@@ -321,7 +322,9 @@ def test_the_terminal_shows_every_member_and_why(tmp_path, capsys):
         assert word in said
     assert "report  " in said
     assert invoke(["list", "runs", "--out", out]) == 0
-    listed = [line for line in capsys.readouterr().out.splitlines() if "-quick-" in line or "-trio-" in line]
+    listed = [
+        line for line in capsys.readouterr().out.splitlines() if "-quick-" in line or "-sample-" in line
+    ]
     assert len(listed) == 4
     assert sum(line.startswith("  ") for line in listed) == 3
     assert invoke(["score", "latest", "--out", out]) == 1
@@ -332,7 +335,7 @@ def test_the_terminal_shows_every_member_and_why(tmp_path, capsys):
 
 def test_a_suite_in_another_folder_takes_its_members_pages_along(tmp_path, capsys):
     out = tmp_path / "runs"
-    assert invoke(["run", "trio", "--json", "--out", str(out)]) == 0
+    assert invoke(["run", "sample", "--json", "--out", str(out)]) == 0
     suite = json.loads(capsys.readouterr().out)["suite"]
     elsewhere = tmp_path / "pages"
     assert invoke(["report", suite["suite_id"], "--json", "--out", str(out), "--output", str(elsewhere)]) == 0

@@ -1,6 +1,6 @@
 """Three small benchmarks that really measure, and suites of them, for tests of suites.
 
-``spin`` counts turns of a loop, ``nap`` asks a process of the run, ``moody`` does what its parameter says.
+``spin`` counts turns of a loop, ``nap`` asks a process of the run, ``scripted`` does what its parameter says.
 """
 
 import sys
@@ -65,7 +65,7 @@ class Spin(Benchmark):
                 "turns": Metric(value=self.turns, unit="1"),
             },
             loads=None,
-            checks=[Check(id="mood", level=self.objection, claim="as it was asked to be")],
+            checks=[Check(id="behaviour", level=self.objection, claim="as it was asked to be")],
         )
 
 
@@ -90,13 +90,13 @@ class Nap(Spin):
         return Outcome({"nap_ns": Metric(value=self.nap_ns, unit="ns", better="lower")}, loads=None)
 
 
-class Moody(Spin):
+class Scripted(Spin):
     """Is invalid, fails, or lacks something, as asked."""
 
     parameters: ClassVar[tuple[Parameter, ...]] = (
         *Spin.parameters,
         Parameter(
-            "mood",
+            "behaviour",
             "choice",
             "how it ends",
             default="valid",
@@ -106,39 +106,43 @@ class Moody(Spin):
 
     @classmethod
     def checks(cls, settings, *, machine) -> None:
-        if settings["mood"] == "refuse":
-            raise EnvironmentLacksError("there is no moon", hint="wait for the night")
+        if settings["behaviour"] == "refuse":
+            raise EnvironmentLacksError("there is no such device", hint="attach one")
 
     def install(self) -> None:
-        if self.settings.text("mood") == "lack":
-            raise EnvironmentLacksError("the executable steelyard-moon is not here", hint="build it")
+        if self.settings.text("behaviour") == "lack":
+            raise EnvironmentLacksError("the executable steelyard-absent is not here", hint="build it")
 
     def start(self) -> None:
-        if self.settings.text("mood") == "fail":
-            raise WorkloadFailedError("moody would not start")
+        if self.settings.text("behaviour") == "fail":
+            raise WorkloadFailedError("scripted would not start")
 
     def collect(self) -> Outcome:
-        mood = self.settings.text("mood")
-        self.objection = Level(mood) if mood in list(Level) else Level.VALID
+        behaviour = self.settings.text("behaviour")
+        self.objection = Level(behaviour) if behaviour in list(Level) else Level.VALID
         return super().collect()
 
 
 def _declare(name: str, doc: str, metric: str, order: int, **more) -> Declaration:
-    target = f"tests.bench.trio:{name.capitalize()}"
-    return Declaration(name, name.capitalize(), doc, target, (metric,), suites=("trio",), order=order, **more)
+    target = f"tests.bench.sample_benchmarks:{name.capitalize()}"
+    return Declaration(
+        name, name.capitalize(), doc, target, (metric,), suites=("sample",), order=order, **more
+    )
 
 
 SPIN = _declare("spin", "turns of a loop", "turns_per_s", 1)
-MOODY = _declare("moody", "does what its parameter says", "turns_per_s", 2)
+SCRIPTED = _declare("scripted", "does what its parameter says", "turns_per_s", 2)
 NAP = _declare("nap", "how long a short sleep is", "nap_ns", 3)
 
 
 def add(site: Path, to_path: Callable[[str], object]) -> None:
     """Install the benchmarks in ``site`` as pip would, and put that on the path."""
-    metadata = site / "trio-1.0.dist-info"
+    metadata = site / "sample_benchmarks-1.0.dist-info"
     metadata.mkdir(parents=True, exist_ok=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: trio\nVersion: 1.0\n")
-    points = [f"{name} = tests.bench.trio:{name.upper()}\n" for name in ("spin", "moody", "nap")]
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: sample_benchmarks\nVersion: 1.0\n")
+    points = [
+        f"{name} = tests.bench.sample_benchmarks:{name.upper()}\n" for name in ("spin", "scripted", "nap")
+    ]
     (metadata / "entry_points.txt").write_text("[steelyard.benchmarks]\n" + "".join(points))
     to_path(str(site))
 
