@@ -185,7 +185,7 @@ def _metrics(run: Run, names: Sequence[str]) -> Table:
     return table
 
 
-def told_with_share(finding: Finding) -> str:
+def claim_with_share(finding: Finding) -> str:
     """Return a finding's claim after the share of the headline's time that it explains."""
     if finding.explained_ratio is None:
         return f"note: {finding.claim}"
@@ -196,7 +196,7 @@ def _finding(finding: Finding) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
-    row.add_row("•", safe(told_with_share(finding)))
+    row.add_row("•", safe(claim_with_share(finding)))
     for claim in finding.also:
         row.add_row("", safe(f"same cause: {claim}"), style="dim")
     next_step = safe(finding.next_step)

@@ -98,7 +98,7 @@ operations = "operations_total"
         command = [str(executable("steelyard-agent")), "run", "--config", str(config)]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
-    def told(self) -> list[dict[str, Any]]:
+    def audit_entries(self) -> list[dict[str, Any]]:
         """Return the lines of the guard's audit log."""
         path = self.spool / "guard" / "audit.jsonl"
         text = path.read_text() if path.exists() else ""
@@ -199,12 +199,14 @@ def until_capped(scene: Scene) -> None:
 
     On some hosts caches hide the hog after a while: the guard is right to let it be then.
     """
-    deadline, before = time.monotonic() + PATIENCE_S, len(scene.told())
+    deadline, before = time.monotonic() + PATIENCE_S, len(scene.audit_entries())
     while not scene.groups.is_capped(HOG):
         time.sleep(0.05)
         if time.monotonic() < deadline:
             continue
-        found = [one["evidence"]["suspects"] for one in scene.told()[before:] if one["what"] == "incident"]
+        found = [
+            one["evidence"]["suspects"] for one in scene.audit_entries()[before:] if one["what"] == "incident"
+        ]
         hog = HOG.removeprefix("batch/")
         first = [suspects[0]["refusal"] for suspects in found if suspects and suspects[0]["task"] == hog]
         assert first, f"in {PATIENCE_S:g} s the hog was never the first suspect: {found}"
@@ -214,7 +216,7 @@ def until_capped(scene: Scene) -> None:
 
 def is_calm(scene: Scene, since: float, windows: int = 3) -> bool:
     """Whether the guard told nothing for some windows: strangers on this host disturb the victim too."""
-    told = [one["unix_s"] for one in scene.told() if one["what"] != "spec"]
+    told = [one["unix_s"] for one in scene.audit_entries() if one["what"] != "spec"]
     return time.time() - max([since, *told]) > windows and not scene.groups.is_capped(STEADY)
 
 
@@ -225,7 +227,10 @@ def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(
     with running(victim), running(scene.start(STEADY, "steady", str(STEADY_MS))):
         normal_cpi = learn_what_is_normal(scene)
         with running(scene.agent("cap")) as agent:
-            until("there is a specification", lambda: any("1 spec" in one["outcome"] for one in scene.told()))
+            until(
+                "there is a specification",
+                lambda: any("1 spec" in one["outcome"] for one in scene.audit_entries()),
+            )
             begun = time.time()
             time.sleep(FEWEST_WINDOWS)
             until("calm before the hog", lambda: is_calm(scene, since=begun), 2 * PATIENCE_S)
@@ -248,7 +253,7 @@ def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(
 
 def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
     """The audit log, the store and the page tell what happened."""
-    audit = scene.told()
+    audit = scene.audit_entries()
     of_hog = [one for one in audit if one.get("cgroup", "").endswith(HOG)]
     caps, undone = ([one for one in of_hog if one["what"] == what] for what in ("cap", "undo"))
     assert len(caps) == len(undone) == 2, audit

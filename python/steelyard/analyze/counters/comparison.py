@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from steelyard._base import UsageError
 from steelyard.analyze.counters.events import CLOCKS, CYCLES, INSTRUCTIONS
 from steelyard.analyze.counters.iron_law import Difference, difference, work_per_cpu_second, work_per_joule
-from steelyard.analyze.counters.smt import SystemUse, tell_apart
+from steelyard.analyze.counters.smt import SystemUse, system_differences
 from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.values import Quantity
 
@@ -186,7 +186,7 @@ def _place(one: EventDifference | MetricDifference) -> tuple[float, str]:
 def _apart(a: CounterUse, b: CounterUse) -> tuple[str, ...]:
     if a.split is None or b.split is None:
         return ()
-    told: Sequence[str] = tell_apart(
+    told: Sequence[str] = system_differences(
         SystemUse(a.split, a.law.frequency_hz.value), SystemUse(b.split, b.law.frequency_hz.value)
     )
     return tuple(told)

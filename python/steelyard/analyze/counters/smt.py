@@ -353,7 +353,7 @@ EQUAL_RATIO = 0.02
 """Shares nearer than 2 points, and frequencies nearer than 2 %, are alike."""
 
 
-def tell_apart(first: SystemUse, second: SystemUse) -> list[str]:
+def system_differences(first: SystemUse, second: SystemUse) -> list[str]:
     """Return why two systems do not do the same work at their utilisations; empty where they are alike.
 
     Each line names what differs: the split of user and system time, frequency, or how threads lie on cores.

@@ -247,12 +247,12 @@ def _dram_bandwidth(used: Quantity | None, stated: Limits, health: HealthResult 
         reason = used.missing if used is not None else None
         return replace(
             _missing("dram_bandwidth", reason or "no counters of memory traffic were read"),
-            limit_source=_told(limit) if limit.value else None,
+            limit_source=_limit_text(limit) if limit.value else None,
         )
     evidence = f"{_bytes(used.value)}/s read and written"
     if not limit.value:
         return _missing("dram_bandwidth", limit.missing or "no limit is known", evidence)
-    return _held("dram_bandwidth", used.value / limit.value, _told(limit), evidence)
+    return _held("dram_bandwidth", used.value / limit.value, _limit_text(limit), evidence)
 
 
 def _disk_latency(conditions: Conditions, health: HealthResult | None) -> Pressure:
@@ -310,20 +310,20 @@ def _one_disk(disk: DiskUse, rotating: bool, stated: Limits, health: HealthResul
         ratio = sum(
             rate / limit.value for rate, limit in ((read, reading), (written, writing)) if limit.value
         )
-        return _held("disk_bandwidth", ratio, _told_of_disk(reading, writing), evidence)
+        return _held("disk_bandwidth", ratio, _disk_limit_text(reading, writing), evidence)
     if rotating and busy is not None:
         return _held("disk_bandwidth", busy, "time of its one arm", evidence)
     return _missing("disk_bandwidth", reading.missing or writing.missing or "no limit is known", evidence)
 
 
-def _told(limit: Limit) -> str:
+def _limit_text(limit: Limit) -> str:
     """Return a rate and whose it is: ``26.7 GB/s measured by steelyard health on 2026-11-22``."""
     return f"{_bytes(limit.value or 0.0)}/s {limit.source or ''}".strip()
 
 
-def _told_of_disk(reading: Limit, writing: Limit) -> str:
+def _disk_limit_text(reading: Limit, writing: Limit) -> str:
     if not reading.value or not writing.value or reading == writing:
-        return _told(reading if reading.value else writing)
+        return _limit_text(reading if reading.value else writing)
     rates = f"{_bytes(reading.value)}/s reading, {_bytes(writing.value)}/s writing"
     return f"{rates}, {reading.source or ''}"
 

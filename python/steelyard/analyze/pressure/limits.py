@@ -39,7 +39,7 @@ class Limits:
     source: str = "stated"
 
 
-def told_by(health: HealthResult) -> str:
+def source_text(health: HealthResult) -> str:
     """Return whose figures those of a health check are."""
     day = datetime.fromtimestamp(health.clock.realtime_ns / 1e9, tz=UTC).date()
     return f"measured by steelyard health on {day}"
@@ -61,7 +61,7 @@ def dram_bandwidth(stated: Limits, health: HealthResult | None) -> Limit:
             best[row.cpu_node] = max(best.get(row.cpu_node, 0.0), row.rate_bytes_per_s.median)
     if not best:
         return Limit(None, None, "the health check has no memory bandwidth")
-    return Limit(sum(best.values()), told_by(health))
+    return Limit(sum(best.values()), source_text(health))
 
 
 def disk_bandwidth(disk: DiskUse, stated: Limits, health: HealthResult | None) -> tuple[Limit, Limit]:
@@ -82,7 +82,7 @@ def disk_bandwidth(disk: DiskUse, stated: Limits, health: HealthResult | None) -
     for pattern in ("sequential_read", "sequential_write"):
         rate = found.get(pattern)
         limits.append(
-            Limit(rate.median, told_by(health))
+            Limit(rate.median, source_text(health))
             if rate is not None and rate.median > 0
             else Limit(None, None, f"the health check has no {pattern.replace('_', ' ')}")
         )
@@ -108,7 +108,7 @@ def network(link: NetworkUse, stated: Limits, health: HealthResult | None) -> Li
         return Limit(stated.network_bytes_per_s[link.interface], stated.source)
     if link.interface == "lo" and health is not None and health.loopback is not None:
         # One connection was measured; several on more CPUs can carry more.
-        return Limit(health.loopback.rate_bytes_per_s.median, f"one connection, {told_by(health)}")
+        return Limit(health.loopback.rate_bytes_per_s.median, f"one connection, {source_text(health)}")
     if link.line_bytes_per_s.value:
         return Limit(link.line_bytes_per_s.value, "line rate")
     return Limit(None, None, link.line_bytes_per_s.missing or "the driver does not tell a line rate")

@@ -286,7 +286,7 @@ class Characterization(Benchmark):
         while until_ns is None or clock.monotonic_ns() < until_ns:
             if self._is_over():
                 break
-            self._tell()
+            self._show_progress()
             left_s = TICK_S if until_ns is None else (until_ns - clock.monotonic_ns()) / 1e9
             self.session.wait(max(0.0, min(TICK_S, left_s)))
         if self._watch is not None and self._ending is None:
@@ -295,7 +295,7 @@ class Characterization(Benchmark):
         self._end_ns = clock.monotonic_ns()
         return self._end_ns
 
-    def _tell(self) -> None:
+    def _show_progress(self) -> None:
         passed_s = (self.session.clock.monotonic_ns() - self._begin_ns) / 1e9
         duration_s = self.settings.number("duration")
         self.session.progress.status(

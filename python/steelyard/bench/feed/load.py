@@ -226,7 +226,7 @@ def _follow(
     codes: tuple[int, ...],
 ) -> None:
     """Show how loads come on until each has ended; raises WorkloadFailedError for another exit code."""
-    told = _Told(session.progress.status)
+    told = _ProgressFigures(session.progress.status)
     begin_ns = session.clock.monotonic_ns()
     for process in processes:
         session.expect_end(process)
@@ -243,7 +243,7 @@ def _follow(
 
 
 @dataclass(slots=True)
-class _Told:
+class _ProgressFigures:
     """Turns a load's progress into figures."""
 
     show: Callable[[dict[str, str]], None]

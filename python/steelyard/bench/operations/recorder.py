@@ -185,7 +185,7 @@ class Recorder:
             for event in reader.follower.take_events():
                 self.write({"time_ns": now_ns, "event": event})
             # Lines were there when the reading ended: what came meanwhile is among them.
-            self.write(reader.told(time.monotonic_ns()))
+            self.write(reader.reading(time.monotonic_ns()))
             if reader.given_up:
                 self._notes.append(reader.given_up)
                 self.ended = True
@@ -292,11 +292,11 @@ class _LogReader:
         values = labels if isinstance(labels, tuple) else (labels,) if self._labels else ()
         return ",".join(f'{name}="{value or ""}"' for name, value in zip(self._labels, values, strict=True))
 
-    def told(self, now_ns: int) -> dict[str, Any]:
+    def reading(self, now_ns: int) -> dict[str, Any]:
         """Return what was gathered as a reading, and begin anew."""
         found, self._found = self._found, {}
         if self._time is None:
-            # A label that did not take part in the match is told as an empty one.
+            # A label that did not take part in the match is recorded as empty.
             counts: dict[str, int] = {}
             for (_, labels), count in found.items():
                 text = self._text(labels)

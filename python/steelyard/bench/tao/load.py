@@ -152,7 +152,7 @@ def wait_until_settled(session: "Session", loads: Sequence[LoadWatch], stats: Se
         series = hits.ratios if stats else _sums(loads)
         if elapsed_s - told_s >= 1.0:
             told_s = elapsed_s
-            tell(session, loads, hits.ratios[-1] if hits.ratios else None, elapsed_s)
+            show_progress(session, loads, hits.ratios[-1] if hits.ratios else None, elapsed_s)
         if elapsed_s >= settings.number("warmup_min") and len(series) > judged:
             judged = len(series)
             found = steady.settled(series, tolerance_ratio=SETTLED_TOLERANCE_RATIO)
@@ -169,7 +169,9 @@ def _sums(loads: Sequence[LoadWatch]) -> list[float]:
     return [sum(values) for values in zip(*(load.completed_per_s for load in loads), strict=False)]
 
 
-def tell(session: "Session", loads: Sequence[LoadWatch], hit_ratio: float | None, elapsed_s: float) -> None:
+def show_progress(
+    session: "Session", loads: Sequence[LoadWatch], hit_ratio: float | None, elapsed_s: float
+) -> None:
     """Show where things stand."""
     figures = {"elapsed": f"{elapsed_s:.0f} s"}
     if all(load.completed_per_s for load in loads):
@@ -223,4 +225,4 @@ def _wait_for_phase(
         if elapsed_s - told_s >= 1.0:
             told_s = elapsed_s
             hits.read()
-            tell(session, loads, hits.ratios[-1] if hits.ratios else None, elapsed_s)
+            show_progress(session, loads, hits.ratios[-1] if hits.ratios else None, elapsed_s)

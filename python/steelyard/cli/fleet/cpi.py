@@ -146,7 +146,7 @@ def specs(
 ) -> Answer:
     """Show the normal CPI of each job and platform, and the threshold of outliers."""
     from steelyard.fleet.cpi import distribution as cpi_distribution
-    from steelyard.report.fleet.cpi import tell_specs
+    from steelyard.report.fleet.cpi import specs_answer
 
     _check_threshold(threshold)
     by_tail = threshold == "gev"
@@ -156,7 +156,7 @@ def specs(
     if by_tail:
         found = [cpi_distribution.by_tail(one) for one in found]
     path = _write(store, found) if write else None
-    return tell_specs(found, distributions, settings, quantile=quantile, written=path)
+    return specs_answer(found, distributions, settings, quantile=quantile, written=path)
 
 
 @query(
@@ -180,7 +180,7 @@ def outliers(
     """Count samples above the threshold, and list anomalous tasks."""
     from steelyard.fleet.cpi import anomalies as cpi_anomalies
     from steelyard.fleet.cpi import outliers as cpi_outliers
-    from steelyard.report.fleet.cpi import tell_outliers
+    from steelyard.report.fleet.cpi import outliers_answer
 
     rule = _rule(min_usage, outliers, within)
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, 0.9)
@@ -188,7 +188,7 @@ def outliers(
     thresholds, source = _thresholds(store, samples, settings, specs)
     rows = cpi_outliers.expression(samples, thresholds, rule)
     found = cpi_anomalies.find_anomalies(rows, cpi_outliers.counts(samples, thresholds, rule))
-    return tell_outliers(found, rule, source)
+    return outliers_answer(found, rule, source)
 
 
 @query(
@@ -238,7 +238,7 @@ def incidents(
     from steelyard.fleet.cpi import outliers as cpi_outliers
     from steelyard.fleet.cpi import truth as cpi_truth
     from steelyard.fleet.cpi.timeline import find_timelines
-    from steelyard.report.fleet.cpi_incidents import tell_incidents
+    from steelyard.report.fleet.cpi_incidents import incidents_answer
 
     paper = _rule(min_usage, outliers, within, window=window, floor=floor, align=align)
     bar = _bar(rule, evidence_window, false_names, paper)
@@ -251,9 +251,11 @@ def incidents(
     found = cpi_incidents.find_incidents(samples, rows, recorded, paper, bar=bar)
     truth = cpi_truth.read_truth(store)
     curve = cpi_truth.find_curve(samples, rows, truth, paper, job=job) if truth is not None else None
-    right = cpi_truth.found_point(found, truth, paper) if truth is not None and job is None else None
+    right = cpi_truth.measured_point(found, truth, paper) if truth is not None and job is None else None
     lines = find_timelines(samples, found) if report is not None else []
-    return tell_incidents(found, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each)
+    return incidents_answer(
+        found, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each
+    )
 
 
 @query(
@@ -275,13 +277,13 @@ def distribution(
 ) -> Answer:
     """Show the distribution of CPI, the best fit, and its correlation with throughput."""
     from steelyard.fleet.cpi import throughput as cpi_throughput
-    from steelyard.report.fleet.cpi import tell_distributions
+    from steelyard.report.fleet.cpi import distributions_answer
 
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
     samples = _samples(store, job, platform)
     found, distributions = _build(samples, settings, quantile, errors=True)
     following = cpi_throughput.find_following(samples, settings.guards)
-    return tell_distributions(found, distributions, following, quantile=quantile)
+    return distributions_answer(found, distributions, following, quantile=quantile)
 
 
 def _check_threshold(threshold: str) -> None:

@@ -124,7 +124,7 @@ def find_curve(
     return [point(rows, truth, floor, rule) for floor in floors]
 
 
-def found_point(incidents: Iterable[Incident], truth: Sequence[Guilt], rule: Rule = PAPER) -> Point:
+def measured_point(incidents: Iterable[Incident], truth: Sequence[Guilt], rule: Rule = PAPER) -> Point:
     """Return how right the names of ``incidents`` are; ``floor`` is that of the correlation, which decided
     nothing where the evidence named.
     """

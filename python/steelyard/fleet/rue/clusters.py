@@ -107,7 +107,7 @@ def find_alike(cells: Cells, strata: tuple[str, ...], settings: RueSettings) -> 
                 why = f"some {settings.replicate}s are in several"
                 raise UsageError(f"cannot cluster by {name!r}: {why}", hint="--replicate chooses others")
             continue
-        if not declared and _says_nothing(groups, cells, cells.strata(strata)):
+        if not declared and _is_uninformative(groups, cells, cells.strata(strata)):
             continue
         made = replace(cells, replicate=groups)
         one = _judged(name, made, cells, strata, alone, declared=declared)
@@ -151,7 +151,7 @@ def _groups(replicate: Integers, factor: Factor) -> Integers | None:
     return codes if len(pairs) == len(np.unique(replicate)) else None
 
 
-def _says_nothing(groups: Integers, cells: Cells, strata: Integers) -> bool:
+def _is_uninformative(groups: Integers, cells: Cells, strata: Integers) -> bool:
     """Return whether groups are the strata, the configurations within them, or the replicates themselves.
 
     There is then nothing to estimate a variance between groups from, or it is what is used anyway.

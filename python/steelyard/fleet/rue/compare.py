@@ -393,8 +393,8 @@ def _refusal(
         )
     elif matters and total.side not in (0, fair.speedup.side):
         reasons.append(
-            f"the total {_told(total.side)} ({total.value:.3f}), and the same groups at one mix"
-            f" {_told(fair.speedup.side)} ({fair.speedup.value:.3f})"
+            f"the total {_direction(total.side)} ({total.value:.3f}), and the same groups at one mix"
+            f" {_direction(fair.speedup.side)} ({fair.speedup.value:.3f})"
         )
     if reasons:
         reasons.append(
@@ -415,7 +415,7 @@ def _word(speedup: float) -> str:
     return "better" if speedup > 1 else "worse"
 
 
-def _told(side: int) -> str:
+def _direction(side: int) -> str:
     return {1: "is better for sure", -1: "is worse for sure", 0: "leaves it open"}[side]
 
 

@@ -61,7 +61,7 @@ class Place:
         if self.is_local:
             return sorted(self._walk(folder, closed), key=lambda entry: entry.path)
         selector = pafs.FileSelector(self.full(folder), allow_not_found=True, recursive=True)
-        with self._told(folder):
+        with self._errors_with_path(folder):
             found = self.filesystem.get_file_info(selector)
         entries = []
         for info in found:
@@ -97,13 +97,13 @@ class Place:
 
     def entry(self, path: str) -> Entry:
         """Return what is known of the file at ``path``."""
-        with self._told(path):
+        with self._errors_with_path(path):
             info = self.filesystem.get_file_info(self.full(path))
         return Entry(path, info.size or 0, info.mtime.timestamp() if info.mtime is not None else None)
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file at ``path``."""
-        with self._told(path):
+        with self._errors_with_path(path):
             return bool(self.filesystem.get_file_info(self.full(path)).type == pafs.FileType.File)
 
     def open(self, path: str) -> Any:
@@ -112,13 +112,13 @@ class Place:
 
     def read(self, path: str) -> bytes:
         """Return the content of ``path``."""
-        with self._told(path), self.open(path) as file:
+        with self._errors_with_path(path), self.open(path) as file:
             content: bytes = file.read()
             return content
 
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
         """Put ``content`` at ``path``, whole or not at all, in place of what was there."""
-        with self._told(path):
+        with self._errors_with_path(path):
             if self.is_local:
                 _write_local(Path(self.full(path)), content)
                 return
@@ -127,11 +127,11 @@ class Place:
 
     def remove(self, path: str) -> None:
         """Remove ``path``; nothing where it is gone already."""
-        with self._told(path), contextlib.suppress(FileNotFoundError):
+        with self._errors_with_path(path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_file(self.full(path))
 
     @contextlib.contextmanager
-    def _told(self, path: str) -> Iterator[None]:
+    def _errors_with_path(self, path: str) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException) as error:

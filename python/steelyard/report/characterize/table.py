@@ -21,7 +21,7 @@ from steelyard.report.counters.document import counters_document, power
 from steelyard.report.counters.words import is_empty, law_sentence, tree_sentence
 from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_document, operations_lines
-from steelyard.report.table import run_summary, told_with_share
+from steelyard.report.table import claim_with_share, run_summary
 from steelyard.report.terminal import safe
 
 _FINDINGS_AT_MOST = 8
@@ -130,7 +130,7 @@ def _finding(finding: Finding) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
-    row.add_row("•", safe(told_with_share(finding)))
+    row.add_row("•", safe(claim_with_share(finding)))
     for claim in finding.also:
         row.add_row("", safe(f"same cause: {claim}"), style="dim")
     for word, text in (("next", finding.next_step), ("gain", finding.gain)):

@@ -29,7 +29,7 @@ def render_choice(choice: Choice) -> RenderableType:
         Text(),
     ]
     if there:
-        parts += [Text("Metrics", style="bold"), _rows(map(_told, there)), Text()]
+        parts += [Text("Metrics", style="bold"), _rows(map(_metric_row, there)), Text()]
     reasons: dict[str, list[str]] = {}
     for name, reason in choice.missing.items():
         reasons.setdefault(reason, []).append(name)
@@ -45,7 +45,7 @@ def render_choice(choice: Choice) -> RenderableType:
     return Group(*parts)
 
 
-def _told(metric: Wanted) -> tuple[str, Text]:
+def _metric_row(metric: Wanted) -> tuple[str, Text]:
     unit = "" if metric.unit in ("", "1", "ratio") else f" ({metric.unit})"
     told = Text.assemble(safe(metric.meaning or metric.name), unit)
     if metric.formula:

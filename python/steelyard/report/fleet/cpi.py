@@ -38,7 +38,7 @@ from steelyard.stats.gev import GevFit
 MOST_CHARTS = 24
 
 
-def tell_specs(
+def specs_answer(
     specs: Sequence[Spec],
     distributions: Sequence[Distribution],
     settings: SpecSettings,
@@ -128,7 +128,7 @@ def _excluded_table(specs: Sequence[Spec]) -> Any:
     return table(columns, rows, caption="Each sample once, under the first reason that holds.")
 
 
-def tell_distributions(
+def distributions_answer(
     specs: Sequence[Spec],
     distributions: Sequence[Distribution],
     following: Sequence[Following],
@@ -326,7 +326,7 @@ def _interval(at: Any) -> Interval | Missing:
     return Missing(at.missing or "") if at.r is None else Interval(at.r, at.low, at.high)
 
 
-def tell_outliers(found: Anomalies, rule: Rule, source: str) -> Answer:
+def outliers_answer(found: Anomalies, rule: Rule, source: str) -> Answer:
     """Return outliers by job, and the tasks that were anomalous."""
     count = found.anomalous_tasks
     heading = f"{fmt.several(count, 'task')} {'was' if count == 1 else 'were'} anomalous"

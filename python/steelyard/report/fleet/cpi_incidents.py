@@ -35,7 +35,7 @@ MOST_ROWS = 100
 _ROLES = ("orange", "green", "purple")
 
 
-def tell_incidents(
+def incidents_answer(
     found: Sequence[Incident],
     rule: Rule,
     source: str,

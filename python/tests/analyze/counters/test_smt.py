@@ -19,7 +19,7 @@ from steelyard.analyze.counters.smt import (
     recorded_frequency,
     smt_uplift_ratio,
     split_utilisation,
-    tell_apart,
+    system_differences,
     used_capacity,
     used_capacity_of_cores,
 )
@@ -52,12 +52,12 @@ def test_facts_systems_a_and_b_at_40_percent_are_told_apart() -> None:
     plain = SystemUse(split(0.35, 0.05), 3.5e9, Placement.SPREAD)
     assert plain.split.total_ratio == pytest.approx(0.40)
     kernel = SystemUse(split(0.25, 0.15), 3.5e9, Placement.SPREAD)
-    assert tell_apart(plain, kernel) == ["user/system 35/5 against 25/15"]
+    assert system_differences(plain, kernel) == ["user/system 35/5 against 25/15"]
     slow = SystemUse(split(0.35, 0.05), 2.8e9, Placement.SPREAD)
-    assert tell_apart(plain, slow) == ["effective frequency 3.50 against 2.80 GHz"]
+    assert system_differences(plain, slow) == ["effective frequency 3.50 against 2.80 GHz"]
     packed = SystemUse(split(0.35, 0.05), 3.5e9, Placement.PACKED)
-    assert tell_apart(packed, plain) == ["threads cores + SMT threads against across cores"]
-    assert tell_apart(plain, plain) == []
+    assert system_differences(packed, plain) == ["threads cores + SMT threads against across cores"]
+    assert system_differences(plain, plain) == []
 
 
 def test_the_same_40_percent_is_another_part_of_capacity() -> None:

@@ -10,7 +10,7 @@ from steelyard.cli.main import invoke
 from steelyard.fleet.cpi.incident_groups import group_incidents
 from steelyard.fleet.cpi.incidents import Incident, RankedSuspect
 from steelyard.fleet.cpi.rule import PAPER
-from steelyard.report.fleet.cpi_incidents import tell_incidents
+from steelyard.report.fleet.cpi_incidents import incidents_answer
 from steelyard.report.fleet.table import terminal
 from tests.fleet.fleet_rows import rows, write
 
@@ -64,7 +64,7 @@ def test_every_incident_is_in_one_group_with_its_range_and_worst() -> None:
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 120, 200])
 @pytest.mark.parametrize("each", [False, True])
 def test_whom_to_cap_is_told_on_every_terminal(width: int, each: bool) -> None:
-    answer = tell_incidents(FOUND, PAPER, "two specs", each=each)
+    answer = incidents_answer(FOUND, PAPER, "two specs", each=each)
     console = Console(file=io.StringIO(), width=width)
     console.print(terminal(answer.sections))
     said = console.file.getvalue()
@@ -75,7 +75,7 @@ def test_whom_to_cap_is_told_on_every_terminal(width: int, each: bool) -> None:
 
 
 def test_a_page_has_groups_and_each_incident() -> None:
-    answer = tell_incidents(FOUND, PAPER, "two specs")
+    answer = incidents_answer(FOUND, PAPER, "two specs")
     tables = {section.anchor: section.blocks[0] for section in answer.sections}
     assert len(tables["groups"].rows) == 3
     assert len(tables["incidents"].rows) == 4

@@ -45,7 +45,7 @@ def test_the_tested_rule_names_as_rightly_and_more() -> None:
         assert truth is not None
         samples = store.table("task_samples")
         outliers = cpi_outliers.expression(samples, cpi_outliers.spec_table(find_specs(samples)))
-        found = cpi_truth.found_point(find_incidents(samples, outliers, bar=TESTED), truth)
+        found = cpi_truth.measured_point(find_incidents(samples, outliers, bar=TESTED), truth)
     assert found.precision is not None
     assert found.precision >= 0.9
     assert found.recall is not None
