@@ -9,7 +9,8 @@ the correlation is taken from what remains without the shape, where it comes out
 freer the shape: by how much is simulated, and undone by the correlation whose simulated series have the
 observed one as their median (D. Andrews, "Exactly Median-Unbiased Estimation of First Order Autoregressive
 Models", Econometrica 61, 1993). The shape's sum of squares over that of the rest is then held against the
-same ratio in series of first-order autocorrelated normal noise of that correlation.
+same ratio in series of first-order autocorrelated normal noise of that correlation; that of a cycle over what
+such noise has at the cycle's own period, since a wandering level makes long cycles, not short ones.
 
 Invariants: the same values give the same answer (seeded); the unit of the series does not matter.
 
@@ -31,6 +32,8 @@ Rows = NDArray[np.float64]
 LINE, STEP, DIP, CYCLE = "line", "step", "dip", "cycle"
 KINDS = (LINE, STEP, DIP, CYCLE)
 _CORRELATIONS = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.92)
+_ERRORS = 1.25
+"""Standard errors by which the correlation is taken to be more than the rest shows (journal 0190)."""
 _TRIALS = 400
 _SEED = 20_261_123
 _MOST = 120
@@ -69,6 +72,8 @@ class _Fit:
     place: NDArray[np.int64]
     end: NDArray[np.int64]
     size: Rows
+    angle: Rows
+    """Change of a cycle's phase from one value to the next; 0 for other shapes."""
 
 
 def best(values: Rows, kind: str) -> Shape:
@@ -96,9 +101,8 @@ def chance(values: Rows, kind: str) -> float:
     ratio, correlation = float(_ratio(fit)[0]), float(_correlation(fit.residuals)[0])
     count = len(values)
     medians = [_simulated(kind, count, one)[1] for one in _CORRELATIONS]
-    # One standard error more: a short series whose correlation comes out too small by chance would otherwise
-    # make a shape out of noise.
-    correlation += float(np.sqrt(max(0.0, 1 - correlation**2) / count))
+    # A short series whose correlation comes out too small by chance would otherwise show shapes in noise.
+    correlation += _ERRORS * float(np.sqrt(max(0.0, 1 - correlation**2) / count))
     # The correlation whose series show as much, between two that were simulated. More than the last is not
     # allowed for: every change of level could then be noise.
     place = float(np.interp(correlation, np.maximum.accumulate(medians), np.arange(len(medians))))
@@ -128,8 +132,10 @@ def _simulated(kind: str, count: int, correlation: float) -> tuple[Rows, float]:
 def _ratio(fit: _Fit) -> Rows:
     rest = (fit.residuals**2).sum(axis=1)
     whole = fit.explained + rest
+    correlation = np.clip(_correlation(fit.residuals), 0.0, 0.95)
+    # In proportion to one over the spectrum of first-order noise; 1 - r at angle 0, as all but cycles have.
+    scale = (1 - 2 * correlation * np.cos(fit.angle) + correlation**2) / (1 - correlation)
     # Residuals at rounding level: the shape explains everything.
-    scale = 1 - np.clip(_correlation(fit.residuals), 0.0, 0.95)
     return np.asarray(fit.explained * scale / np.maximum(rest, 1e-24 * np.maximum(whole, 1e-300)))
 
 
@@ -145,9 +151,8 @@ def _line(rows: Rows) -> _Fit:
     spread = float(time @ time)
     slope = rows @ time / spread
     nothing = np.zeros(len(rows), dtype=np.int64)
-    return _Fit(
-        slope**2 * spread, rows - slope[:, None] * time, nothing, nothing + count, slope * (count - 1)
-    )
+    residuals = rows - slope[:, None] * time
+    return _Fit(slope**2 * spread, residuals, nothing, nothing + count, slope * (count - 1), 0.0 * slope)
 
 
 def _step(rows: Rows) -> _Fit:
@@ -160,7 +165,7 @@ def _step(rows: Rows) -> _Fit:
     sum_before = np.take_along_axis(sums, chosen[:, None], axis=1)[:, 0]
     before, after = sum_before / place, -sum_before / (count - place)
     fitted = np.where(np.arange(count) < place[:, None], before[:, None], after[:, None])
-    return _Fit(sum_before**2 / count, rows - fitted, place, place * 0 + count, after - before)
+    return _Fit(sum_before**2 / count, rows - fitted, place, place * 0 + count, after - before, 0.0 * after)
 
 
 def _dip(rows: Rows) -> _Fit:
@@ -190,7 +195,7 @@ def _dip(rows: Rows) -> _Fit:
     steps = np.arange(size)
     is_in = (steps >= place[:, None]) & (steps < (place + length)[:, None])
     residuals = merged - np.where(is_in, within_mean[:, None], without[:, None])
-    return _Fit(most, residuals, place * block, (place + length) * block, within_mean - without)
+    return _Fit(most, residuals, place * block, (place + length) * block, within_mean - without, 0.0 * most)
 
 
 def _cycle(rows: Rows) -> _Fit:
@@ -209,7 +214,14 @@ def _cycle(rows: Rows) -> _Fit:
     divisor = cc * ss - cs**2
     a, b = (cx * ss - sx * cs) / divisor, (sx * cc - cx * cs) / divisor
     fitted = a[:, None] * cosine + b[:, None] * sine
-    return _Fit((fitted**2).sum(axis=1), rows - fitted, place, place * 0 + count, np.hypot(a, b))
+    return _Fit(
+        (fitted**2).sum(axis=1),
+        rows - fitted,
+        place,
+        place * 0 + count,
+        np.hypot(a, b),
+        np.pi * place / count,
+    )
 
 
 _FITS: dict[str, Callable[[Rows], _Fit]] = {LINE: _line, STEP: _step, DIP: _dip, CYCLE: _cycle}

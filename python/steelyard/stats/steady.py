@@ -119,7 +119,7 @@ def settled(values: Sequence[float], *, tolerance_ratio: float = 0.02, windows: 
 
 
 def check(
-    values: Sequence[float], *, tolerance_ratio: float = 0.05, significance: float = 0.04
+    values: Sequence[float], *, tolerance_ratio: float = 0.05, significance: float = 0.03
 ) -> Steadiness:
     """Whether ``values`` kept one level from first to last, so that their mean is that level.
 
@@ -190,7 +190,7 @@ def _unsteady(answer: Steadiness, shape: shapes.Shape, count: int, level: float)
     return replace(answer, steady=False, reason=reason, cycle_ratio=ratio, cycle_period=shape.period)
 
 
-def has_trend(values: Sequence[float], *, significance: float = 0.01) -> bool | None:
+def has_trend(values: Sequence[float], *, significance: float = 0.03) -> bool | None:
     """Whether a straight line through ``values`` has a slope that noise does not explain.
 
     Says nothing about size: use ``check`` to judge a measure phase. ``None`` when the values cannot tell.
