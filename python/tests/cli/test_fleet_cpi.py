@@ -95,7 +95,7 @@ def test_tables_fit_a_terminal(store, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["specs", "--threshold", "mean"], 2, "no threshold is called 'mean'"),
+        (["specs", "--threshold", "mean"], 2, "unknown threshold 'mean'"),
         (["specs", "--sigmas", "-1"], 2, "threshold above the mean"),
         (["specs", "--quantile", "2"], 2, "not between 0 and 1"),
         (["outliers", "--specs", "none"], 2, "stored or computed"),
@@ -103,8 +103,8 @@ def test_tables_fit_a_terminal(store, capsys) -> None:
         (["outliers"], 1, "no job has a spec"),
         (["incidents", "--window", "601"], 2, "whole number of alignment spans"),
         (["incidents", "--floor", "7"], 2, "between -1 and 1"),
-        (["incidents", "--rule", "mine"], 2, "no rule is called 'mine'"),
-        (["incidents", "--evidence-window", "1200"], 2, "20 windows of 60 s cannot bear a p value of 0.01"),
+        (["incidents", "--rule", "mine"], 2, "unknown rule 'mine'"),
+        (["incidents", "--evidence-window", "1200"], 2, "20 windows of 60 s are too few for a p value"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(arguments, code, words, tmp_path: Path, capsys) -> None:

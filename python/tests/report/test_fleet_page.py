@@ -232,7 +232,7 @@ def test_more_problems_than_a_page_holds_are_counted() -> None:
     notes = store_notes([f"file {at}" for at in range(30)], most=5)
     assert len(notes.items) == 6
     assert "25 more files" in notes.items[-1]
-    assert store_notes([]) == Notes((), "What the figures leave out")
+    assert store_notes([]) == Notes((), "Skipped data")
 
 
 def test_a_page_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ def _check_threshold(threshold: str) -> None:
     from steelyard._base import UsageError
 
     if threshold not in ("sigma", "gev"):
-        raise UsageError(f"no threshold is called {threshold!r}", hint="sigma or gev")
+        raise UsageError(f"unknown threshold {threshold!r}", hint="sigma or gev")
 
 
 def _settings(
@@ -336,7 +336,7 @@ def _bar(name: str, evidence_s: int, false_name_ratio: float, rule: Rule) -> Bar
     from steelyard.fleet.cpi.evidence import Bar
 
     if name not in ("tested", "paper"):
-        raise UsageError(f"no rule is called {name!r}", hint="tested or paper")
+        raise UsageError(f"unknown rule {name!r}", hint="tested or paper")
     if name == "paper":
         return None
     try:
@@ -346,7 +346,7 @@ def _bar(name: str, evidence_s: int, false_name_ratio: float, rule: Rule) -> Bar
     windows = evidence_s // rule.align_s
     if windows < bar.fewest_windows:
         raise UsageError(
-            f"{windows} windows of {rule.align_s} s cannot bear a p value of {false_name_ratio:g}",
+            f"{windows} windows of {rule.align_s} s are too few for a p value of {false_name_ratio:g}",
             hint=f"--evidence-window {bar.fewest_windows * rule.align_s} or more",
         )
     return bar

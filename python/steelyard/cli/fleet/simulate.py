@@ -97,5 +97,7 @@ def simulate(
             f"{name:16} {one['files']:7,} files {one['rows']:14,} rows {one['bytes'] / 1e6:10,.1f} MB"
         )
     rate = tables["task_samples"]["rows"] / took_s / 1e6
-    console.print(f"{took_s:.1f} s, {rate:.2f} million task samples a second; {store.rstrip('/')}/truth.json")
+    console.print(
+        f"{took_s:.1f} s, {rate:.2f} million task samples per second; {store.rstrip('/')}/truth.json"
+    )
     return 0

@@ -99,7 +99,11 @@ def _print_check(found: Check) -> None:
         say(f"renamed: {renamed.task} on {renamed.machine} ran as {' and '.join(renamed.jobs)}")
     if found.renamed_count > len(found.renamed):
         say(f"... and {found.renamed_count - len(found.renamed)} renamed tasks more")
-    say("Everything counts." if found.clean else "Results leave this out; `fleet compact` moves it away.")
+    say(
+        "No bad files or rows."
+        if found.clean
+        else "Queries skip these rows; `fleet compact` moves them to quarantine."
+    )
 
 
 def compact(

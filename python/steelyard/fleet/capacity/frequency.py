@@ -177,7 +177,7 @@ def _lost(key: dict[str, Any], rows: list[dict[str, Any]]) -> Lost:
     machine_s, cpu_s, at_reference = total("machine_s"), total("cpu_s"), total("reference_cycles")
     missing = None
     if not known or not cpu_s or not at_reference:
-        missing = "machines tell no reference frequency"
+        missing = "machines have no reference frequency"
         if without >= unbought:
             missing = "samples have neither a frequency nor cycles: no counters there"
         return Lost(

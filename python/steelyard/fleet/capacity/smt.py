@@ -72,7 +72,7 @@ def expression(machine_samples: Any) -> Any:
 
 @dataclass(frozen=True)
 class Uplift:
-    """What the second thread of a core adds, and where that is from; None where it is not known."""
+    """Throughput gain of a core's second thread, and where that is from; None where it is not known."""
 
     platform: str
     threads_per_core: float | None

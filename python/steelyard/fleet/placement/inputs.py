@@ -199,8 +199,8 @@ def observe(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> Fleet:
         lacking = [name for name in platforms if name not in found]
         if lacking:
             raise EnvironmentLacksError(
-                f"no machine samples tell the capacity of {', '.join(lacking[:5])}",
-                hint="--capacity used takes what each platform does now",
+                f"machine samples lack the capacity of {', '.join(lacking[:5])}",
+                hint="--capacity used takes each platform's present work",
             )
     unknown = [name for name in settings.scale if name not in platforms]
     if unknown:

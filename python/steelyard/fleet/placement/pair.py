@@ -241,7 +241,9 @@ def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str
     t = task_samples.filter(task_samples.job.isin(list(jobs))) if jobs else task_samples
     all_sums, with_sums = fetch(whole(t)), fetch(beside(t))
     if not len(all_sums):
-        raise ResultSaysNoError("no task has a CPI from cycles and instructions: contention cannot be told")
+        raise ResultSaysNoError(
+            "no task has a CPI from cycles and instructions: contention cannot be measured"
+        )
     names = tuple(sorted({one.job for one in pressures if not jobs or one.job in jobs}))
     observed = observe(all_sums, with_sums, names)
     known = {(one.job, one.beside): one.effect for one in observed if one.effect is not None}

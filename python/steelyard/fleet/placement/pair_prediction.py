@@ -76,7 +76,7 @@ def predict(
     press = {one.job: one for one in pressures}
     shared = [name for name in RESOURCES if all(press[job].mean(name) is not None for job in jobs)]
     if not shared:
-        return Skill(len(observed), None, None, {}, "no resource is told by every job"), {}
+        return Skill(len(observed), None, None, {}, "no resource was measured for every job"), {}
     use = np.array([[press[job].mean(name) or 0.0 for name in shared] for job in jobs])
     use = use / np.maximum(use.mean(axis=0), 1e-300)
     place = {job: at for at, job in enumerate(jobs)}
@@ -92,7 +92,7 @@ def predict(
     skill = 1 - float((precision * (values - left_out) ** 2).sum()) / spread if spread > 0 else 0.0
     named = dict(zip(shared, weights.tolist(), strict=True))
     if skill <= 0:
-        reason = "where jobs press does not tell their contention here: no better than the mean of all pairs"
+        reason = "resource pressure does not predict contention here better than the mean of all pairs"
         return Skill(len(keys), error, skill, named, reason), {}
     from scipy.special import stdtrit
 

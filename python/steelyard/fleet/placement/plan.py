@@ -328,9 +328,9 @@ def _held_out(fleet: Fleet, settings: PlaceSettings) -> HeldOut | None:
 
 
 def _notes(fleet: Fleet, settings: PlaceSettings, moves: Moves | None, best: Solution) -> tuple[str, ...]:
-    notes = ["A job's CPI on a platform is taken to stay as it was measured, whatever its neighbours become."]
+    notes = ["A job's CPI on a platform is assumed not to depend on its new neighbours."]
     if settings.capacity == "used":
-        notes.append("Capacity is what each platform does now: none gets fuller than it is.")
+        notes.append("Capacity is each platform's present work: none gets more.")
     else:
         notes.append(
             f"Capacity is {settings.utilisation_ratio * 100:g} % of the time of all threads; with SMT a"
@@ -352,7 +352,7 @@ def _notes(fleet: Fleet, settings: PlaceSettings, moves: Moves | None, best: Sol
     if moves is not None and not moves.whole:
         notes.append("No whole tasks were found in time: moves are fractions of tasks.")
     if best.load is not None and moves is None:
-        notes.append("The present placement exceeds a capacity, and moves of tasks cannot mend it.")
+        notes.append("The present placement exceeds a capacity, and no moves of tasks can fix it.")
     if settings.cost == "cycles":
         notes.append(
             "Cycles are reference cycles: on platforms of other frequency they take other times (--cost"

@@ -68,7 +68,7 @@ def recommend(
     if decision is Decision.NO_DIFFERENCE:
         return decision, (
             f"{names[1]!r} and {names[0]!r} need the same {noun} within"
-            f" {settings.least_effect_ratio * 100:g} %{where}: decide on other grounds."
+            f" {settings.least_effect_ratio * 100:g} %{where}: decide by other criteria."
         )
     return (
         decision,
@@ -97,8 +97,7 @@ def with_mismatch(comparison: Comparison, ratios: Sequence[SampleRatio]) -> Comp
         decision=Decision.UNDECIDED,
         recommendation=(
             f"Undecided about {noun}: {share * 100:.2f} % of {unit}s are of {name!r} where"
-            f" {declared[1] * 100:.2f} % were declared; find out which went missing and why before"
-            " anything else."
+            f" {declared[1] * 100:.2f} % were declared; find the cause of the missing ones first."
         ),
     )
 

@@ -416,7 +416,9 @@ def _word(speedup: float) -> str:
 
 
 def _direction(side: int) -> str:
-    return {1: "is better for sure", -1: "is worse for sure", 0: "leaves it open"}[side]
+    return {1: "is significantly better", -1: "is significantly worse", 0: "shows no significant difference"}[
+        side
+    ]
 
 
 def _need(sums: ArmSums, fair: Effect, settings: RueSettings) -> Need | None:

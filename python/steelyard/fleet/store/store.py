@@ -45,7 +45,7 @@ def check_marker(place: Place) -> None:
     """Raise unless ``place`` is a store of a version that can be read."""
     if not place.exists(MARKER):
         raise EnvironmentLacksError(
-            f"{place.url}: no store here ({MARKER} is not in it)",
+            f"{place.url}: not a store ({MARKER} is not in it)",
             hint="make one: steelyard fleet simulate, or import, or an agent's upload",
         )
     try:
@@ -56,7 +56,7 @@ def check_marker(place: Place) -> None:
     if kind != KIND or version.partition(".")[0] not in map(str, range(1, MAJOR + 1)):
         raise RecordError(
             f"{place.url}: {kind} of schema version {version}; this Steelyard reads {KIND} 1.x to {MAJOR}.x",
-            hint="use the Steelyard that wrote it",
+            hint="use the version of Steelyard that wrote it",
         )
 
 

@@ -38,7 +38,7 @@ def _smt_heading(result: SmtResult) -> str:
     """Return the answer in one line."""
     known = [one for one in result.platforms if one.high is not None and one.cores is not None]
     if not known:
-        return "How much capacity is used is not known: samples do not tell the cores of machines."
+        return "The used capacity is unknown: samples lack the number of cores per machine."
     # Each platform's cores weigh by the time that its machines were seen.
     weights = [(one.cores or 0.0) * one.machine_s for one in known]
     total = sum(weights)
@@ -54,21 +54,25 @@ def _smt_heading(result: SmtResult) -> str:
 
 def _smt_sections(result: SmtResult) -> list[Section]:
     notes = [
-        "Capacity is what cores do with all their threads busy; hours are UTC.",
-        "Clocks fall as a machine fills: what is left may be somewhat less than its share says.",
+        "Capacity is the throughput of cores with all their threads busy; hours are UTC.",
+        "Frequencies fall as a machine fills: slightly less capacity may be left than shown.",
     ]
     if result.contradictions:
-        notes.append(f"{result.contradictions:,} windows are busier than their threads have time: left out.")
+        notes.append(
+            f"{result.contradictions:,} windows have more busy time than their threads allow and are skipped."
+        )
     if result.without_core_time:
         notes.append(
-            f"{result.without_core_time:,} windows do not tell how long cores were busy: between packed and"
-            " spread, their use is known only within bounds."
+            f"{result.without_core_time:,} windows lack the busy time of cores: their use is known only"
+            " within bounds (threads packed or spread)."
         )
     return [
         Section("platforms", "Platforms", (_used(result.platforms, "platform"), _used_chart(result))),
         Section("hours", "Hours of the day", (_hours_chart(result),)),
         Section("clusters", "Clusters", (_used(result.clusters, "cluster"),)),
-        Section("uplift", "What the second thread of a core adds", (_uplifts(result), Notes(tuple(notes)))),
+        Section(
+            "uplift", "Throughput gain of a core's second thread", (_uplifts(result), Notes(tuple(notes)))
+        ),
     ]
 
 
@@ -128,7 +132,7 @@ def _used_chart(result: SmtResult) -> Chart:
         x_kind="name",
         y_unit="ratio",
         y_range=(0, 1),
-        note="Whiskers are bounds of what is not known; the bar is their middle.",
+        note="Whiskers are bounds; the bar is their middle.",
         missing="" if known else "no platform's capacity is known",
     )
 
@@ -181,7 +185,7 @@ def _frequency_heading(result: FrequencyResult) -> str:
     """Return the answer in one line."""
     total = result.total
     if total.missing is not None or total.capped_ratio is None:
-        return f"What frequency took is not known: {total.missing}."
+        return f"The loss to lower frequencies is unknown: {total.missing}."
     return (
         f"{_percent(total.capped_ratio)} of machine-hours run below the {result.reference} frequency with"
         f" power capped, which costs {_percent(total.capped_lost_ratio or 0.0)} of all cycles;"
@@ -197,17 +201,16 @@ def _frequency_sections(result: FrequencyResult) -> list[Section]:
     ]
     total = result.total
     if total.no_frequency:
-        notes.append(f"{total.no_frequency:,} windows tell neither a frequency nor cycles: left out.")
+        notes.append(f"{total.no_frequency:,} windows without a frequency or cycles are skipped.")
     if total.no_reference:
         notes.append(
-            f"{total.no_reference:,} windows are of machines without a {result.reference} frequency: left"
-            " out."
+            f"{total.no_reference:,} windows of machines without a {result.reference} frequency are skipped."
         )
     return [
         Section("platforms", "Platforms", (_lost(result.platforms, "platform"), _lost_chart(result))),
         Section("when", "When and where", (_heat(result), _lost(result.clusters, "cluster"))),
-        Section("machines", "Machines that lost most", (_lost(result.machines, "machine"),)),
-        Section("notes", "What the figures leave out", (Notes(tuple(notes)),)),
+        Section("machines", "Machines with the largest loss", (_lost(result.machines, "machine"),)),
+        Section("notes", "Skipped data", (Notes(tuple(notes)),)),
     ]
 
 
@@ -268,7 +271,7 @@ def _heat(result: FrequencyResult) -> Heat:
     by_place = {(one.platform, one.hour): one.capped_ratio for one in result.hours}
     return Heat(
         "capped",
-        "Machine-hours held down by power, by hour (UTC)",
+        "Machine-hours with power capping, by hour (UTC)",
         [str(hour) for hour in _HOURS],
         platforms,
         [[by_place.get((name, hour)) for hour in _HOURS] for name in platforms],

@@ -437,7 +437,7 @@ def store_notes(
         items.append(
             f"Put aside: {len(problems) - most:,} more files; `steelyard fleet check` names them all."
         )
-    return Notes(tuple(items), "What the figures leave out")
+    return Notes(tuple(items), "Skipped data")
 
 
 def is_finite(value: Any) -> bool:

@@ -125,7 +125,7 @@ def _excluded_table(specs: Sequence[Spec]) -> Any:
         for one in specs
         if one.excluded
     ]
-    return table(columns, rows, caption="Each sample once, under the first reason that holds.")
+    return table(columns, rows, caption="Each sample counts once, under the first reason that applies.")
 
 
 def distributions_answer(
@@ -143,7 +143,7 @@ def distributions_answer(
         only = distributions[0]
         heading = f"CPI of {only.spec.job} on {only.spec.platform}"
     elif not distributions:
-        heading = "No job has a spec, so that nothing is known of its CPI"
+        heading = "No job has a CPI spec"
         why = sorted({f"{one.job} on {one.platform}: {one.missing}" for one in specs})
         sections.insert(0, Section("why", "Why", (Paragraph("; ".join(why[:20]) or "no task samples"),)))
     document = {
@@ -381,7 +381,7 @@ def outliers_answer(found: Anomalies, rule: Rule, source: str) -> Answer:
     intro = ""
     if ordinary:
         intro = (
-            f"An anomaly of {', '.join(ordinary)} says little by itself: more than"
+            f"An anomaly of {', '.join(ordinary)} means little: more than"
             f" {ORDINARY_RATIO:.0%} of the task-days have one. Raise --sigmas or --outliers."
         )
     jobs = Section("jobs", "By job", (table(columns, rows), chart), intro)
@@ -423,7 +423,7 @@ def _task_section(found: Anomalies) -> Section:
         )
         for one in found.tasks
     ]
-    caption = "Anomalous: samples at which the task was. Times are UTC."
+    caption = "Anomalous: number of anomalous samples of the task. Times are UTC."
     if found.anomalous_tasks > len(rows):
         caption += f" The {len(rows):,} most anomalous of {found.anomalous_tasks:,}."
     return Section("tasks", "Anomalous tasks", (table(columns, rows, caption=caption),))

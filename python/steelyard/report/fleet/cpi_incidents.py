@@ -203,7 +203,7 @@ def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
     )
     weighed = [it.evidence for one in found for it in one.suspects if it.evidence is not None]
     if weighed and all(one.misses_rise is None for one in weighed):
-        caption += " No cache misses were counted: usage alone speaks for and against suspects."
+        caption += " No cache misses were counted: suspects are judged by usage alone."
     if len(found) > len(shown):
         caption += f" The clearest {len(shown):,} of {len(found):,}; --all and --json have all."
     return table(columns, rows, caption=caption)
@@ -314,7 +314,7 @@ def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> S
         Column("recall of victims", "ratio"),
     )
     rows = [(one.floor, one.named, one.right, one.precision, one.recall, one.victim_recall) for one in curve]
-    intro = "This fleet is simulated: who slowed down whom is known (truth.json), and was not used above."
+    intro = "This fleet is simulated: the true antagonists are known (truth.json) and not used above."
     if right is not None and right.precision is not None and right.recall is not None:
         intro += (
             f" Of {right.named} names above {right.precision:.1%} are right, and {right.recall:.1%} of the"

@@ -57,7 +57,7 @@ def _heading(answer: NumaAnswer) -> str:
         if one.metric == "cpi" and one.effect.low is not None and one.effect.low > 0
     ]
     if not clear:
-        return "No job's CPI is known to suffer from remote memory"
+        return "No job shows a higher CPI with remote memory"
     worst = max(clear, key=lambda one: one.effect.value)
     ratio = worst.effect.at(1 - SHOWN_SCORE)[0]
     return f"{worst.job}: {ratio:.2f}x the CPI at a score of {SHOWN_SCORE}"
@@ -78,7 +78,7 @@ def _cautions(answer: NumaAnswer) -> list[str]:
         return []
     names = ", ".join(f"{one.job} ({METRICS[one.metric]})" for one in misled[:5])
     more = f" and {len(misled) - 5} more" if len(misled) > 5 else ""
-    return [f"Raw samples and like with like disagree for {names}{more}: believe the latter."]
+    return [f"Raw and adjusted comparisons disagree for {names}{more}: use the adjusted ones."]
 
 
 def _tiles(answer: NumaAnswer) -> list[Tile]:

@@ -51,12 +51,12 @@ def _heading(result: PlaceResult) -> str:
     """Return the answer in one line."""
     if not result.is_feasible:
         lack = sum(row.shortfall for row in result.platforms)
-        return f"The work does not fit: at least {_figure(lack, result)} of capacity are lacking."
+        return f"The work does not fit: at least {_figure(lack, result)} of capacity are missing."
     if result.planned is None:
-        return "No moves of tasks bring every platform within its capacity."
+        return "No placement keeps every platform within its capacity."
     saved = result.present - result.planned
     if not result.moves:
-        return "No move saves more than it costs: leave the placement as it is."
+        return "No move saves more than it costs: keep the present placement."
     tasks = sum(row.tasks for row in result.moves)
     if saved <= 0:
         return f"Move {tasks:,.0f} tasks to fit the capacities, at {_figure(-saved, result)} more than now."
@@ -104,7 +104,7 @@ def _sections(result: PlaceResult) -> list[Section]:
             f"Plans made on every other hour and tried on the hours between promise"
             f" {held.promised_ratio * 100:.2f} % and keep {held.kept_ratio * 100:.2f} %."
         )
-    return [*found, Section("notes", "What the figures rest on", (Notes(tuple(notes)),))]
+    return [*found, Section("notes", "Assumptions", (Notes(tuple(notes)),))]
 
 
 def _platforms(result: PlaceResult) -> Table:
@@ -190,7 +190,7 @@ def _moves(result: PlaceResult) -> Table:
         ],
         rows,
         caption=f"CPI is {result.cost} for {result.work}; saved is a share of all; CPUs leave the source,"
-        " and are worth so many of its machines. A move that saves nothing makes room for another.",
+        " and are worth so many of its machines. A move without a saving makes room for another.",
     )
 
 
@@ -227,7 +227,5 @@ def _paid(result: PlaceResult) -> Notes:
         word = "frees" if result.saved_cpu_rate >= 0 else "takes"
         items.append(f"All moves together: {word} {abs(result.saved_cpu_rate):.3g} CPUs.")
     if result.payback_days is not None:
-        items.append(
-            f"They have saved what they cost after {fmt.plain(fmt.duration(result.payback_days * _DAY_NS))}."
-        )
+        items.append(f"They pay off after {fmt.plain(fmt.duration(result.payback_days * _DAY_NS))}.")
     return Notes(tuple(items))

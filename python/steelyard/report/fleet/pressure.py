@@ -52,7 +52,7 @@ def _pressure_heading(jobs: Sequence[JobPressure]) -> str:
     counts = {name: sum(name in job.points for job in jobs) for name in RESOURCES}
     told = [f"{RESOURCES[name]} {count}" for name, count in counts.items() if count]
     return (
-        f"{fmt.several(len(jobs), 'job')}; where they press: {', '.join(told)}"
+        f"{fmt.several(len(jobs), 'job')}; pressure points: {', '.join(told)}"
         if told
         else f"{fmt.several(len(jobs), 'job')}, no limit known"
     )
@@ -102,7 +102,7 @@ def _matrix(jobs: Sequence[JobPressure]) -> Heat:
         high=1.0,
         cells=[["●" if use.is_pressure else "" for use in job.uses] for job in jobs],
         labels=[[label(job, use) for use in job.uses] for job in jobs],
-        note="100% is the threshold. Empty: not told.",
+        note="100% is the threshold. Empty: not measured.",
     )
 
 
@@ -136,7 +136,7 @@ def _pair_heading(answer: PairAnswer) -> str:
     """Return the verdicts in one line."""
     bad = [one for one in answer.pairs if one.verdict == MUST_NOT]
     if not bad:
-        return "No pair of jobs is known to be unable to share a machine"
+        return "No pair of jobs must be kept apart"
     worst = bad[0]
     more = f" and {len(bad) - 1} more pairs" if len(bad) > 1 else ""
     return f"{worst.first.job} and {worst.second.job}{more} must not share a machine"
@@ -153,7 +153,7 @@ def _pair_sections(answer: PairAnswer) -> list[Section]:
     """Return the page of pairs."""
     skill = answer.skill
     if skill.reason:
-        said = Paragraph(f"Nothing is predicted: {skill.reason}.", "suspect")
+        said = Paragraph(f"No predictions: {skill.reason}.", "suspect")
     else:
         said = Paragraph(
             f"Pairs that were not seen together are predicted from where their jobs press, learnt from"
@@ -223,7 +223,7 @@ def _map(answer: PairAnswer) -> Heat:
     rows = [[of[j, k].ratio if (j, k) in of else None for k in answer.jobs] for j in answer.jobs]
     return Heat(
         "slowdowns",
-        "CPI of a job (row) beside another (column), over its CPI without it",
+        "CPI of a job (row) next to another (column), relative to its CPI without it",
         list(answer.jobs),
         list(answer.jobs),
         rows,
@@ -231,7 +231,7 @@ def _map(answer: PairAnswer) -> Heat:
         cells=[[text(j, k) for k in answer.jobs] for j in answer.jobs] if len(answer.jobs) <= 20 else None,
         labels=[[label(j, k) for k in answer.jobs] for j in answer.jobs],
         x_title="beside",
-        note="Predicted ones have a star. Empty: not known."
+        note="Predictions have a star. Empty: not measured."
         if any(one.source == "predicted" for one in answer.slowdowns)
         else "Empty: not known.",
         missing="" if len(answer.jobs) > 1 else "there is one job only",

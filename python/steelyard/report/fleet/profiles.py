@@ -98,7 +98,7 @@ def _cautions(top: Top) -> list[str]:
     if unknown >= 0.001:
         said.append(f"{percent(unknown)} of the {top.unit} are in modules without symbols in the store.")
     if top.rest_ratio >= 0.001 and top.by in ("function", "category"):
-        said.append(f"{percent(top.rest_ratio)} are in stacks too rare to be kept apart, and in no row.")
+        said.append(f"{percent(top.rest_ratio)} are in rare stacks that were merged, and in no row.")
     if top.other_events:
         said.append(f"Samples of {', '.join(top.other_events)} are left out: --event shows them.")
     return said
@@ -143,7 +143,7 @@ def _sections(top: Top, *, rules: Rules | None = None) -> list[Section]:
 
 
 def _intro(top: Top) -> str:
-    own = "Own is where the time was spent, total with what it calls. " if top.by == "function" else ""
+    own = "Own is the function itself, total includes its callees. " if top.by == "function" else ""
     return (
         f"{own}Shares are of all {top.unit} of the selected part of the fleet. Intervals ({CONFIDENCE:.0%})"
         f" take a machine as one draw from a fleet of machines like these, because its minutes are alike."

@@ -376,4 +376,4 @@ def _leaves_out(result: RueResult) -> Section:
     ]
     if result.no_work:
         items.append(f"{result.no_work:,} samples have no figure for {result.work} and are left out.")
-    return Section("notes", "What the figures leave out", (Notes(tuple(items)),))
+    return Section("notes", "Skipped data", (Notes(tuple(items)),))

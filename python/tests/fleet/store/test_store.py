@@ -110,7 +110,7 @@ def test_a_table_answers_expressions(tmp_path):
 
 
 def test_errors_of_the_world(tmp_path):
-    with pytest.raises(EnvironmentLacksError, match="no store here"):
+    with pytest.raises(EnvironmentLacksError, match="not a store"):
         open_store(str(tmp_path))
     write(tmp_path)
     with pytest.raises(UsageError, match="no table 'tasks'"):

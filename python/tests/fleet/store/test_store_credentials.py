@@ -105,7 +105,7 @@ def check(server: _Server, tmp_path, **environment: str) -> subprocess.Completed
 def test_an_instance_signs_with_the_keys_of_its_role(server, tmp_path) -> None:
     done = check(server, tmp_path)
     assert done.returncode == 3, done.stderr
-    assert "no store here" in done.stderr
+    assert "not a store" in done.stderr
     assert set(server.signers) == {KEYS["instance"]}
     assert any("security-credentials/the-role" in path for path in server.asked)
 

@@ -31,7 +31,7 @@ def test_a_bucket_is_a_store(bucket, capsys):
     from steelyard.fleet.store.store import write_rows
     from tests.fleet.fleet_rows import read_url
 
-    with pytest.raises(EnvironmentLacksError, match="no store here"):
+    with pytest.raises(EnvironmentLacksError, match="not a store"):
         open_store(bucket)
     for windows in (3, 2):
         write_rows(bucket, "task_samples", rows(windows=windows), cluster="rack [1]*", date=DAY, machine="m1")
