@@ -38,12 +38,16 @@ _JOBS = 6
 
 def numa(answer: NumaAnswer) -> Answer:
     """Return everything that ``fleet numa`` says."""
+    subline = fmt.plain(
+        f"{fmt.count(answer.samples)} samples with a score, {fmt.count(answer.machines)} machines,"
+        f" {answer.dates[0]} to {answer.dates[-1]}. A score of 1 is all local."
+    )
     return Answer(
         "NUMA locality",
         _heading(answer),
         _sections(answer),
         answer.document(),
-        _subline(answer),
+        subline,
         _cautions(answer),
         _tiles(answer),
     )
@@ -61,14 +65,6 @@ def _heading(answer: NumaAnswer) -> str:
     worst = max(clear, key=lambda one: one.effect.value)
     ratio = worst.effect.at(1 - SHOWN_SCORE)[0]
     return f"{worst.job}: {ratio:.2f}x the CPI at a score of {SHOWN_SCORE}"
-
-
-def _subline(answer: NumaAnswer) -> str:
-    """Return what the answer stands on."""
-    return fmt.plain(
-        f"{fmt.count(answer.samples)} samples with a score, {fmt.count(answer.machines)} machines,"
-        f" {answer.dates[0]} to {answer.dates[-1]}. A score of 1 is all local."
-    )
 
 
 def _cautions(answer: NumaAnswer) -> list[str]:

@@ -48,12 +48,20 @@ def plural(by: str) -> str:
 
 def top(top: Top, *, rules: Rules | None = None) -> Answer:
     """Return everything that ``fleet top`` says; the flame graph's colours are by ``rules``."""
+    sample = top.sample
+    unit = "s of CPU time" if top.unit == "ns" else top.unit
+    weight = top.fleet / 1e9 if top.unit == "ns" else top.fleet
+    subline = fmt.plain(
+        f"{fmt.count(sample.samples)} samples of {top.event} in {fmt.count(sample.machine_minutes)}"
+        f" machine-minutes of {fmt.count(sample.machines)} machines stand for {fmt.count(weight)} {unit}"
+        f" of the fleet (weights over the share of machine-minutes that was profiled)."
+    )
     return Answer(
         f"Top by {top.by}",
         _heading(top),
         _sections(top, rules=rules),
         top.document(),
-        _subline(top),
+        subline,
         _cautions(top),
         _tiles(top),
     )
@@ -63,18 +71,6 @@ def _heading(top: Top) -> str:
     """Return the answer in one line."""
     first = top.rows[0]
     return f"{first.key}: {percent(first.own.ratio)} of all {top.unit}"
-
-
-def _subline(top: Top) -> str:
-    """Return what the answer stands on, in one line."""
-    sample = top.sample
-    unit = "s of CPU time" if top.unit == "ns" else top.unit
-    weight = top.fleet / 1e9 if top.unit == "ns" else top.fleet
-    return fmt.plain(
-        f"{fmt.count(sample.samples)} samples of {top.event} in {fmt.count(sample.machine_minutes)}"
-        f" machine-minutes of {fmt.count(sample.machines)} machines stand for {fmt.count(weight)} {unit}"
-        f" of the fleet (weights over the share of machine-minutes that was profiled)."
-    )
 
 
 def _cautions(top: Top) -> list[str]:

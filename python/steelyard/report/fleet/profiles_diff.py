@@ -32,12 +32,18 @@ _ROWS = 60
 
 def diff(diff: FleetDiff, *, rules: Rules | None = None) -> Answer:
     """Return everything that ``fleet diff`` says; the flame graph's colours are by ``rules``."""
+    subline = fmt.plain(
+        f"A, {diff.names[0]}: {diff.samples[0]:,} samples in {diff.machine_minutes[0]:,} machine-minutes of"
+        f" {diff.machines[0]:,} machines; B, {diff.names[1]}: {diff.samples[1]:,} in"
+        f" {diff.machine_minutes[1]:,} of {diff.machines[1]:,}."
+        f" {len(diff.changes)} of {len(diff.rows):,} {plural(diff.by)} changed."
+    )
     return Answer(
         f"Differences by {diff.by}",
         _heading(diff),
         _sections(diff, rules=rules),
         diff.document(),
-        _subline(diff),
+        subline,
         _cautions(diff),
     )
 
@@ -50,16 +56,6 @@ def _heading(diff: FleetDiff) -> str:
     if all(row.is_change is None for row in diff.rows):
         return "No difference is judged: too few machines"
     return "No change beyond the noise of sampling"
-
-
-def _subline(diff: FleetDiff) -> str:
-    """Return what the comparison stands on."""
-    return fmt.plain(
-        f"A, {diff.names[0]}: {diff.samples[0]:,} samples in {diff.machine_minutes[0]:,} machine-minutes of"
-        f" {diff.machines[0]:,} machines; B, {diff.names[1]}: {diff.samples[1]:,} in"
-        f" {diff.machine_minutes[1]:,} of {diff.machines[1]:,}."
-        f" {len(diff.changes)} of {len(diff.rows):,} {plural(diff.by)} changed."
-    )
 
 
 def _cautions(diff: FleetDiff) -> list[str]:

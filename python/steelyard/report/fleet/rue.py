@@ -35,28 +35,20 @@ _LOOKS = {
 
 def rue(result: RueResult) -> Answer:
     """Return everything that ``fleet rue`` says; no where a total misleads."""
-    return Answer(
-        f"RUE by {result.label}",
-        _heading(result),
-        _sections(result),
-        result.document(),
-        _subline(result),
-        _cautions(result),
-        says_no=result.is_refused,
-    )
-
-
-def _heading(result: RueResult) -> str:
-    """Return the answer in one line: the recommendation of the first comparison."""
-    return result.comparisons[0].recommendation
-
-
-def _subline(result: RueResult) -> str:
-    """Return what was compared."""
-    return (
+    subline = (
         f"RUE = usage / {result.work}, smaller is better; speedup = RUE 1 / RUE 2, bigger is better."
         f" {result.samples:,} task samples with the label {result.label!r}; the replicate is the"
         f" {result.replicate}; intervals of {result.confidence * 100:g} %."
+    )
+    compared = [section for one in result.comparisons for section in _comparison(one, result)]
+    return Answer(
+        f"RUE by {result.label}",
+        result.comparisons[0].recommendation,
+        [*compared, _assignment(result), _leaves_out(result)],
+        result.document(),
+        subline,
+        _cautions(result),
+        says_no=result.is_refused,
     )
 
 
@@ -72,12 +64,6 @@ def _cautions(result: RueResult) -> list[str]:
         if ratio.mismatch and ratio.expected_shares is not None
     ]
     return found
-
-
-def _sections(result: RueResult) -> list[Section]:
-    """Return everything that the page and the terminal show."""
-    found = [section for one in result.comparisons for section in _comparison(one, result)]
-    return [*found, _assignment(result), _leaves_out(result)]
 
 
 def _comparison(one: Comparison, result: RueResult) -> list[Section]:
