@@ -258,7 +258,7 @@ def test_capacity_of_machines_keeps_room_for_what_cannot_be_placed():
     result = place(tasks, machines, PlaceSettings(capacity="machines", utilisation_ratio=0.5))
     rows = {row.platform: row for row in result.platforms}
     assert rows["old"].capacity == pytest.approx(3 * 2 * 0.5 * 2e9)
-    with pytest.raises(EnvironmentLacksError, match="no machine samples"):
+    with pytest.raises(EnvironmentLacksError, match="machine samples"):
         place(tasks, table_of([], "machine_samples"), PlaceSettings(capacity="machines"))
 
 
