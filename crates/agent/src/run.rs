@@ -223,7 +223,7 @@ impl Carrier {
         let (stop, asked) = channel();
         let (done, ended) = channel();
         std::thread::spawn(move || {
-            let mut told = None;
+            let mut reported = None;
             let mut is_ending = false;
             loop {
                 let now_unix_s = (Clock::now().realtime_ns / 1_000_000_000) as i64;
@@ -233,7 +233,7 @@ impl Carrier {
                 }
                 health.lock().unwrap_or_else(PoisonError::into_inner).upload =
                     uploader.figures.clone();
-                tell(&step, &mut told, uploader.store().url());
+                report_store(&step, &mut reported, uploader.store().url());
                 let wait = match step {
                     Ok(Step::Uploaded { .. }) => Duration::ZERO,
                     _ if is_ending => break,
@@ -267,17 +267,17 @@ impl Carrier {
 }
 
 /// A line when the store goes away, one when what is wrong changes, and one when it is back.
-fn tell(step: &Result<Step, UploadError>, told: &mut Option<String>, url: &str) {
+fn report_store(step: &Result<Step, UploadError>, reported: &mut Option<String>, url: &str) {
     match step {
         Err(error) => {
             let text = error.to_string();
-            if told.as_ref() != Some(&text) {
+            if reported.as_ref() != Some(&text) {
                 tracing::warn!("the store cannot be reached, rows wait in the spool: {text}");
-                *told = Some(text);
+                *reported = Some(text);
             }
         }
         Ok(_) => {
-            if told.take().is_some() {
+            if reported.take().is_some() {
                 tracing::warn!("the store {url} answers again");
             }
         }

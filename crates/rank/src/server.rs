@@ -18,7 +18,8 @@ use rustls::ServerConfig;
 use steelyard_launch::Stop;
 use steelyard_record::monotonic_ns;
 use steelyard_serve::{
-    Door, Intervals, Mailbox, Pinning, StatsFile, StatsWriter, Threads, allow_connections, give_up,
+    Acceptor, Intervals, Mailbox, Pinning, StatsFile, StatsWriter, Threads, allow_connections,
+    give_up,
 };
 use steelyard_thrift::{Message, MessageKind, write_frame};
 
@@ -63,7 +64,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Listener {
     settings: Settings,
-    door: Door,
+    acceptor: Acceptor,
     stats: Option<StatsWriter>,
 }
 
@@ -107,7 +108,7 @@ impl Listener {
             .and_then(Stop::try_clone)
             .map_err(RankError::system("eventfd"))?;
         Ok(Self {
-            door: Door::new(listener, signals).map_err(RankError::system("fcntl"))?,
+            acceptor: Acceptor::new(listener, signals).map_err(RankError::system("fcntl"))?,
             stats: stats.transpose()?,
             settings,
         })
@@ -115,7 +116,7 @@ impl Listener {
 
     /// Where it listens.
     pub fn address(&self) -> Result<SocketAddr, RankError> {
-        self.door
+        self.acceptor
             .address()
             .map_err(RankError::system("getsockname"))
     }
@@ -210,13 +211,16 @@ impl Listener {
         let mut turn = 0;
         loop {
             let wait_ns = intervals.wait_ns(monotonic_ns());
-            let seen = self.door.wait(wait_ns).map_err(RankError::system("poll"))?;
+            let seen = self
+                .acceptor
+                .wait(wait_ns)
+                .map_err(RankError::system("poll"))?;
             if seen.signal {
                 return Ok(());
             }
             if seen.connection {
                 let admit = |socket| self.admit(socket, shared, &mut turn);
-                if let Err(error) = self.door.accept_all(admit) {
+                if let Err(error) = self.acceptor.accept_all(admit) {
                     // Out of descriptors: the backlog waits until some connection closes.
                     tracing::warn!("accept: {error}");
                 }

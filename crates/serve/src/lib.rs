@@ -1,6 +1,6 @@
 //! What the servers of the data plane share, whatever they serve.
 //!
-//! In: the kernel's view of this process and its limits. Out: the door where connections come in and signals end a server,
+//! In: the kernel's view of this process and its limits. Out: the acceptor where connections come in and signals end a server,
 //! intervals of its statistics and the file that they go to, mailboxes that wake a thread's event loop, a register of threads with their CPU time,
 //! delays of a simulated backend, seeded random numbers.
 //!
@@ -9,8 +9,8 @@
 //!
 //! Not here: event loops of connections, protocols, statistics records (`crates/cache`, `crates/rank`).
 
+mod acceptor;
 mod delay;
-mod door;
 mod limits;
 mod mailbox;
 mod stats_file;
@@ -18,8 +18,8 @@ mod table;
 mod threads;
 mod usage;
 
+pub use acceptor::{Acceptor, Intervals, Seen};
 pub use delay::Delay;
-pub use door::{Door, Intervals, Seen};
 pub use limits::{
     CgroupTooSmall, TooLittleMemory, allow_connections, check_available, check_cgroup,
 };

@@ -34,7 +34,7 @@ impl Reason {
     /// A machine with one node.
     pub const ONE_NODE: Self = Self::Fixed("the machine has one NUMA node: all memory is local");
     /// The kernel's files do not have it.
-    pub const NOT_TOLD: Self = Self::Fixed("this kernel does not tell");
+    pub const NOT_REPORTED: Self = Self::Fixed("this kernel does not tell");
     /// It did not run.
     pub const DID_NOT_RUN: Self = Self::Fixed("it neither ran nor waited for a CPU");
 

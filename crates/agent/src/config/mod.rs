@@ -147,11 +147,11 @@ pub struct TelemetryConfig {
     /// The histogram or summary of latency.
     pub latency: Option<String>,
     /// What one unit of it is, s.
-    #[serde(default = "one")]
+    #[serde(default = "default_latency_unit_s")]
     pub latency_unit_s: f64,
 }
 
-fn one() -> f64 {
+fn default_latency_unit_s() -> f64 {
     1.0
 }
 

@@ -45,9 +45,9 @@ pub struct Finder {
     known: HashMap<String, Known>,
 }
 
-/// What a look found.
+/// The tasks of one scan of the control groups.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct TaskScan {
     /// The tasks, in the order of their groups' paths.
     pub tasks: Vec<Arc<Task>>,
     /// The rule that made each a task.
@@ -77,8 +77,8 @@ impl Finder {
     }
 
     /// The tasks now.
-    pub fn look(&mut self) -> Found {
-        let mut found = Found::default();
+    pub fn look(&mut self) -> TaskScan {
+        let mut found = TaskScan::default();
         let mut names = HashSet::new();
         let mut seen = HashSet::new();
         let Some(root) = self.hierarchies.cpu_root().cloned() else {
@@ -124,7 +124,13 @@ impl Finder {
         found
     }
 
-    fn add(&self, found: &mut Found, names: &mut HashSet<String>, task: Arc<Task>, rule: String) {
+    fn add(
+        &self,
+        found: &mut TaskScan,
+        names: &mut HashSet<String>,
+        task: Arc<Task>,
+        rule: String,
+    ) {
         if !self.is_populated(&task.cgroup) {
             return;
         }

@@ -44,8 +44,8 @@ impl Host {
     }
 }
 
-fn names(found: &Found) -> Vec<&str> {
-    found.tasks.iter().map(|task| task.task.as_str()).collect()
+fn names(scan: &TaskScan) -> Vec<&str> {
+    scan.tasks.iter().map(|task| task.task.as_str()).collect()
 }
 
 #[test]

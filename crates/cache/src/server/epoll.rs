@@ -185,7 +185,7 @@ impl Loop<'_> {
                 Ok(count) => {
                     let worker = self.thread.worker(self.now_s, self.epoch_s, number);
                     connection.session.receive(&buffer[..count], &worker);
-                    connection.holding.hear(self.now_s);
+                    connection.holding.note_received(self.now_s);
                 }
                 Err(error) if is_temporary(&error) => {}
                 Err(_) => return self.close(number),

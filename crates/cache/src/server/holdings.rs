@@ -18,7 +18,7 @@ pub struct Holding {
     bytes: usize,
     is_half_sent: bool,
     /// When bytes last came from the client, second of the store's clock.
-    heard_s: u32,
+    received_s: u32,
 }
 
 impl Holding {
@@ -27,14 +27,14 @@ impl Holding {
         Self {
             bytes: 0,
             is_half_sent: false,
-            heard_s: now_s,
+            received_s: now_s,
         }
     }
 
     /// Bytes came from the client.
     #[inline]
-    pub fn hear(&mut self, now_s: u32) {
-        self.heard_s = now_s;
+    pub fn note_received(&mut self, now_s: u32) {
+        self.received_s = now_s;
     }
 }
 
@@ -110,7 +110,7 @@ impl Holdings {
         let is_silent = |holding: &Holding| {
             self.timeout_s > 0
                 && holding.is_half_sent
-                && now_s.saturating_sub(holding.heard_s) > self.timeout_s
+                && now_s.saturating_sub(holding.received_s) > self.timeout_s
         };
         let mut others: Vec<(u32, usize, u64)> = Vec::new();
         let mut leave = Vec::new();
@@ -122,7 +122,7 @@ impl Holdings {
                 left_bytes -= holding.bytes;
                 kicks.idle.fetch_add(1, Relaxed);
             } else if is_over && holding.bytes >= LEAST_BYTES {
-                others.push((holding.heard_s, usize::MAX - holding.bytes, number));
+                others.push((holding.received_s, usize::MAX - holding.bytes, number));
             }
         }
         // The longest silent first, of those the largest; an eighth more than needed, so that this is not done at each step.
@@ -159,7 +159,7 @@ mod tests {
         let mut all = [Holding::new(5); 8];
         for (at, holding) in all.iter_mut().enumerate() {
             holdings.note(holding, 8 * KIBIBYTE, true);
-            holding.hear(10 - at as u32);
+            holding.note_received(10 - at as u32);
         }
         assert!(!holdings.is_due(20));
         let mut little = Holding::new(0);

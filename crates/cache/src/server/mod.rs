@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use steelyard_launch::Stop;
 use steelyard_record::monotonic_ns;
-use steelyard_serve::{Delay, Door, Intervals, Pinning, StatsFile, StatsWriter, Threads, give_up};
+use steelyard_serve::{
+    Acceptor, Delay, Intervals, Pinning, StatsFile, StatsWriter, Threads, give_up,
+};
 
 use crate::CacheError;
 use crate::clock;
@@ -145,7 +147,7 @@ impl Settings {
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
-    door: Door,
+    acceptor: Acceptor,
     store: Arc<Store>,
     stats: Option<StatsWriter>,
     /// One for each fast thread; made before the server says that it is ready.
@@ -179,7 +181,7 @@ impl Server {
             .and_then(Stop::try_clone)
             .map_err(CacheError::system("eventfd"))?;
         Ok(Self {
-            door: Door::new(listener, signals).map_err(CacheError::system("fcntl"))?,
+            acceptor: Acceptor::new(listener, signals).map_err(CacheError::system("fcntl"))?,
             store: Arc::new(store),
             stats,
             mailboxes,
@@ -190,7 +192,7 @@ impl Server {
 
     /// Where it listens.
     pub fn address(&self) -> Result<SocketAddr, CacheError> {
-        self.door
+        self.acceptor
             .address()
             .map_err(CacheError::system("getsockname"))
     }
@@ -298,7 +300,7 @@ impl Server {
         loop {
             let wait_ns = intervals.wait_ns(monotonic_ns());
             let seen = self
-                .door
+                .acceptor
                 .wait(wait_ns)
                 .map_err(CacheError::system("poll"))?;
             if seen.signal {
@@ -306,7 +308,7 @@ impl Server {
             }
             if seen.connection {
                 let admit = |socket| self.admit(socket, reporter, &mut turn);
-                if let Err(error) = self.door.accept_all(admit) {
+                if let Err(error) = self.acceptor.accept_all(admit) {
                     // Out of descriptors: the backlog waits until some connection closes.
                     tracing::warn!("accept: {error}");
                 }

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::protocol::number;
 use item::{Header, most_bytes};
-use shard::{Found, Moment, Shard, ShardCounts};
+use shard::{ItemLocation, Moment, Shard, ShardCounts};
 
 /// Shards hold at least this many of the largest items.
 const LARGEST_PER_SHARD: usize = 8;
@@ -289,7 +289,7 @@ impl Store {
         key: Key,
         attributes: Attributes,
         value: &[u8],
-        old: Option<Found>,
+        old: Option<ItemLocation>,
         moment: Moment,
     ) -> bool {
         let header = Header {

@@ -52,9 +52,9 @@ impl Moment {
     }
 }
 
-/// An item that was found.
+/// Where an item lies.
 #[derive(Debug, Clone, Copy)]
-pub struct Found {
+pub struct ItemLocation {
     /// Its entry in the index.
     pub slot: Slot,
     /// Where it starts.
@@ -104,7 +104,7 @@ impl Shard {
 
     /// The live item of `key`; one that has expired or was flushed is removed on the way.
     #[inline]
-    pub fn find(&mut self, hash: u64, key: &[u8], moment: Moment) -> Option<Found> {
+    pub fn find(&mut self, hash: u64, key: &[u8], moment: Moment) -> Option<ItemLocation> {
         let log = &self.log;
         let mut header = None;
         let (slot, offset) = self.index.find(hash as u32, |offset| {
@@ -116,7 +116,7 @@ impl Shard {
             matches
         })?;
         let header = header?;
-        let found = Found {
+        let found = ItemLocation {
             slot,
             offset,
             header,
@@ -131,13 +131,13 @@ impl Shard {
 
     /// The value of an item.
     #[inline]
-    pub fn value(&self, found: &Found) -> &[u8] {
+    pub fn value(&self, found: &ItemLocation) -> &[u8] {
         &self.log[found.offset + found.header.value_at()..][..found.header.value_bytes as usize]
     }
 
     /// Counts a use, which saves the item when the tail comes by.
     #[inline]
-    pub fn touch(&mut self, found: &Found) {
+    pub fn touch(&mut self, found: &ItemLocation) {
         if found.header.uses < 3 {
             let header = Header {
                 uses: found.header.uses + 1,
@@ -148,25 +148,25 @@ impl Shard {
     }
 
     /// Changes an item's header without moving it: its sizes and flags must stay.
-    pub fn rewrite(&mut self, found: &Found, header: Header) {
+    pub fn rewrite(&mut self, found: &ItemLocation, header: Header) {
         debug_assert_eq!(header.total(), found.header.total());
         header.write(&mut self.log[found.offset..]);
     }
 
     /// Replaces the bytes of a value by as many others.
-    pub fn overwrite(&mut self, found: &Found, value: &[u8]) {
+    pub fn overwrite(&mut self, found: &ItemLocation, value: &[u8]) {
         let at = found.offset + found.header.value_at();
         self.log[at..at + found.header.value_bytes as usize].copy_from_slice(value);
     }
 
     /// Removes an item.
-    pub fn remove(&mut self, found: &Found) {
+    pub fn remove(&mut self, found: &ItemLocation) {
         self.index.remove(found.slot);
         self.bury(found);
     }
 
     /// Takes an item out of the counts and leaves its bytes for the tail.
-    fn bury(&mut self, found: &Found) {
+    fn bury(&mut self, found: &ItemLocation) {
         let header = Header {
             live: false,
             ..found.header
@@ -188,7 +188,7 @@ impl Shard {
         key: &[u8],
         value: [&[u8]; 2],
         header: Header,
-        old: Option<Found>,
+        old: Option<ItemLocation>,
         moment: Moment,
     ) -> bool {
         let size = header.total();

@@ -99,13 +99,13 @@ impl<C> Connection<C> {
         !(self.due.is_empty() && self.again.is_empty())
     }
 
-    /// Marks the requests that were waiting as given to the kernel at `sent_ns`, telling each of them.
+    /// Marks the requests that were waiting as given to the kernel at `sent_ns`, and calls `on_sent` for each.
     #[inline]
-    pub fn stamp(&mut self, sent_ns: u64, mut told: impl FnMut(&Pending)) {
+    pub fn stamp(&mut self, sent_ns: u64, mut on_sent: impl FnMut(&Pending)) {
         let first = self.pending.len() - self.unstamped;
         for pending in self.pending.range_mut(first..) {
             pending.sent_ns = sent_ns;
-            told(pending);
+            on_sent(pending);
         }
         self.unstamped = 0;
     }

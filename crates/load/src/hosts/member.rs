@@ -30,14 +30,14 @@ pub struct Member {
     /// When it last was given an order.
     ordered: Instant,
     /// When it last gave a report.
-    heard: Instant,
+    last_report: Instant,
     stopping: bool,
-    load: Told,
+    load: MemberLoad,
 }
 
-/// What a process has told of its load.
+/// What a process has reported of its load.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct MemberLoad {
     /// Its intervals, in order.
     pub intervals: Vec<PackedInterval>,
     /// When the order to measure was sent, here; 0 before.
@@ -105,9 +105,9 @@ impl Member {
             reports,
             errors,
             ordered: Instant::now(),
-            heard: Instant::now(),
+            last_report: Instant::now(),
             stopping: false,
-            load: Told::default(),
+            load: MemberLoad::default(),
         })
     }
 
@@ -116,8 +116,8 @@ impl Member {
         &self.name
     }
 
-    /// What it has told of its load.
-    pub fn told(&self) -> &Told {
+    /// What it has reported of its load.
+    pub fn load(&self) -> &MemberLoad {
         &self.load
     }
 
@@ -142,7 +142,7 @@ impl Member {
     /// Gives an order.
     pub fn send(&mut self, order: &Order) -> Result<(), LoadError> {
         if matches!(order, Order::Load { .. }) {
-            (self.load, self.stopping) = (Told::default(), false);
+            (self.load, self.stopping) = (MemberLoad::default(), false);
         }
         self.ordered = Instant::now();
         let mut line = serde_json::to_string(order).expect("orders are plain data");
@@ -155,7 +155,7 @@ impl Member {
             Ok(()) => Ok(()),
             // Why is on its standard error, or in a report that is on its way.
             Err(_) => {
-                self.hear()?;
+                self.take_reports()?;
                 Err(self.gone())
             }
         }
@@ -183,7 +183,7 @@ impl Member {
     }
 
     /// Notes every report that has come; whether there was any.
-    pub fn hear(&mut self) -> Result<bool, LoadError> {
+    pub fn take_reports(&mut self) -> Result<bool, LoadError> {
         let mut any = false;
         loop {
             match self.reports.try_recv() {
@@ -195,8 +195,8 @@ impl Member {
             any = true;
         }
         if any {
-            self.heard = Instant::now();
-        } else if self.is_warm() && self.heard.elapsed() > SILENCE {
+            self.last_report = Instant::now();
+        } else if self.is_warm() && self.last_report.elapsed() > SILENCE {
             return Err(self.error(&format!("nothing was heard of it for {SILENCE:?}")));
         }
         Ok(any)

@@ -122,7 +122,7 @@ pub fn merge(parts: &Parts<'_>, log: Option<&mut Log<'_>>) -> Result<Offered, Lo
     let shares: Vec<&Share> = parts
         .members
         .iter()
-        .filter_map(|part| part.told.share.as_ref())
+        .filter_map(|part| part.load.share.as_ref())
         .collect();
     assert_eq!(shares.len(), parts.members.len(), "every load is over");
     let mut latencies = Latencies::default();
@@ -344,7 +344,7 @@ mod tests {
     use proptest::prelude::*;
     use steelyard_record::Clock;
 
-    use super::super::member::Told;
+    use super::super::member::MemberLoad;
     use super::super::rows::Part;
     use super::super::wire::PackedHistogram;
     use super::*;
@@ -375,14 +375,14 @@ mod tests {
             left in proptest::collection::vec(1u64..4_000_000_000, 0..100),
             right in proptest::collection::vec(1u64..4_000_000_000, 0..100),
         ) {
-            let told = [&left, &right].map(|values| Told {
+            let loads = [&left, &right].map(|values| MemberLoad {
                 share: Some(share(values.len() as u64, values)),
-                ..Told::default()
+                ..MemberLoad::default()
             });
-            let members = [&told[0], &told[1]].map(|told| Part {
+            let members = [&loads[0], &loads[1]].map(|load| Part {
                 name: "host",
                 connections: 1,
-                told,
+                load,
                 intervals: &[],
             });
             let settings = crate::settings::tests::settings();

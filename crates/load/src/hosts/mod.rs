@@ -172,16 +172,16 @@ impl<'a> Fleet<'a> {
             sent.map_err(|error| (index, error))?;
             if index == 0 && settings.prefill.is_some() {
                 while !self.members[0].is_warm() {
-                    self.hear()?;
+                    self.take_reports()?;
                 }
             }
         }
         while !self.members.iter().all(Member::is_warm) {
-            self.hear()?;
+            self.take_reports()?;
         }
         let warm_up = Instant::now() + Duration::from_nanos(settings.warmup_ns);
         while Instant::now() < warm_up && !self.stop.load(Ordering::Relaxed) {
-            self.hear()?;
+            self.take_reports()?;
         }
         for (index, member) in self.members.iter_mut().enumerate() {
             member.measure().map_err(|error| (index, error))?;
@@ -197,22 +197,22 @@ impl<'a> Fleet<'a> {
                     return Err((index, self.members[index].error("it did not stop")));
                 }
             }
-            self.hear()?;
+            self.take_reports()?;
         }
         Ok(())
     }
 
-    /// Notes what the processes report; they hear that somebody is there, and of a stop. An error is about the
+    /// Notes what the processes report; they are told that somebody is there, and of a stop. An error is about the
     /// process with the number.
-    fn hear(&mut self) -> Result<(), (usize, LoadError)> {
+    fn take_reports(&mut self) -> Result<(), (usize, LoadError)> {
         let stop = self.stop.load(Ordering::Relaxed);
         let mut any = false;
         for (index, member) in self.members.iter_mut().enumerate() {
-            let told = member.tell(stop, PING);
+            let sent = member.tell(stop, PING);
             // One that has told everything may go.
             if !member.is_done() {
-                told.map_err(|error| (index, error))?;
-                any |= member.hear().map_err(|error| (index, error))?;
+                sent.map_err(|error| (index, error))?;
+                any |= member.take_reports().map_err(|error| (index, error))?;
             }
         }
         if !any {
@@ -235,8 +235,8 @@ impl<'a> Fleet<'a> {
             .map(|(index, member)| Part {
                 name: member.name(),
                 connections: self.changes(settings, index).connections,
-                told: member.told(),
-                intervals: &member.told().intervals,
+                load: member.load(),
+                intervals: &member.load().intervals,
             })
             .collect();
         let parts = Parts {

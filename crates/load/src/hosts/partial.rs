@@ -201,14 +201,14 @@ fn verdict(host: &str, lost: &Loss, together: Check) -> Verdict {
 mod tests {
     use steelyard_record::Clock;
 
-    use super::super::member::Told;
+    use super::super::member::MemberLoad;
     use super::super::wire::PackedInterval;
     use super::*;
     use crate::control::Interval;
     use crate::slo::Slo;
 
     /// What a process tells that warms up for one interval from `start_ns` on, then measures for `measured`.
-    fn told(start_ns: u64, measured: u64) -> Told {
+    fn load_from(start_ns: u64, measured: u64) -> MemberLoad {
         const LENGTH_NS: u64 = 100_000_000;
         let intervals = (0..=measured).map(|index| {
             let mut interval = Interval::default();
@@ -231,19 +231,22 @@ mod tests {
             };
             PackedInterval::of(&interval, phase)
         });
-        Told {
+        MemberLoad {
             intervals: intervals.collect(),
-            ..Told::default()
+            ..MemberLoad::default()
         }
     }
 
     fn partial(measured: [u64; 2]) -> steelyard_record::LoadResult {
-        let told = [told(7_000, measured[0]), told(99_000_000_000, measured[1])];
-        let members = [("near", &told[0]), ("far", &told[1])].map(|(name, told)| Part {
+        let loads = [
+            load_from(7_000, measured[0]),
+            load_from(99_000_000_000, measured[1]),
+        ];
+        let members = [("near", &loads[0]), ("far", &loads[1])].map(|(name, load)| Part {
             name,
             connections: 3,
-            told,
-            intervals: &told.intervals,
+            load,
+            intervals: &load.intervals,
         });
         let settings = crate::settings::tests::settings();
         let parts = Parts {

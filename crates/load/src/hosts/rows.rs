@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use steelyard_record::{Clock, IntervalRow};
 
 use super::log::Log;
-use super::member::Told;
+use super::member::MemberLoad;
 use super::wire::PackedInterval;
 use crate::LoadError;
 use crate::control::{Interval, Phase};
@@ -36,8 +36,8 @@ pub struct Part<'a> {
     pub name: &'a str,
     /// Its connections.
     pub connections: u32,
-    /// What it told.
-    pub told: &'a Told,
+    /// What it reported.
+    pub load: &'a MemberLoad,
     /// Those of its intervals that are to be put together, in order.
     pub intervals: &'a [PackedInterval],
 }
@@ -67,8 +67,8 @@ impl Parts<'_> {
     /// When each process's measure phase began, by the clock here, late by what the order took on its way, ns.
     pub fn begins_ns(&self) -> Vec<u64> {
         let begin = |part: &Part<'_>| {
-            let ordered_ns = part.told.ordered_ns.max(self.clock.monotonic_ns);
-            ordered_ns.saturating_add(part.told.begun_after_ns.unwrap_or(0))
+            let ordered_ns = part.load.ordered_ns.max(self.clock.monotonic_ns);
+            ordered_ns.saturating_add(part.load.begun_after_ns.unwrap_or(0))
         };
         self.members.iter().map(begin).collect()
     }

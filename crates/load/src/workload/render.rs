@@ -35,7 +35,7 @@ impl Piece {
             Self::Value(_) | Self::Text(_) => workload.value_bytes(request),
             Self::ValueBytes => decimal_digits(workload.value_bytes(request) as u64),
             Self::Uniform { place, low, count } => {
-                decimal_digits(drawn(request, *place, *low, *count))
+                decimal_digits(uniform_number(request, *place, *low, *count))
             }
         }
     }
@@ -49,7 +49,7 @@ impl Piece {
             Self::Text(number) => out.extend_from_slice(workload.text(request, *number)),
             Self::ValueBytes => write_decimal(workload.value_bytes(request) as u64, out),
             Self::Uniform { place, low, count } => {
-                write_decimal(drawn(request, *place, *low, *count), out);
+                write_decimal(uniform_number(request, *place, *low, *count), out);
             }
         }
     }
@@ -57,7 +57,7 @@ impl Piece {
 
 /// The number that `request` draws from `count` ones beginning with `low`.
 #[inline]
-fn drawn(request: &Request, place: u64, low: u64, count: u64) -> u64 {
+fn uniform_number(request: &Request, place: u64, low: u64, count: u64) -> u64 {
     // The product's upper half is uniform to within count / 2^64, which no load can tell from exact.
     let bits = mix(request.draw ^ mix(place));
     low + ((u128::from(bits) * u128::from(count)) >> 64) as u64

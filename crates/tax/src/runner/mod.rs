@@ -112,7 +112,7 @@ impl Settings {
     }
 
     /// Index of the CPU of runs on one core: the last, because the first takes most interrupts.
-    pub(crate) fn one(&self) -> usize {
+    pub(crate) fn single_cpu_index(&self) -> usize {
         self.cpus.len() - 1
     }
 }
@@ -202,7 +202,7 @@ impl Run<'_> {
         let threads: Vec<usize> = if all {
             (0..self.settings.cpus.len()).collect()
         } else {
-            vec![self.settings.one()]
+            vec![self.settings.single_cpu_index()]
         };
         let kind = self.benchmarks[benchmark].as_ref();
         let prepared = kind.prepare(&Setup {

@@ -384,7 +384,7 @@ pub fn summarize(
             only: settings.only.clone(),
             cores: settings.cores.name().to_owned(),
             cpus: settings.cpus.iter().map(|&cpu| cpu as u32).collect(),
-            one_cpu: settings.cpus[settings.one()] as u32,
+            one_cpu: settings.cpus[settings.single_cpu_index()] as u32,
             quantile: QUANTILE,
             confidence: CONFIDENCE,
             wide_bound_ratio: WIDE_RATIO,

@@ -82,7 +82,7 @@ fn row(after: &Reading, before: Option<&Reading>, before_ns: u64) -> Row {
         }
     };
     let rates = Rates::new(from_ns, after.time_ns);
-    let mut figures = Figures::missing(&Reason::NOT_TOLD);
+    let mut figures = Figures::missing(&Reason::NOT_REPORTED);
     let to = &after.counters;
     let cpus = |from_ns, to_ns| rates.of(&Ok(from_ns), &Ok(to_ns)).map(|rate| rate / 1e9);
     let (user, system) = (
@@ -284,7 +284,7 @@ fn group_figures(
     members: &[&Row],
     waiting: &Figure,
 ) -> Figures {
-    let mut figures = Figures::missing(&Reason::NOT_TOLD);
+    let mut figures = Figures::missing(&Reason::NOT_REPORTED);
     for column in [
         Column::MinorFaults,
         Column::MajorFaults,

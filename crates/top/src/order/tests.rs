@@ -39,7 +39,7 @@ fn the_largest_first_and_what_is_missing_last_either_way() {
 
 #[test]
 fn the_least_local_memory_comes_first() {
-    let mut figures = Figures::missing(&Reason::NOT_TOLD);
+    let mut figures = Figures::missing(&Reason::NOT_REPORTED);
     figures.set(Column::Numa, Ok(0.9));
     let far = {
         let mut figures = figures.clone();

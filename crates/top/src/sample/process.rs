@@ -53,7 +53,7 @@ pub struct Process {
     io_denied: bool,
     threads: Vec<Thread>,
     has_schedstat: bool,
-    switches_told: bool,
+    has_switches: bool,
     /// Sums over threads, those that have ended too.
     wait_ns: u64,
     switches: [u64; 2],
@@ -167,9 +167,9 @@ impl Process {
         let [read_bytes, written_bytes] = self.read_io(context, &who);
         let nodes = self.read_nodes(context);
         self.read_ns = time_ns;
-        let wait_ns = self.told(self.has_schedstat, self.wait_ns);
-        let voluntary = self.told(self.switches_told, self.switches[0]);
-        let involuntary = self.told(self.switches_told, self.switches[1]);
+        let wait_ns = self.counter_if(self.has_schedstat, self.wait_ns);
+        let voluntary = self.counter_if(self.has_switches, self.switches[0]);
+        let involuntary = self.counter_if(self.has_switches, self.switches[1]);
         let tick_ns = ns_per_clock_tick();
         let (minor_faults, major_faults) = faults(&stat);
         self.reading = Some(Reading {
@@ -199,11 +199,11 @@ impl Process {
         Ok(())
     }
 
-    fn told(&self, is_told: bool, value: u64) -> Counter {
-        if is_told {
+    fn counter_if(&self, is_reported: bool, value: u64) -> Counter {
+        if is_reported {
             Ok(value)
         } else {
-            Err(Reason::NOT_TOLD)
+            Err(Reason::NOT_REPORTED)
         }
     }
 
@@ -261,7 +261,7 @@ impl Process {
             };
             let status = parse::status(text);
             if let [Some(voluntary), Some(involuntary)] = status.switches {
-                self.switches_told = true;
+                self.has_switches = true;
                 let now = [voluntary, involuntary];
                 let before = thread.switches.replace(now).unwrap_or([0; 2]);
                 for (kind, sum) in self.switches.iter_mut().enumerate() {

@@ -195,7 +195,7 @@ fn a_kernel_without_schedstat_is_read_all_the_same() {
     std::fs::remove_file(bench.root().join("proc/7/task/7/schedstat")).unwrap();
     let mut sampler = bench.sampler(Wants::default());
     let process = bench.read(&mut sampler).processes.remove(0);
-    assert_eq!(process.counters.wait_ns, Err(Reason::NOT_TOLD));
+    assert_eq!(process.counters.wait_ns, Err(Reason::NOT_REPORTED));
     bench.write("proc/7/io", "read_bytes: 9999\nwrite_bytes: 1\n");
     let process = bench.read(&mut sampler).processes.remove(0);
     assert_eq!(process.counters.read_bytes, Ok(9999));

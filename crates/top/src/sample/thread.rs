@@ -77,7 +77,9 @@ impl Thread {
         };
         let tick_ns = ns_per_clock_tick();
         let (minor_faults, major_faults) = faults(&stat);
-        let told = |is_told: bool, value: u64| is_told.then_some(value).ok_or(Reason::NOT_TOLD);
+        let counter_if = |is_reported: bool, value: u64| {
+            is_reported.then_some(value).ok_or(Reason::NOT_REPORTED)
+        };
         self.reading = Some(Reading {
             id: TaskId {
                 pid,
@@ -90,13 +92,13 @@ impl Thread {
             counters: Counters {
                 user_ns: stat.user_ticks.saturating_mul(tick_ns),
                 system_ns: stat.system_ticks.saturating_mul(tick_ns),
-                wait_ns: told(has_schedstat, self.turns.map_or(0, |turns| turns[1])),
+                wait_ns: counter_if(has_schedstat, self.turns.map_or(0, |turns| turns[1])),
                 minor_faults,
                 major_faults,
                 read_bytes,
                 written_bytes,
-                voluntary: told(self.switches.is_some(), self.switches_sum[0]),
-                involuntary: told(self.switches.is_some(), self.switches_sum[1]),
+                voluntary: counter_if(self.switches.is_some(), self.switches_sum[0]),
+                involuntary: counter_if(self.switches.is_some(), self.switches_sum[1]),
             },
             rss_bytes: process.rss_bytes.clone(),
             threads: 1,
@@ -122,16 +124,16 @@ pub(super) fn is_denied(error: &io::Error) -> bool {
 
 pub(super) fn io_counters(read: io::Result<[Option<u64>; 2]>) -> [Counter; 2] {
     match read {
-        Ok(bytes) => bytes.map(|bytes| bytes.ok_or(Reason::NOT_TOLD)),
+        Ok(bytes) => bytes.map(|bytes| bytes.ok_or(Reason::NOT_REPORTED)),
         Err(error) if is_denied(&error) => {
             [Err(Reason::not_permitted()), Err(Reason::not_permitted())]
         }
-        Err(_) => [Err(Reason::NOT_TOLD), Err(Reason::NOT_TOLD)],
+        Err(_) => [Err(Reason::NOT_REPORTED), Err(Reason::NOT_REPORTED)],
     }
 }
 
 pub(super) fn faults(stat: &Stat<'_>) -> (Counter, Counter) {
-    let [minor, major] = stat.faults.map(|faults| faults.ok_or(Reason::NOT_TOLD));
+    let [minor, major] = stat.faults.map(|faults| faults.ok_or(Reason::NOT_REPORTED));
     (minor, major)
 }
 
@@ -141,5 +143,5 @@ pub(super) fn rss(stat: &Stat<'_>, who: &Identity) -> Counter {
     }
     stat.rss_pages
         .map(|pages| pages.saturating_mul(page_bytes()))
-        .ok_or(Reason::NOT_TOLD)
+        .ok_or(Reason::NOT_REPORTED)
 }

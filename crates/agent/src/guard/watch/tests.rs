@@ -61,7 +61,7 @@ impl Scene {
         knob(&self.root.path().join("cpu/hog"), "cpu.cfs_quota_us")
     }
 
-    fn told(&self) -> Vec<Value> {
+    fn audit_lines(&self) -> Vec<Value> {
         fs::read_to_string(self.root.path().join("state/audit.jsonl"))
             .unwrap()
             .lines()
@@ -119,7 +119,7 @@ fn the_third_outlier_caps_the_hog_and_five_minutes_later_it_is_free() {
     // All of the hog's usage fell on a CPI of twice the threshold: 1 - 1/2.
     assert!((incident.correlation.unwrap() - 0.5).abs() < 1e-12);
     assert!((incident.victim_cpi_after.unwrap() - 1.9).abs() < 1e-12);
-    let told = scene.told();
+    let told = scene.audit_lines();
     let what: Vec<_> = told
         .iter()
         .map(|line| line["what"].as_str().unwrap())
@@ -441,7 +441,12 @@ fn a_clock_that_went_back_is_noticed_and_the_guard_works_on() {
         .guard
         .on_window(moment(1_010.0), &samples, &scene.specs);
     assert_eq!(scene.guard.stats().clock_steps, 1);
-    assert!(scene.told().iter().any(|line| line["what"] == "clock"));
+    assert!(
+        scene
+            .audit_lines()
+            .iter()
+            .any(|line| line["what"] == "clock")
+    );
     assert_eq!(scene.guard.stats().samples_rejected, 0);
 }
 

@@ -232,7 +232,7 @@ impl Loop<'_> {
                 connection
                     .session
                     .receive(self.buffers.bytes(buffer, result as usize), &worker);
-                connection.holding.hear(self.now_s);
+                connection.holding.note_received(self.now_s);
             }
             if !cqueue::more(flags) {
                 connection.receive_armed = false;

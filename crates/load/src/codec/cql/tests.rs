@@ -127,7 +127,7 @@ impl Client {
         requests(&std::mem::take(&mut self.out))
     }
 
-    fn hear(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
+    fn receive(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
         self.cql.decode(bytes, &mut self.out, &mut self.answers)
     }
 
@@ -147,7 +147,7 @@ impl Client {
             }
         }
         client
-            .hear(&answer(0, opcode::SUPPORTED, &supported))
+            .receive(&answer(0, opcode::SUPPORTED, &supported))
             .unwrap();
         let said = client.said();
         assert_eq!(said[0].1, opcode::STARTUP);
@@ -158,7 +158,7 @@ impl Client {
     /// Up to where it takes requests.
     fn ready() -> Self {
         let mut client = Self::greeted(script(None));
-        client.hear(&answer(0, opcode::READY, &[])).unwrap();
+        client.receive(&answer(0, opcode::READY, &[])).unwrap();
         let said = client.said();
         assert_eq!(said.len(), 2);
         for (stream, opcode, body) in said {
@@ -170,7 +170,7 @@ impl Client {
             };
             assert!(!client.cql.ready());
             let id = if types.len() == 1 { "r" } else { "w" };
-            client.hear(&prepared(stream, id, types)).unwrap();
+            client.receive(&prepared(stream, id, types)).unwrap();
         }
         assert!(client.cql.ready());
         client
@@ -220,7 +220,7 @@ fn answers_find_their_requests_in_any_order() {
     told.extend(void(streams[2]));
     told.extend(error(streams[0], 0x1200, "too late"));
     told.extend(rows(streams[1], 2));
-    client.hear(&told).unwrap();
+    client.receive(&told).unwrap();
     assert_eq!(
         client.take_answers(),
         [
@@ -243,8 +243,8 @@ fn answers_find_their_requests_in_any_order() {
 fn a_forgotten_statement_is_told_again_once() {
     let mut client = Client::ready();
     let (first, second) = (client.ask(READ), client.ask(READ));
-    client.hear(&error(first, UNPREPARED, "who?")).unwrap();
-    client.hear(&error(second, UNPREPARED, "who?")).unwrap();
+    client.receive(&error(first, UNPREPARED, "who?")).unwrap();
+    client.receive(&error(second, UNPREPARED, "who?")).unwrap();
     let said = client.said();
     assert_eq!((said.len(), said[0].1), (1, opcode::PREPARE));
     // What is asked meanwhile waits too.
@@ -255,13 +255,15 @@ fn a_forgotten_statement_is_told_again_once() {
     let workload = Arc::clone(&client.cql.script.workload);
     client.cql.encode(&request, &workload, &mut client.out);
     assert!(client.out.is_empty());
-    client.hear(&prepared(said[0].0, "r2", &[BIGINT])).unwrap();
+    client
+        .receive(&prepared(said[0].0, "r2", &[BIGINT]))
+        .unwrap();
     let said = client.said();
     assert_eq!(said.len(), 3);
     for (stream, opcode, body) in &said {
         assert_eq!(*opcode, opcode::EXECUTE);
         assert_eq!(body[..4], [0, 2, b'r', b'2']);
-        client.hear(&error(*stream, UNPREPARED, "who?")).unwrap();
+        client.receive(&error(*stream, UNPREPARED, "who?")).unwrap();
     }
     let refused = Outcome::Refused("unprepared");
     assert_eq!(
@@ -270,9 +272,9 @@ fn a_forgotten_statement_is_told_again_once() {
     );
     // And a statement that has become impossible is refused to all who wait for it.
     let stream = client.ask(READ);
-    client.hear(&error(stream, UNPREPARED, "who?")).unwrap();
+    client.receive(&error(stream, UNPREPARED, "who?")).unwrap();
     let (stream, ..) = client.said().remove(0);
-    client.hear(&error(stream, 0x2200, "no table")).unwrap();
+    client.receive(&error(stream, 0x2200, "no table")).unwrap();
     assert_eq!(
         client.take_answers(),
         [(Some(102), Outcome::Refused("invalid"))]
@@ -285,7 +287,7 @@ fn a_password_is_given_where_it_is_asked_for() {
     write_string(&mut class, "PasswordAuthenticator");
     let asked = answer(0, opcode::AUTHENTICATE, &class);
     let mut client = Client::greeted(script(None));
-    let refused = client.hear(&asked).unwrap_err();
+    let refused = client.receive(&asked).unwrap_err();
     assert_eq!(refused.kind, "bad-credentials");
     assert!(client.cql.complaint().unwrap().contains("--user"));
 
@@ -295,12 +297,12 @@ fn a_password_is_given_where_it_is_asked_for() {
     };
     assert!(!format!("{credentials:?}").contains("secret"));
     let mut client = Client::greeted(script(Some(credentials)));
-    client.hear(&asked).unwrap();
+    client.receive(&asked).unwrap();
     let (_, opcode, body) = client.said().remove(0);
     assert_eq!(opcode, opcode::AUTH_RESPONSE);
     assert_eq!(body, b"\0\0\0\x0a\0me\0secret");
     client
-        .hear(&answer(0, opcode::AUTH_SUCCESS, &[255; 4]))
+        .receive(&answer(0, opcode::AUTH_SUCCESS, &[255; 4]))
         .unwrap();
     assert_eq!(client.said().len(), 2);
 }
@@ -311,16 +313,18 @@ fn what_goes_wrong_before_the_first_request_is_told() {
     let mut client = Client::new(script(None));
     let mut told = error(0, 0x000a, "unsupported protocol version (4)\nmore");
     told[0] = 0x85;
-    assert_eq!(client.hear(&told).unwrap_err().kind, "protocol-error");
+    assert_eq!(client.receive(&told).unwrap_err().kind, "protocol-error");
     assert_eq!(
         client.cql.complaint(),
         Some("unsupported protocol version (4)")
     );
     let prepare = |types: &[u16]| {
         let mut client = Client::greeted(script(None));
-        client.hear(&answer(0, opcode::READY, &[])).unwrap();
+        client.receive(&answer(0, opcode::READY, &[])).unwrap();
         let streams: Vec<u16> = client.said().iter().map(|s| s.0).collect();
-        let failed = client.hear(&prepared(streams[1], "w", types)).unwrap_err();
+        let failed = client
+            .receive(&prepared(streams[1], "w", types))
+            .unwrap_err();
         (failed.kind, client.cql.complaint().unwrap().to_owned())
     };
     for (types, words) in [
@@ -337,10 +341,10 @@ fn what_goes_wrong_before_the_first_request_is_told() {
     }
     // A statement that cannot be prepared.
     let mut client = Client::greeted(script(None));
-    client.hear(&answer(0, opcode::READY, &[])).unwrap();
+    client.receive(&answer(0, opcode::READY, &[])).unwrap();
     let (stream, ..) = client.said().remove(0);
     let refused = client
-        .hear(&error(stream, 0x2200, "no table t"))
+        .receive(&error(stream, 0x2200, "no table t"))
         .unwrap_err();
     assert_eq!(refused.kind, "invalid");
     let complaint = client.cql.complaint().unwrap();
@@ -351,7 +355,7 @@ fn what_goes_wrong_before_the_first_request_is_told() {
 fn the_setup_runs_in_order_and_says_what_failed() {
     let setup = Arc::new(script(None).setup().unwrap());
     let mut client = Client::greeted(Arc::clone(&setup));
-    client.hear(&answer(0, opcode::READY, &[])).unwrap();
+    client.receive(&answer(0, opcode::READY, &[])).unwrap();
     let changed = answer(0, opcode::RESULT, &result::SCHEMA_CHANGE.to_be_bytes());
     for statement in ["CREATE KEYSPACE k", "CREATE TABLE k.t"] {
         assert!(!client.cql.ready());
@@ -361,12 +365,14 @@ fn the_setup_runs_in_order_and_says_what_failed() {
         write_long_string(&mut expected, statement);
         expected.extend_from_slice(&[0, 4, 0]);
         assert_eq!(body, expected);
-        client.hear(&changed).unwrap();
+        client.receive(&changed).unwrap();
     }
     assert!(client.cql.ready());
     let mut client = Client::greeted(setup);
-    client.hear(&answer(0, opcode::READY, &[])).unwrap();
-    let refused = client.hear(&error(0, 0x2000, "line 1: what?")).unwrap_err();
+    client.receive(&answer(0, opcode::READY, &[])).unwrap();
+    let refused = client
+        .receive(&error(0, 0x2000, "line 1: what?"))
+        .unwrap_err();
     assert_eq!(refused.kind, "syntax-error");
     let complaint = client.cql.complaint().unwrap();
     assert!(complaint.contains("what?") && complaint.contains("CREATE KEYSPACE k"));
@@ -376,20 +382,20 @@ fn the_setup_runs_in_order_and_says_what_failed() {
 fn what_was_not_asked_for_breaks_the_connection() {
     let mut client = Client::ready();
     assert_eq!(
-        client.hear(&void(3)).unwrap_err().kind,
+        client.receive(&void(3)).unwrap_err().kind,
         "unsolicited-answer"
     );
     let mut client = Client::ready();
     let stream = client.ask(READ);
-    client.hear(&rows(stream, 1)).unwrap();
+    client.receive(&rows(stream, 1)).unwrap();
     assert_eq!(
-        client.hear(&rows(stream, 1)).unwrap_err().kind,
+        client.receive(&rows(stream, 1)).unwrap_err().kind,
         "unsolicited-answer"
     );
     // Events belong to nobody.
     let mut client = Client::ready();
     client
-        .hear(&answer(0xffff, opcode::EVENT, b"\0\0"))
+        .receive(&answer(0xffff, opcode::EVENT, b"\0\0"))
         .unwrap();
     for bad in [
         &b"HTTP/1.1 400 Bad Request\r\n"[..],
@@ -399,7 +405,7 @@ fn what_was_not_asked_for_breaks_the_connection() {
     ] {
         let mut client = Client::ready();
         client.ask(READ);
-        assert_eq!(client.hear(bad), Err(GARBAGE));
+        assert_eq!(client.receive(bad), Err(GARBAGE));
     }
 }
 
@@ -431,7 +437,7 @@ fn remarks_before_a_body_and_columns_in_it_are_passed_over() {
     body.extend_from_slice(&1u32.to_be_bytes());
     let mut told = answer(stream, opcode::RESULT, &body);
     told[1] = 0x02 | 0x04 | 0x08;
-    client.hear(&told).unwrap();
+    client.receive(&told).unwrap();
     assert_eq!(client.take_answers(), [(Some(100), Outcome::Hit)]);
 }
 
@@ -442,7 +448,7 @@ fn long_answers_are_counted_without_being_kept() {
     let mut told = rows(long, 1_000_000);
     told.extend(rows(short, 0));
     for piece in told.chunks(100_000) {
-        client.hear(piece).unwrap();
+        client.receive(piece).unwrap();
     }
     assert_eq!(
         client.take_answers(),
@@ -526,7 +532,7 @@ proptest! {
             told.extend(rows(stream, *count));
         }
         for piece in told.chunks(piece) {
-            client.hear(piece).unwrap();
+            client.receive(piece).unwrap();
         }
         let found: Vec<bool> = client.answers.iter().map(|a| a.outcome == Outcome::Hit).collect();
         prop_assert_eq!(found, counts.iter().map(|n| *n > 0).collect::<Vec<bool>>());
@@ -544,7 +550,7 @@ proptest! {
             if at == 2 {
                 client.ask(READ);
             }
-            let _ = client.hear(&told);
+            let _ = client.receive(&told);
         }
     }
 }

@@ -73,7 +73,7 @@ impl Client {
         out
     }
 
-    fn hear(&mut self, bytes: &[u8]) -> Result<Vec<(Option<u32>, Outcome)>, &'static str> {
+    fn receive(&mut self, bytes: &[u8]) -> Result<Vec<(Option<u32>, Outcome)>, &'static str> {
         let heard = self
             .thrift
             .decode(bytes, &mut Vec::new(), &mut self.answers);
@@ -163,7 +163,7 @@ fn answers_are_matched_and_checked() {
     ];
     let refused = Outcome::Refused;
     assert_eq!(
-        client.hear(&told.concat()).unwrap(),
+        client.receive(&told.concat()).unwrap(),
         [
             (Some(1), Outcome::Done),
             (Some(0), refused("wrong-result")),
@@ -181,10 +181,10 @@ fn answers_are_matched_and_checked() {
 fn what_is_no_answer_breaks_the_connection() {
     let mut client = Client::new();
     let call = client.ask(RANK, 1);
-    assert_eq!(client.hear(&call), Err("garbage"));
+    assert_eq!(client.receive(&call), Err("garbage"));
     let mut client = Client::new();
     client.ask(RANK, 1);
-    assert_eq!(client.hear(&reply(2, |_| {})), Err("unsolicited-answer"));
+    assert_eq!(client.receive(&reply(2, |_| {})), Err("unsolicited-answer"));
     for (bytes, kind) in [
         (&b"HTTP/1.1 400 Bad Request\r\n"[..], "frame-too-large"),
         (&[0, 0, 0, 2, 0x82, 0x41], "short-message"),
@@ -193,7 +193,7 @@ fn what_is_no_answer_breaks_the_connection() {
     ] {
         let mut client = Client::new();
         client.ask(RANK, 1);
-        assert_eq!(client.hear(bytes), Err(kind), "{bytes:?}");
+        assert_eq!(client.receive(bytes), Err(kind), "{bytes:?}");
     }
 }
 
@@ -243,7 +243,7 @@ proptest! {
             let mut client = Client::new();
             client.ask(RANK, 1);
             for piece in told.chunks(piece) {
-                if client.hear(piece).is_err() {
+                if client.receive(piece).is_err() {
                     break;
                 }
             }

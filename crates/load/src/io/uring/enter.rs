@@ -43,12 +43,12 @@ pub struct Wanted<'a> {
 /// By what a ring is entered: its descriptor, or the index under which it is registered, with the flag that
 /// says so.
 #[derive(Debug, Clone, Copy)]
-pub struct Door {
+pub struct RingHandle {
     fd: i32,
     flags: u32,
 }
 
-impl Door {
+impl RingHandle {
     /// Registers the ring's descriptor with the calling thread, which saves its look-up at every call, where
     /// the kernel knows such a thing.
     pub fn new(ring: &IoUring) -> Self {

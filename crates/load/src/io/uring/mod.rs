@@ -18,7 +18,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use steelyard_record::monotonic_ns;
 
 use self::buffers::Buffers;
-use self::enter::{Door, Wanted};
+use self::enter::{RingHandle, Wanted};
 use self::stamps::Distance;
 use super::socket::{pending_error, shut_down};
 use super::{Event, GATHER_NS, TICK_NS, Transport, Wait, closed_kind};
@@ -56,7 +56,7 @@ pub struct Uring {
     under_way: usize,
     tick_armed: bool,
     tick: Box<Timespec>,
-    door: Door,
+    handle: RingHandle,
     /// What each receive is asked for: nothing but room for a stamp.
     message: Box<libc::msghdr>,
     distance: Distance,
@@ -95,7 +95,7 @@ impl Uring {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_controllen = stamps::CONTROL_BYTES as _;
         Ok(Self {
-            door: Door::new(&ring),
+            handle: RingHandle::new(&ring),
             message: Box::new(message),
             distance: Distance::default(),
             gathers: ring.params().is_feature_min_timeout(),
@@ -147,14 +147,14 @@ impl Uring {
             return Ok(());
         }
         // SAFETY: see `push`.
-        unsafe { self.door.submit(queued) }
+        unsafe { self.handle.submit(queued) }
     }
 
     /// Submits what is queued, runs the work that completions need, and waits for what is wanted.
     fn enter(&mut self, wanted: Wanted<'_>) -> io::Result<()> {
         let queued = self.ring.submission().len() as u32;
         // SAFETY: see `push`.
-        unsafe { self.door.wait(queued, wanted) }
+        unsafe { self.handle.wait(queued, wanted) }
     }
 
     fn wait(&mut self, wait: Wait, gather: u32) -> io::Result<()> {

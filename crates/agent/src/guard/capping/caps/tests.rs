@@ -82,7 +82,7 @@ impl Machine {
         .unwrap()
     }
 
-    fn told(&self) -> Vec<Value> {
+    fn audit_lines(&self) -> Vec<Value> {
         fs::read_to_string(self.state().join("audit.jsonl"))
             .unwrap()
             .lines()
@@ -118,7 +118,7 @@ fn a_cap_is_made_lasts_and_is_taken_back() {
         assert_eq!(machine.knobs(), before);
         assert!(caps.is_empty());
         assert!(machine.journal().entries().unwrap().0.is_empty());
-        let told = machine.told();
+        let told = machine.audit_lines();
         let what: Vec<_> = told
             .iter()
             .map(|line| line["what"].as_str().unwrap())
@@ -212,7 +212,7 @@ fn what_somebody_else_wrote_is_left_alone_and_told() {
     assert_eq!(machine.knobs(), mine);
     assert!(caps.is_empty());
     assert!(
-        machine.told()[1]["outcome"]
+        machine.audit_lines()[1]["outcome"]
             .as_str()
             .unwrap()
             .contains("somebody else")
@@ -321,7 +321,7 @@ fn what_cannot_be_read_is_set_aside_and_told() {
     let replayed = machine.replay(BOOT);
     assert_eq!(replayed.unreadable.len(), 1);
     assert!(
-        machine.told()[0]["outcome"]
+        machine.audit_lines()[0]["outcome"]
             .as_str()
             .unwrap()
             .contains("unreadable")

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::guard::testing::{group_v1, group_v2, knob, v1, v2};
 
-fn told(changes: &[Change]) -> Vec<(&str, &str, &str)> {
+fn words_of(changes: &[Change]) -> Vec<(&str, &str, &str)> {
     changes
         .iter()
         .map(|change| (change.knob.file(), &*change.old, &*change.new))
@@ -19,10 +19,10 @@ fn a_cap_of_version_1() {
     group_v1(root.path(), "hog", -1, 100_000);
     let group = v1(root.path()).open(Path::new("/hog")).unwrap();
     let changes = group.plan(0.1).unwrap();
-    assert_eq!(told(&changes), [("cpu.cfs_quota_us", "-1", "10000")]);
+    assert_eq!(words_of(&changes), [("cpu.cfs_quota_us", "-1", "10000")]);
     // The best-effort cap is the kernel's shortest quota at the usual period.
     let changes = group.plan(0.01).unwrap();
-    assert_eq!(told(&changes), [("cpu.cfs_quota_us", "-1", "1000")]);
+    assert_eq!(words_of(&changes), [("cpu.cfs_quota_us", "-1", "1000")]);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_period_too_short_for_the_cap_is_lengthened_first() {
     group_v1(root.path(), "hog", 50_000, 25_000);
     let group = v1(root.path()).open(Path::new("hog")).unwrap();
     assert_eq!(
-        told(&group.plan(0.01).unwrap()),
+        words_of(&group.plan(0.01).unwrap()),
         [
             ("cpu.cfs_period_us", "25000", "100000"),
             ("cpu.cfs_quota_us", "50000", "1000")
@@ -40,7 +40,7 @@ fn a_period_too_short_for_the_cap_is_lengthened_first() {
     group_v2(root.path(), "hog2", "50000 25000");
     let group = v2(root.path()).open(Path::new("hog2")).unwrap();
     assert_eq!(
-        told(&group.plan(0.01).unwrap()),
+        words_of(&group.plan(0.01).unwrap()),
         [("cpu.max", "50000 25000", "1000 100000")]
     );
 }
@@ -52,7 +52,7 @@ fn a_burst_above_the_quota_goes_first() {
     fs::write(folder.join("cpu.cfs_burst_us"), "40000\n").unwrap();
     let group = v1(root.path()).open(Path::new("hog")).unwrap();
     assert_eq!(
-        told(&group.plan(0.1).unwrap()),
+        words_of(&group.plan(0.1).unwrap()),
         [
             ("cpu.cfs_burst_us", "40000", "0"),
             ("cpu.cfs_quota_us", "200000", "10000")

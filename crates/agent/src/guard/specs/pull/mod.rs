@@ -64,9 +64,9 @@ pub struct Wanted {
     pub platform: String,
 }
 
-/// What one look at the store found.
+/// What one pull read from the store.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Pulled {
     /// Rows of the wanted platform.
     pub rows: Vec<CpiSpec>,
     /// Files that could not be read, with reasons.
@@ -74,7 +74,7 @@ pub struct Found {
 }
 
 /// The specifications of the last days in the store.
-pub fn pull(store: &mut dyn Store, wanted: &Wanted, now: Moment) -> Result<Found, StoreError> {
+pub fn pull(store: &mut dyn Store, wanted: &Wanted, now: Moment) -> Result<Pulled, StoreError> {
     let clusters: BTreeSet<String> = [wanted.cluster.as_str(), ALL_CLUSTERS]
         .map(percent_encode)
         .into();
@@ -93,21 +93,21 @@ pub fn pull(store: &mut dyn Store, wanted: &Wanted, now: Moment) -> Result<Found
             break;
         }
     }
-    let mut found = Found::default();
+    let mut pulled = Pulled::default();
     for key in keys.into_iter().take(FILES) {
         // A file that compaction took away since the listing is in the compacted one.
         let Some(bytes) = store.get(&key)? else {
             continue;
         };
         match decode(bytes) {
-            Ok(rows) => found.rows.extend(
+            Ok(rows) => pulled.rows.extend(
                 rows.into_iter()
                     .filter(|row| row.platform == wanted.platform),
             ),
-            Err(reason) => found.broken.push(format!("{key}: {reason}")),
+            Err(reason) => pulled.broken.push(format!("{key}: {reason}")),
         }
     }
-    Ok(found)
+    Ok(pulled)
 }
 
 /// The thread that pulls. It ends when this is dropped, after the request it is at.
@@ -171,15 +171,15 @@ impl Drop for Blocked {
 }
 
 /// Puts the outcome of a look on the board.
-fn post(board: &Board, now: Moment, outcome: Result<Found, StoreError>) {
+fn post(board: &Board, now: Moment, outcome: Result<Pulled, StoreError>) {
     match outcome {
         Err(error) => {
             tracing::warn!(%error, "no CPI specifications could be pulled");
             board.put(|known| known.failure = Some(error.to_string()));
         }
-        Ok(found) => {
-            let specs = Specs::newest(found.rows);
-            let mut failures = found.broken;
+        Ok(pulled) => {
+            let specs = Specs::newest(pulled.rows);
+            let mut failures = pulled.broken;
             if specs.rejected() > 0 {
                 failures.push(format!("{} rows cannot be true", specs.rejected()));
             }

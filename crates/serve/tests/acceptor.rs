@@ -1,10 +1,10 @@
-//! A door in a process without free descriptors. Alone in its file, since the limit holds for the whole process.
+//! An acceptor in a process without free descriptors. Alone in its file, since the limit holds for the whole process.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 
-use steelyard_serve::Door;
+use steelyard_serve::Acceptor;
 
 const LONG_NS: u64 = 10_000_000_000;
 
@@ -36,8 +36,8 @@ fn limit_open_files(limit: libc::rlimit) {
 fn whoever_comes_when_descriptors_are_out_is_let_in_later() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (quiet, _writer) = std::io::pipe().unwrap();
-    let door = Door::new(listener, quiet.into()).unwrap();
-    let address = door.address().unwrap();
+    let acceptor = Acceptor::new(listener, quiet.into()).unwrap();
+    let address = acceptor.address().unwrap();
     let clients: Vec<_> = (0..3)
         .map(|_| TcpStream::connect(address).unwrap())
         .collect();
@@ -50,8 +50,8 @@ fn whoever_comes_when_descriptors_are_out_is_let_in_later() {
     let mut admitted = Vec::new();
     // There is one descriptor left, and whoever came first gets it.
     let refused = loop {
-        assert!(door.wait(LONG_NS).unwrap().connection);
-        if let Err(error) = door.accept_all(|socket| admitted.push(socket)) {
+        assert!(acceptor.wait(LONG_NS).unwrap().connection);
+        if let Err(error) = acceptor.accept_all(|socket| admitted.push(socket)) {
             break error;
         }
     };
@@ -60,8 +60,8 @@ fn whoever_comes_when_descriptors_are_out_is_let_in_later() {
 
     limit_open_files(before);
     while admitted.len() < clients.len() {
-        assert!(door.wait(LONG_NS).unwrap().connection);
-        door.accept_all(|socket| admitted.push(socket)).unwrap();
+        assert!(acceptor.wait(LONG_NS).unwrap().connection);
+        acceptor.accept_all(|socket| admitted.push(socket)).unwrap();
     }
     let came: Vec<_> = admitted.iter().map(|s| s.peer_addr().unwrap()).collect();
     let went: Vec<_> = clients.iter().map(|c| c.local_addr().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The door of a server: the listener at which connections come in and the signals that end it, waited for together,
+//! The acceptor of a server: the listener at which connections come in and the signals that end it, waited for together,
 //! and the clock by which it does something at regular intervals meanwhile.
 //!
 //! In: a bound listener, a descriptor that is readable once the server shall end, times that the caller has read. Out: accepted
@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(10);
 
 /// A listener and the signals that end its server.
 #[derive(Debug)]
-pub struct Door {
+pub struct Acceptor {
     listener: TcpListener,
     signals: OwnedFd,
 }
@@ -36,8 +36,8 @@ pub struct Seen {
     pub signal: bool,
 }
 
-impl Door {
-    /// The door of `listener`, which from here on does not block, and of `signals`, a descriptor that becomes readable when
+impl Acceptor {
+    /// The acceptor of `listener`, which from here on does not block, and of `signals`, a descriptor that becomes readable when
     /// one comes. The error is that of making the listener non-blocking.
     pub fn new(listener: TcpListener, signals: OwnedFd) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
@@ -84,7 +84,7 @@ impl Door {
     }
 }
 
-/// As [`Door::accept_all`], from whatever `accept` gives.
+/// As [`Acceptor::accept_all`], from whatever `accept` gives.
 fn accept_all<T>(
     mut accept: impl FnMut() -> io::Result<T>,
     mut admit: impl FnMut(T),
@@ -159,9 +159,9 @@ mod tests {
         signal: false,
     };
 
-    fn door(signals: OwnedFd) -> Door {
+    fn acceptor(signals: OwnedFd) -> Acceptor {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        Door::new(listener, signals).expect("a listener that does not block")
+        Acceptor::new(listener, signals).expect("a listener that does not block")
     }
 
     /// A descriptor that never becomes readable.
@@ -175,32 +175,33 @@ mod tests {
 
     #[test]
     fn everybody_who_waits_is_let_in() {
-        let door = door(no_signals());
-        assert_eq!(door.wait(0).unwrap(), NOTHING);
-        door.accept_all(|_| panic!("nobody has come")).unwrap();
-        let address = door.address().unwrap();
+        let acceptor = acceptor(no_signals());
+        assert_eq!(acceptor.wait(0).unwrap(), NOTHING);
+        acceptor.accept_all(|_| panic!("nobody has come")).unwrap();
+        let address = acceptor.address().unwrap();
         let clients: Vec<_> = (0..3)
             .map(|_| TcpStream::connect(address).unwrap())
             .collect();
         let mut admitted = Vec::new();
         while admitted.len() < clients.len() {
-            let seen = door.wait(LONG_NS).unwrap();
+            let seen = acceptor.wait(LONG_NS).unwrap();
             assert!(seen.connection && !seen.signal, "{seen:?}");
-            door.accept_all(|socket| admitted.push(socket.peer_addr().unwrap()))
+            acceptor
+                .accept_all(|socket| admitted.push(socket.peer_addr().unwrap()))
                 .unwrap();
         }
         let clients: Vec<_> = clients.iter().map(|c| c.local_addr().unwrap()).collect();
         assert_eq!(admitted, clients);
-        assert_eq!(door.wait(0).unwrap(), NOTHING);
+        assert_eq!(acceptor.wait(0).unwrap(), NOTHING);
     }
 
     #[test]
     fn a_signal_ends_the_wait() {
         let (reader, mut writer) = io::pipe().unwrap();
-        let door = door(reader.into());
-        assert_eq!(door.wait(0).unwrap(), NOTHING);
+        let acceptor = acceptor(reader.into());
+        assert_eq!(acceptor.wait(0).unwrap(), NOTHING);
         writer.write_all(b"x").unwrap();
-        let seen = door.wait(LONG_NS).unwrap();
+        let seen = acceptor.wait(LONG_NS).unwrap();
         assert!(seen.signal && !seen.connection, "{seen:?}");
     }
 
