@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/.tools/bin:$(PATH)
 # Images for containers often set it, and every start of Python then compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run build build-dev test test-rust test-python test-slow test-changed test-all lint lint-rust lint-python bench truth schemas docs lock fuzz dist clean
+.PHONY: run build build-dev test test-rust test-python test-servers test-slow test-changed test-all lint lint-rust lint-python bench truth schemas docs lock fuzz dist clean
 
 # Weighs this machine: a table here, a report in runs/.
 run: build
@@ -24,7 +24,8 @@ build-dev:
 # Everything but the slow tests (heavy integration).
 test: build-dev
 	scripts/install-test-packages
-	$(MAKE) --no-print-directory test-rust test-python
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-rust test-python
+	$(MAKE) --no-print-directory test-servers
 
 test-all: test test-slow
 
@@ -39,11 +40,14 @@ test-rust:
 	$(SIGNALS) cargo test --workspace --locked
 
 # What starts no server runs on all CPUs, test by test. What starts servers runs in two rows, file by file: every
-# test holds beside other work, and most of its time is waiting.
-MEASURING := bench cli executables
+# test holds beside other work, and most of its time is waiting, as is that of Rust's tests.
+SERVERS := bench cli executables
+PYTEST := $(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5
 test-python:
-	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 -n logical --maxprocesses 8 $(MEASURING:%=--ignore=python/tests/%)
-	$(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5 -n 2 --dist loadfile $(MEASURING:%=python/tests/%)
+	$(PYTEST) -n logical --maxprocesses 8 $(SERVERS:%=--ignore=python/tests/%)
+
+test-servers:
+	$(PYTEST) -n 2 --dist loadfile $(SERVERS:%=python/tests/%)
 
 # mypy keeps one CPU busy, and so does the end of clippy: side by side they take the time of the longer.
 lint: build-dev
@@ -66,6 +70,7 @@ bench: build-dev
 
 # Tries every statistic against simulated truth and writes docs/truth.md.
 truth: build-dev
+	cargo build --release --locked --package steelyard-load --example capacity_truth
 	scripts/truth
 
 # Writes the JSON Schemas again from the Python models.
