@@ -433,7 +433,7 @@ def _line_rate(name: str, bits_per_s: int | None) -> Quantity:
     if name == "lo":
         return Quantity(None, "bytes/s", "loopback has no line rate: its bytes never leave the machine")
     if bits_per_s is None:
-        return Quantity(None, "bytes/s", "the driver does not tell a line rate")
+        return Quantity(None, "bytes/s", "the driver reports no line rate")
     return Quantity(bits_per_s / 8, "bytes/s")
 
 

@@ -163,7 +163,7 @@ def find(name: str) -> type[Hook]:
     point = _known().get(name)
     if point is None:
         raise UsageError(
-            f"there is no hook {name!r}{nearest(name, names())}", hint=f"hooks: {', '.join(names())}"
+            f"unknown hook {name!r}{nearest(name, names())}", hint=f"hooks: {', '.join(names())}"
         )
     try:
         found = point.load()

@@ -85,4 +85,4 @@ def find(name: str, out: Path) -> Path:
     if matching:
         raise UsageError(f"{name} fits {len(matching)} runs", hint=hint)
     close = nearest(name, [path.name for path in known])
-    raise UsageError(f"there is no run {name!r}{close}", hint=hint)
+    raise UsageError(f"unknown run {name!r}{close}", hint=hint)

@@ -54,9 +54,7 @@ def resolve(name: str, tier: str | None) -> tuple[Suite | None, list[str], str]:
     Raises UsageError, in one line that lists the valid names, when it is none of them.
     """
     if tier is not None and tier not in TIERS:
-        raise UsageError(
-            f"there is no tier {tier!r}{nearest(tier, TIERS)}", hint=f"tiers: {', '.join(TIERS)}"
-        )
+        raise UsageError(f"unknown tier {tier!r}{nearest(tier, TIERS)}", hint=f"tiers: {', '.join(TIERS)}")
     benchmarks = declaration.names()
     if name in benchmarks and name not in TIERS:
         return None, [name], tier or DEFAULT_SUITE
@@ -64,6 +62,6 @@ def resolve(name: str, tier: str | None) -> tuple[Suite | None, list[str], str]:
     if name in known:
         return known[name], list(known[name].benchmarks), tier or known[name].tier
     raise UsageError(
-        f"there is no benchmark or suite {name!r}{nearest(name, [*benchmarks, *known])}",
+        f"unknown benchmark or suite {name!r}{nearest(name, [*benchmarks, *known])}",
         hint=f"benchmarks: {', '.join(benchmarks)}; suites: {', '.join(known)}",
     )

@@ -80,7 +80,7 @@ def _formatted(callback: Callable[..., Any]) -> Callable[..., Any]:
             code = callback(**values)
         if not target.tables:
             raise UsageError(
-                f"there is no table to write as {output_format}", hint="--json has all that a command says"
+                f"no table to write as {output_format}", hint="--json has all that a command says"
             )
         return code
 

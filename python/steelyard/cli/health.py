@@ -40,7 +40,7 @@ def _judge(check: checks.Check, request: HealthRequest, identity: str) -> Compar
     mode = check.result.settings.mode
     earlier = checks.history(request.out, identity, mode=mode)
     if not earlier:
-        reason = f"there is no earlier good {mode} check of this machine in {request.out}"
+        reason = f"no earlier good {mode} check of this machine in {request.out}"
         return compare(check.result, [], against=f"nothing: {reason}")
     alerts: list[Alert] = []
     notes: list[str] = []
@@ -83,7 +83,7 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
         request.out, identity, mode="quick" if request.quick else "full"
     ):
         raise UsageError(
-            f"there is no earlier good check of this machine in {request.out}",
+            f"no earlier good check of this machine in {request.out}",
             hint="run steelyard health once without --against",
         )
     folder = checks.new_folder(request.out, identity)

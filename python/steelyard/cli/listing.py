@@ -141,9 +141,7 @@ def _suite_runs(out: Path) -> list[dict[str, Any]]:
 def show(what: str | None, runs: Path, *, everything: bool, as_json: bool) -> int:
     """Print what there is: in short, all of it, or one of its parts."""
     if what is not None and what not in PARTS:
-        raise UsageError(
-            f"there is no list of {what!r}{nearest(what, PARTS)}", hint=f"lists: {', '.join(PARTS)}"
-        )
+        raise UsageError(f"unknown list {what!r}{nearest(what, PARTS)}", hint=f"lists: {', '.join(PARTS)}")
     if runs.exists() and not runs.is_dir():
         raise UsageError(f"{runs} is not a folder", hint="give the folder of runs with --runs")
     is_short = what is None and not everything

@@ -120,7 +120,7 @@ def find_baseline(
         return next(complete, next(iter(order), None))
     if name not in known:
         hint = f"baselines: {', '.join(known)}" if known else "none is shipped in data/baselines"
-        raise UsageError(f"there is no baseline {name!r}", hint=hint)
+        raise UsageError(f"unknown baseline {name!r}", hint=hint)
     return known[name]
 
 

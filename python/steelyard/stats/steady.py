@@ -141,7 +141,11 @@ def check(
     series = _finite(values)
     if len(series) < FEWEST_WINDOWS:
         return Steadiness(
-            None, f"{len(series)} intervals cannot tell; {FEWEST_WINDOWS} can", None, None, None
+            None,
+            f"{len(series)} intervals are too few; at least {FEWEST_WINDOWS} are needed",
+            None,
+            None,
+            None,
         )
     level = abs(float(np.median(series)))
     if level == 0:
@@ -166,7 +170,7 @@ def check(
         return _unsteady(answer, min(real, key=lambda one: one.residual_sum), len(series), level)
     known = f"the mean is known to {uncertainty / level * 100:.1f} %"
     if uncertainty * _least_share(len(series) - 1) > _UNCERTAIN * tolerance_ratio * level:
-        return replace(answer, reason=f"{len(series)} intervals scatter too much: {known} only")
+        return replace(answer, reason=f"{len(series)} intervals vary too much: {known} only")
     chance = ", which may be chance" if abs(drift_ratio) > tolerance_ratio else ""
     reason = f"drift {drift_ratio * 100:+.1f} % over {len(series)} intervals{chance}, no level shift; {known}"
     return replace(answer, steady=True, reason=reason)

@@ -245,7 +245,7 @@ def test_a_warm_up_that_never_settled(evidence):
 @pytest.mark.parametrize(
     ("steadiness", "expected"),
     [
-        (Steadiness(None, "3 intervals cannot tell", None, None, None), Level.SUSPECT),
+        (Steadiness(None, "3 intervals are too few", None, None, None), Level.SUSPECT),
         (Steadiness(False, "drifts", -0.08, None, None), Level.SUSPECT),
         (Steadiness(False, "shifts", 0.01, 30, 0.19), Level.SUSPECT),
         (Steadiness(False, "shifts", 0.01, 30, -0.25), Level.INVALID),

@@ -311,7 +311,7 @@ def test_the_schema_file_is_what_the_model_gives() -> None:
 def test_a_folder_without_baselines_is_no_error_but_a_wrong_name_is(tmp_path: Path) -> None:
     assert load_baselines(tmp_path) == {}
     assert find_baseline(None, tmp_path) is None
-    with pytest.raises(UsageError, match="there is no baseline 'x'") as caught:
+    with pytest.raises(UsageError, match="unknown baseline 'x'") as caught:
         find_baseline("x", tmp_path)
     assert caught.value.hint == "none is shipped in data/baselines"
     records.write(baseline(), tmp_path / "a.json")

@@ -218,7 +218,7 @@ def test_a_dip_and_a_cycle_have_their_names() -> None:
 def test_too_few_values_are_neither_steady_nor_unsteady() -> None:
     result = steady.check([1.0, 2.0, 3.0])
     assert result.steady is None
-    assert result.reason == "3 intervals cannot tell; 8 can"
+    assert result.reason == "3 intervals are too few; at least 8 are needed"
     assert steady.has_trend([1.0, 2.0, 3.0]) is None
     assert steady.check([0.0, 0.0, 1.0] * 4).steady is None
     assert steady.check([0.0] * 12).steady is True
@@ -232,7 +232,7 @@ def test_a_drift_that_may_be_chance_is_told_and_does_not_object() -> None:
     assert all("may be chance" in one.reason for one in drifting)
     noisy = steady.check((100 + noise(random, 8, 0.0, 40.0)).tolist())
     assert noisy.steady is None
-    assert "scatter too much" in noisy.reason
+    assert "vary too much" in noisy.reason
 
 
 @settings(max_examples=60)

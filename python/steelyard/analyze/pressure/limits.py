@@ -111,7 +111,7 @@ def network(link: NetworkUse, stated: Limits, health: HealthResult | None) -> Li
         return Limit(health.loopback.rate_bytes_per_s.median, f"one connection, {source_text(health)}")
     if link.line_bytes_per_s.value:
         return Limit(link.line_bytes_per_s.value, "line rate")
-    return Limit(None, None, link.line_bytes_per_s.missing or "the driver does not tell a line rate")
+    return Limit(None, None, link.line_bytes_per_s.missing or "the driver reports no line rate")
 
 
 def cpus(machine: Machine | None, read: int) -> Limit:

@@ -215,7 +215,7 @@ def _gain(thread: "ThreadLooks", part: int) -> int | None:
 
 def _rate(total: float | None, span_ns: int, unit: str, scale: float = 1.0) -> Quantity:
     if total is None:
-        return Quantity(None, unit, "the kernel does not tell it (schedstat)")
+        return Quantity(None, unit, "the kernel does not report it (schedstat)")
     return Quantity(total * scale * 1e9 / span_ns, unit)
 
 
