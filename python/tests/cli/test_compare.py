@@ -44,7 +44,7 @@ def test_a_run_against_itself_differs_in_nothing(runs: Path, capsys: pytest.Capt
 
 def test_a_run_that_is_not_there_is_a_wrong_argument(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["compare", "tao-1", "nothing", "--out", str(runs)]) == 2
-    assert "there is no run" in capsys.readouterr().err
+    assert "unknown run" in capsys.readouterr().err
 
 
 def test_a_page_says_what_differs_and_what_it_is_drawn_from(
