@@ -1,6 +1,8 @@
 """Declarations of benchmarks: those of this package and those of others."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,19 +11,28 @@ from steelyard.bench import declaration, tiers
 from steelyard.bench.benchmark import Benchmark
 from tests.bench import sample_benchmarks
 
+BENCHMARKS = ("tao", "feed", "tax", "characterize")
+
 
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
     sample_benchmarks.add(tmp_path / "site", monkeypatch.syspath_prepend)
 
 
-@pytest.mark.parametrize("name", ["tao", "feed", "tax", "characterize"])
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_what_a_declaration_names_is_there(name):
     declared = declaration.find(name)
     assert declared.name == name
     assert issubclass(declared.load(), Benchmark)
     for target in filter(None, (declared.sections, declared.show)):
         assert callable(declaration.load(target, name))
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_no_benchmark_knows_another(name):
+    others = "|".join(other for other in BENCHMARKS if other != name)
+    for path in (Path(declaration.__file__).parent / name).glob("*.py"):
+        assert not re.findall(rf"steelyard\.bench\.({others})\b", path.read_text()), path
 
 
 def test_the_built_in_benchmarks_are_in_every_suite_of_a_tier(installed, monkeypatch):

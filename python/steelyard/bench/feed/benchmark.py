@@ -33,7 +33,7 @@ from steelyard.bench.placement import InstancePlace, Placement
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
     from steelyard.bench.feed.load import Found
-    from steelyard.bench.tao.load import LoadWatch
+    from steelyard.bench.load.watch import LoadWatch
     from steelyard.records import Machine
 
 CPUS_PER_INSTANCE = 100
@@ -226,10 +226,10 @@ class FeedSim(Benchmark):
 
     def measure(self) -> int:
         """Measure fresh load at the rate found; return when the phase ended."""
-        from steelyard.bench.tao.load import measure
+        from steelyard.bench.load.watch import measure
 
         loads = [instance.load for instance in self._instances if instance.load is not None]
-        self._span = measure(self.session, loads, [], self.settings.number("measure"))
+        self._span = measure(self.session, loads, self.settings.number("measure"))
         return self._span[1]
 
     def drain(self) -> None:

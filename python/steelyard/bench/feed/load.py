@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard._base import WorkloadFailedError, executable
 from steelyard.bench.arguments import NOWHERE, check_arguments
+from steelyard.bench.load.watch import LoadWatch
 from steelyard.bench.parameters import Setting
-from steelyard.bench.tao.load import LoadWatch
 from steelyard.records import CapacityResult, read
 
 if TYPE_CHECKING:

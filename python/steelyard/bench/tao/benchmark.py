@@ -27,7 +27,7 @@ from steelyard.bench.tao.parameters import MOST_CONNECTIONS, PARAMETERS
 if TYPE_CHECKING:
     from steelyard.analyze.verdict import WarmUp
     from steelyard.bench.executor import Process
-    from steelyard.bench.tao.load import LoadWatch
+    from steelyard.bench.load.watch import LoadWatch
     from steelyard.records import CacheStats, Machine
 
 HOST = "127.0.0.1"
