@@ -318,7 +318,7 @@ def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
         (["--", "no-such-program-here"], "there is no such command"),
         (["--pid", "4194304"], "there is no such process"),
         (["--cgroup", "/no/such/group"], "there is no such cgroup"),
-        (["--all", "--", "true"], "--all describes the machine"),
+        (["--all", "--", "true"], "--all profiles the whole machine"),
         (["--pid", "1", "--cgroup", "/x"], "give one of"),
         (["--duration", "soon", "--", "true"], "duration=soon"),
         (["--duration", "0"], "the machine does not end"),

@@ -187,7 +187,7 @@ def test_a_cpu_limit_holds_and_is_undone(runner, cpu_cgroup):
     throttled = next(check for check in run.verdict.checks if check.id == "throttled-quota")
     assert throttled.value > 0.01
     assert throttled.level is Level.VALID
-    assert "as the cpu-limit hook was asked to do" in throttled.claim
+    assert "as requested with the cpu-limit hook" in throttled.claim
     assert not Path(run.hooks["cpu-limit"]["cgroup"]).exists()
     assert list(runner.state.glob("steelyard/undo/*")) == []
 

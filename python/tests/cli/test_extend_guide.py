@@ -87,6 +87,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of the package, which commands run in."""
     folder = tmp_path_factory.mktemp("site")
     install(folder)
+    # Built-in rules are registered once, where they stay; the package's go with the copy.
+    findings.load_rules()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.syspath_prepend(str(folder))
@@ -94,7 +96,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(findings, "RULES", dict(findings.RULES))
         findings.load_rules.cache_clear()
         yield folder
-    findings.load_rules.cache_clear()
     forget()
 
 
