@@ -201,9 +201,10 @@ const BEYOND: f64 = 3.0;
 const WIDEST: f64 = 3.0;
 /// Share of slow requests from which a probe shows how much the server serves.
 const OVERLOADED: f64 = 0.9;
-/// How likely the posterior may find it that the capacity lies outside, as a share of what is allowed (journal
-/// 0055).
-const OVERSURE: f64 = 1.0;
+/// How much of what may lie outside the interval may lie below and above it. What disturbs a load makes it look like
+/// less capacity, hardly ever like more, so that an interval that misses has ended too low (journal 0055).
+const BELOW: f64 = 0.5;
+const ABOVE: f64 = 0.1;
 
 impl Search {
     /// A search that has seen nothing.
@@ -268,10 +269,10 @@ impl Search {
 
     /// The rates between which the capacity lies with the confidence that is wanted.
     fn credible(&self) -> (f64, f64) {
-        let tail = 0.5 * (1.0 - self.plan.limits.confidence) * OVERSURE;
+        let outside = 1.0 - self.plan.limits.confidence;
         (
-            self.posterior.quantile(tail),
-            self.posterior.quantile(1.0 - tail),
+            self.posterior.quantile(BELOW * outside),
+            self.posterior.quantile(1.0 - ABOVE * outside),
         )
     }
 
@@ -429,15 +430,15 @@ impl Search {
         } else {
             None
         };
-        let inside = if stated {
-            self.posterior.below(high) - self.posterior.below(low)
+        let confidence = if stated {
+            self.plan.limits.confidence
         } else {
             low_per_s.map_or(0.0, |low| 1.0 - self.posterior.below(low))
         };
         Answer {
             low_per_s,
             high_per_s,
-            confidence: (1.0 - (1.0 - inside) / OVERSURE).clamp(0.0, 1.0),
+            confidence,
             estimate_per_s: stated.then(|| self.estimate()),
             spread_ratio: self.posterior.spread_ratio(),
             met_per_s,
