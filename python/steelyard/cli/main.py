@@ -14,6 +14,7 @@ import typer
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.cli import numa
+from steelyard.cli.commands import Commands
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
 from steelyard.cli.machine import commands as inventory
@@ -30,6 +31,7 @@ from steelyard.cli.profile import commands as profile
 from steelyard.cli.spellings import respelled
 
 app = typer.Typer(
+    cls=Commands,
     help="Measure servers: run datacenter workloads, show where time goes, compare machines and fleets.",
     epilog=EXIT_CODES,
     no_args_is_help=True,

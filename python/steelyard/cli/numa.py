@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard._base import ExitCode, UsageError
+from steelyard.cli.commands import Commands
 from steelyard.cli.options import Json, Rows
 from steelyard.cli.output import EXIT_CODES, examples, output_console
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from steelyard.records import HealthResult
 
 app = typer.Typer(
+    cls=Commands,
     help="Show NUMA nodes and distances, and score the locality of processes.",
     epilog=EXIT_CODES,
     no_args_is_help=True,

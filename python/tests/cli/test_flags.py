@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from steelyard.cli.main import app
+from steelyard.cli.main import app, invoke
 from steelyard.cli.spellings import respelled
 
 OUTPUT = {
@@ -132,3 +132,9 @@ def test_spellings_of_earlier_versions_lead_to_flags_that_exist() -> None:
     ):
         words = [word.partition("=")[0] for word in respelled(old.split())]
         assert {word for word in words if word.startswith("--")} <= set(flags(COMMANDS[command])), old
+
+
+@pytest.mark.parametrize("group", ["", "fleet", "machine", "profile"])
+def test_help_of_a_group_cuts_no_command_short(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*group.split(), "--help"]) == 0
+    assert "..." not in capsys.readouterr().out

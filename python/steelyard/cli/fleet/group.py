@@ -13,13 +13,13 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
+from steelyard.cli.commands import Commands
 from steelyard.cli.formats import add_format
 from steelyard.cli.output import EXIT_CODES, examples
 
 
-class _Commands(TyperGroup):
+class _Commands(Commands):
     """The commands of ``steelyard fleet``."""
 
     @property
@@ -57,7 +57,11 @@ def fleet_commands() -> MutableMapping[str, Any]:
         if first:
             if first not in groups:
                 groups[first] = typer.Typer(
-                    help=one.group, epilog=EXIT_CODES, no_args_is_help=True, rich_markup_mode=None
+                    cls=Commands,
+                    help=one.group,
+                    epilog=EXIT_CODES,
+                    no_args_is_help=True,
+                    rich_markup_mode=None,
                 )
                 made.add_typer(groups[first], name=first)
             parent = groups[first]

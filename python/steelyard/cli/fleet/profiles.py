@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steelyard.cli.commands import Commands
 from steelyard.cli.fleet.options import Jobs, Platforms, StoreUrl
 from steelyard.cli.fleet.query import query
 from steelyard.cli.options import Json, Rows
@@ -93,6 +94,7 @@ _DIFF = {
 def register(app: typer.Typer) -> None:
     """Add the command that is no query to ``app``."""
     symbols = typer.Typer(
+        cls=Commands,
         help="Manage the names of functions for profiles.",
         epilog=EXIT_CODES,
         no_args_is_help=True,

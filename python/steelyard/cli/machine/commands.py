@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli.commands import Commands
 from steelyard.cli.options import RUNS, Json, Runs
 from steelyard.cli.output import EXIT_CODES, examples
 
 app = typer.Typer(
+    cls=Commands,
     help="Show and compare machines, and check their settings.",
     epilog=EXIT_CODES,
     no_args_is_help=True,

@@ -12,10 +12,12 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli.commands import Commands
 from steelyard.cli.options import Json, Report, Rows
 from steelyard.cli.output import EXIT_CODES, command_line, examples
 
 app = typer.Typer(
+    cls=Commands,
     help="Record, show, compare and export profiles.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
