@@ -1,7 +1,7 @@
 //! Lists such as `0-3,8` and masks such as `00000001,80000003`, in which the kernel writes CPUs and NUMA nodes.
 //!
 //! A text that breaks the notation anywhere is no list at all: it is never understood in part. The control plane reads the
-//! same notation (`steelyard.machine.cpu_list`); `schemas/golden/cpu_list_vectors.json` holds both to the same answers.
+//! same notation (`steelyard._base.cpu_lists`); `schemas/golden/cpu_list_vectors.json` holds both to the same answers.
 //! Source: Linux, lib/bitmap-str.c.
 
 /// No Linux has more CPUs: a number from here on is a mistake, and so is a text that names more numbers.
@@ -17,7 +17,7 @@ const NUMBERS_MAX: u32 = 65_536;
 /// assert_eq!(cpu_list::parse(b"3-1"), None);
 /// ```
 pub fn parse(text: &[u8]) -> Option<Vec<u32>> {
-    let text = text.trim_ascii();
+    let text = trimmed(text);
     if text.is_empty() {
         return Some(Vec::new());
     }
@@ -37,6 +37,14 @@ pub fn parse(text: &[u8]) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
+/// The text without blanks around it, and without the NUL that some kernels end a file with.
+fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let Some((0, rest)) = text.split_last() {
+        text = rest;
+    }
+    text.trim_ascii()
+}
+
 fn number(digits: &[u8]) -> Option<u32> {
     match crate::scan::leading_number(digits) {
         (Some(value), used) if used == digits.len() => u32::try_from(value)
@@ -51,7 +59,7 @@ fn number(digits: &[u8]) -> Option<u32> {
 pub fn parse_mask(text: &[u8]) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     let mut place = 0;
-    for byte in text.trim_ascii().iter().rev().filter(|byte| **byte != b',') {
+    for byte in trimmed(text).iter().rev().filter(|byte| **byte != b',') {
         let digit = char::from(*byte).to_digit(16)?;
         if place >= NUMBERS_MAX {
             return None;

@@ -23,7 +23,7 @@ def parse_cpu_list(text: str) -> list[int] | None:
     [0, 1, 2, 8, 10, 11]
     >>> parse_cpu_list("3-1")
     """
-    text = text.strip(_BLANKS)
+    text = _trimmed(text)
     if not text:
         return []
     numbers: dict[int, None] = {}
@@ -46,11 +46,16 @@ def parse_cpu_mask(text: str) -> list[int] | None:
     >>> parse_cpu_mask("00000001,80000003")
     [0, 1, 31, 32]
     """
-    digits = text.strip(_BLANKS).replace(",", "")
+    digits = _trimmed(text).replace(",", "")
     if re.fullmatch(r"[0-9a-fA-F]*", digits) is None or len(digits) > _NUMBERS_AT_MOST // 4:
         return None
     bits = int(digits or "0", 16)
     return [index for index in range(bits.bit_length()) if bits >> index & 1]
+
+
+def _trimmed(text: str) -> str:
+    # Some kernels end a file with a NUL.
+    return text.rstrip("\0").strip(_BLANKS)
 
 
 def format_cpu_list(numbers: Iterable[int]) -> str:

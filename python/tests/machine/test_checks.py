@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -417,19 +416,6 @@ def test_recorded_memory_is_read_from_dmi(tmp_path: Path) -> None:
 
 def test_the_reference_page_is_what_the_rules_say() -> None:
     assert PAGE.read_text() == page(built_in()), "run: python -m steelyard.machine.checks.reference"
-
-
-def test_the_rule_in_the_guide_is_one(tmp_path: Path) -> None:
-    guide = PAGE.parents[1] / "guides" / "machine.md"
-    block = re.search(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
-    assert block is not None
-    names: dict[str, Rule] = {}
-    exec(block[1], names)
-    files = sysctl("kernel.osrelease", "6.1-theirs")
-    answers = check(machine(tmp_path, files), [names["our_kernel"]])
-    assert [one.finding.claim for one in answers if one.objects] == ["the kernel is 6.1-theirs"]
-    (nothing,) = check(snapshot(tmp_path / "none"), [names["our_kernel"]])
-    assert nothing.finding.outcome is Outcome.UNKNOWN
 
 
 def two_sockets() -> Files:

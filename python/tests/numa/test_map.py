@@ -95,7 +95,7 @@ def test_maps_of_recorded_machines(name: str) -> None:
         assert span == (pytest.approx(lowest), 1.0)
     assert json.loads(json.dumps(numa_map.document()))["score_min"] == (None if span is None else span[0])
     shown = text_of(render_map(numa_map))
-    assert ("every score is 1 by definition" in shown) == (nodes == 1)
+    assert ("every score is 1." in shown) == (nodes == 1)
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -279,7 +279,7 @@ def test_without_root_cpu_time_is_told_and_memory_has_a_reason() -> None:
         (["--pid", "999999999"], "no process"),
         (["--pid", "0"], "pid"),
         (["--cgroup", "/no/such"], "no control group"),
-        (["--all", "--pid", "1"], "one kind"),
+        (["--all", "--pid", "1"], "exclude each other"),
         (["--distances", "/no/such"], "No such file"),
         (["--duration", "soon"], "not a duration"),
     ],
