@@ -58,6 +58,8 @@ TABLE = (
     Slow(f"{EXECUTABLES}test_live_interference.py", 60, ("crates/agent/", f"{EXECUTABLES}live_groups.py")),
     Slow(f"{EXECUTABLES}test_fleet_guide.py", 70, ("docs/guides/fleet.md", "crates/agent/", *FLEET)),
     Slow(f"{EXECUTABLES}test_load_cql.py", 30, ("crates/load/src/codec/cql/", "workloads/cassandra/")),
+    Slow(f"{EXECUTABLES}test_hostile.py", 5, ("crates/agent/",)),
+    Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),
     Slow("python/tests/fleet/test_importers.py", 10, ("python/steelyard/fleet/",)),
     Slow("python/tests/bench/operations/test_afterwards.py", 10, ("python/steelyard/bench/operations/",)),
     Slow(

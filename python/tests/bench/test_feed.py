@@ -227,5 +227,5 @@ def test_a_whole_run(tmp_path, monkeypatch, capsys):
     assert all((attempt.directory / file).exists() for file in run.artifacts.values())
     assert invoke(["report", str(attempt.directory), "--json", "--out", str(tmp_path / "runs")]) in (0, 1)
     page = Path(json.loads(capsys.readouterr().out)["report"]).read_text()
-    for word in ("Every probe of the search", "Where a request spent its time", "curve-0", "fan out"):
+    for word in ("Every probe of the search", "Time of a request by stage", "curve-0", "fan out"):
         assert word in page

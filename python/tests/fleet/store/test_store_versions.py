@@ -54,7 +54,7 @@ def expected(first, reference=60_000_000_000, core=80_000_000_000):
     return sorted(tasks), sorted(machines)
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "spark-local"])
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark-local", marks=pytest.mark.slow)])
 def test_columns_of_version_1_have_the_names_of_today(recorded, engine):
     assert cycles(recorded, engine) == expected(FIRST)
 
