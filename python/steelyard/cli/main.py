@@ -362,6 +362,9 @@ def invoke(arguments: list[str]) -> int:
     try:
         code: Any = app(respelled(arguments), prog_name="steelyard", standalone_mode=False)
     except SteelyardError as error:
+        # An interrupted import of a compiled package comes out as a package that is missing.
+        if _signals:
+            return _interrupted()
         complain(error)
         return int(error.exit_code)
     except _ClickError as error:
@@ -376,7 +379,7 @@ def invoke(arguments: list[str]) -> int:
             return _reader_left()
         raise
     except Exception as error:
-        return int(unexpected(error))
+        return _interrupted() if _signals else int(unexpected(error))
     # The parser turns an interrupt into the exit code that shells use for it, and says nothing.
     return _interrupted() if code == _PARSER_INTERRUPTED else int(code or 0)
 
@@ -394,13 +397,18 @@ def _interrupted() -> int:
     return int(ExitCode.FAILED)
 
 
-def _end_in_order(_number: int, _frame: object) -> None:
+_signals: list[int] = []
+"""Signals that asked this process to end."""
+
+
+def _end_in_order(number: int, _frame: object) -> None:
+    _signals.append(number)
     raise KeyboardInterrupt
 
 
 def main() -> None:
     """Run the command line and exit."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, _end_in_order)
     for number in (signal.SIGTERM, signal.SIGHUP):
         # As an interrupt, so that children are ended and partial files removed; nohup stays in force.
         if signal.getsignal(number) is signal.SIG_DFL:

@@ -37,8 +37,9 @@ def examples(*lines: str) -> str:
 def print_json(document: Any, *, kind: str | None = None) -> None:
     """Write one JSON document to standard output; ``kind`` names its schema in ``schemas/``."""
     head = {} if kind is None else {"schema_version": SCHEMA_VERSION, "kind": kind}
-    json.dump({**head, **document} if head else document, sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps({**head, **document} if head else document, indent=2, allow_nan=False)
+    # At once: an interrupt leaves no half document behind.
+    sys.stdout.write(text + "\n")
 
 
 def output_console(*, highlight: bool = True) -> "Console":

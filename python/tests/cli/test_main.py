@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard._base import EnvironmentLacksError
 from steelyard.bench import declaration, hook, tiers
 from steelyard.cli.main import invoke
 
@@ -203,3 +204,16 @@ def test_help_loads_nothing_heavy():
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("error", [EnvironmentLacksError("no engine"), RuntimeError("half imported")])
+def test_what_fails_because_of_an_interrupt_is_an_interrupt(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("steelyard.cli.listing.show", broken)
+    monkeypatch.setattr("steelyard.cli.main._signals", [2])
+    assert invoke(["list"]) == 4
+    assert capsys.readouterr().err == "steelyard: interrupted\n"
