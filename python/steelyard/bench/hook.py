@@ -144,15 +144,14 @@ _BUILT_IN = {
 }
 
 
-def _known() -> dict[str, EntryPoint]:
-    """Return every hook by name; a package cannot take the name of a built-in one."""
-    built_in = {name: EntryPoint(name, target, GROUP) for name, target in _BUILT_IN.items()}
-    return {**{point.name: point for point in entry_points(group=GROUP)}, **built_in}
+def _installed() -> dict[str, EntryPoint]:
+    """Return others' hooks by name; a package cannot take the name of a built-in one."""
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in _BUILT_IN}
 
 
 def names() -> list[str]:
     """Return the names of all hooks that are installed, built-in ones first."""
-    return list(dict.fromkeys([*_BUILT_IN, *sorted(_known())]))
+    return [*_BUILT_IN, *sorted(_installed())]
 
 
 def find(name: str) -> type[Hook]:
@@ -160,7 +159,8 @@ def find(name: str) -> type[Hook]:
 
     Raises UsageError when there is none, EnvironmentLacksError when its package cannot be imported.
     """
-    point = _known().get(name)
+    built_in = _BUILT_IN.get(name)
+    point = EntryPoint(name, built_in, GROUP) if built_in else _installed().get(name)
     if point is None:
         raise UsageError(
             f"unknown hook {name!r}{nearest(name, names())}", hint=f"hooks: {', '.join(names())}"

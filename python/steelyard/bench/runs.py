@@ -40,18 +40,25 @@ def listing(out: Path) -> list[tuple[Path, Run | RecordError]]:
 
     Runs of suites are among them; their directories lie in the suite's.
     """
-    found: list[tuple[Path, Run | RecordError]] = []
-    for directory in sorted(_runs(out), key=lambda path: path.name):
-        try:
-            found.append((directory, load(directory)))
-        except RecordError as error:
-            found.append((directory, error))
-    return found
+    return [(directory, attempt(directory)) for directory in sorted(_runs(out), key=lambda path: path.name)]
+
+
+def attempt(directory: Path) -> Run | RecordError:
+    """Return the manifest of the run in ``directory``, or why it cannot be read."""
+    try:
+        return load(directory)
+    except RecordError as error:
+        return error
 
 
 def suites(out: Path) -> list[Path]:
     """Return the directories of the suites under ``out`` in order of their ids."""
     return sorted(path.parent for path in out.glob(f"*/{SUITE}"))
+
+
+def outermost(out: Path) -> list[Path]:
+    """Return the directories of suites, and of runs that are in no suite, in order of their ids."""
+    return sorted([*suites(out), *(path.parent for path in out.glob(f"*/{MANIFEST}"))])
 
 
 def _runs(out: Path) -> list[Path]:
@@ -65,7 +72,7 @@ def find(name: str, out: Path) -> Path:
     The latest is a suite where the last command ran one, and not the last of its members.
     Raises UsageError when there is none.
     """
-    whole = sorted([*suites(out), *(path.parent for path in out.glob(f"*/{MANIFEST}"))])
+    whole = outermost(out)
     if name == "latest" and whole:
         return whole[-1]
     for candidate in (Path(name), out / name):

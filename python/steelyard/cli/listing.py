@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard._base import EnvironmentLacksError, RecordError, UsageError
 from steelyard.bench import declaration, tiers
 from steelyard.bench import hook as hooks
 from steelyard.bench.parameters import Parameter, format_value, nearest
@@ -16,6 +16,8 @@ from steelyard.cli.output import output_console, print_json, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from steelyard.records import Run
 
 _LATEST = 5
 """Runs that the short list shows."""
@@ -81,61 +83,55 @@ def _hook(name: str) -> dict[str, Any]:
 def _runs(out: Path) -> list[dict[str, Any]]:
     if not out.is_dir() or not any(any(out.glob(f"{deep}/run.json")) for deep in ("*", "*/*")):
         return []
-    from steelyard._base import RecordError
     from steelyard.bench import runs
 
-    listed: list[dict[str, Any]] = []
-    for directory, run in runs.listing(out):
-        if isinstance(run, RecordError):
-            listed.append({"run_id": directory.name, "status": "unreadable", "status_reason": run.message})
-            continue
-        declared = declaration.of_run(run.benchmark)
-        first = declared.headline[0] if declared.listed and declared.headline else ""
-        headline = {first: run.metrics[first].value} if first in run.metrics else {}
-        listed.append(
-            {
-                "run_id": run.run_id,
-                "directory": str(directory),
-                "suite_id": directory.parent.name if directory.parent != out else None,
-                "benchmark": run.benchmark,
-                "tier": run.tier,
-                "status": str(run.status),
-                "status_reason": run.status_reason,
-                "verdict": str(run.verdict.level) if run.verdict else None,
-                "metrics": headline,
-            }
-        )
-    return listed
+    return [_run(directory, out, run) for directory, run in runs.listing(out)]
+
+
+def _run(directory: Path, out: Path, run: "Run | RecordError") -> dict[str, Any]:
+    if isinstance(run, RecordError):
+        return {"run_id": directory.name, "status": "unreadable", "status_reason": run.message}
+    declared = declaration.of_run(run.benchmark)
+    first = declared.headline[0] if declared.listed and declared.headline else ""
+    headline = {first: run.metrics[first].value} if first in run.metrics else {}
+    return {
+        "run_id": run.run_id,
+        "directory": str(directory),
+        "suite_id": directory.parent.name if directory.parent != out else None,
+        "benchmark": run.benchmark,
+        "tier": run.tier,
+        "status": str(run.status),
+        "status_reason": run.status_reason,
+        "verdict": str(run.verdict.level) if run.verdict else None,
+        "metrics": headline,
+    }
 
 
 def _suite_runs(out: Path) -> list[dict[str, Any]]:
     if not out.is_dir() or not any(out.glob("*/suite.json")):
         return []
-    from steelyard._base import RecordError
     from steelyard.bench import runs
+
+    return [_suite_run(directory) for directory in runs.suites(out)]
+
+
+def _suite_run(directory: Path) -> dict[str, Any]:
     from steelyard.bench import suite as suite_files
 
-    listed: list[dict[str, Any]] = []
-    for directory in runs.suites(out):
-        try:
-            suite, _ = suite_files.load(directory)
-        except RecordError as error:
-            unreadable = {"status": "unreadable", "status_reason": error.message}
-            listed.append({"suite_id": directory.name, **unreadable})
-            continue
-        listed.append(
-            {
-                "suite_id": suite.suite_id,
-                "directory": str(directory),
-                "suite": suite.suite,
-                "tier": suite.tier,
-                "status": str(suite.status),
-                "status_reason": suite.status_reason,
-                "members": [member.benchmark for member in suite.members],
-                "overall": suite.overall.score if suite.overall is not None else None,
-            }
-        )
-    return listed
+    try:
+        suite, _ = suite_files.load(directory)
+    except RecordError as error:
+        return {"suite_id": directory.name, "status": "unreadable", "status_reason": error.message}
+    return {
+        "suite_id": suite.suite_id,
+        "directory": str(directory),
+        "suite": suite.suite,
+        "tier": suite.tier,
+        "status": str(suite.status),
+        "status_reason": suite.status_reason,
+        "members": [member.benchmark for member in suite.members],
+        "overall": suite.overall.score if suite.overall is not None else None,
+    }
 
 
 def show(what: str | None, runs: Path, *, everything: bool, as_json: bool) -> int:
@@ -144,16 +140,15 @@ def show(what: str | None, runs: Path, *, everything: bool, as_json: bool) -> in
         raise UsageError(f"unknown list {what!r}{nearest(what, PARTS)}", hint=f"lists: {', '.join(PARTS)}")
     if runs.exists() and not runs.is_dir():
         raise UsageError(f"{runs} is not a folder", hint="give the folder of runs with --runs")
-    is_short = what is None and not everything
     # A document is for programs, which pick what they need: it is never shortened.
+    if what is None and not everything and not as_json:
+        _show_short(output_console(), runs)
+        return 0
     parts = document(what or "all", runs)
     if as_json:
         print_json(parts, kind="list")
         return 0
     console = output_console()
-    if is_short:
-        _show_short(console, parts, runs)
-        return 0
     for title, columns, rows in _tables(parts, what):
         _table(console, title, columns, rows)
     if "runs" in parts:
@@ -161,16 +156,35 @@ def show(what: str | None, runs: Path, *, everything: bool, as_json: bool) -> in
     return 0
 
 
-def _show_short(console: "Console", parts: dict[str, Any], runs: Path) -> None:
+def _show_short(console: "Console", out: Path) -> None:
+    parts = document("benchmarks", out) | document("suites", out)
     _table(
         console, "Benchmarks", ("name", "description"), [(b["name"], b["doc"]) for b in parts["benchmarks"]]
     )
     suites = [(suite["name"], ", ".join(suite["benchmarks"])) for suite in parts["suites"]]
     _table(console, "Suites", ("name", "benchmarks"), suites)
-    _show_runs(console, parts["runs"], parts["suite_runs"], runs, most=_LATEST)
+    _show_latest(console, out)
     console.print(
         "More: steelyard list --all, or one of: " + ", ".join(PARTS[1:]), markup=False, highlight=False
     )
+
+
+def _show_latest(console: "Console", out: Path) -> None:
+    """Print the last runs and suites; only these are read, however many there are."""
+    if not any(any(out.glob(f"*/{manifest}")) for manifest in ("run.json", "suite.json")):
+        console.print(f"No runs under {out}.", markup=False)
+        return
+    from steelyard.bench import runs
+
+    known = runs.outermost(out)
+    rows = []
+    for directory in known[-_LATEST:]:
+        if (directory / "suite.json").exists():
+            rows.append(_suite_row(_suite_run(directory)))
+        else:
+            rows.append(_run_row(_run(directory, out, runs.attempt(directory))))
+    title = f"The last {_LATEST} of {len(known)} runs under {out}"
+    _table(console, title if len(known) > _LATEST else f"Runs under {out}", ("run", "state", "result"), rows)
 
 
 def _tables(
@@ -220,37 +234,27 @@ def _parameters(parameters: Sequence[Parameter]) -> list[tuple[str, str, str, st
 
 
 def _show_runs(
-    console: "Console",
-    listed: Sequence[dict[str, Any]],
-    suites: Sequence[dict[str, Any]],
-    runs: Path,
-    *,
-    most: int | None = None,
+    console: "Console", listed: Sequence[dict[str, Any]], suites: Sequence[dict[str, Any]], runs: Path
 ) -> None:
-    """Print runs and suites in order of their time; with ``most`` the last ones, without suites' members."""
+    """Print runs and suites in order of their ids, members under the suite whose folder they lie in."""
     if not listed and not suites:
         console.print(f"No runs under {runs}.", markup=False)
         return
-    rows = [(run["run_id"], *_run_row(run)) for run in listed if run.get("suite_id") is None]
-    for suite in suites:
-        score = f"overall {suite['overall']:.3g}" if suite.get("overall") else ""
-        rows.append((suite["suite_id"], suite["status"], score or str(suite.get("status_reason") or "")))
-    rows.sort()
-    title = f"Runs under {runs}"
-    if most is not None:
-        title = f"The last {most} of {len(rows)} runs under {runs}" if len(rows) > most else title
-        _table(console, title, ("run", "state", "result"), rows[-most:])
-        return
+    rows = [_run_row(run) for run in listed if run.get("suite_id") is None]
     shown: list[tuple[str, str, str]] = []
-    for row in rows:
-        # Members stand under their suite, whose folder they lie in.
+    for row in sorted([*rows, *map(_suite_row, suites)]):
         shown.append(row)
-        members = [run for run in listed if run.get("suite_id") == row[0]]
-        shown += [(f"  {run['run_id']}", *_run_row(run)) for run in members]
-    _table(console, title, ("run", "state", "result"), shown)
+        members = [_run_row(run) for run in listed if run.get("suite_id") == row[0]]
+        shown += [(f"  {name}", state, result) for name, state, result in members]
+    _table(console, f"Runs under {runs}", ("run", "state", "result"), shown)
 
 
-def _run_row(run: dict[str, Any]) -> tuple[str, str]:
+def _suite_row(suite: dict[str, Any]) -> tuple[str, str, str]:
+    score = f"overall {suite['overall']:.3g}" if suite.get("overall") else ""
+    return suite["suite_id"], suite["status"], score or str(suite.get("status_reason") or "")
+
+
+def _run_row(run: dict[str, Any]) -> tuple[str, str, str]:
     figure = ", ".join(f"{name} {value:,.0f}" for name, value in run.get("metrics", {}).items() if value)
     state = run["verdict"] if run.get("verdict") else run["status"]
-    return str(state), figure or str(run.get("status_reason") or "")
+    return run["run_id"], str(state), figure or str(run.get("status_reason") or "")

@@ -14,7 +14,7 @@ import typer
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.cli import numa
-from steelyard.cli.commands import Commands
+from steelyard.cli.commands import Commands, use_commands
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
 from steelyard.cli.machine import commands as inventory
@@ -336,6 +336,7 @@ app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")
 app.add_typer(fleet.app, name="fleet")
 add_format(app)
+use_commands(app)
 
 _ClickError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"

@@ -16,7 +16,7 @@ from steelyard.cli.options import Json, Rows
 from steelyard.cli.output import EXIT_CODES, examples, output_console
 
 if TYPE_CHECKING:
-    from steelyard.numa.score import Floats
+    from steelyard.numa.distances import Table
     from steelyard.records import HealthResult
 
 app = typer.Typer(
@@ -147,7 +147,7 @@ def _health(path: Path | None) -> HealthResult | None:
     return read(HealthResult, path / "health.json" if path.is_dir() else path)
 
 
-def _distances(name: str, root: Path | None) -> str | Floats:
+def _distances(name: str, root: Path | None) -> str | Table:
     """Return the name for the executable, or the table that a health check makes."""
     path = Path(name)
     if name in ("slit", "hmat") or path.suffix != ".json":

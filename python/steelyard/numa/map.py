@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from steelyard._base import EnvironmentLacksError, UsageError, parse_cpu_list
-from steelyard.numa.score import Floats, locality_ratios
+from steelyard.numa.distances import Table, locality_ratios
 from steelyard.records import HealthResult, Machine, MemoryAccess, NumaNode, SideCache
 
 _READ = "read"
@@ -37,7 +35,7 @@ class NumaMap:
     """The nodes of a machine, in the order of their numbers."""
 
     nodes: list[MapNode]
-    distances: Floats | None
+    distances: Table | None
     """From the CPUs of a node (row) to the memory of a node (column); None with the reason in ``missing``."""
     read_bytes_per_s: dict[tuple[int, int], float] = field(default_factory=dict)
     """Read bandwidth that a health check measured, by number of the node of CPUs and that of memory."""
@@ -63,8 +61,8 @@ class NumaMap:
         columns = [place for place, node in enumerate(self.nodes) if node.memory_bytes != 0]
         if not rows or not columns:
             return None
-        possible = ratios[np.ix_(rows, columns)]
-        return float(possible.min()), float(possible.max())
+        possible = [ratios[i][j] for i in rows for j in columns]
+        return min(possible), max(possible)
 
     def document(self) -> dict[str, Any]:
         """Return the map as JSON values."""
@@ -79,7 +77,7 @@ class NumaMap:
                 }
                 for node in self.nodes
             ],
-            "distances": None if self.distances is None else self.distances.tolist(),
+            "distances": self.distances,
             "score_min": None if span is None else span[0],
             "score_max": None if span is None else span[1],
             "bandwidth": [
@@ -129,22 +127,21 @@ def _node(node: NumaNode) -> MapNode:
     )
 
 
-def _distances(nodes: list[NumaNode], missing: dict[str, str]) -> Floats | None:
+def _distances(nodes: list[NumaNode], missing: dict[str, str]) -> Table | None:
     rows = [node.distances for node in nodes]
     told = {len(row) for row in rows}
     if told == {0} and len(nodes) == 1:
         # One node is at the distance that the firmware gives every node to itself.
-        return np.array([[10.0]])
+        return [[10.0]]
     if told != {len(nodes)}:
         # A row has a distance to each node that is online, also to one whose folder is not there.
         counts = ", ".join(map(str, sorted(told)))
         missing["distances"] = f"the kernel tells distances to {counts} nodes and shows {len(nodes)}"
         return None
-    table = np.array(rows, dtype=np.float64)
-    if not (table > 0).all():
+    if not all(value > 0 for row in rows for value in row):
         missing["distances"] = "the firmware tells a distance of 0"
         return None
-    return table
+    return [list(map(float, row)) for row in rows]
 
 
 def _bandwidth(health: HealthResult, missing: dict[str, str]) -> dict[tuple[int, int], float]:
@@ -170,23 +167,20 @@ def _latency(health: HealthResult, missing: dict[str, str]) -> dict[int, float]:
     return {part.node or 0: largest.latency_ns.median}
 
 
-def bandwidth_distances(numa_map: NumaMap) -> Floats:
+def bandwidth_distances(numa_map: NumaMap) -> Table:
     """Return distances made of measured read bandwidth: the reciprocal, in s/GB.
 
     Raises UsageError when a pair was not measured.
     """
     ids = numa_map.ids
-    table = np.full((len(ids), len(ids)), np.nan)
-    for i, cpus in enumerate(ids):
-        for j, memory in enumerate(ids):
-            rate = numa_map.read_bytes_per_s.get((cpus, memory))
-            if rate:
-                table[i, j] = 1e9 / rate
-    for i, node in enumerate(numa_map.nodes):
+    table: Table = []
+    for node in numa_map.nodes:
+        rates = [numa_map.read_bytes_per_s.get((node.id, memory)) for memory in ids]
         if node.cpu_count == 0:
             # Nothing runs there: its row has no weight, whatever it holds.
-            table[i] = 1.0
-    if np.isnan(table).any():
+            rates = [1e9] * len(ids)
+        table.append([1e9 / rate for rate in rates if rate])
+    if any(len(row) != len(ids) for row in table):
         raise UsageError(
             "the health check did not measure the bandwidth of every pair of nodes",
             hint="steelyard health --part memory_bandwidth",

@@ -20,7 +20,7 @@ from steelyard._base import (
     WorkloadFailedError,
     executable,
 )
-from steelyard.numa.score import Floats
+from steelyard.numa.distances import Table
 from steelyard.records import NumaScore, parse
 
 _NAME = "steelyard-probe"
@@ -35,7 +35,7 @@ class ScoreRequest:
     everything: bool = False
     duration: str = "1s"
     looks: int = 10
-    distances: str | Floats = "slit"
+    distances: str | Table = "slit"
     """``slit``, ``hmat``, the path of a table, or a table."""
     running: bool = False
     """Leave out what did not run in the window."""
@@ -73,7 +73,7 @@ def measure(request: ScoreRequest) -> NumaScore:
         distances = request.distances
         if not isinstance(distances, str):
             file = Path(folder) / "distances"
-            file.write_text("\n".join(" ".join(map(repr, row)) for row in distances.tolist()) + "\n")
+            file.write_text("\n".join(" ".join(map(repr, row)) for row in distances) + "\n")
             distances = str(file)
         try:
             done = subprocess.run(

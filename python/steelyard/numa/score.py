@@ -5,29 +5,17 @@ equation 1. ``crates/probe/src/numa/score.rs`` computes the same of one task; bo
 ``schemas/golden/numa_vectors.json``.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from steelyard.numa.distances import locality_ratios
 
 Floats = NDArray[np.float64]
 
 
-def locality_ratios(distances: ArrayLike) -> Floats:
-    """Return ``D(i,i) / D(i,j)`` of a square table of distances, at most 1.
-
-    The unit of the distances does not matter. Memory that is nearer than a node's own, as HMAT may tell of
-    memory on the package, counts as local. Raises ValueError for what is no square table of positive
-    numbers.
-    """
-    table = np.asarray(distances, dtype=np.float64)
-    if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] == 0:
-        raise ValueError(f"distances of shape {table.shape} make no square table")
-    if not (np.isfinite(table).all() and (table > 0).all()):
-        raise ValueError("a distance is not positive")
-    ratios: Floats = np.minimum(np.diagonal(table)[:, None] / table, 1.0)
-    return ratios
-
-
-def locality_scores(cpu: ArrayLike, memory: ArrayLike, distances: ArrayLike) -> Floats:
+def locality_scores(cpu: ArrayLike, memory: ArrayLike, distances: Sequence[Sequence[float]]) -> Floats:
     """Return ``sum over i, j of C[i] * M[j] * D(i,i) / D(i,j)`` of each task.
 
     ``cpu`` and ``memory`` are amounts by node of any unit, of shape (..., nodes); C and M are these divided
@@ -35,7 +23,7 @@ def locality_scores(cpu: ArrayLike, memory: ArrayLike, distances: ArrayLike) -> 
     no CPU time, no memory, or an amount that is missing (NaN). Raises ValueError for negative amounts and
     other numbers of nodes.
     """
-    ratios = locality_ratios(distances)
+    ratios = np.array(locality_ratios(distances))
     c, m = (_shares(np.asarray(amounts, dtype=np.float64), len(ratios)) for amounts in (cpu, memory))
     # Shares sum to 1 but for rounding; NaN stays NaN.
     scores: Floats = np.minimum(((c @ ratios) * m).sum(axis=-1), 1.0)

@@ -77,7 +77,7 @@ def _distances(numa_map: NumaMap) -> list[RenderableType]:
 
 def _histogram(numa_map: NumaMap) -> tuple[list[float], list[int]]:
     assert numa_map.distances is not None
-    ordered = sorted(numa_map.distances.ravel().tolist())
+    ordered = sorted(value for row in numa_map.distances for value in row)
     groups = [(value, len(list(members))) for value, members in groupby(ordered)]
     return [value for value, _ in groups], [count for _, count in groups]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard._base import EnvironmentLacksError
-from steelyard.bench import declaration, hook, tiers
+from steelyard._base import EnvironmentLacksError, schemas_dir
+from steelyard.bench import declaration, hook, runs, tiers
 from steelyard.cli.main import invoke
 
 PACKAGE = Path(declaration.__file__).parents[2]
@@ -162,6 +162,24 @@ def test_the_list_fits_a_terminal(capsys, tmp_path):
     said = capsys.readouterr().out
     for word in ("tao", "quick", "target_hit_ratio", "copymove", "No runs under"):
         assert word in said
+
+
+def test_the_short_list_reads_only_the_runs_that_it_shows(capsys, monkeypatch, tmp_path):
+    text = (schemas_dir() / "golden" / "run.json").read_text()
+    for number in range(12):
+        run = {**json.loads(text), "run_id": f"run-{number:02d}"}
+        (tmp_path / run["run_id"]).mkdir()
+        (tmp_path / run["run_id"] / "run.json").write_text(json.dumps(run))
+    (tmp_path / "run-11" / "run.json").write_text("{}")
+    read = []
+    load = runs.load
+    monkeypatch.setattr(runs, "load", lambda directory: read.append(directory.name) or load(directory))
+    assert invoke(["list", "--runs", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert read == [f"run-{number:02d}" for number in range(7, 12)]
+    assert "The last 5 of 12 runs" in said
+    assert "unreadable" in said
+    assert "run-06" not in said
 
 
 def test_a_bug_is_one_line_too(capsys, monkeypatch):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.numa import locality_scores
+from steelyard.numa.score import locality_scores
 from steelyard.records import NumaScore, NumaSubject, parse
 
 from .numa_machine.boot import archive, file_system, needs, run, two_nodes

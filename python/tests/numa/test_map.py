@@ -16,8 +16,9 @@ from rich.console import Console
 from steelyard._base import EnvironmentLacksError, UsageError, executable
 from steelyard.cli.main import invoke
 from steelyard.machine.snapshot import snapshot
-from steelyard.numa import NumaMap, ScoreRequest, locality_scores, map_of, measure
+from steelyard.numa import NumaMap, ScoreRequest, map_of, measure
 from steelyard.numa.map import bandwidth_distances
+from steelyard.numa.score import locality_scores
 from steelyard.records import HealthResult, Machine, NumaScore, parse, read
 from steelyard.report.numa import render_map, render_score
 from tests.machine.trees import ARCHIVES, recorded, write_tree
@@ -105,7 +106,7 @@ def test_scores_on_recorded_machines(name: str, tmp_path: Path) -> None:
     ids, cpus = numa_map.ids, first_cpus(numa_map)
     last = len(ids) - 1
     assert cpus[0] is not None
-    farthest = 0 if numa_map.distances is None else int(numa_map.distances[0].argmax())
+    farthest = 0 if numa_map.distances is None else int(np.argmax(numa_map.distances[0]))
     spread = dict.fromkeys(ids, 7)
     root = with_processes(
         tree,
@@ -123,7 +124,7 @@ def test_scores_on_recorded_machines(name: str, tmp_path: Path) -> None:
     if numa_map.distances is None:
         assert scores == {10: 1, 11: 1, 12: 1}
         return
-    assert scores[11] == pytest.approx(10 / numa_map.distances[0, farthest])
+    assert scores[11] == pytest.approx(10 / numa_map.distances[0][farthest])
     cpu = np.eye(len(ids))[last]
     assert scores[12] == pytest.approx(float(locality_scores(cpu, [7] * len(ids), numa_map.distances)))
     for row in record.subjects:
@@ -187,7 +188,7 @@ def test_measured_bandwidth_stands_beside_distances_and_can_take_their_place() -
     rates = {(i, j): 1e9 * (3 if i == j else 1) for i in ids for j in ids}
     filled = NumaMap(numa_map.nodes, numa_map.distances, rates)
     table = bandwidth_distances(filled)
-    assert table[0, 0] == pytest.approx(1 / 3)
+    assert table[0][0] == pytest.approx(1 / 3)
     holes = NumaMap(numa_map.nodes, numa_map.distances, {})
     if any(node.cpu_count for node in numa_map.nodes):
         with pytest.raises(UsageError, match="every pair"):
