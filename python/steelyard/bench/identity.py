@@ -6,6 +6,9 @@ Process ids are used again. A process is the same only with the same id, start t
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from steelyard.machine.cgroups import own_paths
+from steelyard.machine.tree import Tree
+
 if TYPE_CHECKING:
     from steelyard.records import Orchestrator
 
@@ -43,18 +46,14 @@ def gone(driver: "Orchestrator", proc: Path = Path("/proc"), *, phase: str | Non
     return None
 
 
-def cpu_cgroups(child: str, proc: Path = Path("/proc")) -> list[str]:
-    """Return the CPU cgroups whose quotas bind this process, ``child`` of its own one included.
+def cpu_cgroups(child: str, root: Path = Path("/")) -> list[str]:
+    """Return the CPU cgroups whose quotas limit this process, and the group ``child`` in its own.
 
-    Paths are below the root of the hierarchy; version 1's cpu controller where it is mounted, else version 2.
+    Paths are below the root of the hierarchy: version 1's cpu controller, and version 2.
     """
-    try:
-        lines = [line.split(":", 2) for line in (proc / "self/cgroup").read_text().splitlines()]
-    except OSError:
-        return []
-    found: list[str] = []
-    for _, controllers, path in lines:
+    found: set[str] = set()
+    for controllers, path in own_paths(Tree(root)).items():
         if controllers == "" or "cpu" in controllers.split(","):
             own = PurePosixPath(path)
-            found += [str(own), *(str(parent) for parent in own.parents), str(own / child)]
-    return sorted(set(found))
+            found |= {str(own), *(str(parent) for parent in own.parents), str(own / child)}
+    return sorted(found)

@@ -1,4 +1,4 @@
-"""What the control groups of this process allow it: CPU time, CPUs, and memory.
+"""The control groups of this process, and the limits that they set: CPU time, CPUs, and memory.
 
 Both hierarchies are read: version 1 has one tree per controller, version 2 one tree for all. A limit of any
 ancestor binds, so that the smallest on the way up to the mount is what counts.
@@ -32,7 +32,7 @@ class Hierarchy:
 
 def hierarchies(tree: Tree) -> list[Hierarchy]:
     """Return the mounted hierarchies that this process is a member of."""
-    paths = _paths(tree)
+    paths = own_paths(tree)
     found: list[Hierarchy] = []
     seen: set[tuple[int, frozenset[str]]] = set()
     for version, controllers, mounted_root, mount in _mounts(tree):
@@ -45,6 +45,16 @@ def hierarchies(tree: Tree) -> list[Hierarchy]:
             controllers = frozenset((tree.text(f"{groups[0]}/cgroup.controllers") or "").split())
         found.append(Hierarchy(version, controllers, mount, groups))
     return found
+
+
+def memory_groups(tree: Tree) -> list[tuple[int, str]]:
+    """Return version and folder of each group that may limit the memory of the process, version 1 first."""
+    return [
+        (hierarchy.version, group)
+        for hierarchy in sorted(hierarchies(tree), key=lambda hierarchy: hierarchy.version)
+        if hierarchy.version == 2 or "memory" in hierarchy.controllers
+        for group in hierarchy.groups
+    ]
 
 
 def quota_cpus(tree: Tree) -> float | None:
@@ -94,19 +104,12 @@ def _cpuset(tree: Tree, what: str) -> list[int] | None:
 
 def memory_limit_bytes(tree: Tree) -> int | None:
     """Return the memory that the process may use, ``None`` when nothing limits it."""
-    limits = []
-    for hierarchy in hierarchies(tree):
-        if hierarchy.version == 1 and "memory" not in hierarchy.controllers:
-            continue
-        name = "memory.max" if hierarchy.version == 2 else "memory.limit_in_bytes"
-        for group in hierarchy.groups:
-            limit = tree.number(f"{group}/{name}")
-            if limit is not None and limit < UNLIMITED_BYTES:
-                limits.append(limit)
-    return min(limits, default=None)
+    names = {1: "memory.limit_in_bytes", 2: "memory.max"}
+    limits = (tree.number(f"{group}/{names[version]}") for version, group in memory_groups(tree))
+    return min((limit for limit in limits if limit is not None and limit < UNLIMITED_BYTES), default=None)
 
 
-def _paths(tree: Tree) -> dict[str, str]:
+def own_paths(tree: Tree) -> dict[str, str]:
     """Return the process's path by controllers (sorted, joined by commas; empty for version 2)."""
     paths = {}
     for line in (tree.text("proc/self/cgroup") or "").splitlines():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from steelyard.machine.cgroups import own_paths
 from steelyard.machine.tree import Tree
 
 # Values of DMI's sys_vendor, product_name and bios_vendor, as systemd-detect-virt and lscpu also read them.
@@ -87,8 +88,8 @@ def _marker(tree: Tree) -> tuple[str | None, str]:
         return "Podman", "/run/.containerenv"
     if tree.exists(".dockerenv"):
         return "Docker", "/.dockerenv"
-    groups = tree.text("proc/self/cgroup") or ""
+    paths = own_paths(tree).values()
     for mark, meaning in _GROUP_NAMES:
-        if mark in groups:
+        if any(mark in path for path in paths):
             return meaning, "/proc/self/cgroup"
     return None, ""

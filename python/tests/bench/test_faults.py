@@ -14,7 +14,8 @@ import pytest
 
 from steelyard._base import UsageError, WorkloadFailedError, executable
 from steelyard.bench.executor import Ending
-from steelyard.bench.memory_limit import MemoryLimit
+from steelyard.machine.cgroups import memory_groups
+from steelyard.machine.tree import Tree
 from steelyard.records import Level, RunStatus
 from tests.bench.conftest import LONG_WARMUP
 
@@ -179,11 +180,11 @@ def test_a_full_disk(runner, tmp_path):
 @contextlib.contextmanager
 def memory_cgroup(limit_bytes):
     """A memory cgroup below our own with a limit; skips where none can be made."""
-    folders = MemoryLimit.of_this_process()._folders
-    if not folders:
+    groups = memory_groups(Tree())
+    if not groups:
         pytest.skip("there is no memory cgroup here")
-    parent, version = folders[0]
-    folder = parent / f"steelyard-test-{os.getpid()}"
+    version, parent = groups[0]
+    folder = Path("/") / parent / f"steelyard-test-{os.getpid()}"
     try:
         folder.mkdir()
         (folder / ("memory.limit_in_bytes" if version == 1 else "memory.max")).write_text(str(limit_bytes))

@@ -4,6 +4,8 @@ import io
 
 import pytest
 
+from steelyard._base import EnvironmentLacksError
+from steelyard.bench.hooks.cpu_limit import parent_cgroup
 from steelyard.bench.identity import cpu_cgroups, start_ticks
 from steelyard.bench.memory_limit import MemoryLimit
 from steelyard.cli.progress import PlainProgress
@@ -22,6 +24,7 @@ def test_the_smallest_memory_limit_above_counts_in_version_1(tmp_path):
         tmp_path,
         {
             "proc/self/cgroup": "4:memory:/box/job\n1:cpu:/\n0::/\n",
+            "proc/mounts": "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n",
             "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{(1 << 63) - 4096}\n",
             "sys/fs/cgroup/memory/box/memory.limit_in_bytes": f"{1 << 30}\n",
             "sys/fs/cgroup/memory/box/job/memory.limit_in_bytes": f"{2 << 30}\n",
@@ -41,7 +44,7 @@ def test_the_memory_limit_of_version_2(tmp_path):
         tmp_path,
         {
             "proc/self/cgroup": "0::/user/job\n",
-            "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
+            "proc/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
             "sys/fs/cgroup/user/job/memory.max": "max\n",
             "sys/fs/cgroup/user/memory.max": "4096\n",
             "sys/fs/cgroup/user/job/memory.events.local": "low 0\noom_kill 0\n",
@@ -67,8 +70,29 @@ def test_without_cgroups_there_is_no_limit(tmp_path):
     ],
 )
 def test_only_cgroups_above_the_run_bind_it(tmp_path, text, expected):
-    tree(tmp_path, {"self/cgroup": text})
+    tree(tmp_path, {"proc/self/cgroup": text})
     assert cpu_cgroups("steelyard-x", tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("groups", "mount", "opened", "expected"),
+    [
+        ("3:cpuacct,cpu:/a\n0::/b\n", "cgroup rw,cpu,cpuacct", "a/cgroup.procs", ("a", 1)),
+        ("0::/b\n", "cgroup2 rw", "b/cgroup.subtree_control", ("b", 2)),
+    ],
+)
+def test_the_cpu_limit_goes_below_the_own_group_wherever_it_is_mounted(tmp_path, groups, mount, opened, expected):
+    tree(
+        tmp_path,
+        {"proc/self/cgroup": groups, "proc/mounts": f"x /groups {mount} 0 0\n", f"groups/{opened}": "cpu memory\n"},
+    )
+    folder, version = parent_cgroup(tmp_path)
+    assert (folder, version) == (tmp_path / "groups" / expected[0], expected[1])
+
+
+def test_a_cpu_limit_needs_an_open_cpu_controller(tmp_path):
+    with pytest.raises(EnvironmentLacksError, match="no cgroup with a CPU controller"):
+        parent_cgroup(tree(tmp_path, {"proc/self/cgroup": "0::/\n", "proc/mounts": "x /groups cgroup2 rw 0 0\n"}))
 
 
 def test_a_process_is_told_by_its_start_even_with_an_odd_name(tmp_path):

@@ -17,6 +17,8 @@ from steelyard._base import EnvironmentLacksError
 from steelyard.bench import undo
 from steelyard.bench.hook import Hook, HookContext
 from steelyard.bench.parameters import Parameter, Settings
+from steelyard.machine.cgroups import hierarchies
+from steelyard.machine.tree import Tree
 
 KIND = "cpu-limit cgroup"
 _REMOVE_TIMEOUT_S = 5.0
@@ -27,18 +29,13 @@ def parent_cgroup(root: Path = Path("/")) -> tuple[Path, int]:
 
     Raises EnvironmentLacksError where no CPU controller is open to it.
     """
-    for line in (root / "proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if "cpu" in controllers.split(","):
-            for name in (controllers, "cpu", "cpu,cpuacct"):
-                folder = root / "sys/fs/cgroup" / name / path.lstrip("/")
-                if (folder / "cgroup.procs").exists():
-                    return folder, 1
-        if controllers == "":
-            folder = root / "sys/fs/cgroup" / path.lstrip("/")
-            children = folder / "cgroup.subtree_control"
-            if children.exists() and "cpu" in children.read_text().split():
-                return folder, 2
+    tree = Tree(root)
+    for hierarchy in hierarchies(tree):
+        version, group = hierarchy.version, hierarchy.groups[0]
+        if version == 1 and "cpu" in hierarchy.controllers and tree.exists(f"{group}/cgroup.procs"):
+            return tree.path(group), 1
+        if version == 2 and "cpu" in (tree.text(f"{group}/cgroup.subtree_control") or "").split():
+            return tree.path(group), 2
     raise EnvironmentLacksError(
         "no cgroup with a CPU controller is open to this process",
         hint="run as root, or under systemd-run --user --scope -p Delegate=cpu",
