@@ -105,6 +105,11 @@ class FleetDiff:
     profiles: tuple[Profile, Profile]
 
     @property
+    def is_same(self) -> bool:
+        """Whether all shares of A and of B are equal, as those of two selections of the same rows are."""
+        return all(_same(row.a_ratio, row.b_ratio) for row in self.rows)
+
+    @property
     def changes(self) -> tuple[DiffRow, ...]:
         """The rows that changed."""
         return tuple(row for row in self.rows if row.is_change)
@@ -188,8 +193,11 @@ def judge(
     machines = integers(found["machines"])
     known = differences_of(sums, size)
     p, q = known.a, known.b
-    judged = (known.holders >= LEAST_HOLDERS) & (known.variance > 0) & np.isfinite(known.variance)
-    reach, p_values = _tests(q - p, known, judged, confidence)
+    # Shares of the same rows are equal but for rounding, and their variance is 0 or hardly more.
+    same, varies = _same(p, q), known.variance > 0
+    judged = (known.holders >= LEAST_HOLDERS) & np.isfinite(known.variance) & (varies | same)
+    reach, p_values = _tests(q - p, known, judged & varies, confidence)
+    reach[judged & ~varies], p_values[same] = 0.0, 1.0
     keys, a_samples, b_samples = (found[name].to_pylist() for name in ("key", "a_samples", "b_samples"))
     rows = []
     for at, key in enumerate(keys):
@@ -212,6 +220,11 @@ def judge(
         )
     rows.sort(key=lambda row: (not row.is_change, -abs(row.difference_ratio), row.key))
     return tuple(rows)
+
+
+def _same(a: Any, b: Any) -> Any:
+    """Return whether shares are equal but for rounding."""
+    return np.isclose(a, b, rtol=1e-9, atol=0.0)
 
 
 def _tests(gap: Floats, known: Differences, judged: Any, confidence: float) -> tuple[Floats, Floats]:

@@ -53,8 +53,10 @@ def _heading(diff: FleetDiff) -> str:
     if diff.changes:
         row = diff.changes[0]
         return f"{row.key}: {percent(row.a_ratio)} → {percent(row.b_ratio)}"
+    if diff.is_same:
+        return "No difference: A and B have the same shares"
     if all(row.is_change is None for row in diff.rows):
-        return "No difference is judged: too few machines"
+        return "Differences not tested: too few machines"
     return "No change beyond the noise of sampling"
 
 
@@ -65,10 +67,10 @@ def _cautions(diff: FleetDiff) -> list[str]:
         for name, count in zip(diff.names, diff.machines, strict=True)
         if count < LEAST_HOLDERS
     ]
-    if any(row.is_change is not None for row in diff.rows):
+    if diff.is_same or any(row.is_change is not None for row in diff.rows):
         return [f"{'; '.join(few)}: other machines may differ."] if few else []
-    why = "; ".join(few) or f"no row is made up by {LEAST_HOLDERS:g} machines in effect"
-    return [f"Nothing is judged: {why}, and differences of a fleet need at least {LEAST_HOLDERS:g}."]
+    why = "; ".join(few) or f"every row has samples of fewer than {LEAST_HOLDERS:g} machines in effect"
+    return [f"Differences are not tested: {why}; a test needs at least {LEAST_HOLDERS:g}."]
 
 
 def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
@@ -84,9 +86,9 @@ def _sections(diff: FleetDiff, *, rules: Rules | None = None) -> list[Section]:
     )
     intro = (
         f"Shares are of A's and of B's own {diff.unit}. A row is a change when the t-test of its difference,"
-        f" with machines as draws ({_pairing(diff)}), is below {ALPHA:.0%} after Holm's correction over all"
-        f" rows that are judged; one that fewer than {LEAST_HOLDERS:g} machines make up in effect is not."
-        " Intervals are of each row alone."
+        f" with machines as samples ({_pairing(diff)}), is below {ALPHA:.0%} after Holm's correction over all"
+        f" tested rows; a row of fewer than {LEAST_HOLDERS:g} machines in effect is not tested."
+        " Intervals are for each row alone."
     )
     return [
         Section("changes", "Changes", (_table(diff), _bars(diff)), intro=intro),

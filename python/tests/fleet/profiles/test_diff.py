@@ -7,6 +7,7 @@ import pytest
 from steelyard._base import ResultSaysNoError
 from steelyard.fleet.profiles.diff import ALPHA, diff, judge
 from steelyard.fleet.profiles.stacks import Selection
+from steelyard.report.fleet import profiles_diff
 from tests.fleet.arrow_tables import MIDNIGHT, Fleet
 
 
@@ -135,6 +136,27 @@ def test_what_few_machine_minutes_saw_is_not_judged():
     assert rows["f1"].b_ratio > 0.5
     assert rows["f1"].is_change is None
     assert rows["f1"].low is None
+
+
+@pytest.mark.parametrize("machines", [3, 30])
+def test_two_selections_of_the_same_rows_do_not_differ(machines):
+    random = np.random.default_rng(4)
+    weights = random.dirichlet([30, 50, 15, 5], machines) * 1e9
+    names = np.array([f"m{at}" for at in range(machines)])
+    columns = _columns(weights, np.full(machines, "web"), names, ["f", "g", "h", "k"])
+    answer = _diff(Fleet().put("profiles", **columns), "job=web", "from=2026-01-01")
+    assert answer.is_same
+    assert not answer.changes
+    # A test needs four machines; where there are enough, each row is tested, whatever rounding makes of its variance.
+    assert {row.is_change for row in answer.rows} == {None if machines < 4 else False}
+    shown = profiles_diff.diff(answer)
+    assert shown.heading == "No difference: A and B have the same shares"
+    assert not any("not tested" in caution for caution in shown.cautions)
+
+
+def test_equal_sums_without_variance_are_tested():
+    weights = np.full((30, 2), 1e9)
+    assert [row.is_change for row in judge(*_sums(weights, weights), {}, 0.95)] == [False, False]
 
 
 def test_nothing_to_compare_is_an_answer():
