@@ -24,7 +24,7 @@ pub struct RunArguments {
     #[arg(long, value_enum, default_value = "both")]
     cores: CoresArgument,
     // `Vec` by its path, because clap takes a bare one for an option that is given several times.
-    /// CPUs to use, such as 0-3,8 [default: all that this process may use]
+    /// CPUs to use, such as 0-3,8, each once [default: all that this process may use]
     #[arg(long, value_name = "LIST", value_parser = args::cpu_list)]
     cpus: Option<std::vec::Vec<usize>>,
     /// Seed for inputs and order
