@@ -1,7 +1,7 @@
 """The memory limit of this process, and so of every process of a run, and the kernel's kills for it.
 
-In: the memory cgroups of this process. Out: the limit, and how many processes the kernel killed for it since the
-object was made. It changes no limit.
+In: the memory cgroups of this process. Out: the limit, and how many processes the kernel killed for it since
+the object was made. It changes no limit.
 """
 
 from dataclasses import dataclass

@@ -81,18 +81,17 @@ def test_only_cgroups_above_the_run_bind_it(tmp_path, text, expected):
         ("0::/b\n", "cgroup2 rw", "b/cgroup.subtree_control", ("b", 2)),
     ],
 )
-def test_the_cpu_limit_goes_below_the_own_group_wherever_it_is_mounted(tmp_path, groups, mount, opened, expected):
-    tree(
-        tmp_path,
-        {"proc/self/cgroup": groups, "proc/mounts": f"x /groups {mount} 0 0\n", f"groups/{opened}": "cpu memory\n"},
-    )
+def test_the_cpu_limit_finds_the_own_group_where_it_is_mounted(tmp_path, groups, mount, opened, expected):
+    mounts = f"x /groups {mount} 0 0\n"
+    tree(tmp_path, {"proc/self/cgroup": groups, "proc/mounts": mounts, f"groups/{opened}": "cpu memory\n"})
     folder, version = parent_cgroup(tmp_path)
     assert (folder, version) == (tmp_path / "groups" / expected[0], expected[1])
 
 
 def test_a_cpu_limit_needs_an_open_cpu_controller(tmp_path):
+    tree(tmp_path, {"proc/self/cgroup": "0::/\n", "proc/mounts": "x /groups cgroup2 rw 0 0\n"})
     with pytest.raises(EnvironmentLacksError, match="no cgroup with a CPU controller"):
-        parent_cgroup(tree(tmp_path, {"proc/self/cgroup": "0::/\n", "proc/mounts": "x /groups cgroup2 rw 0 0\n"}))
+        parent_cgroup(tmp_path)
 
 
 def test_a_process_is_told_by_its_start_even_with_an_odd_name(tmp_path):

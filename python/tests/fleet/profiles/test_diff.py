@@ -147,7 +147,7 @@ def test_two_selections_of_the_same_rows_do_not_differ(machines):
     answer = _diff(Fleet().put("profiles", **columns), "job=web", "from=2026-01-01")
     assert answer.is_same
     assert not answer.changes
-    # A test needs four machines; where there are enough, each row is tested, whatever rounding makes of its variance.
+    # A test needs four machines; with enough, each row is tested, whatever rounding does to its variance.
     assert {row.is_change for row in answer.rows} == {None if machines < 4 else False}
     shown = profiles_diff.diff(answer)
     assert shown.heading == "No difference: A and B have the same shares"
