@@ -292,14 +292,22 @@ def _check_confidence(confidence: float) -> None:
         raise ValueError(f"confidence {confidence} is not between 0 and 1")
 
 
+_SUMMED = 100
+"""Values up to which the binomial distribution is summed up."""
+
+
 def _coverage(rank: int, count: int, worth: float) -> float:
     """Probability that the median lies between the ``rank``-th smallest and largest of ``count``.
 
     Of values that are worth fewer, ``rank`` is taken in proportion: the binomial distribution by its
     continuous form, the incomplete beta function.
     """
-    # Loading it takes longer than a whole report; few who load this module ask for an interval.
+    if count == 1:
+        return 0.0
+    if worth == count <= _SUMMED:
+        return float(1 - 2 * sum(math.comb(count, below) for below in range(rank)) / 2**count)
+    # Loading it takes longer than a whole report; few intervals are of values that resemble the one before.
     from scipy.special import betainc
 
     share = rank * worth / count
-    return float(1 - 2 * betainc(max(worth - share + 1, 1e-9), share, 0.5)) if count > 1 else 0.0
+    return float(1 - 2 * betainc(max(worth - share + 1, 1e-9), share, 0.5))

@@ -1,4 +1,4 @@
-"""Runs Ibis expressions: the answer as an Arrow table, and the engine that recordings are read with.
+"""Runs Ibis expressions: the answer as an Arrow table, and DuckDB in this process.
 
 An expression may be Ibis's own or one that was written down only (``deferred``). Ibis's own way to Arrow and
 Arrow's own way to numpy load pandas, which nothing here uses and which takes a third of a second.
@@ -6,13 +6,14 @@ Arrow's own way to numpy load pandas, which nothing here uses and which takes a 
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from steelyard.telemetry.deferred import Deferred, compiled, source_of
+from steelyard.telemetry.deferred import Deferred, compiled, source_of, table
 
 
 def fetch(expression: Any) -> pa.Table:
@@ -21,18 +22,16 @@ def fetch(expression: Any) -> pa.Table:
         source = source_of(expression)
         if source is not None:
             return source.fetch_deferred(expression)
-        import duckdb
-
-        with duckdb.connect() as connection:
-            return fetch_compiled(connection, expression)
+        with contextlib.closing(DuckDB()) as engine:
+            return engine.fetch_deferred(expression)
     import ibis.expr.operations as operations
 
     backend = expression.get_backend()
     # A table that was made here must be shown to the engine first, which only Ibis's own way does.
     if backend.name == "duckdb" and not expression.op().find(operations.InMemoryTable):
-        table: pa.Table = backend.con.sql(backend.compile(expression)).to_arrow_table()
+        answer: pa.Table = backend.con.sql(backend.compile(expression)).to_arrow_table()
         schema = expression.schema()
-        return _with_whole_numbers(table, [name for name in schema if schema[name].is_integer()])
+        return _with_whole_numbers(answer, [name for name in schema if schema[name].is_integer()])
     if backend.name == "pyspark":
         if expression.op().find(operations.InMemoryTable):
             backend._run_pre_execute_hooks(expression)
@@ -42,18 +41,46 @@ def fetch(expression: Any) -> pa.Table:
     return expression.to_pyarrow()
 
 
-def fetch_compiled(connection: Any, expression: Deferred) -> pa.Table:
-    """Return the rows of ``expression`` from a connection of DuckDB."""
-    query = compiled(expression)
-    with _shown(connection, query.rows):
-        return _with_whole_numbers(connection.sql(query.sql).to_arrow_table(), query.integers)
+class DuckDB:
+    """DuckDB in this process, as the engine of expressions that were written down."""
+
+    def __init__(self, **config: str) -> None:
+        import duckdb
+
+        self.connection = duckdb.connect(config=dict(config))
+        self._kept = 0
+
+    def fetch_deferred(self, expression: Deferred) -> pa.Table:
+        """Return the rows of an expression over its tables, as an Arrow table."""
+        query = compiled(expression)
+        with _shown(self.connection, query.rows):
+            return _with_whole_numbers(self.connection.sql(query.sql).to_arrow_table(), query.integers)
+
+    def keep(self, expression: Deferred) -> Deferred:
+        """Return the same rows, computed once: DuckDB puts them on disk where memory does not hold them."""
+        self._kept += 1
+        name = f"kept_{self._kept}"
+        query = compiled(expression)
+        with _shown(self.connection, query.rows):
+            self.connection.execute(f'CREATE TEMPORARY TABLE "{name}" AS {query.sql}')
+        return table(self, name, expression)
+
+    def read_parquet(self, path: Path, name: str) -> None:
+        """Give the rows of a file a name."""
+        self.connection.from_parquet(literal_path(str(path))).create_view(name)
+
+    def close(self) -> None:
+        """Close the connection, and remove what it put on disk."""
+        self.connection.close()
 
 
-def keep_compiled(connection: Any, expression: Deferred, name: str) -> None:
-    """Make the rows of ``expression`` a table of DuckDB's own, which goes when the connection does."""
-    query = compiled(expression)
-    with _shown(connection, query.rows):
-        connection.execute(f'CREATE TEMPORARY TABLE "{name}" AS {query.sql}')
+def literal_path(path: str) -> str:
+    """Return ``path`` as a pattern that only it matches.
+
+    >>> literal_path("/tmp/a[1]/b*")
+    '/tmp/a[[]1]/b[*]'
+    """
+    return "".join(f"[{letter}]" if letter in "[*?" else letter for letter in path)
 
 
 @contextlib.contextmanager
@@ -99,20 +126,10 @@ def fetch_rows(expression: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def keep(expression: Any) -> Any:
-    """Return the rows of an Ibis table expression as a table of DuckDB's own, computed once.
-
-    Of an expression that was only written down, its engine decides whether it keeps them.
-    """
-    if isinstance(expression, Deferred):
-        source = source_of(expression)
-        return expression if source is None else source.keep(expression)
-    from ibis.util import gen_name
-
-    backend = expression.get_backend()
-    name = gen_name("kept")
-    backend.con.execute(f'CREATE TEMPORARY TABLE "{name}" AS {backend.compile(expression)}')
-    return backend.table(name)
+def keep(expression: Deferred) -> Deferred:
+    """Return the same rows, computed once where the engine of their tables can keep them."""
+    source = source_of(expression)
+    return expression if source is None else source.keep(expression)
 
 
 def floats(column: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.telemetry.engine import fetch_rows
-from steelyard.telemetry.tables import SourceTable, increments
+from steelyard.telemetry.tables import SourceTable, increments, within
 
 Label = str | int
 """What names an entity: a CPU's number, a device, a path."""
@@ -140,8 +140,7 @@ def _counter_rows(
 def _gauge_rows(
     table: SourceTable, gauges: Sequence[str], begin_ns: int, end_ns: int
 ) -> list[dict[str, Any]]:
-    rows = table.rows
-    inside = rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns))
+    inside = within(table.rows, begin_ns, end_ns)
     figures: dict[str, Any] = {"readings__": inside.count()}
     for name in gauges:
         value = inside[name]

@@ -1,18 +1,20 @@
 """A recording on disk, opened for queries.
 
-In: a run directory or its ``telemetry`` folder. Out: `Recording`, whose tables are Ibis tables on an embedded
-DuckDB. A recording whose recorder was killed opens too, with every batch that was flushed.
+In: a run directory or its ``telemetry`` folder. Out: `Recording`, whose tables are an embedded DuckDB's, in
+expressions of Ibis. A recording whose recorder was killed opens too, with every batch that was flushed.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from steelyard._base import UsageError
 from steelyard.records import Source, Telemetry, read
+from steelyard.telemetry import deferred
 from steelyard.telemetry import rates as rates_module
 from steelyard.telemetry import series as series_module
+from steelyard.telemetry.engine import DuckDB
 from steelyard.telemetry.rates import Rates
 from steelyard.telemetry.series import Series
 from steelyard.telemetry.tables import SourceTable, columns_of, describe, parquet_schema, read_stream
@@ -55,7 +57,7 @@ class Recording:
         self.metadata = read(Telemetry, folder / MANIFEST)
         self._sources: dict[str, Source] = {source.name: source for source in self.metadata.sources}
         self._tables: dict[str, SourceTable | str] = {}
-        self._engine: Any = None
+        self._engine: DuckDB | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +70,7 @@ class Recording:
     def close(self) -> None:
         """Free the engine; queries after this raise an error of the engine."""
         if self._engine is not None:
-            self._engine.disconnect()
+            self._engine.close()
             self._engine = None
         self._tables.clear()
 
@@ -145,16 +147,15 @@ class Recording:
             return source.reason or "this machine does not offer it"
         parquet, stream = self.folder / f"{name}.parquet", self.folder / f"{name}.arrows"
         if self._engine is None:
-            import ibis
-
-            self._engine = ibis.duckdb.connect()
+            self._engine = DuckDB()
         schema = parquet_schema(parquet)
         if schema is not None:
-            rows = self._engine.read_parquet(str(parquet), table_name=name)
-            return describe(rows, columns_of(schema, source.columns, str(parquet)))
+            self._engine.read_parquet(parquet, name)
+            rows = deferred.table(self._engine, name, schema)
+            return describe(rows, schema, columns_of(schema, source.columns, str(parquet)))
         table = read_stream(stream) if stream.is_file() else None
         if table is None:
             return source.reason or "its file is absent or was cut off before the first reading"
-        self._engine.con.register(name, table)
-        rows = self._engine.table(name)
-        return describe(rows, columns_of(table.schema, source.columns, str(stream)))
+        self._engine.connection.register(name, table)
+        rows = deferred.table(self._engine, name, table.schema)
+        return describe(rows, table.schema, columns_of(table.schema, source.columns, str(stream)))

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, floats, integers
 from steelyard.telemetry.rates import Label
-from steelyard.telemetry.tables import SourceTable, increments
+from steelyard.telemetry.tables import SourceTable, beside, increments, within
 
 Floats = NDArray[np.float64]
 
@@ -159,15 +160,15 @@ def _counter_buckets(
     table: SourceTable, counters: Sequence[str], begin_ns: int, end_ns: int, bucket_ns: int
 ) -> pa.Table:
     pairs = increments(table, counters, begin_ns, end_ns)
+    pairs = beside(pairs, origin__=begin_ns, width__=bucket_ns)
     middle = (pairs.begin_ns + pairs.end_ns) // 2
     pairs = pairs.mutate(
-        bucket__=((middle - begin_ns) // bucket_ns).cast("int64"), span__=pairs.end_ns - pairs.begin_ns
+        bucket__=((middle - pairs.origin__) // pairs.width__).cast("int64"),
+        span__=pairs.end_ns - pairs.begin_ns,
     )
     # Two reads cannot share a time, but a recording's clock is material from outside: no division by zero.
     pairs = pairs.filter(pairs.span__ > 0)
     figures: dict[str, Any] = {"from__": pairs.begin_ns.min(), "to__": pairs.end_ns.max()}
-    import ibis
-
     second = ibis.literal(1e9, "float64")
     for name in counters:
         gain = pairs[name].cast("float64")
@@ -181,9 +182,9 @@ def _counter_buckets(
 def _gauge_buckets(
     table: SourceTable, gauges: Sequence[str], begin_ns: int, end_ns: int, bucket_ns: int
 ) -> pa.Table:
-    rows = table.rows
-    inside = rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns))
-    inside = inside.mutate(bucket__=((inside.time_ns.cast("int64") - begin_ns) // bucket_ns).cast("int64"))
+    inside = beside(within(table.rows, begin_ns, end_ns), origin__=begin_ns, width__=bucket_ns)
+    time = inside.time_ns.cast("int64")
+    inside = inside.mutate(bucket__=((time - inside.origin__) // inside.width__).cast("int64"))
     time = inside.time_ns.cast("int64")
     figures: dict[str, Any] = {"from__": time.min(), "to__": time.max()}
     for name in gauges:

@@ -6,6 +6,7 @@ meaning of its columns, and `increments`: what each counter gained between neigh
 Not here: which interval of time matters (``rates``, ``series``).
 """
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from steelyard._base import RecordError
 from steelyard.records import Column, ColumnKind
+from steelyard.telemetry.deferred import ibis, memtable
 from steelyard.telemetry.engine import keep
 
 # Counters are unsigned 64-bit numbers and their differences must be exact.
@@ -95,14 +97,14 @@ def _from_metadata(field: pa.Field, where: str) -> Column:
     return Column(name=field.name, kind=kind, unit=metadata.get("unit"), missing=metadata.get("missing"))
 
 
-def describe(rows: Any, columns: dict[str, Column]) -> SourceTable:
-    """Return ``rows`` with its columns sorted by what they are."""
+def describe(rows: Any, schema: pa.Schema, columns: dict[str, Column]) -> SourceTable:
+    """Return ``rows``, whose columns are those of ``schema``, with its columns sorted by what they are."""
 
     def of(kind: ColumnKind) -> tuple[str, ...]:
         return tuple(name for name, column in columns.items() if column.kind is kind)
 
     # A gauge of words, such as the state of a thread, has no figures.
-    gauges = tuple(name for name in of(ColumnKind.GAUGE) if rows[name].type().is_numeric())
+    gauges = tuple(name for name in of(ColumnKind.GAUGE) if _is_number(schema.field(name).type))
     ranges = {
         counter: gauge
         for counter in of(ColumnKind.COUNTER)
@@ -110,6 +112,27 @@ def describe(rows: Any, columns: dict[str, Column]) -> SourceTable:
         if gauge in gauges
     }
     return SourceTable(rows, columns, of(ColumnKind.LABEL), of(ColumnKind.COUNTER), gauges, ranges)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def beside(rows: Any, **values: int) -> Any:
+    """Return ``rows`` with ``values`` as columns: SQL that holds the numbers of a run serves no other run."""
+    # Of the bytes, because Arrow loads pandas to make an array of a list.
+    row = [
+        pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(array("q", [int(value)]))])
+        for value in values.values()
+    ]
+    return rows.cross_join(memtable(pa.Table.from_arrays(row, names=list(values))))
+
+
+def within(rows: Any, begin_ns: int, end_ns: int, begin: str = "time_ns", end: str = "time_ns") -> Any:
+    """Return the rows whose ``begin`` and ``end`` are not before ``begin_ns`` and not after ``end_ns``."""
+    both = beside(rows, span_begin_ns=begin_ns, span_end_ns=end_ns)
+    inside = both.filter((both[begin] >= both.span_begin_ns) & (both[end] <= both.span_end_ns))
+    return inside.drop("span_begin_ns", "span_end_ns")
 
 
 def _wrap_name(counter: str) -> str:
@@ -134,14 +157,11 @@ def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_n
         table.kept["gains"] = keep(_gains(table, table.rows, table.counters))
     gains = table.kept.get("gains")
     if gains is not None:
-        return gains.filter((gains.begin_ns >= begin_ns) & (gains.end_ns <= end_ns))
-    rows = table.rows
-    return _gains(table, rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns)), counters)
+        return within(gains, begin_ns, end_ns, "begin_ns", "end_ns")
+    return _gains(table, within(table.rows, begin_ns, end_ns), counters)
 
 
 def _gains(table: SourceTable, rows: Any, counters: Sequence[str]) -> Any:
-    import ibis
-
     window = ibis.window(group_by=list(table.labels), order_by=rows.time_ns)
     before = rows.mutate(
         _before_ns=rows.time_ns.lag().over(window),

@@ -3,14 +3,14 @@
 import subprocess
 import sys
 
-import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.telemetry.engine import fetch, floats, integers, keep
+from steelyard.telemetry.deferred import table
+from steelyard.telemetry.engine import DuckDB, fetch, floats, integers, keep
 
 GAPS = st.lists(st.none() | st.integers(-(2**53), 2**53), max_size=40)
 
@@ -34,11 +34,12 @@ def test_an_integer_cannot_be_missing() -> None:
 
 
 def test_what_is_kept_is_computed_once() -> None:
-    engine = ibis.duckdb.connect()
-    engine.con.register("readings", pa.table({"a": [1, 2, 3]}))
-    rows = engine.table("readings")
+    engine = DuckDB()
+    readings = pa.table({"a": [1, 2, 3]})
+    engine.connection.register("readings", readings)
+    rows = table(engine, "readings", readings.schema)
     kept = keep(rows.mutate(b=rows.a * 2))
-    engine.con.unregister("readings")
+    engine.connection.unregister("readings")
     assert fetch(kept.order_by("a")).to_pydict() == {"a": [1, 2, 3], "b": [2, 4, 6]}
 
 

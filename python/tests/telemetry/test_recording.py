@@ -1,11 +1,15 @@
 """Recordings open whole, killed, or with a reason for what they lack."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from steelyard import telemetry
 from steelyard._base import RecordError, UsageError
+from steelyard.telemetry.engine import fetch
 from tests.telemetry.recordings import SECOND, table_of, write_recording
 
 
@@ -49,7 +53,7 @@ def test_a_killed_recording_gives_every_complete_batch(tmp_path: Path, cut: int)
     whole = stream.read_bytes()
     stream.write_bytes(whole[: len(whole) - cut])
     with telemetry.open(tmp_path) as recording:
-        rows = recording.table("scheduler").rows.count().to_pyarrow().as_py()
+        rows = fetch(recording.table("scheduler").rows).num_rows
         # The end mark is 8 bytes; a cut beyond it eats into the last batch of three rows, never into others.
         assert rows == (9 if cut <= 8 else 6)
 
@@ -66,7 +70,7 @@ def test_an_unfinished_parquet_beside_the_stream_is_not_trusted(tmp_path: Path) 
     write_recording(tmp_path, {"scheduler": table_of("scheduler", ticks(4))}, killed=True)
     (tmp_path / "scheduler.parquet").write_bytes(b"PAR1 half a file")
     with telemetry.open(tmp_path) as recording:
-        assert recording.table("scheduler").rows.count().to_pyarrow().as_py() == 4
+        assert fetch(recording.table("scheduler").rows).num_rows == 4
 
 
 def test_a_source_name_never_leads_out_of_the_folder(tmp_path: Path) -> None:
@@ -113,3 +117,32 @@ def test_rates_are_worked_out_once_and_anew_when_the_file_changes(
         again = recording.rates("scheduler", 0, 2**62)
     assert again.only() != first.only()
     assert asked == ["scheduler"] * 3
+
+
+ANSWERS = """
+import sys
+from steelyard import telemetry
+from steelyard.analyze.pressure.vmstat_histograms import vmstat_histograms
+with telemetry.open(__import__("pathlib").Path(sys.argv[1])) as recording:
+    span = int(sys.argv[2]), 2**62
+    rates = recording.rates("scheduler", *span).only().rates["context_switches"]
+    points = recording.series("scheduler", *span, points=4).entities[0].bands["context_switches"]
+    readings = vmstat_histograms(recording, *span)[0].readings
+    print(rates.increment, round(points.mean[0]), readings, {"ibis", "pandas"} & set(sys.modules))
+"""
+
+
+def test_what_was_asked_of_one_run_is_asked_of_the_next_without_ibis(tmp_path: Path) -> None:
+    """Loading Ibis and compiling take longer than all else that a report or a short run's end does."""
+
+    def ask(folder: Path, begin_ns: int) -> str:
+        command = [sys.executable, "-c", ANSWERS, str(folder), str(begin_ns)]
+        environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    # A name that a pattern of files would read otherwise.
+    first, second = tmp_path / "run [1]*", tmp_path / "2"
+    write_recording(first, {"scheduler": table_of("scheduler", ticks(5))})
+    write_recording(second, {"scheduler": table_of("scheduler", ticks(9))})
+    assert ask(first, 0).startswith("400 100 5 {'ibis'")
+    assert ask(second, 1002 * SECOND) == "600 100 7 set()\n"

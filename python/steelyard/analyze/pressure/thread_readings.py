@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, fetch_rows, floats, integers
+from steelyard.telemetry.tables import within
 
 if TYPE_CHECKING:
     from steelyard.telemetry import Recording
@@ -87,8 +89,7 @@ def read_looks(recording: "Recording", begin_ns: int, end_ns: int) -> Looks | No
         return None
 
     def inside(name: str) -> Any:
-        rows = recording.table(name).rows
-        return rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns))
+        return within(recording.table(name).rows, begin_ns, end_ns)
 
     looks = inside("target")
     looks = fetch(looks.filter(looks.threads > 0).order_by("time_ns"))
@@ -121,8 +122,6 @@ def _ends(rows: Any, key: Sequence[str], columns: Sequence[str]) -> list[dict[st
 
 
 def _commands(rows: Any) -> tuple[str, ...]:
-    import ibis
-
     named = rows.filter(rows.command != _SUPERVISOR)
     counts = named.group_by("command").aggregate(count=named.count())
     ranked = fetch(counts.order_by(ibis.desc("count"), "command"))
@@ -166,8 +165,6 @@ _PLACE = ("state", "sleeps_in", "system_call")
 
 def _sleeps(rows: Any) -> list[dict[str, Any]]:
     """Return each thread's sleep by place; ``state`` is null where no row found it asleep."""
-    import ibis
-
     each = ibis.window(group_by=list(_THREAD_KEY), order_by=rows.time_ns)
     names = ("time_ns", *_COUNTS[:2], *_PLACE)
     pairs = rows.mutate(**{f"before_{name}": rows[name].lag().over(each) for name in names})

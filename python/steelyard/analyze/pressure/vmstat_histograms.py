@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steelyard.telemetry import Recording
+from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, floats
-from steelyard.telemetry.tables import increments
+from steelyard.telemetry.tables import increments, within
 
 MOST_BINS = 20
 _STEPS = (1.0, 2.0, 5.0, 10.0)
@@ -100,15 +101,12 @@ _USES = {
 
 
 def _gauges(recording: Recording, begin_ns: int, end_ns: int) -> Any:
-    rows = recording.table("scheduler").rows
-    inside = rows.filter((rows.time_ns >= begin_ns) & (rows.time_ns <= end_ns))
+    inside = within(recording.table("scheduler").rows, begin_ns, end_ns)
     return inside.select(runnable=inside.runnable.cast("float64"), blocked=inside.blocked.cast("float64"))
 
 
 def _per_s(recording: Recording, column: str, begin_ns: int, end_ns: int) -> Any:
     """Return a counter of the scheduler's table as a rate, for each interval."""
-    import ibis
-
     pairs = increments(recording.table("scheduler"), [column], begin_ns, end_ns)
     pairs = pairs.filter(pairs.end_ns > pairs.begin_ns)
     second = ibis.literal(1e9, "float64")
@@ -132,8 +130,6 @@ def _shares(recording: Recording, begin_ns: int, end_ns: int) -> Any:
 
 
 def _total(pairs: Any, columns: list[str]) -> Any:
-    import ibis
-
     total = ibis.literal(0.0, "float64")
     for column in columns:
         total = total + pairs[column].cast("float64")
@@ -146,10 +142,8 @@ def _interrupts(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     A line has a row only where its count changed, so that a gain belongs to the interval before its row,
     however long ago the row before it is: rows from before the phase are where the first gains count from.
     """
-    import ibis
-
-    rows = recording.table("interrupts").rows
-    rows = rows.filter(rows.time_ns <= end_ns)
+    # From 0: where the first gains count from.
+    rows = within(recording.table("interrupts").rows, 0, end_ns)
     each = ibis.window(group_by=["irq", "name", "cpu"], order_by=rows.time_ns)
     # Floats are exact up to 2 ** 53 interrupts, and these are the most rows that a recording has.
     count = rows["count"].cast("float64")
@@ -158,7 +152,7 @@ def _interrupts(recording: Recording, begin_ns: int, end_ns: int) -> Any:
     gains = gains.group_by("end_ns").aggregate(gain=gains.gain.sum())
     times = rows.select(end_ns=rows.time_ns.cast("int64")).distinct()
     times = times.mutate(before_ns=times.end_ns.lag().over(ibis.window(order_by=times.end_ns)))
-    times = times.filter((times.before_ns >= begin_ns) & times.before_ns.notnull())
+    times = within(times, begin_ns, end_ns, "before_ns", "end_ns")
     joined = times.inner_join(gains, "end_ns")
     second = ibis.literal(1e9, "float64")
     return joined.select(interrupts=joined.gain * second / (joined.end_ns - joined.before_ns))

@@ -16,8 +16,8 @@ from steelyard.fleet.store.files import Place, reason
 from steelyard.fleet.store.listing import StoreFile
 from steelyard.fleet.store.row_checks import MACRO, not_finite
 from steelyard.fleet.store.schema import PARTITIONS, TableSchema
-from steelyard.telemetry.deferred import Deferred, table
-from steelyard.telemetry.engine import fetch_compiled, keep_compiled
+from steelyard.telemetry.deferred import Deferred
+from steelyard.telemetry.engine import DuckDB, literal_path
 
 NAMES = "duckdb, spark-local, or spark://HOST:PORT"
 
@@ -79,16 +79,14 @@ def open_engine(name: str) -> Engine:
     raise UsageError(f"no engine is called {name!r}", hint=NAMES)
 
 
-class DuckDBEngine:
+class DuckDBEngine(DuckDB):
     """DuckDB in this process: no server, all cores, and memory that does not grow with the store."""
 
     name = "duckdb"
     dialect = 0
 
     def __init__(self) -> None:
-        import duckdb
-
-        self.connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT})
+        super().__init__(memory_limit=MEMORY_LIMIT)
         self.connection.execute(MACRO)
         self._registered = False
         self._sources = 0
@@ -96,7 +94,7 @@ class DuckDBEngine:
     def files(self, place: Place, schema: TableSchema, files: Sequence[StoreFile]) -> str:
         """Return the name of a view of the rows of ``files``."""
         prefix = self._reach(place)
-        paths = ", ".join(quoted(_literal_path(prefix + place.full(file.path))) for file in files)
+        paths = ", ".join(quoted(literal_path(prefix + place.full(file.path))) for file in files)
         self._sources += 1
         name = f"{schema.name}__{self._sources}"
         self.define(
@@ -114,23 +112,16 @@ class DuckDBEngine:
     def fetch_deferred(self, expression: Deferred) -> Any:
         """Return the rows of an expression over its tables, as an Arrow table."""
         with reading():
-            return fetch_compiled(self.connection, expression)
+            return super().fetch_deferred(expression)
 
     def keep(self, expression: Deferred) -> Deferred:
         """Return the same rows, computed once: DuckDB puts them on disk where memory does not hold them."""
-        self._sources += 1
-        name = f"kept_{self._sources}"
         with reading():
-            keep_compiled(self.connection, expression, name)
-        return table(self, name, expression)
+            return super().keep(expression)
 
     def fetch(self, query: str) -> Any:
         """Return the rows of ``query`` as an Arrow table."""
         return self.connection.sql(query).to_arrow_table()
-
-    def close(self) -> None:
-        """Close the connection, and remove what it put on disk."""
-        self.connection.close()
 
     def _reach(self, place: Place) -> str:
         """Make ``place`` readable; return what stands before its paths."""
@@ -194,15 +185,6 @@ def quoted(text: str) -> str:
     "'it''s'"
     """
     return "'" + text.replace("'", "''") + "'"
-
-
-def _literal_path(path: str) -> str:
-    """Return ``path`` as a pattern that only it matches.
-
-    >>> _literal_path("/tmp/a[1]/b*")
-    '/tmp/a[[]1]/b[*]'
-    """
-    return "".join(f"[{letter}]" if letter in "[*?" else letter for letter in path)
 
 
 @contextlib.contextmanager
