@@ -4,7 +4,7 @@ In: a directory with ``telemetry.json`` and one ``<source>.parquet`` per source 
 killed, the ``<source>.arrows`` streams it left). Out: rates of counters and figures of gauges over a phase,
 and time series thinned for drawing.
 
-Invariants: every query is one Ibis expression, written down and compiled once for all runs; an interval in which a
+Invariants: every query is one Ibis expression, compiled once for all runs; an interval in which a
 counter fell is missing, never negative; what is missing is ``None`` with a reason, never 0; an interval
 belongs to a phase only when both of its readings do.
 
