@@ -17,6 +17,7 @@ from steelyard._base.errors import (
 from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_most, read_regular, read_tail
 from steelyard._base.paths import data_dir, executable, schemas_dir
 from steelyard._base.version import SCHEMA_VERSION
+from steelyard._base.writing import replacing
 
 __all__ = [
     "RECORD_BYTES_AT_MOST",
@@ -37,5 +38,6 @@ __all__ = [
     "read_at_most",
     "read_regular",
     "read_tail",
+    "replacing",
     "schemas_dir",
 ]

@@ -73,6 +73,8 @@ class Launched:
     suite: Path | None = None
     refused: Mapping[str, EnvironmentLacksError] = field(default_factory=dict)
     """Members of the suite that could not be started here."""
+    stopped: str | None = None
+    """What ended it before all runs had their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +185,13 @@ def execute(
                 suite.put_run(attempt.run)
             if interrupts.received is not None:
                 break
+        stopped = None
+        if interrupts.received is not None and len(attempts) < len(turns):
+            stopped = f"stopped by {interrupts.received} after {len(attempts)} of {len(turns)} runs"
         if suite is not None:
-            stopped = interrupts.received if len(attempts) < len(turns) else None
-            how_far = f"after {len(attempts)} of {len(turns)} runs"
-            suite.finish(f"stopped by {stopped} {how_far}" if stopped else None)
+            suite.finish(stopped)
     refused = {planned.declared.name: planned.lacks for planned in plans if planned.lacks is not None}
-    return Launched(attempts, suite.directory if suite else None, refused)
+    return Launched(attempts, suite.directory if suite else None, refused, stopped)
 
 
 def _begin_suite(request: Request, plans: Sequence[_Plan], clock: Clock) -> SuiteManifest | None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from steelyard._base import ExitCode, SteelyardError
+from steelyard._base import ExitCode, SteelyardError, WorkloadFailedError
 from steelyard.bench import declaration, tiers
 from steelyard.bench import suite as suite_files
 from steelyard.bench.launch import Attempt, Request, execute
@@ -34,6 +34,9 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
             suite_files.save(suite.suite, suite.directory)
         views = suite.members if suite is not None else [_view(attempt, reference) for attempt in attempts]
     errors = [*launched.refused.values(), *(attempt.error for attempt in attempts)]
+    if launched.stopped is not None and not any(attempt.error for attempt in attempts):
+        # The interrupt came when a run had its result already, and none of the errors says so.
+        errors.append(WorkloadFailedError(launched.stopped))
     for error in [*errors, *(view.error for view in views), suite.error if suite else None]:
         if error is not None:
             complain(error)
@@ -46,8 +49,8 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
     else:
         reports.show_runs(views)
     unreported = [view.error.exit_code for view in views if view.error is not None]
-    refused = [error.exit_code for error in launched.refused.values()]
-    return int(max([exit_code(attempts), *unreported, *refused]))
+    failed = [error.exit_code for error in errors if error is not None]
+    return int(max([exit_code(attempts), *unreported, *failed]))
 
 
 def _view(attempt: Attempt, reference: "Baseline | None") -> reports.RunView:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from steelyard._base import SCHEMA_VERSION, RecordError, WorkloadFailedError, read_regular
+from steelyard._base import SCHEMA_VERSION, RecordError, WorkloadFailedError, read_regular, replacing
 from steelyard.records.text import load_object, shown_place
 from steelyard.records.values import Value
 
@@ -86,16 +86,13 @@ def write(record: Record, path: Path) -> None:
     the device's place. Raises WorkloadFailedError when it cannot be written.
     """
     text = record.model_dump_json(indent=2) + "\n"
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             path.write_text(text, encoding="utf-8")
             return
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise WorkloadFailedError(f"{path}: cannot be written: {error.strerror}") from error
+    with replacing(path) as partial, partial.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

@@ -10,6 +10,7 @@ Not here: what is drawn (``chart``), writing pages (``html``).
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import os
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from steelyard._base import WorkloadFailedError
+from steelyard._base import replacing
 
 SCRIPT = "plotly-cartesian.min.js"
 _shared_folder: ContextVar[Path | None] = ContextVar("shared_folder", default=None)
@@ -83,13 +84,9 @@ def _place(folder: Path) -> None:
     target = folder / SCRIPT
     # A gzip file ends with the length of what it holds.
     length = int.from_bytes(_packed()[-4:], "little")
-    partial = folder / f"{SCRIPT}.{os.getpid()}.partial"
-    try:
+    with contextlib.suppress(OSError):
         if target.is_file() and target.stat().st_size == length:
             return
+    with replacing(target) as partial:
         folder.mkdir(parents=True, exist_ok=True)
         partial.write_bytes(bundle())
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise WorkloadFailedError(f"{target}: cannot be written: {error.strerror}") from error

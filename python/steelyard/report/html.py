@@ -8,9 +8,7 @@ Not here: what the page says (``page``) and draws (``chart``, ``workload_charts`
 the script that draws (``chart_library``).
 """
 
-import contextlib
 import json
-import os
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from steelyard import __version__
-from steelyard._base import WorkloadFailedError
+from steelyard._base import replacing
 from steelyard.decide.score import Refusal, Score
 from steelyard.report import chart_library, page
 from steelyard.report.model import ReportData, gather
@@ -80,15 +78,9 @@ def publish(path: Path, text: str) -> Path:
 
     Raises WorkloadFailedError when it cannot be written.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing(path) as partial:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(text, encoding="utf-8")
-        partial.rename(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise WorkloadFailedError(f"{path}: cannot be written: {error.strerror}") from error
     return path
 
 

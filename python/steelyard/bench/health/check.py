@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import socket
 import time
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from steelyard._base import (
     WorkloadFailedError,
     executable,
     read_regular,
+    replacing,
 )
 from steelyard.analyze.health.comparison import Comparison
 from steelyard.bench.executor import Executor, LocalExecutor, Process
@@ -174,7 +174,6 @@ def save_comparison(folder: Path, comparison: Comparison, *, accepted: bool) -> 
     Raises WorkloadFailedError when it cannot be written.
     """
     path = folder / COMPARISON
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     document = {
         "against": comparison.against,
         "is_good": (comparison.is_ok and comparison.is_quiet) or accepted,
@@ -183,12 +182,8 @@ def save_comparison(folder: Path, comparison: Comparison, *, accepted: bool) -> 
         "alerts": [asdict(alert) for alert in comparison.alerts],
         "notes": comparison.notes,
     }
-    try:
+    with replacing(path) as partial:
         partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        partial.rename(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise WorkloadFailedError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def load(folder: Path) -> Check:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, WorkloadFailedError
+from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, WorkloadFailedError, replacing
 from steelyard.bench import runs
 from steelyard.bench.operations.exposition import SERIES_AT_MOST, text_of
 from steelyard.bench.operations.fetch import Client, FetchError
@@ -103,14 +103,9 @@ def _head(spec: Spec) -> dict[str, Any]:
 
 
 def _write(path: Path, lines: _Lines) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            for line in (lines.head, *lines.readings, lines.tail):
-                file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
-        partial.rename(path)
-    except OSError as error:
-        raise WorkloadFailedError(f"{path}: cannot be written: {error.strerror}") from error
+    with replacing(path) as partial, partial.open("w", encoding="utf-8") as file:
+        for line in (lines.head, *lines.readings, lines.tail):
+            file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
 
 
 # Tables
