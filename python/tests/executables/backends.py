@@ -134,11 +134,11 @@ def agree(ours: Round, theirs: Round) -> None:
 
     Others on the machine only ever slow a round down, so the best of each is compared: the highest throughput
     and the lowest median. Three rounds are enough on a quiet machine; on a busy one more, until both
-    had a calm moment. Throughput may differ by a factor of 2: the programs share two CPUs with the server
-    and spend different CPU time on a request. Our median may be lower by a factor of 4, since answers are
-    stamped when the kernel has them, and the others' when their one busy thread comes to read them; it may be
-    higher by a factor of 2. Mistakes of the kind looked for are larger: a batch counted as one request, a
-    wrong unit, a wait of whole batches left out or counted twice. No number of rounds hides those.
+    had a calm moment. Each may differ by a factor of 4: the programs share two CPUs with the server, spend
+    different CPU time on a request, and get different shares of the CPUs beside other work. Our median is
+    lower since answers are stamped when the kernel has them, and the others' when their one thread reads
+    them. Mistakes of the kind looked for are larger: a wrong unit, a batch counted as one request, a wait of
+    whole batches left out. Other tests find requests counted twice or not at all, from the server's counters.
     """
     of_ours: list[tuple[float, float]] = []
     of_theirs: list[tuple[float, float]] = []
@@ -147,7 +147,7 @@ def agree(ours: Round, theirs: Round) -> None:
         of_theirs.append(theirs())
         throughput = max(rate for rate, _ in of_ours) / max(rate for rate, _ in of_theirs)
         median = min(latency for _, latency in of_ours) / min(latency for _, latency in of_theirs)
-        if index >= 2 and 0.5 < throughput < 2 and 0.25 < median < 2:
+        if index >= 2 and 0.25 < throughput < 4 and 0.25 < median < 4:
             return
     raise AssertionError((throughput, median, of_ours, of_theirs))
 
