@@ -2,23 +2,30 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
 from pathlib import Path
 
 from steelyard.bench import runs
+from steelyard.bench import suite as suites
+from steelyard.fleet.store.store import open_store
 from steelyard.records import RunStatus
+from steelyard.telemetry.engine import fetch_rows
 from tests.bench.conftest import MARK, SHORT, marked, until
 
 PACKAGE = Path(runs.__file__).parents[2]
 
 
-def start(mark: str, state: Path, *arguments: str) -> "subprocess.Popen[str]":
+def start(
+    mark: str, state: Path, *arguments: str, module: str = "steelyard.cli.main"
+) -> "subprocess.Popen[str]":
     """Start one `steelyard` command whose processes can be found by ``mark``."""
     environment = {**os.environ, MARK: mark, "PYTHONPATH": str(PACKAGE), "XDG_STATE_HOME": str(state)}
     return subprocess.Popen(
-        [sys.executable, "-m", "steelyard.cli.main", *arguments],
+        [sys.executable, "-m", module, *arguments],
+        cwd=PACKAGE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -69,3 +76,54 @@ def test_two_runs_in_one_folder_are_two_whole_runs(tmp_path: Path) -> None:
         ports.add(next(word for word in server.command if word.isdigit() and int(word) > 1023))
     assert len(ports) == 2
     assert sorted(path.name for path in out.iterdir()) == sorted(found)
+
+
+def finish(both: "list[subprocess.Popen[str]]") -> list[tuple[str, str]]:
+    """Wait for the ends of commands; return what they said."""
+    try:
+        return [one.communicate(timeout=200) for one in both]
+    finally:
+        for one in both:
+            if one.poll() is None:
+                one.kill()
+                one.communicate()
+
+
+def test_two_suites_in_one_folder_are_two_whole_suites(tmp_path: Path) -> None:
+    out, mark = tmp_path / "runs", uuid.uuid4().hex
+    words = ["run", "sample", "--repeat", "2", "--hook", "probe:enabled=false", "--json", "--out", str(out)]
+    module = "tests.bench.sample_benchmarks"
+    both = [
+        start(mark, tmp_path / "state", str(tmp_path / f"site{number}"), *words, module=module)
+        for number in range(2)
+    ]
+    shown = []
+    for one, (stdout, stderr) in zip(both, finish(both), strict=True):
+        assert one.returncode == 0, stderr
+        shown.append(json.loads(stdout)["suite"]["suite_id"])
+    found = runs.suites(out)
+    assert {directory.name for directory in found} == set(shown)
+    assert len(found) == 2
+    for directory in found:
+        suite, members = suites.load(directory)
+        assert suite.status is RunStatus.COMPLETE
+        assert len(members) == 6
+        assert {run.run_id for _, run in members} == {run.run_id for one in suite.members for run in one.runs}
+    assert sorted(path.name for path in out.iterdir()) == sorted(shown)
+
+
+def test_two_simulations_into_one_store_are_one_of_them(tmp_path: Path) -> None:
+    store, mark = tmp_path / "store", uuid.uuid4().hex
+    words = ["fleet", "simulate", "--store", str(store), "--machines", "6", "--days", "1", "--step-s", "600"]
+    both = [start(mark, tmp_path / "state", *words, "--seed", str(seed)) for seed in (1, 2)]
+    said = finish(both)
+    assert sorted(one.returncode for one in both) == [0, 2], said
+    for one, (_, stderr) in zip(both, said, strict=True):
+        if one.returncode == 2:
+            assert re.search("another command is writing there|holds a simulated fleet already", stderr)
+            assert stderr.count("\n") == 1
+    truth = json.loads((store / "truth.json").read_text())
+    with open_store(str(store)) as opened:
+        tasks = fetch_rows(opened.table("task_samples").agg(rows=opened.table("task_samples").count()))
+    assert truth["rows"]["task_samples"] == tasks[0]["rows"]
+    assert not list(store.glob(".*"))

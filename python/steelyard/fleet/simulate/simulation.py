@@ -86,10 +86,6 @@ class Simulation:
         self.settings = settings
         self.functions: list[JobFunctions] = make_functions(self.plan)
         self.place: Place = create_store(url)
-        if self.place.exists(NAME):
-            raise UsageError(
-                f"{url} holds a simulated fleet already", hint="name a new folder, or remove that one"
-            )
         self.output = Output(self.place, settings.compression)
         self.tally = Tally()
         self.episodes: list[tuple[int, Episode]] = []
@@ -97,7 +93,16 @@ class Simulation:
         self.faults: list[dict[str, Any]] = []
 
     def run(self, progress: Progress | None = None) -> dict[str, Any]:
-        """Write the store; return its truth."""
+        """Write the store; return its truth. Raises UsageError where a simulation has written or writes."""
+        with self.place.claimed(".simulation"):
+            if self.place.exists(NAME):
+                raise UsageError(
+                    f"{self.place.url} holds a simulated fleet already",
+                    hint="name a new folder, or remove that one",
+                )
+            return self._run(progress)
+
+    def _run(self, progress: Progress | None) -> dict[str, Any]:
         total = self.settings.days * len(self.plan.blocks)
         for day in range(self.settings.days):
             for number, (result, sizes) in enumerate(self._in_order(day), start=1):

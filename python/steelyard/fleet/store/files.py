@@ -10,6 +10,7 @@ Not here: what the files hold.
 """
 
 import contextlib
+import fcntl
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,6 +125,34 @@ class Place:
                 return
             with self.filesystem.open_output_stream(self.full(path)) as stream:
                 stream.write(content)
+
+    @contextlib.contextmanager
+    def claimed(self, name: str) -> Iterator[None]:
+        """Keep others who claim ``name`` away; it is free again when this process ends, however it does.
+
+        Raises UsageError where another process has it. Buckets know no such claims.
+        """
+        if not self.is_local:
+            yield
+            return
+        path = Path(self.full(name))
+        with self._errors_with_path(name):
+            file = path.open("wb")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Who had it removes the file at its end: a lock of that file keeps nobody away.
+                if path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+                    raise BlockingIOError
+            except (BlockingIOError, FileNotFoundError) as error:
+                raise UsageError(
+                    f"{self.url}: another command is writing there",
+                    hint="wait, or name another folder",
+                ) from error
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
 
     def remove(self, path: str) -> None:
         """Remove ``path``; nothing where it is gone already."""
