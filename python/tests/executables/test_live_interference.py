@@ -12,12 +12,15 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+
+from steelyard.fleet.store.store import write_rows
 
 from .live_groups import Groups, own_groups
 from .servers import executable
@@ -50,6 +53,7 @@ class Scene:
     folder: Path
     tool: Path
     learning: int = 0
+    rules: Mapping[str, object] = field(default_factory=lambda: RULES)
 
     @property
     def store(self) -> str:
@@ -66,7 +70,7 @@ class Scene:
 
     def agent(self, action: str) -> "subprocess.Popen[str]":
         config = self.folder / f"{action}.toml"
-        rules = "\n".join(f"{key} = {value}" for key, value in RULES.items())
+        rules = "\n".join(f"{key} = {value!r}" for key, value in self.rules.items())
         config.write_text(
             f"""cluster = "live"
 machine = "here"
@@ -281,3 +285,54 @@ def judge_what_is_told(scene: Scene, normal_cpi: float) -> None:
     held_s = first["recorded"]["cap_end_unix_s"] - first["recorded"]["cap_start_unix_s"]
     assert CAP_S <= held_s <= CAP_S + 1
     assert all(word in page.read_text() for word in ("web-0", "hog-0", "capped", "threshold"))
+
+
+# By the paper's rule and a specification that every sample is far above, whoever runs is named: what is
+# looked at here is the end of a cap and not its reason.
+AT_ONCE = {**RULES, "rule": "paper", "outliers": 1, "correlation_window_s": 3, "min_usage": 0.001}
+
+
+def store_a_specification_that_nothing_keeps(scene: Scene) -> None:
+    spec = {"job": "web", "platform": "this", "cpi_source": "cpu time per operation", "cpi_mean": 1e-12}
+    spec |= {"cpi_sd": 1e-13, "threshold_cpi": 2e-12, "samples": 100_000, "tasks": 100}
+    spec |= {"built_unix_s": int(time.time()), "cpu_usage_mean": 1.0, "threshold_sigmas": 2.0}
+    rows = pa.table({name: [value] for name, value in spec.items()})
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    write_rows(scene.store, "cpi_specs", rows, cluster="live", date=today, machine="here")
+
+
+def kill_with_its_watchdog(agent: "subprocess.Popen[str]") -> None:
+    """Kill both; the agent is stopped first, so that it starts no other."""
+    agent.send_signal(signal.SIGSTOP)
+    children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
+    watchdogs = [pid for pid in children if b"undo" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(watchdogs) == 1
+    os.kill(int(watchdogs[0]), signal.SIGKILL)
+    agent.kill()
+    agent.wait(timeout=20)
+
+
+@pytest.mark.parametrize("by", ["the next start", "steelyard-agent undo"])
+def test_a_cap_whose_agent_and_watchdog_are_killed_ends_by(by: str, scene: Scene) -> None:
+    scene.rules = AT_ONCE
+    store_a_specification_that_nothing_keeps(scene)
+    groups = scene.groups
+
+    def undone() -> list[str]:
+        return [one["outcome"] for one in scene.audit_entries() if one["what"] == "undo"]
+
+    victim = scene.start(VICTIM, "victim", str(scene.folder / "web.prom"), str(VICTIM_KIB))
+    with running(victim), running(scene.start(HOG, "hog", str(HOG_MIB))):
+        with running(scene.agent("cap")) as agent:
+            until("the hog is capped", lambda: groups.is_capped(HOG), 3 * PATIENCE_S)
+            kill_with_its_watchdog(agent)
+        assert groups.is_capped(HOG)
+        if by == "the next start":
+            # Whatever it is told to do about others from now on.
+            with running(scene.agent("none")):
+                until("it is free again, and that is told", lambda: bool(undone()))
+        else:
+            undo = [str(executable("steelyard-agent")), "undo", "--spool", str(scene.spool)]
+            assert subprocess.run(undo, timeout=60, check=False).returncode == 0
+        assert not groups.is_capped(HOG)
+    assert undone() == ["put back"]
