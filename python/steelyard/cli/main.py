@@ -4,6 +4,7 @@ Each subcommand imports what it needs when it runs, so that ``--help`` and ``lis
 """
 
 import contextlib
+import functools
 import signal
 import sys
 from pathlib import Path
@@ -358,10 +359,16 @@ def _complain_of_usage(error: Any) -> ExitCode:
     return ExitCode.USAGE
 
 
+@functools.cache
+def _command() -> Any:
+    """Return the parser of the command line, which Typer makes anew at each call of ``app``."""
+    return typer.main.get_command(app)
+
+
 def invoke(arguments: list[str]) -> int:
     """Run one command; return its exit code."""
     try:
-        code: Any = app(respelled(arguments), prog_name="steelyard", standalone_mode=False)
+        code: Any = _command()(respelled(arguments), prog_name="steelyard", standalone_mode=False)
     except SteelyardError as error:
         # An interrupted import of a compiled package comes out as a package that is missing.
         if _signals:

@@ -8,6 +8,7 @@ Not here: what the page says (``page``) and draws (``chart``, ``workload_charts`
 the script that draws (``chart_library``).
 """
 
+import functools
 import json
 import re
 import secrets
@@ -105,22 +106,9 @@ def template(
     for pages that share the script of their charts. ``nonce`` is what the page's scripts are known by; a part
     that brings its own script must have the same.
     """
-    environment = Environment(
-        loader=PackageLoader("steelyard.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-    def verbatim(name: str) -> Markup:
-        # Our own files, not material from outside.
-        source, _, _ = environment.loader.get_source(environment, name)  # type: ignore[union-attr]
-        return Markup(source)  # noqa: S704
-
-    environment.filters["flags"] = _flags
     nonce = nonce or secrets.token_urlsafe(16)
     charts = chart_library.library(nonce, folder) if drawn["charts"] else None
+    environment = _environment()
     text = environment.get_template(name).render(
         **content,
         version=__version__,
@@ -128,10 +116,30 @@ def template(
         data=embed(drawn),
         chart_library=charts.element if charts else "",
         charts_missing=charts.missing if charts else "",
-        style=Markup("").join(verbatim(one) for one in ("report.css", *styles)),
-        script=Markup("").join(verbatim(one) for one in ("page.js", "tables.js", script)),
+        style=Markup("").join(_verbatim(one) for one in ("report.css", *styles)),
+        script=Markup("").join(_verbatim(one) for one in ("page.js", "tables.js", script)),
     )
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+@functools.cache
+def _environment() -> Environment:
+    """Return the templates, each of which is compiled once a process."""
+    environment = Environment(
+        loader=PackageLoader("steelyard.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["flags"] = _flags
+    return environment
+
+
+def _verbatim(name: str) -> Markup:
+    # Our own files, not material from outside.
+    source, _, _ = _environment().loader.get_source(_environment(), name)  # type: ignore[union-attr]
+    return Markup(source)  # noqa: S704
 
 
 def _flags(text: str) -> Markup:

@@ -17,11 +17,11 @@ Not here: applying them to stacks (``tax_map``).
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ _KEYS = {"id", "category", "ask", "functions", "modules", "callers", "fallback",
 _OWN_PREFIX = "user:"
 _NAME_LENGTH = 1000
 _BYTES_AT_MOST = 16 << 20
+_FRAMES_KEPT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,14 @@ class Rules:
         """Return the rules about ``frame`` that may settle it: conditional ones up to the first without
         condition.
         """
+        return self._known(frame)
+
+    @functools.cached_property
+    def _known(self) -> Callable[[Frame], tuple[Rule, ...]]:
+        # Profiles of one program or fleet have most of their frames in common.
+        return functools.lru_cache(maxsize=_FRAMES_KEPT)(self._find)
+
+    def _find(self, frame: Frame) -> tuple[Rule, ...]:
         # Names may be of any length in a hostile file, and several stars take time that grows with a power of
         # it.
         function = frame.function[:_NAME_LENGTH]
@@ -268,7 +277,7 @@ def read_rules(paths: Iterable[Path], *, prefix: str = "", base: Rules | None = 
     return Rules(tuple(order), (*rules, *(base.rules if base else ())))
 
 
-@cache
+@functools.cache
 def shipped_rules() -> Rules:
     """Return the rules that come with Steelyard."""
     return read_rules(sorted((data_dir() / "tax-map").glob("*.toml")))
