@@ -51,7 +51,8 @@ SCORE = Score(
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium: the system's, else the one that Playwright installed."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
     options: dict[str, Any] = {"executable_path": found} if found else {}
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(args=FLAGS, **options)
