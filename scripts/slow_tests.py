@@ -46,6 +46,7 @@ class Slow:
 
 
 FLEET = ("python/steelyard/fleet/", "python/steelyard/telemetry/", "python/steelyard/cli/fleet/")
+BENCH = ("python/steelyard/bench/", "crates/load/")
 EXECUTABLES = "python/tests/executables/"
 TABLE = (
     Slow("crate::accuracy", 45, ("crates/steelyard/tests/", "crates/load/", "Cargo.lock")),
@@ -59,6 +60,12 @@ TABLE = (
     Slow(f"{EXECUTABLES}test_fleet_guide.py", 70, ("docs/guides/fleet.md", "crates/agent/", *FLEET)),
     Slow(f"{EXECUTABLES}test_load_cql.py", 30, ("crates/load/src/codec/cql/", "workloads/cassandra/")),
     Slow(f"{EXECUTABLES}test_hostile.py", 5, ("crates/agent/",)),
+    Slow(f"{EXECUTABLES}test_load_redis.py", 10, ("crates/load/",)),
+    Slow(f"{EXECUTABLES}test_load_http.py", 10, ("crates/load/",)),
+    Slow("python/tests/bench/test_feed.py", 15, (*BENCH, "crates/rank/", "crates/features/")),
+    Slow("python/tests/bench/test_runs.py", 10, (*BENCH, "crates/cache/")),
+    Slow("python/tests/report/test_pages.py", 60, ("python/steelyard/report/",)),
+    Slow("python/tests/fleet/test_half_empty.py", 40, FLEET),
     Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),
     Slow("python/tests/fleet/test_importers.py", 10, ("python/steelyard/fleet/",)),
     Slow("python/tests/bench/operations/test_afterwards.py", 10, ("python/steelyard/bench/operations/",)),

@@ -188,6 +188,7 @@ def test_checksums_over_tls_are_those_on_record(tmp_path):
     assert found == recorded
 
 
+@pytest.mark.slow
 def test_a_whole_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     chosen = {

@@ -71,6 +71,7 @@ def test_one_run_from_the_command_line(runner):
     assert run.command[-2:] == ["--set", f"seed={seed}"]
 
 
+@pytest.mark.slow
 def test_several_servers_are_weighed_as_one(runner):
     live = runner.start("--repeat", "2", settings=("instances=2", "memory=16MiB"))
     code, stdout, stderr = live.finish(60)

@@ -92,6 +92,7 @@ def test_a_trace_of_paths_is_replayed(tmp_path: Path) -> None:
     assert sorted(paths) == sorted(f"/page/{i % 7}" for i in range(300))
 
 
+@pytest.mark.slow
 def test_wrk_finds_the_same(tmp_path: Path) -> None:
     """Closed loops of 16 connections, each program in turn; the tolerance and its reasons are `agree`'s."""
     units = {"us": 1e-3, "ms": 1.0, "s": 1e3}

@@ -95,6 +95,7 @@ def test_a_trace_is_replayed_request_by_request(redis: servers.Server, tmp_path:
     assert [size_of(redis, b'STRLEN "key %d"' % i) for i in (0, 7, 399)] == [0, 7, 399]
 
 
+@pytest.mark.slow
 def test_redis_benchmark_finds_the_same(redis: servers.Server) -> None:
     """Closed loops of 16 connections, each program in turn; the tolerance and its reasons are `agree`'s."""
 

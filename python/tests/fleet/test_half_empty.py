@@ -50,6 +50,8 @@ SHAPES = {
 }
 
 DRAWN = ("one row", "all equal", "all values null", "only optional columns null")
+QUICK = ("no rows", "one row", "only optional columns null", "figures that are no numbers")
+"""Shapes that every query is asked of each time; the others are slow."""
 
 
 def ask(store, words, capsys, page=None):
@@ -79,7 +81,10 @@ def ask(store, words, capsys, page=None):
     return code, document
 
 
-@pytest.fixture(scope="module", params=SHAPES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in SHAPES],
+)
 def store(request, tmp_path_factory):
     return make(tmp_path_factory.mktemp("half") / "store", SHAPES[request.param]), request.param
 
