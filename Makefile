@@ -39,12 +39,12 @@ SIGNALS := env --default-signal=HUP,INT,QUIT
 test-rust:
 	$(SIGNALS) cargo test --workspace --locked
 
-# What starts no server runs on all CPUs, test by test. What starts servers runs in two rows, file by file: every
+# What starts no server runs on all CPUs, in runs of neighbouring tests, so that what a file's tests share is made once. What starts servers runs in two rows, file by file: every
 # test holds beside other work, and most of its time is waiting, as is that of Rust's tests.
 SERVERS := bench cli executables
 PYTEST := $(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5
 test-python:
-	$(PYTEST) -n logical --maxprocesses 8 $(SERVERS:%=--ignore=python/tests/%)
+	$(PYTEST) -n logical --maxprocesses 8 --dist worksteal $(SERVERS:%=--ignore=python/tests/%)
 
 test-servers:
 	$(PYTEST) -n 2 --dist loadfile $(SERVERS:%=python/tests/%)
