@@ -261,7 +261,8 @@ def _fits(cpi: Floats, usage: Floats) -> Floats:
 
 
 def _array(values: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if one is None else one for one in values], dtype=float)
+    # NumPy reads None as not a number.
+    return np.array(values, dtype=float)
 
 
 def _present(usage: Floats) -> Floats:

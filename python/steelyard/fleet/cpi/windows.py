@@ -226,4 +226,5 @@ def _look(
 
 
 def _optional(values: NDArray[np.float64]) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
+    # Of Python's own numbers each costs a tenth of what one of NumPy's does.
+    return [None if value != value else value for value in values.tolist()]
