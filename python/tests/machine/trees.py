@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
+import shutil
 from pathlib import Path
 
 import pytest
 
 from steelyard.machine import recording
+from tests.shared_folder import made_once
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "data" / "hwloc"
 
@@ -16,16 +16,17 @@ RECORDED = Path(__file__).resolve().parents[4] / "shared" / "data" / "hwloc"
 ARCHIVES = sorted(path.name.removesuffix(".tar.bz2") for path in RECORDED.glob("*.tar.bz2"))
 
 
-@functools.cache
 def recorded(name: str) -> Path:
     """Return the root of the recorded tree ``name``, unpacked; skip the test where there is none."""
     archive = RECORDED / f"{name}.tar.bz2"
     if not archive.is_file():
         pytest.skip(f"no recorded machines in {RECORDED}")
-    unpacked = recording.unpacked(archive)
-    root = unpacked.__enter__()
-    atexit.register(unpacked.__exit__, None, None, None)
-    return root
+
+    def unpack(folder: Path) -> None:
+        with recording.unpacked(archive) as root:
+            shutil.copytree(root, folder, symlinks=True)
+
+    return made_once(f"tree-{name}", unpack)
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:
