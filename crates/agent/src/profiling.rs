@@ -116,6 +116,7 @@ pub fn profile(
         call_graph: CallGraph::FramePointers,
         with_idle: false,
         interpreted: false,
+        keeps_times: false,
         command: Vec::new(),
     };
     attribution.look();

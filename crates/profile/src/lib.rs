@@ -25,6 +25,7 @@ mod sample;
 pub mod script;
 pub mod stacks;
 mod symbols;
+pub mod times;
 pub mod unwind;
 
 pub use error::ProfileError;

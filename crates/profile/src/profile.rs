@@ -1,6 +1,7 @@
 //! A profile in memory: distinct stacks of named frames with their counts, and what is known about them.
 
 use crate::stacks::{FrameTable, Periods, Stack, StackTable};
+use crate::times::Times;
 
 /// What a profile says about itself: the comment lines of a folded file.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -64,6 +65,8 @@ pub struct Profile {
     pub frames: FrameTable,
     /// Stacks: the command's number, then the frames' from the leaf to the root.
     pub stacks: StackTable,
+    /// When samples were taken, where that is kept.
+    pub times: Option<Times>,
     /// What the stacks' weight counts.
     pub weight_unit: WeightUnit,
     /// Whether samples stand for different numbers of occurrences.

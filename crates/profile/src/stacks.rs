@@ -131,8 +131,8 @@ fn hash_stack(numbers: &[u32]) -> u64 {
 }
 
 impl StackTable {
-    /// Counts a stack.
-    pub fn add(&mut self, numbers: &[u32], count: u64, weight: u64) {
+    /// Counts a stack; its number, by the order of first appearance.
+    pub fn add(&mut self, numbers: &[u32], count: u64, weight: u64) -> u32 {
         let hash = hash_stack(numbers);
         let (all, entries) = (&self.numbers, &self.entries);
         let same = |&at: &u32| numbers_of(all, &entries[at as usize]) == numbers;
@@ -140,7 +140,7 @@ impl StackTable {
             let entry = &mut self.entries[at as usize];
             entry.count += count;
             entry.weight = entry.weight.saturating_add(weight);
-            return;
+            return at;
         }
         let at = u32::try_from(self.entries.len()).expect("fewer than 2^32 distinct stacks");
         self.entries.push(Entry {
@@ -154,6 +154,7 @@ impl StackTable {
         self.index.insert_unique(hash, at, |&at| {
             hash_stack(numbers_of(all, &entries[at as usize]))
         });
+        at
     }
 
     /// Distinct stacks.

@@ -40,6 +40,7 @@ impl Addresses {
             call_graph: CallGraph::None,
             with_idle: false,
             interpreted: false,
+            keeps_times: false,
             command: Vec::new(),
         };
         let events = Events::open(&settings, None)?;

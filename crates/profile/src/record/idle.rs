@@ -48,13 +48,18 @@ pub fn leave_out(profile: &mut Profile) {
             && waits(&leaf.name)
     };
     let mut kept = StackTable::default();
+    let mut numbers = Vec::with_capacity(profile.stacks.len());
     let mut idle = 0;
     for stack in profile.stacks.iter() {
         if is_idle(stack.numbers) {
             idle += stack.count;
+            numbers.push(None);
         } else {
-            kept.add(stack.numbers, stack.count, stack.weight);
+            numbers.push(Some(kept.add(stack.numbers, stack.count, stack.weight)));
         }
+    }
+    if let Some(times) = &mut profile.times {
+        times.renumber(|number| numbers[number as usize]);
     }
     profile.stacks = kept;
     profile.head.idle = Some(idle);

@@ -67,6 +67,8 @@ pub struct Settings {
     pub with_idle: bool,
     /// Name the functions of interpreted programs (CPython 3.9 to 3.13).
     pub interpreted: bool,
+    /// Keep when samples were taken.
+    pub keeps_times: bool,
     /// A command to run meanwhile; its end ends the recording.
     pub command: Vec<String>,
 }

@@ -84,6 +84,7 @@ impl<'a> Recording<'a> {
     fn new(settings: &'a Settings, events: Events, stop: &'static Stop) -> Self {
         let mut assembler = Assembler::new(None);
         assembler.attributes.add(events.attribute.clone(), []);
+        assembler.times = settings.keeps_times.then(Default::default);
         Self {
             settings,
             events,
@@ -280,6 +281,9 @@ fn describe(profile: &mut Profile, settings: &Settings, events: &Events, duratio
     }
     for reason in &events.reasons {
         profile.reduced(reason.clone());
+    }
+    if profile.times.take_if(|times| times.is_full()).is_some() {
+        profile.reduced("there are no times of samples, because there were too many");
     }
     if !settings.with_idle && events.attribute.name == "cpu-clock" {
         idle::leave_out(profile);

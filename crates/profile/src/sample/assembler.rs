@@ -11,6 +11,7 @@ use super::spaces::{Module, ModuleIdentity, Place, Spaces};
 use super::user::UserState;
 use crate::events::EventFilter;
 use crate::stacks::{Periods, StackTable};
+use crate::times::Times;
 use crate::unwind::{Ground, Processor, Spot, Tally, Unwinding};
 
 /// Markers between the contexts of a call chain are the highest addresses. Source: PERF_CONTEXT_MAX.
@@ -83,6 +84,8 @@ pub struct Assembler {
     pub label: Option<Label>,
     /// Places in files that have no name are told as offsets.
     pub keeps_offsets: bool,
+    /// When samples were taken, where it is to be kept.
+    pub times: Option<Times>,
 }
 
 /// Gives a process a label.
@@ -125,6 +128,8 @@ pub struct Assembled {
     pub not_unwound: u64,
     /// Places in files that have no name are told as offsets.
     pub keeps_offsets: bool,
+    /// When samples were taken, where it was to be kept.
+    pub times: Option<Times>,
 }
 
 impl Assembler {
@@ -150,6 +155,7 @@ impl Assembler {
             kernel_anchor: None,
             label: None,
             keeps_offsets: false,
+            times: None,
         }
     }
 
@@ -265,7 +271,10 @@ impl Assembler {
         }
         self.periods_missing |= sample.period.is_none();
         self.periods.meet(sample.period.unwrap_or(0));
-        self.stacks.add(&stack, 1, sample.period.unwrap_or(0));
+        let number = self.stacks.add(&stack, 1, sample.period.unwrap_or(0));
+        if let (Some(times), Some(time)) = (&mut self.times, sample.time) {
+            times.add(time, number);
+        }
         self.scratch = stack;
     }
 
@@ -430,6 +439,7 @@ impl Assembler {
             unwound: self.unwinding.map(|unwinding| unwinding.tally),
             not_unwound: self.not_unwound,
             keeps_offsets: self.keeps_offsets,
+            times: self.times,
         }
     }
 }

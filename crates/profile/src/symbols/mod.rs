@@ -94,6 +94,7 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
         })
         .collect();
     let mut stack = Vec::new();
+    let mut stack_numbers = Vec::with_capacity(assembled.stacks.len());
     for counted in assembled.stacks.iter() {
         let (&command, places) = counted
             .numbers
@@ -109,8 +110,12 @@ pub fn name_all(assembled: Assembled, files: &Files) -> Profile {
         let kept = interpreted::native_frames(native.iter().map(frame), !functions.is_empty());
         stack.extend(native[..kept].iter().map(|&place| numbers[place as usize]));
         stack.extend(functions.iter().map(|&place| numbers[place as usize]));
-        profile.stacks.add(&stack, counted.count, counted.weight);
+        stack_numbers.push(profile.stacks.add(&stack, counted.count, counted.weight));
     }
+    profile.times = assembled.times.clone().map(|mut times| {
+        times.renumber(|number| stack_numbers.get(number as usize).copied());
+        times
+    });
     if let Some(event) = &assembled.event {
         profile.set_event(event);
     }

@@ -90,6 +90,9 @@ struct Record {
     /// Write folded stacks to this file [default: standard output, without --output].
     #[arg(long)]
     folded: Option<PathBuf>,
+    /// Write when each sample was taken to this file, with the number of its folded stack.
+    #[arg(long)]
+    times: Option<PathBuf>,
     /// Print a summary of the recording as one line of JSON.
     #[arg(long)]
     json: bool,
@@ -321,6 +324,7 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
         call_graph,
         with_idle: arguments.with_idle,
         interpreted: !arguments.native,
+        keeps_times: arguments.times.is_some(),
         command: arguments.command.clone(),
     };
     let recorded = record(&settings).map_err(failure)?;
@@ -330,6 +334,9 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
     }
     if text.is_some() || (output.is_none() && !arguments.json) {
         write_folded(&recorded.profile, text).map_err(failure)?;
+    }
+    if let (Some(path), Some(times)) = (&arguments.times, &recorded.profile.times) {
+        write(Some(path), |out| times.write(out)).map_err(failure)?;
     }
     if arguments.json {
         println!(

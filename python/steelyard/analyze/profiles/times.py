@@ -1,7 +1,8 @@
-"""When samples were taken: times out of the text of ``perf script``, and the samples of a span of them.
+"""When samples were taken, and the samples of a span of time.
 
-In: a file. Out: seconds since its first sample, and the text of those within a span. Folded stacks and pprof
-have no times; of perf.data, ``perf script`` writes them.
+In: the text of ``perf script``, or folded stacks with the file of times that ``steelyard-profile record``
+writes beside them. Out: seconds since the first sample, and text of the same kind of the samples within a
+span. Other folded stacks and pprof have no times; of perf.data, ``perf script`` writes them.
 
 Not here: stacks (``steelyard-profile fold``), drawing (``report.profiles.time_chart``).
 """
@@ -10,19 +11,23 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard._base import RecordError
+from steelyard._base import RecordError, read_regular
 
 # A sample's first line has its time, as ``comm 12 [001] 1234.567890: 1 cycles:``; lines of stacks begin with
 # a tab.
 _HEAD = re.compile(rb"[^\t].*?\s(\d{1,9})\.(\d{3,9}):\s")
 FEWEST_IN_BLOCK = 20
 """Samples in a block of time below which its shares say next to nothing."""
+TIMES = ".times"
+"""Ending of the file of times beside folded stacks."""
+_KEPT_FACTS = (b"# unit:", b"# event:", b"# hz:", b"# cpus:", b"# scope:")
+"""What folded stacks say of themselves that is so of a part of them, too."""
 _LOOK_AHEAD = 1000
 """Lines in which the first time must stand."""
 
@@ -32,6 +37,9 @@ def sample_times(path: Path) -> NDArray[np.int64] | None:
 
     Raises RecordError when the file cannot be read.
     """
+    own = _own(path)
+    if own is not None:
+        return own[:, 0] if len(own) else None
     times = [time for time, _ in _blocks(path) if time is not None]
     if not times:
         return None
@@ -40,7 +48,7 @@ def sample_times(path: Path) -> NDArray[np.int64] | None:
     return found
 
 
-def between(path: Path, begin_s: float, end_s: float, target: Path) -> int:
+def write_between(path: Path, begin_s: float, end_s: float, target: Path) -> int:
     """Write the samples from ``begin_s`` to before ``end_s`` to ``target``; return how many. Seconds count
     from the earliest sample.
 
@@ -51,14 +59,11 @@ def between(path: Path, begin_s: float, end_s: float, target: Path) -> int:
         raise RecordError(
             f"{path}: its samples have no times", hint="perf script of perf.data writes them as text"
         )
-    first = min(time for time, _ in _blocks(path) if time is not None)
-    count = 0
-    with target.open("wb") as out:
-        for time, lines in _blocks(path):
-            if time is not None and begin_s * 1e9 <= time - first < end_s * 1e9:
-                out.writelines(lines)
-                count += 1
-    if not count:
+    is_within = (begin_s * 1e9 <= times) & (times < end_s * 1e9)
+    count = int(is_within.sum())
+    if count:
+        _split(path, np.where(is_within, 0, -1), [target])
+    else:
         raise RecordError(
             f"{path}: no sample from second {begin_s:g} to {end_s:g}",
             hint=f"its last is at second {times.max() / 1e9:.3f}",
@@ -78,12 +83,46 @@ def cut(path: Path, count: int, folder: Path) -> list[Path]:
     block_of = np.empty(len(times), dtype=np.int64)
     block_of[np.argsort(times, kind="stable")] = np.arange(len(times)) * count // len(times)
     files = [folder / f"{number}.{path.name}" for number in range(count)]
+    _split(path, block_of, files)
+    return files
+
+
+def _split(path: Path, file_of: NDArray[np.int64], files: Sequence[Path]) -> None:
+    """Write each sample to the file of its number; those below 0 to none."""
+    own = _own(path)
+    if own is not None:
+        lines = read_regular(path).splitlines(keepends=True)
+        head_lines = next((at for at, line in enumerate(lines) if line[:2] != b"# "), len(lines))
+        head = [line for line in lines[:head_lines] if line.startswith(_KEPT_FACTS)]
+        stacks = [line.rpartition(b" ")[0] for line in lines[head_lines:]]
+        for number, file in enumerate(files):
+            counts = np.bincount(own[file_of == number, 1], minlength=len(stacks))
+            if len(counts) > len(stacks):
+                raise RecordError(f"{path.with_suffix(TIMES)}: not the times of {path.name}")
+            body = [b"%b %d\n" % (stack, count) for stack, count in zip(stacks, counts, strict=True) if count]
+            file.write_bytes(b"".join([*head, *body]))
+        return
     with contextlib.ExitStack() as opened:
         outs = [opened.enter_context(file.open("wb")) for file in files]
         blocks = (lines for time, lines in _blocks(path) if time is not None)
-        for number, lines in zip(block_of.tolist(), blocks, strict=True):
-            outs[number].writelines(lines)
-    return files
+        for number, block in zip(file_of.tolist(), blocks, strict=True):
+            if number >= 0:
+                outs[number].writelines(block)
+
+
+def _own(path: Path) -> NDArray[np.int64] | None:
+    """Return time and stack of each sample from the file beside folded stacks; None without one."""
+    place = path.with_suffix(TIMES)
+    if place == path or not place.is_file():
+        return None
+    words = read_regular(place).partition(b"\n")[2].split()
+    try:
+        rows = np.array(words, dtype=np.int64).reshape(-1, 2)
+    except ValueError as error:
+        raise RecordError(f"{place}: no times of samples: {error}") from error
+    if (rows < 0).any():
+        raise RecordError(f"{place}: no times of samples: a number is negative")
+    return rows
 
 
 def _blocks(path: Path) -> Iterator[tuple[int | None, list[bytes]]]:

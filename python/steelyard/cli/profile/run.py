@@ -35,6 +35,7 @@ from steelyard.analyze.profiles.diff import ProfileDiff, diff
 from steelyard.analyze.profiles.profile import Profile, read_folded
 from steelyard.analyze.profiles.tax_map import TaxMap, classify
 from steelyard.analyze.profiles.tax_rules import Rules, rules_with
+from steelyard.analyze.profiles.times import TIMES, sample_times, write_between
 from steelyard.cli.output import output_console, print_json
 
 FOLDED = "profile.folded"
@@ -79,6 +80,7 @@ class Recording:
         if self.stack_bytes is not None:
             line += ["--stack-bytes", str(self.stack_bytes)]
         line += ["-o", str(folder / PPROF), "--folded", str(folder / FOLDED)]
+        line += ["--times", str((folder / FOLDED).with_suffix(TIMES))]
         for pid in self.pids:
             line += ["--pid", str(pid)]
         if self.cgroup is not None:
@@ -118,7 +120,8 @@ def record_and_show(
         publish()
     folded = recording.out / FOLDED
     report = recording.out / "report.html" if page else None
-    shown = _show(profile, folded, folded, chosen, rows, report, as_json, shown_by)
+    times = sample_times(folded) if page else None
+    shown = _show(profile, folded, folded, chosen, rows, report, as_json, shown_by, times)
     return code or shown
 
 
@@ -259,18 +262,13 @@ def show_profile(
 ) -> int:
     """Show one profile, or its samples ``between`` two seconds, and write its page to ``report``; 0."""
     chosen = rules_with(rules)
-    profile = read_profile(path) if between is None else _read_between(path, between)
-    times = None
-    if report is not None and path.is_file():
-        from steelyard.analyze.profiles.times import sample_times
-
-        times = sample_times(path)
+    source = path / FOLDED if path.is_dir() else path
+    profile = read_profile(source) if between is None else _read_between(source, between)
+    times = sample_times(source) if report is not None and source.is_file() else None
     return _show(profile, path, path, chosen, rows, report, as_json, shown_by, times)
 
 
 def _read_between(path: Path, span: str) -> Profile:
-    from steelyard.analyze.profiles.times import between
-
     try:
         begin_s, end_s = (float(part) for part in span.split(","))
     except ValueError:
@@ -279,7 +277,7 @@ def _read_between(path: Path, span: str) -> Profile:
         raise UsageError(f"--between {span}: not two seconds, the earlier first", hint="as --between 2,3.5")
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
         cut = Path(folder) / path.name
-        between(path, begin_s, end_s, cut)
+        write_between(path, begin_s, end_s, cut)
         return read_profile(cut)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.analyze.profiles.profile import Profile, fold
-from steelyard.analyze.profiles.times import cut
+from steelyard.analyze.profiles.times import TIMES, cut
 from steelyard.cli.profile.run import FOLDED, read_profile
 
 BLOCKS = 10
@@ -45,10 +45,11 @@ def _runs_in(path: Path) -> list[Path]:
     if not path.is_dir() or (path / FOLDED).exists():
         return [path]
     found = sorted(one for one in path.iterdir() if one.is_file() or (one / FOLDED).exists())
-    return [one for one in found if not one.name.startswith(".")] or [path]
+    return [one for one in found if not one.name.startswith(".") and one.suffix != TIMES] or [path]
 
 
 def _blocks_of(path: Path) -> list[Profile]:
+    path = path / FOLDED if path.is_dir() else path
     if not path.is_file():
         return []
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:

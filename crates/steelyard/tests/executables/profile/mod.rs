@@ -66,18 +66,40 @@ fn hottest(text: &str) -> (String, f64) {
     (leaf.to_owned(), most as f64 / all as f64)
 }
 
+/// Holds times against folded stacks: as many samples of the stack on each line as it counts.
+fn every_sample_has_its_time(folded: &str, times: &str) {
+    let mut by_stack = BTreeMap::new();
+    let mut before = 0;
+    for line in times.lines().skip(1) {
+        let (time_ns, stack) = line.split_once(' ').expect("two numbers");
+        let time_ns: u64 = time_ns.parse().expect("a time");
+        assert!(before <= time_ns, "{line}");
+        before = time_ns;
+        let stack: usize = stack.parse().expect("a number");
+        *by_stack.entry(stack).or_insert(0_u64) += 1;
+    }
+    let counted = folded
+        .lines()
+        .filter(|line| !line.starts_with("# "))
+        .map(|line| line.rsplit_once(' ').expect("a count").1.parse().unwrap());
+    assert_eq!(
+        by_stack.into_values().collect::<Vec<_>>(),
+        counted.collect::<Vec<u64>>()
+    );
+}
+
 #[test]
 fn a_command_is_sampled_and_its_hottest_function_found() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (folded, pprof) = (
-        folder.path().join("x.folded"),
-        folder.path().join("x.pb.gz"),
-    );
+    let [folded, pprof, times] =
+        ["x.folded", "x.pb.gz", "x.times"].map(|name| folder.path().join(name));
     let output = profile()
         .args(["record", "--hz", "499", "--json", "--folded"])
         .arg(&folded)
         .arg("-o")
         .arg(&pprof)
+        .arg("--times")
+        .arg(&times)
         .arg("--")
         .args(child())
         .env(BUSY, "700")
@@ -103,6 +125,7 @@ fn a_command_is_sampled_and_its_hottest_function_found() {
     assert_eq!(json["samples"], samples);
     // 700 ms of CPU time at 499 Hz are 349 samples; a shared machine gives the child less time, never more.
     assert!((20..500).contains(&samples), "{samples}");
+    every_sample_has_its_time(&text, &std::fs::read_to_string(&times).expect("times"));
 
     let again = profile().arg("fold").arg(&pprof).output().expect("it runs");
     assert_eq!(

@@ -1,0 +1,63 @@
+"""Times of a recording's own samples: beside its folded stacks."""
+
+from pathlib import Path
+
+import pytest
+
+from steelyard._base import RecordError
+from steelyard.analyze.profiles.profile import read_folded
+from steelyard.analyze.profiles.times import cut, sample_times, write_between
+
+SECOND = 1_000_000_000
+HEAD = "# unit: samples\n# hz: 99\n"
+FOLDED = f"{HEAD}# duration_s: 4.0\n# lost: 7\nmy prog;main [prog];a 30\nmy prog;main [prog];b 60\n"
+
+
+def recording(folder: Path, times: str | None = None) -> Path:
+    """Write 30 samples of one function, and then 60 of another, a tenth of a second apart."""
+    path = folder / "profile.folded"
+    path.write_text(FOLDED)
+    rows = [f"{number * SECOND // 10} {int(number >= 30)}\n" for number in range(90)]
+    path.with_suffix(".times").write_text(times or "# ns, stack\n" + "".join(rows))
+    return path
+
+
+def counts(path: Path) -> dict[str, int]:
+    profile = read_folded(path)
+    ends = profile.starts[1:] - 1
+    return {
+        profile.frames[profile.entries[end]].function: int(count)
+        for end, count in zip(ends, profile.counts, strict=True)
+    }
+
+
+def test_samples_of_a_span_are_the_stacks_that_were_then(tmp_path: Path) -> None:
+    path = recording(tmp_path)
+    times = sample_times(path)
+    assert times is not None
+    assert (len(times), int(times.max())) == (90, 89 * SECOND // 10)
+    part = tmp_path / "part.folded"
+    assert write_between(path, 2.5, 4, part) == 15
+    assert counts(part) == {"a": 5, "b": 10}
+    # What holds of the whole only is not said of a part.
+    assert part.read_text().startswith(f"{HEAD}my prog")
+    with pytest.raises(RecordError, match="no sample from second 20 to 30"):
+        write_between(path, 20, 30, part)
+
+
+def test_blocks_hold_as_many_samples_each(tmp_path: Path) -> None:
+    path = recording(tmp_path)
+    (tmp_path / "blocks").mkdir()
+    files = cut(path, 3, tmp_path / "blocks")
+    assert [counts(file) for file in files] == [{"a": 30}, {"b": 30}, {"b": 30}]
+    # Too few for as many blocks.
+    assert cut(path, 5, tmp_path / "blocks") == []
+
+
+@pytest.mark.parametrize(
+    "times", ["# head\n1\n", "# head\n1 x\n", "# head\n1 -2\n", "# head\n1 2\n", "\n9 9\n"]
+)
+def test_what_is_no_file_of_times_is_told_in_one_line(times: str, tmp_path: Path) -> None:
+    path = recording(tmp_path, times)
+    with pytest.raises(RecordError, match="times"):
+        write_between(path, 0, 30, tmp_path / "part.folded")
