@@ -7,9 +7,9 @@ documentation ("Exposition formats", version 0.0.4) and of OpenMetrics 1.0.
 Invariants: a line that cannot be read is counted and costs itself; NaN is no value; time stamps and exemplars
 of lines are passed over, because the moment of the reading is known better.
 
-Standard library only: the recorder's process imports it. Not `prometheus_client`'s parser: it refuses a whole page
-for one line that it cannot read, even a comment (client_python issues 1108 and 1131), and makes objects of all
-series where one is asked for.
+Standard library only: the recorder's process imports it. Not `prometheus_client`'s parser: it refuses a
+whole page for one line that it cannot read, even a comment (client_python issues 1108 and 1131), and makes
+objects of all series where one is asked for.
 """
 
 import math
