@@ -6,9 +6,6 @@ Process ids are used again. A process is the same only with the same id, start t
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from steelyard.machine.cgroups import own_paths
-from steelyard.machine.tree import Tree
-
 if TYPE_CHECKING:
     from steelyard.records import Orchestrator
 
@@ -51,6 +48,10 @@ def cpu_cgroups(child: str, root: Path = Path("/")) -> list[str]:
 
     Paths are below the root of the hierarchy: version 1's cpu controller, and version 2.
     """
+    # Not at the top: `steelyard list` would load the whole package of machines.
+    from steelyard.machine.cgroups import own_paths
+    from steelyard.machine.tree import Tree
+
     found: set[str] = set()
     for controllers, path in own_paths(Tree(root)).items():
         if controllers == "" or "cpu" in controllers.split(","):

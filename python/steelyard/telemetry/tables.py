@@ -6,7 +6,6 @@ meaning of its columns, and `increments`: what each counter gained between neigh
 Not here: which interval of time matters (``rates``, ``series``).
 """
 
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from steelyard._base import RecordError
 from steelyard.records import Column, ColumnKind
+from steelyard.telemetry.arrays import integers
 from steelyard.telemetry.deferred import ibis, memtable
 from steelyard.telemetry.engine import keep
 
@@ -120,12 +120,8 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def beside(rows: Any, **values: int) -> Any:
     """Return ``rows`` with ``values`` as columns: SQL that holds the numbers of a run serves no other run."""
-    # Of the bytes, because Arrow loads pandas to make an array of a list.
-    row = [
-        pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(array("q", [int(value)]))])
-        for value in values.values()
-    ]
-    return rows.cross_join(memtable(pa.Table.from_arrays(row, names=list(values))))
+    row = {name: integers([int(value)]) for name, value in values.items()}
+    return rows.cross_join(memtable(pa.table(row)))
 
 
 def within(rows: Any, begin_ns: int, end_ns: int, begin: str = "time_ns", end: str = "time_ns") -> Any:

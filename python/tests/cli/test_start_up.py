@@ -10,6 +10,7 @@ import pytest
 
 from steelyard._base import schemas_dir
 from steelyard.cli import main
+from tests.fleet.half_empty import Shape, make
 
 PACKAGE = Path(main.__file__).parents[2]
 HEAVY = ("ibis", "duckdb", "sqlglot", "pandas", "pyarrow", "plotly", "scipy", "jinja2")
@@ -27,7 +28,7 @@ def loaded(arguments: list[str], folder: Path) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", script, json.dumps(arguments)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        env={**os.environ, "PYTHONPATH": str(PACKAGE), "XDG_CACHE_HOME": str(folder / "cache")},
         capture_output=True,
         text=True,
         check=True,
@@ -55,3 +56,11 @@ def test_a_command_loads_no_more_than_it_needs(
     arguments: list[str], also: tuple[str, ...], tmp_path: Path
 ) -> None:
     assert loaded(arguments, tmp_path) & {*HEAVY, *also} == set()
+
+
+@pytest.mark.parametrize("query", ["cpi specs", "top", "numa", "rue", "pressure"])
+def test_a_query_that_was_asked_before_needs_neither_ibis_nor_pandas(query: str, tmp_path: Path) -> None:
+    store = make(tmp_path / "store", Shape(samples=12, jobs=3, machines=4, platforms=2, tasks=2))
+    words = ["fleet", *query.split(), "--store", store]
+    loaded(words, tmp_path)
+    assert loaded(words, tmp_path) & {"ibis", "sqlglot", "pandas", "plotly"} == set()

@@ -17,8 +17,6 @@ from steelyard._base import EnvironmentLacksError
 from steelyard.bench import undo
 from steelyard.bench.hook import Hook, HookContext
 from steelyard.bench.parameters import Parameter, Settings
-from steelyard.machine.cgroups import hierarchies
-from steelyard.machine.tree import Tree
 
 KIND = "cpu-limit cgroup"
 _REMOVE_TIMEOUT_S = 5.0
@@ -29,6 +27,10 @@ def parent_cgroup(root: Path = Path("/")) -> tuple[Path, int]:
 
     Raises EnvironmentLacksError where no CPU controller is open to it.
     """
+    # Not at the top: `steelyard list` would load the whole package of machines.
+    from steelyard.machine.cgroups import hierarchies
+    from steelyard.machine.tree import Tree
+
     tree = Tree(root)
     for hierarchy in hierarchies(tree):
         version, group = hierarchy.version, hierarchy.groups[0]

@@ -24,6 +24,7 @@ import numpy as np
 from steelyard.fleet.cpi.samples import KEYS, Guards, counted
 from steelyard.fleet.cpi.specs import Spec, SpecSettings
 from steelyard.stats.gev import GevFit, Histogram, TaskSums, clustered, fit_gev, scores
+from steelyard.telemetry.arrays import floats, integers, texts
 from steelyard.telemetry.deferred import ibis
 
 BINS_PER_SD = 16
@@ -108,10 +109,10 @@ def width_table(specs: Iterable[Spec]) -> Any:
     return ibis.memtable(
         pa.table(
             {
-                "job": pa.array([one.job for one, _ in rows], pa.string()),
-                "platform": pa.array([one.platform for one, _ in rows], pa.string()),
-                "cpi_source": pa.array([one.cpi_source for one, _ in rows], pa.string()),
-                "width": pa.array([width for _, width in rows], pa.float64()),
+                "job": texts([one.job for one, _ in rows]),
+                "platform": texts([one.platform for one, _ in rows]),
+                "cpi_source": texts([one.cpi_source for one, _ in rows]),
+                "width": floats([width for _, width in rows]),
             }
         )
     )
@@ -195,11 +196,11 @@ def _moved(distributions: Sequence[Distribution]) -> Any:
         parts.append(
             pa.table(
                 {
-                    "job": pa.array([spec.job] * count, pa.string()),
-                    "platform": pa.array([spec.platform] * count, pa.string()),
-                    "cpi_source": pa.array([spec.cpi_source] * count, pa.string()),
-                    "bin": pa.array(np.rint(bins.low / (bins.high - bins.low)).astype(np.int64)),
-                    **{f"s{at}": pa.array(moved[:, at]) for at in range(3)},
+                    "job": texts([spec.job] * count),
+                    "platform": texts([spec.platform] * count),
+                    "cpi_source": texts([spec.cpi_source] * count),
+                    "bin": integers(np.rint(bins.low / (bins.high - bins.low)).astype(np.int64)),
+                    **{f"s{at}": floats(moved[:, at]) for at in range(3)},
                 }
             )
         )
@@ -212,7 +213,7 @@ def _day_table(days: dict[str, float]) -> Any:
     return ibis.memtable(
         pa.table(
             {
-                "date": pa.array(list(days), pa.string()),
+                "date": texts(list(days)),
                 "day_weight": pa.array(list(days.values()), pa.float64()),
             }
         )

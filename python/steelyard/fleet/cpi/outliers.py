@@ -21,6 +21,7 @@ from typing import Any
 from steelyard.fleet.cpi.rule import PAPER, Rule
 from steelyard.fleet.cpi.samples import KEYS, Guards, counted, judged
 from steelyard.fleet.cpi.specs import Spec
+from steelyard.telemetry.arrays import floats, texts
 from steelyard.telemetry.deferred import ibis
 
 DAY_S = 86_400
@@ -33,10 +34,10 @@ def spec_table(specs: Iterable[Spec]) -> Any:
 
     rows = [one for one in specs if one.is_usable and one.cpi_source is not None]
     columns = {
-        "job": pa.array([one.job for one in rows], pa.string()),
-        "platform": pa.array([one.platform for one in rows], pa.string()),
-        "cpi_source": pa.array([one.cpi_source for one in rows], pa.string()),
-        "threshold_cpi": pa.array([one.threshold_cpi for one in rows], pa.float64()),
+        "job": texts([one.job for one in rows]),
+        "platform": texts([one.platform for one in rows]),
+        "cpi_source": texts([one.cpi_source for one in rows]),
+        "threshold_cpi": floats([one.threshold_cpi for one in rows]),
     }
     return ibis.memtable(pa.table(columns))
 

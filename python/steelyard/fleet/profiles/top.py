@@ -33,6 +33,7 @@ from steelyard.fleet.profiles.shares import (
     sizes,
 )
 from steelyard.fleet.profiles.stacks import Selection, Stacks, event_rows, gather, select
+from steelyard.telemetry.arrays import floats, integers, texts
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch_rows
 
@@ -262,12 +263,11 @@ def memtable(keys: Keys) -> Any:
     """Return ``keys`` as an Ibis table that joins with any engine's."""
     import pyarrow as pa
 
-    is_number = bool(keys[0]) and isinstance(keys[0][0], int)
-    kinds = (pa.int32() if is_number else pa.string(), pa.string(), pa.float64(), pa.float64())
-    names = ("stack", "key", "own", "total")
-    return ibis.memtable(
-        pa.table({name: pa.array(part, kind) for name, part, kind in zip(names, keys, kinds, strict=True)})
-    )
+    stacks, functions, own, total = keys
+    is_number = bool(stacks) and isinstance(stacks[0], int)
+    stack = integers(stacks).cast(pa.int32()) if is_number else texts(stacks)
+    columns = {"stack": stack, "key": texts(functions), "own": floats(own), "total": floats(total)}
+    return ibis.memtable(pa.table(columns))
 
 
 def _totals(rows: Any, stacks: Stacks, functions: Sequence[str]) -> dict[str, dict[str, Any]]:
