@@ -39,8 +39,9 @@ SIGNALS := env --default-signal=HUP,INT,QUIT
 test-rust:
 	$(SIGNALS) cargo test --workspace --locked
 
-# What starts no server runs on all CPUs, in runs of neighbouring tests, so that what a file's tests share is made once. What starts servers runs in two rows, file by file: every
-# test holds beside other work, and most of its time is waiting, as is that of Rust's tests.
+# What starts no server runs on all CPUs, neighbouring tests in one process, which makes what they share once. What starts
+# servers runs in two rows, file by file: every test holds beside other work, and most of its time is waiting, as is
+# that of Rust's tests.
 SERVERS := bench cli executables
 PYTEST := $(SIGNALS) $(BIN)/python -m pytest --durations 15 --durations-min 5
 test-python:
