@@ -13,6 +13,7 @@ Not here: running the SQL (``engine``).
 """
 
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -278,9 +279,14 @@ def _place(walk: _Walk) -> Path | None:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     if not os.path.isabs(base):
         return None
-    version = importlib.metadata.version("ibis-framework")
-    digest = hashlib.sha256("\n".join([version, *walk.words]).encode(errors="surrogatepass")).hexdigest()
+    digest = hashlib.sha256("\n".join([_version(), *walk.words]).encode(errors="surrogatepass")).hexdigest()
     return Path(base) / "steelyard" / "queries" / f"{digest[:32]}.json"
+
+
+@functools.cache
+def _version() -> str:
+    """Return Ibis's version; finding it takes as long as a small query."""
+    return importlib.metadata.version("ibis-framework")
 
 
 def _read(place: Path | None) -> dict[str, Any] | None:
