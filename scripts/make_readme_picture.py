@@ -83,7 +83,8 @@ def main() -> int:
 
 def shoot(report: Path, out: Path) -> list[Path]:
     """Return the pictures of ``report`` in light and in dark."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
     options: dict[str, Any] = {"executable_path": found} if found else {}
     written = []
     with sync_playwright() as playwright:
