@@ -48,7 +48,7 @@ def grid() -> list[float]:
 
 
 def bounded(distribution: object, low: float, high: float) -> Quantile:
-    """Quantile function of a scipy distribution, given that the value lies between ``low`` and ``high``."""
+    """Quantile function of a scipy distribution, given that the value is between ``low`` and ``high``."""
     begin, end = distribution.cdf(low), distribution.cdf(high)  # type: ignore[attr-defined]
     return lambda q: float(min(max(distribution.ppf(begin + q * (end - begin)), low), high))  # type: ignore[attr-defined]
 

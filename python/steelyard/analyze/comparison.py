@@ -189,12 +189,12 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]
 
 
 def _cautions(a: Side, b: Side) -> list[str]:
-    found = ["one run each: whether a difference is more than noise, only repeats tell"]
+    found = ["one run each: only repeats show whether a difference is more than noise"]
     if a.run.tier != b.run.tier:
         found.append(f"the tiers differ ({a.run.tier} and {b.run.tier}): so may the results, for that reason")
     for name, side in (("A", a), ("B", b)):
         if side.run.verdict is None:
-            found.append(f"{name} is incomplete: {side.run.status_reason or 'the record does not say why'}")
+            found.append(f"{name} is incomplete: {side.run.status_reason or 'the record has no reason'}")
         else:
             found += [f"{name}: {check.id}: {check.claim}" for check in side.run.verdict.reasons]
     return found

@@ -96,12 +96,12 @@ def _cpu(
     rates = recording.rates("cpu", begin_ns, end_ns)
     wanted = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
     if rates.missing is not None or not wanted:
-        reasons["cpu"] = rates.missing or "the recording has none of the used CPUs"
+        reasons["cpu"] = rates.missing or "the recording lacks the used CPUs"
         return None, None
     steal = _sum(wanted, ("steal_ns",))
     busy = _sum(wanted, columns)
     if steal is None or busy is None:
-        reasons["cpu"] = "no two readings lie in the measure phase"
+        reasons["cpu"] = "fewer than two readings are in the measure phase"
     return (
         None if steal is None else steal / 1e9 / len(wanted),
         None if busy is None else busy / 1e9 / len(wanted),

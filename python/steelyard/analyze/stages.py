@@ -97,6 +97,6 @@ def stage_gains(
 
 
 def around(stats: Sequence[RankStats], span: tuple[int, int]) -> tuple[RankStats | None, RankStats | None]:
-    """Return the first and the last reading within ``span``: what lies between is of the measure phase."""
+    """Return the first and the last reading within ``span``: what is between is of the measure phase."""
     inside = [line for line in stats if span[0] <= line.monotonic_ns <= span[1]]
     return (inside[0], inside[-1]) if len(inside) > 1 else (None, None)

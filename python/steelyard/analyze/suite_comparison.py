@@ -144,7 +144,7 @@ def _cautions(suites: Mapping[str, Suite], common: Sequence[str]) -> list[str]:
         found.append("the tiers differ: so may the results, for that reason")
     for letter, suite in suites.items():
         if suite.status is not RunStatus.COMPLETE:
-            found.append(f"{letter} is incomplete: {suite.status_reason or 'the record does not say why'}")
+            found.append(f"{letter} is incomplete: {suite.status_reason or 'the record has no reason'}")
         for member in suite.members:
             if member.benchmark in common:
                 found += [

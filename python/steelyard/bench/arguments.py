@@ -34,7 +34,7 @@ def check_arguments(
             [*command, "--check"], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentLacksError(f"{program} cannot be asked about its arguments: {error}") from error
+        raise EnvironmentLacksError(f"{program} did not report its arguments: {error}") from error
     said = " ".join(done.stderr.split()).removeprefix(f"{program}: ")
     if done.returncode == ExitCode.OK and not done.stdout:
         return
@@ -51,7 +51,7 @@ def check_arguments(
     if done.returncode == ExitCode.ENVIRONMENT:
         raise EnvironmentLacksError(said)
     raise EnvironmentLacksError(
-        f"{program} cannot be asked about its arguments: {said or f'it ended with {done.returncode}'}",
+        f"{program} did not report its arguments: {said or f'it ended with {done.returncode}'}",
         hint="build it again: make build",
     )
 

@@ -109,5 +109,5 @@ def replay() -> list[str]:
                 told.append(f"{path}: {kind} cannot be undone: {error}")
                 continue
             path.unlink(missing_ok=True)
-            told.append(f"undid what a killed run had left: {kind} {' '.join(details.values())}")
+            told.append(f"undid a change of a killed run: {kind} {' '.join(details.values())}")
     return told

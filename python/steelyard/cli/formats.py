@@ -79,9 +79,7 @@ def _formatted(callback: Callable[..., Any]) -> Callable[..., Any]:
         with _written_as(output_format) as target:
             code = callback(**values)
         if not target.tables:
-            raise UsageError(
-                f"no table to write as {output_format}", hint="--json has all that a command says"
-            )
+            raise UsageError(f"no table to write as {output_format}", hint="--json has the whole result")
         return code
 
     hints = get_type_hints(callback, include_extras=True)

@@ -209,13 +209,13 @@ def _check_fit(run: Run, allow_suspect: bool) -> None:
     if run.status is not RunStatus.COMPLETE or run.verdict is None:
         reason = run.status_reason or "no reason given"
         raise SteelyardError(f"{run.run_id}: the run is {run.status}: {reason}", hint="run it again")
-    reasons = "; ".join(check.claim for check in run.verdict.reasons) or "no check says why"
+    reasons = "; ".join(check.claim for check in run.verdict.reasons) or "no check has a reason"
     if run.verdict.level is Level.INVALID:
         raise SteelyardError(f"{run.run_id}: the result is invalid: {reasons}", hint="run it again")
     if run.verdict.level is Level.SUSPECT and not allow_suspect:
         raise SteelyardError(
             f"{run.run_id}: the result is suspect: {reasons}",
-            hint="run it on a quiet machine, or allow it: the baseline will say so",
+            hint="run it on a quiet machine, or allow it: the baseline records it",
         )
 
 

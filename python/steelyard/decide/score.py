@@ -211,7 +211,7 @@ def _unfit(run: Run) -> str | None:
         return "the run has no verdict"
     if run.verdict.level is Level.INVALID:
         reasons = [check.claim for check in run.verdict.reasons if check.level is Level.INVALID]
-        return f"the result is invalid: {'; '.join(reasons) or 'no check says why'}"
+        return f"the result is invalid: {'; '.join(reasons) or 'no check has a reason'}"
     return None
 
 
@@ -222,7 +222,7 @@ def _unlike(run: Run, baseline: Baseline, reference: BaselineResult) -> str | No
         return f"made by Steelyard {run.steelyard_version}, the baseline by {baseline.steelyard_version}"
     different = difference(run.parameters, reference.parameters)
     if different:
-        return f"run and baseline are not alike: {different}"
+        return f"run and baseline differ: {different}"
     metric = run.metrics.get(reference.metric)
     if metric is None or metric.value is None or metric.value <= 0:
         missing = metric.missing if metric and metric.missing else "it has no positive value"

@@ -81,7 +81,7 @@ def _score(member: SuiteMember, runs: Sequence[Run], baseline: Baseline | None) 
     for one in runs:
         if one.verdict is not None:
             objecting = [check.id for check in one.verdict.reasons if check.level is Level.INVALID]
-            return Refusal(f"invalid: {', '.join(objecting) or 'no check says why'}")
+            return Refusal(f"invalid: {', '.join(objecting) or 'no check has a reason'}")
     return Refusal(f"no result: {member.runs[0].status_reason or 'no reason given'}")
 
 

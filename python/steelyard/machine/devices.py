@@ -79,7 +79,7 @@ def interfaces(
         speed = tree.number(f"{base}/speed")
         queues = tree.names(f"{base}/queues", r"rx-\d+")
         driver = tree.link(f"{base}/device/driver")
-        settings = ask(name) if ask else "a recorded tree does not hold what ethtool asks the kernel"
+        settings = ask(name) if ask else "a recorded tree has no answers of ethtool"
         if isinstance(settings, str):
             missing[f"interfaces.{len(found)}.settings"] = settings
         found.append(

@@ -57,7 +57,7 @@ class Capability:
     name: str
     status: Status
     finding: str
-    """What was found, one sentence."""
+    """The finding, one sentence."""
     enable: str | None = None
     """How to get it, ``None`` where there is nothing to do or nothing can be done."""
 

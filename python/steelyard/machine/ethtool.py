@@ -50,9 +50,9 @@ def settings(name: str) -> LinkSettings | str:
             coalesce = _words(asker, name, _GET_COALESCE, 23)
             offloads = _offloads(asker, name)
     except OSError as error:
-        return f"the kernel was asked and said: {error.strerror}"
+        return f"the kernel answered: {error.strerror}"
     if not rings and not channels and not coalesce and not offloads:
-        return "the driver tells nothing to ethtool"
+        return "the driver reports nothing to ethtool"
     return LinkSettings(
         # Drivers without rings of their own answer zeros.
         receive_ring_max=(rings[1] or None) if rings else None,

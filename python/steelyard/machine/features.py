@@ -22,7 +22,7 @@ class Effect(IntEnum):
     """How much of a result a difference may explain."""
 
     IDENTITY = 0
-    """Nothing: it tells which machine or moment it is."""
+    """Nothing: it identifies the machine or moment it is."""
     LITTLE = 1
     """Usually below the noise; decisive for a few programs."""
     SOME = 2
@@ -54,7 +54,7 @@ _Row = tuple[str, str, Callable[[Machine], Scalar], str | None, Effect, str]
 
 _CAPACITY = "more of them do more work at once"
 _SPEED = "each instruction takes this many fewer or more nanoseconds"
-_PLACE = "how far memory is decides what a cache miss costs"
+_PLACE = "the distance of memory decides the cost of a cache miss"
 
 
 def _cache(level: int, kind: str) -> Callable[[Machine], Scalar]:
@@ -187,7 +187,7 @@ _TABLE: tuple[_Row, ...] = (
     ("numa_nodes.memoryless", "nodes with CPUs and no memory", _memoryless, "1", Effect.LARGE,
      "all memory is remote to their CPUs"),
     ("numa_nodes.farthest", "farthest node distance", _farthest, "1", Effect.SOME, _PLACE),
-    ("numa_nodes.bandwidth", "memory bandwidth told by HMAT", _bandwidth, "bytes/s", Effect.LARGE,
+    ("numa_nodes.bandwidth", "memory bandwidth by HMAT", _bandwidth, "bytes/s", Effect.LARGE,
      "programs that stream are bound by it"),
     ("kernel.clocksource", "clock source", lambda m: m.kernel.clocksource, None, Effect.LARGE,
      "reading the time without the processor's counter is a slow system call or a device access"),
@@ -198,7 +198,7 @@ _TABLE: tuple[_Row, ...] = (
     ("cpu.hardware_counters", "hardware counters", _counters, None, Effect.LITTLE,
      "nothing runs slower, but less can be explained"),
     ("container", "container", lambda m: m.container or "none", None, Effect.SOME,
-     "its limits, network and file system lie between program and kernel"),
+     "its limits, network and file system are between program and kernel"),
     ("cpu.idle_states.latency", "wake-up from the deepest idle state", _deepest, "ns", Effect.SOME,
      "a request that finds its CPU idle waits for it"),
     ("cpu.idle_governor", "idle governor", lambda m: m.cpu.idle_governor, None, Effect.LITTLE,
@@ -208,7 +208,7 @@ _TABLE: tuple[_Row, ...] = (
     ("cpu.offline", "CPUs offline", lambda m: _number_of(m.cpu.offline_cpus), "1", Effect.LARGE, _CAPACITY),
     ("cpu.throttled", "slowed for heat since boot",
      lambda m: None if m.cpu.thermal_throttles is None else m.cpu.thermal_throttles > 0, None, Effect.LARGE,
-     "clocks fall below what the load asks for"),
+     "the clock is lower than the load needs"),
     ("memory.transparent_huge_pages", "transparent huge pages", lambda m: m.memory.transparent_huge_pages,
      None, Effect.SOME, "TLB misses of large heaps against waits for compaction"),
     ("memory.transparent_huge_page_defrag", "waiting for huge pages",
@@ -224,7 +224,7 @@ _TABLE: tuple[_Row, ...] = (
      "pages were put out: memory was short"),
     ("interrupts.busiest_ratio", "device interrupts on the busiest CPU",
      lambda m: m.interrupts.busiest_ratio if m.interrupts else None, "ratio", Effect.SOME,
-     "one CPU bounds what the network and disks deliver"),
+     "one CPU limits network and disks"),
     ("kernel.release", "kernel", lambda m: m.kernel.release, None, Effect.SOME,
      "scheduler, memory management, network stack and mitigations change"),
     ("cpu.microcode", "microcode", lambda m: m.cpu.microcode, None, Effect.SOME,
@@ -238,8 +238,8 @@ _TABLE: tuple[_Row, ...] = (
     ("distribution", "distribution", lambda m: m.distribution, None, Effect.LITTLE,
      "libraries and compiler options differ"),
     ("firmware.product", "system", lambda m: m.firmware.product, None, Effect.IDENTITY,
-     "tells which machine"),
-    ("hostname", "host name", lambda m: m.hostname, None, Effect.IDENTITY, "tells which machine"),
+     "identifies the machine"),
+    ("hostname", "host name", lambda m: m.hostname, None, Effect.IDENTITY, "identifies the machine"),
     ("kernel.boot_id", "boot", lambda m: m.kernel.boot_id, None, Effect.IDENTITY,
      "another machine, or booted again in between"),
 )  # fmt: skip
@@ -280,9 +280,9 @@ _SYSCTL_EFFECTS = {
         "page faults to sample where pages should be, and pages that move",
     ),
     "vm.zone_reclaim_mode": (Effect.SOME, "reclaims a node's cache before it uses another node's memory"),
-    "vm.swappiness": (Effect.SOME, "what is reclaimed first when memory is short"),
+    "vm.swappiness": (Effect.SOME, "which memory is reclaimed first when memory is short"),
     "kernel.sched_autogroup_enabled": (Effect.LITTLE, "CPU time is shared by session instead of by thread"),
-    "net.core.somaxconn": (Effect.SOME, "connections beyond it wait or are dropped when many come at once"),
+    "net.core.somaxconn": (Effect.SOME, "connections beyond it wait or are dropped in bursts"),
     "net.ipv4.tcp_congestion_control": (Effect.SOME, "throughput over links with loss or delay"),
     "net.core.default_qdisc": (Effect.LITTLE, "order and pacing of packets that are sent"),
     "kernel.nmi_watchdog": (Effect.LITTLE, "takes one hardware counter"),
@@ -318,7 +318,7 @@ def _disk_features(machine: Machine) -> Iterator[Feature]:
             ("scheduler", disk.scheduler, None, Effect.SOME, "order of requests, and CPU time for each"),
             ("queue_requests", disk.queue_requests, "1", Effect.LITTLE, "how much the device may overlap"),
             ("read_ahead_bytes", disk.read_ahead_bytes, "bytes", Effect.LITTLE, "speed of sequential reads"),
-            ("write_cache", disk.write_cache, None, Effect.SOME, "what a flush costs"),
+            ("write_cache", disk.write_cache, None, Effect.SOME, "the cost of a flush"),
         )
         for name, value, unit, effect, why in rows:
             yield Feature(f"{key}.{name}", f"{noun}: {name.split('_')[0]}", value, unit, effect, why)

@@ -31,7 +31,7 @@ class CpuIdentity:
 
 
 def cpu_identifier(tree: Tree) -> str | None:
-    """Return the first processor's identifier, None where the tree does not tell it."""
+    """Return the first processor's identifier, None where the tree does not report it."""
     facts = keyed((tree.text("proc/cpuinfo") or "").split("\n\n")[0])
     vendor, numbers = facts.get("vendor_id"), [facts.get(key) for key in ("cpu family", "model", "stepping")]
     if vendor and vendor.isalnum() and all(number and number.isdecimal() for number in numbers):

@@ -58,7 +58,7 @@ def resctrl(tree: Tree, flags: str) -> tuple[Resctrl | None, str]:
             f"the processor can ({', '.join(offered)}), but {_RESCTRL} is not mounted:"
             " mount -t resctrl resctrl /sys/fs/resctrl"
         )
-    return None, "neither the processor's flags nor sys/fs/resctrl tell of it"
+    return None, "neither the processor's flags nor sys/fs/resctrl show it"
 
 
 def memory_access(tree: Tree, node: str) -> MemoryAccess | None:

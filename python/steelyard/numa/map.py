@@ -96,7 +96,7 @@ def map_of(machine: Machine, health: HealthResult | None = None) -> NumaMap:
     """
     if not machine.numa_nodes:
         raise EnvironmentLacksError(
-            "this machine's kernel tells of no NUMA nodes",
+            "this machine's kernel reports no NUMA nodes",
             hint="a kernel with CONFIG_NUMA has /sys/devices/system/node",
         )
     missing: dict[str, str] = {}
@@ -136,10 +136,10 @@ def _distances(nodes: list[NumaNode], missing: dict[str, str]) -> Table | None:
     if told != {len(nodes)}:
         # A row has a distance to each node that is online, also to one whose folder is not there.
         counts = ", ".join(map(str, sorted(told)))
-        missing["distances"] = f"the kernel tells distances to {counts} nodes and shows {len(nodes)}"
+        missing["distances"] = f"the kernel reports distances to {counts} nodes and shows {len(nodes)}"
         return None
     if not all(value > 0 for row in rows for value in row):
-        missing["distances"] = "the firmware tells a distance of 0"
+        missing["distances"] = "the firmware reports a distance of 0"
         return None
     return [list(map(float, row)) for row in rows]
 

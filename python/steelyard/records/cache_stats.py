@@ -35,7 +35,7 @@ class CacheStats(Record):
     fast_requests: Count = Field(
         description="Keys of get commands that a fast thread answered from the cache"
     )
-    slow_requests: Count = Field(description="Keys of get commands that went through a slow thread")
+    slow_requests: Count = Field(description="Keys of get commands handled by a slow thread")
     get_hits: Count = Field(description="Keys found, as memcached counts them")
     get_misses: Count = Field(description="Keys not found, as memcached counts them")
     sets: Count = Field(description="Storage commands")

@@ -27,7 +27,7 @@ class CapacityCriterion(Value):
     name: str = Field(description="`p95` and the like, `errors` or `achieved`")
     value: float | None = Field(
         default=None,
-        description="What was measured: ns for a percentile, else a share; null without answers",
+        description="Measured value: ns for a percentile, else a share; null without answers",
     )
     bound: float = Field(description="Its bound")
     unit: str = Field(description="`ns` or `1`")
@@ -45,7 +45,7 @@ class CapacityProbe(Value):
         description="`unloaded`, `bracket` or `narrow`; in older records also `confirm-low` and"
         " `confirm-high`"
     )
-    rate_per_s: float = Field(description="Rate that was asked for")
+    rate_per_s: float = Field(description="Requested rate")
     warmup_s: float | None = Field(
         default=None, description="Load at this rate before the measure phase, s; null in older records"
     )
@@ -59,12 +59,12 @@ class CapacityProbe(Value):
     )
     criteria: list[CapacityCriterion] = Field(description="One row a bound of the objective")
     requests: LoadRequests = Field(description="Counts over the measure phase")
-    offered_per_s: float = Field(description="Requests per second that the schedule asked for")
+    offered_per_s: float = Field(description="Requests per second of the schedule")
     throughput_per_s: float = Field(description="Completed requests per second")
     response: LatencySummary = Field(description="Response times, from the intended time")
     busy_ratio: float = Field(description="The busiest generator thread's share of its CPU")
     verdict: Verdict = Field(
-        description="What the generator says of this load; `invalid` where the rate is more than the server"
+        description="Verdict of the generator on this load; `invalid` where the rate is above the server"
         " can do"
     )
 
@@ -74,7 +74,7 @@ class CapacityEdge(Value):
 
     rate_per_s: float = Field(description="Where: not outside the interval")
     repeats: Count = Field(description="Probes made there after it was chosen")
-    agreed: Count = Field(description="How many of them said what the end says")
+    agreed: Count = Field(description="Number of them with the result of the end")
     confirmed: bool = Field(description="Whether all of them together confirm it")
 
 
@@ -88,7 +88,7 @@ class CapacityInterval(Value):
         default=None,
         description="Upper end: the objective is not met, null when nothing showed the server's limit",
     )
-    confidence: float = Field(description="Probability that the capacity lies between them")
+    confidence: float = Field(description="Probability that the capacity is between them")
     low_edge: CapacityEdge | None = Field(
         default=None, description="How the lower end was probed afresh; older records only"
     )
@@ -129,9 +129,7 @@ class CapacityResult(Record):
     tool: Tool = Field(description="The program that wrote it")
     command: list[str] = Field(description="Its command line")
     clock: Clock = Field(description="Both clocks at the start")
-    settings: LoadSettings = Field(
-        description="What was asked for; the rate is null, since it is what was sought"
-    )
+    settings: LoadSettings = Field(description="Settings; the rate is null, since it is the result")
     slo: str = Field(description="The objective, such as `p95<=500ms,errors<=0.001,achieved>=0.99`")
     begin_ns: Count = Field(description="Start of the search")
     end_ns: Count = Field(description="End of the search")
@@ -146,16 +144,15 @@ class CapacityResult(Record):
     )
     tried: CapacityTried | None = Field(
         default=None,
-        description="What the probes showed by themselves, whatever is concluded from them; null in older"
-        " records",
+        description="Direct results of the probes, without the model; null in older records",
     )
     curve: list[CapacityPoint] = Field(
         default=[], description="The curve behind the interval, lowest rate first; empty without one"
     )
     interval: CapacityInterval | None = Field(
         default=None,
-        description="Where the capacity lies, null when the objective was met nowhere or the probes cannot"
-        " bear an interval",
+        description="Interval of the capacity, null when the objective was met nowhere or the probes cannot"
+        " give an interval",
     )
     estimate_per_s: float | None = Field(
         default=None,
@@ -169,7 +166,7 @@ class CapacityResult(Record):
     )
     answer: str = Field(
         description="`interval`, `at-least` (nothing showed the server's limit), `never` (the objective was"
-        " not met at any rate) or `unknown` (the search was stopped, or its probes cannot bear an interval)"
+        " not met at any rate) or `unknown` (the search was stopped, or its probes cannot give an interval)"
     )
     ended: str = Field(description="Why the search ended, one sentence")
     verdict: Verdict = Field(description="Whether the answer may be believed")
@@ -179,17 +176,17 @@ class SweepPoint(Value):
     """One load at one rate."""
 
     position: Count = Field(description="Place in the order of time, from 0")
-    rate_per_s: float = Field(description="Rate that was asked for")
+    rate_per_s: float = Field(description="Requested rate")
     begin_ns: Count = Field(description="Start of its measure phase")
     end_ns: Count = Field(description="End of its measure phase")
     requests: LoadRequests = Field(description="Counts over the measure phase")
-    offered_per_s: float = Field(description="Requests per second that the schedule asked for")
+    offered_per_s: float = Field(description="Requests per second of the schedule")
     throughput_per_s: float = Field(description="Completed requests per second")
     achieved_ratio: float = Field(description="Completed over offered")
     latency: LoadLatency = Field(description="Distributions")
     busy_ratio: float = Field(description="The busiest generator thread's share of its CPU")
     verdict: Verdict = Field(
-        description="What the generator says of this load; `invalid` where the rate is more than the server"
+        description="Verdict of the generator on this load; `invalid` where the rate is above the server"
         " can do"
     )
 
@@ -202,9 +199,7 @@ class SweepResult(Record):
     tool: Tool = Field(description="The program that wrote it")
     command: list[str] = Field(description="Its command line")
     clock: Clock = Field(description="Both clocks at the start")
-    settings: LoadSettings = Field(
-        description="What was asked for; the rate is null, since each point has its own"
-    )
+    settings: LoadSettings = Field(description="Settings; the rate is null, since each point has its own")
     order: str = Field(description="`shuffled` or `ascending`: the order in which the rates were offered")
     begin_ns: Count = Field(description="Start of the sweep")
     end_ns: Count = Field(description="End of the sweep")

@@ -13,7 +13,7 @@ class HealthSettings(Value):
     """What was asked of a health check."""
 
     mode: str = Field(description="`quick` or `full`: how many working sets and repeats")
-    parts: list[str] = Field(description="Parts that were asked for, in order")
+    parts: list[str] = Field(description="Requested parts, in order")
     directory: str = Field(description="Folder in which the disk is measured")
     seed: Count = Field(description="Seed of every random choice")
 
@@ -23,7 +23,7 @@ class HealthCpu(Value):
 
     id: Count = Field(description="Number")
     core: Count | None = Field(
-        default=None, description="Lowest CPU number of its core, null when the kernel does not tell it"
+        default=None, description="Lowest CPU number of its core, null when the kernel does not report it"
     )
     last_level_cache: Count | None = Field(
         default=None,
@@ -31,7 +31,7 @@ class HealthCpu(Value):
         " tell it",
     )
     socket: Count | None = Field(
-        default=None, description="Processor package, null when the kernel does not tell it"
+        default=None, description="Processor package, null when the kernel does not report it"
     )
     node: Count | None = Field(default=None, description="NUMA node, null when the kernel has none")
 
@@ -42,10 +42,10 @@ class HealthNode(Value):
     id: Count = Field(description="Number")
     cpus: str = Field(description="Its usable CPUs, as the kernel lists them; empty for memory without CPUs")
     memory_bytes: Count | None = Field(
-        default=None, description="Memory, null when the kernel does not tell it"
+        default=None, description="Memory, null when the kernel does not report it"
     )
     memory_free_bytes: Count | None = Field(
-        default=None, description="Free memory at the start, null when the kernel does not tell it"
+        default=None, description="Free memory at the start, null when the kernel does not report it"
     )
     distances: list[Count] = Field(description="ACPI distances to every node, in order")
 
@@ -56,19 +56,19 @@ class HealthCache(Value):
     level: Count = Field(description="1, 2, 3")
     size_bytes: Count = Field(description="Size of this instance")
     line_bytes: Count | None = Field(
-        default=None, description="Size of a line, null when the kernel does not tell it"
+        default=None, description="Size of a line, null when the kernel does not report it"
     )
     cpus: str | None = Field(
         default=None,
-        description="CPUs that share it, as the kernel lists them, null when the kernel does not tell it",
+        description="CPUs that share it, as the kernel lists them, null when the kernel does not report it",
     )
 
 
 class HealthMachine(Value):
-    """The machine as far as it decides what is measured."""
+    """The properties of the machine that decide the measurements."""
 
     cpu_model: str | None = Field(
-        default=None, description="Processor's name, null when the kernel does not tell it"
+        default=None, description="Processor's name, null when the kernel does not report it"
     )
     usable_cpus: str = Field(description="CPUs that this process may use, as the kernel lists them")
     cpus: list[HealthCpu] = Field(description="One row a usable CPU, in order")
@@ -77,7 +77,7 @@ class HealthMachine(Value):
         description="Data and unified caches of the CPU on which latency is measured"
     )
     memory_available_bytes: Count | None = Field(
-        default=None, description="`MemAvailable` at the start, null when the kernel does not tell it"
+        default=None, description="`MemAvailable` at the start, null when the kernel does not report it"
     )
     transparent_huge_pages: str | None = Field(
         default=None,
@@ -188,10 +188,10 @@ class DiskHealth(Value):
     engine: str = Field(description="What did the I/O: `fio` with its version, or `built-in`")
     directory: str = Field(description="Folder of the file")
     file_system: str | None = Field(
-        default=None, description="File system's type, null when the kernel does not tell it"
+        default=None, description="File system's type, null when the kernel does not report it"
     )
     device: str | None = Field(
-        default=None, description="Device below it, null when the kernel does not tell it"
+        default=None, description="Device below it, null when the kernel does not report it"
     )
     file_bytes: Count = Field(description="Size of the file")
     direct: bool = Field(description="Whether the page cache was passed by (`O_DIRECT`)")
@@ -218,7 +218,7 @@ class HealthConditions(Value):
     foreign_busy_ratio: float | None = Field(
         default=None,
         description="CPU time of everything but this process and its children over the CPU time that there"
-        " was, null when the kernel does not tell it or the part was shorter than its clock's tick",
+        " was, null when the kernel does not report it or the part was shorter than its clock's tick",
     )
     steal_ratio: float | None = Field(
         default=None,
@@ -238,8 +238,8 @@ class HealthResult(Record):
     tool: Tool = Field(description="The program that wrote it")
     command: list[str] = Field(description="Its command line")
     clock: Clock = Field(description="Both clocks at the start")
-    settings: HealthSettings = Field(description="What was asked for")
-    machine: HealthMachine = Field(description="The machine as far as it decides what is measured")
+    settings: HealthSettings = Field(description="Settings")
+    machine: HealthMachine = Field(description="The properties of the machine that decide the measurements")
     begin_ns: Count = Field(description="Start of the first part")
     end_ns: Count = Field(description="End of the last part")
     interrupted: bool = Field(description="Whether the check was stopped before its end")

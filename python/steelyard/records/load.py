@@ -22,7 +22,7 @@ class LoadSettings(Value):
     target: str = Field(description="Address and port")
     tls: bool = Field(default=False, description="Whether the protocol is wrapped in TLS; absent before 1.2")
     io: str = Field(
-        description="How bytes are moved: `uring` or `epoll`; `unknown` when a host was lost before it told"
+        description="I/O method: `uring` or `epoll`; `unknown` when a host was lost before it reported"
     )
     threads: Count = Field(description="Generator threads")
     connections: Count = Field(description="Connections over all threads")
@@ -43,16 +43,16 @@ class LoadSettings(Value):
     keys: Count = Field(description="Number of keys")
     mix: str | None = Field(
         default=None,
-        description="The mix file, or the shipped mix, that says what is sent; null where the flags do; "
+        description="The mix file, or the shipped mix, that defines the requests; null where flags do; "
         "absent before 1.2",
     )
     trace: str | None = Field(
         default=None,
-        description="The trace that says what is sent when; null without one; absent before 1.2",
+        description="The trace of requests; null without one; absent before 1.2",
     )
     key_distribution: str = Field(description="The law, such as `uniform` or `zipf:EXPONENT`")
-    key_sizes: str = Field(description="Where key sizes come from: a number of bytes or a file's name")
-    value_sizes: str = Field(description="Where value sizes come from: a number of bytes or a file's name")
+    key_sizes: str = Field(description="Key sizes: a number of bytes or a file's name")
+    value_sizes: str = Field(description="Value sizes: a number of bytes or a file's name")
     set_ratio: float = Field(description="Share of requests that store")
 
 
@@ -63,7 +63,7 @@ class LoadRequests(Value):
     sent: Count = Field(description="Put on the wire")
     completed: Count = Field(description="Answered without an error")
     errors: Count = Field(description="Answered with an error, or lost with their connection")
-    errors_by_kind: dict[str, Count] = Field(description="Errors by what they were")
+    errors_by_kind: dict[str, Count] = Field(description="Errors by kind")
     answers_by_class: dict[str, Count] | None = Field(
         default=None,
         description="Answers, errors among them, by the class that the protocol puts them in, such as `2xx` "
@@ -195,7 +195,7 @@ class LoadHost(Value):
     )
     connections: Count = Field(description="Its connections")
     offered_per_s: float | None = Field(
-        default=None, description="Requests per second that its schedule asked for, null in a closed loop"
+        default=None, description="Requests per second of its schedule, null in a closed loop"
     )
     throughput_per_s: float = Field(description="Completed requests per second")
     completed: Count = Field(description="Answered without an error")
@@ -211,8 +211,8 @@ class LoadHost(Value):
     lost: str | None = Field(
         default=None,
         description="Why it was lost before the end, null where it was not. When one is lost, the record"
-        " holds what every host had told until then, counted by when it happened: without operations, threads"
-        " and kinds of errors, and `busy_ratio` is a host's mean over its threads. Absent before 1.4.",
+        " holds what every host had reported until then, counted by when it happened: without operations,"
+        " threads and kinds of errors; `busy_ratio` is a host's mean over its threads. Absent before 1.4.",
     )
 
 
@@ -228,7 +228,7 @@ class LoadResult(Record):
     tool: Tool = Field(description="The program that wrote it")
     command: list[str] = Field(description="Its command line")
     clock: Clock = Field(description="Both clocks at the start")
-    settings: LoadSettings = Field(description="What was asked for")
+    settings: LoadSettings = Field(description="Settings")
     begin_ns: Count = Field(description="Start of the measure phase")
     end_ns: Count = Field(description="End of the measure phase")
     interrupted: bool = Field(description="Whether the load was stopped before its time")
@@ -238,7 +238,7 @@ class LoadResult(Record):
     )
     throughput_per_s: float = Field(description="Completed requests per second, errors excluded")
     offered_per_s: float | None = Field(
-        default=None, description="Requests per second that the schedule asked for, null in a closed loop"
+        default=None, description="Requests per second of the schedule, null in a closed loop"
     )
     achieved_ratio: float | None = Field(
         default=None, description="Completed over offered, null in a closed loop"

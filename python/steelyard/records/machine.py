@@ -110,8 +110,8 @@ class Dimm(Value):
     bank: str | None = Field(default=None, description="Name of its bank or channel")
     size_bytes: Count | None = Field(default=None, description="Size of the module; 0 when the slot is empty")
     type: str | None = Field(default=None, description="Such as `DDR5`")
-    rated_transfers_per_s: Count | None = Field(default=None, description="What the module can do")
-    configured_transfers_per_s: Count | None = Field(default=None, description="What it runs at")
+    rated_transfers_per_s: Count | None = Field(default=None, description="Rated speed")
+    configured_transfers_per_s: Count | None = Field(default=None, description="Configured speed")
     ranks: Count | None = Field(default=None, description="Ranks")
     manufacturer: str | None = Field(default=None, description="Manufacturer")
     part: str | None = Field(default=None, description="Part number")
@@ -121,7 +121,7 @@ class Memory(Value):
     """The memory of a machine."""
 
     total_bytes: Count = Field(description="As the kernel counts it")
-    limit_bytes: Count | None = Field(default=None, description="What the cgroup allows, null when unlimited")
+    limit_bytes: Count | None = Field(default=None, description="Limit of the cgroup, null when unlimited")
     swap_bytes: Count = Field(description="Swap space")
     transparent_huge_pages: str | None = Field(
         default=None, description="Transparent huge pages: `always`, `madvise` or `never`"
@@ -166,7 +166,7 @@ class NumaNode(Value):
     cpus: str = Field(description="CPUs, as the kernel lists them")
     memory_bytes: Count | None = Field(default=None, description="Memory")
     distances: list[Count] = Field(description="ACPI distances to every node, in order")
-    access: MemoryAccess | None = Field(default=None, description="Latency and bandwidth, as HMAT tells")
+    access: MemoryAccess | None = Field(default=None, description="Latency and bandwidth, from HMAT")
     side_caches: list[SideCache] = Field(default=[], description="Caches in front of the node's memory")
 
 
@@ -208,7 +208,7 @@ class Interface(Value):
 
     name: str = Field(description="Kernel name")
     speed_bits_per_s: Count | None = Field(
-        default=None, description="Line rate, bit/s, null when the driver does not say"
+        default=None, description="Line rate, bit/s, null when the driver does not report it"
     )
     mtu_bytes: Count | None = Field(default=None, description="Largest packet")
     driver: str | None = Field(default=None, description="Driver")
@@ -227,7 +227,7 @@ class PciLink(Value):
     """The link of a PCI Express device."""
 
     transfers_per_s: Count | None = Field(default=None, description="Rate of one lane now")
-    transfers_max_per_s: Count | None = Field(default=None, description="What the device can do")
+    transfers_max_per_s: Count | None = Field(default=None, description="Capability of the device")
     width: Count | None = Field(default=None, description="Lanes in use")
     width_max: Count | None = Field(default=None, description="Lanes that the device has")
 

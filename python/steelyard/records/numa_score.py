@@ -18,7 +18,7 @@ class NumaScoreNode(Value):
     id: Count = Field(description="Number; numbers may have gaps")
     cpus: str = Field(description="CPUs, as the kernel lists them; empty for memory without CPUs")
     memory_bytes: Count | None = Field(
-        default=None, description="Memory, null when the kernel does not tell it"
+        default=None, description="Memory, null when the kernel does not report it"
     )
     distances: list[float] = Field(description="Distances from its CPUs to the memory of each node")
 
@@ -42,7 +42,7 @@ class NumaSubject(Value):
         " time of its threads since they began counts where each ran last. Null where there is no CPU time",
     )
     cpu_source: str | None = Field(
-        default=None, description="Where CPU time comes from, in words; null where there is none"
+        default=None, description="Source of CPU time, in words; null where there is none"
     )
     cpu_seconds_per_node: list[float] | None = Field(
         default=None, description="CPU time by node, seconds; null where there is none"
@@ -79,10 +79,10 @@ class NumaScore(Record):
     clock: Clock = Field(description="Both clocks when it was written")
     begin_ns: Count = Field(description="Start of the window")
     end_ns: Count = Field(description="End of the window")
-    looks: Count = Field(description="Times that threads were looked at in the window, its end included")
+    looks: Count = Field(description="Number of readings of threads in the window, its end included")
     nodes: list[NumaScoreNode] = Field(description="The machine's NUMA nodes, in order")
-    distance_source: str = Field(description="Where distances come from: `slit`, `hmat` or `given`")
-    subjects: list[NumaSubject] = Field(description="What was looked at")
+    distance_source: str = Field(description="Source of distances: `slit`, `hmat` or `given`")
+    subjects: list[NumaSubject] = Field(description="Subject")
     cost_cpu_ns: Count | None = Field(
         default=None,
         description="CPU time that finding all this took, null when it could not be read",

@@ -47,7 +47,7 @@ class RankStats(Record):
     instance: Count = Field(description="Which of several processes of this role it is, from 0")
     instances: Count = Field(description="How many there are")
     work: dict[str, str] = Field(
-        description="What a request is made of: the settings that the checksum depends on, by their flag"
+        description="Work of a request: the settings that the checksum depends on, by flag"
     )
     feature_code_bytes: Count | None = Field(
         default=None,
@@ -71,10 +71,8 @@ class RankStats(Record):
     )
     connections: Count = Field(description="Open connections now")
     connections_total: Count = Field(description="Connections ever accepted")
-    closed_malformed: Count = Field(description="Connections closed because what they sent was no call")
-    closed_stalled: Count = Field(
-        description="Connections closed because they stood still in the middle of something"
-    )
+    closed_malformed: Count = Field(description="Connections closed because they sent no valid call")
+    closed_stalled: Count = Field(description="Connections closed because they stalled within a message")
     bytes_read: Count = Field(description="Bytes received from clients")
     bytes_written: Count = Field(description="Bytes sent to clients")
     threads: list[RankThread] = Field(description="One row a thread")

@@ -22,7 +22,7 @@ class Series(Value):
 
     id: str = Field(description="Common to all runs of one command")
     index: Count = Field(description="Number of this repeat, from 1")
-    count: Count = Field(description="Number of repeats asked for")
+    count: Count = Field(description="Requested number of repeats")
 
 
 class Orchestrator(Value):
@@ -51,7 +51,7 @@ class CpuInstance(Value):
     server: str = Field(description="CPUs of its servers")
     load: str | None = Field(default=None, description="CPUs of the load on it, null without a load")
     nodes: str | None = Field(
-        default=None, description="NUMA nodes of its servers' CPUs, null where the kernel tells none"
+        default=None, description="NUMA nodes of its servers' CPUs, null where the kernel reports none"
     )
     memory_nodes: str | None = Field(
         default=None, description="NUMA nodes that its servers' memory is bound to, null when it is not bound"
@@ -116,7 +116,7 @@ class Run(Record):
     suite: str | None = Field(default=None, description="The suite it ran in, null when it ran alone")
     tier: str = Field(description="`smoke`, `quick`, `standard` or `full`")
     series: Series = Field(description="The repeats it belongs to")
-    status: RunStatus = Field(description="How far it came")
+    status: RunStatus = Field(description="Status")
     status_reason: str | None = Field(default=None, description="Why it is incomplete, null otherwise")
     steelyard_version: str = Field(description="Version of Steelyard")
     command: list[str] = Field(description="The exact command")

@@ -25,16 +25,16 @@ class SuiteBaseline(Value):
     date: str = Field(description="When it was measured, such as 2026-11-21")
     runs: Count = Field(description="Runs of which it is the median")
     suspect_runs: Count = Field(description="How many of them are suspect")
-    lowest: float = Field(description="Score of the worst of them by itself")
-    highest: float = Field(description="Score of the best of them by itself")
+    lowest: float = Field(description="Score of the worst of them")
+    highest: float = Field(description="Score of the best of them")
 
 
 class SuiteRun(Value):
     """One run of a member, in short; the whole is in the run's own directory."""
 
-    run_id: str = Field(description="Name of the run and of its directory, which lies in the suite's")
+    run_id: str = Field(description="Name of the run and of its directory, which is in the suite's")
     index: Count = Field(description="Number of the repeat, from 1")
-    status: RunStatus = Field(description="How far it came")
+    status: RunStatus = Field(description="Status")
     status_reason: str | None = Field(default=None, description="Why it is incomplete, null otherwise")
     level: Level | None = Field(default=None, description="Its verdict, null while running or incomplete")
     reasons: list[Check] = Field(description="The checks that object")
@@ -72,7 +72,7 @@ class SuiteMember(Value):
     )
     best_part: SuitePart | None = Field(default=None, description="The part with the largest score")
     baseline: SuiteBaseline | None = Field(
-        default=None, description="What the baseline's figure rests on, null where there is no score"
+        default=None, description="Runs behind the baseline's value, null where there is no score"
     )
 
 
@@ -91,11 +91,9 @@ class SuiteOverall(Value):
     best: SuitePart | None = Field(default=None, description="The member with the largest score")
     withheld: str | None = Field(default=None, description="Why it is withheld, null otherwise")
     suspect: list[str] = Field(description="Members whose result is suspect: the score rests on them too")
-    baseline: str | None = Field(
-        default=None, description="How users name the baseline, null when there is none"
-    )
+    baseline: str | None = Field(default=None, description="Name of the baseline, null when there is none")
     baseline_title: str | None = Field(
-        default=None, description="How a report names the baseline's machine, null when there is none"
+        default=None, description="Title of the baseline's machine, null when there is none"
     )
 
 
@@ -108,8 +106,8 @@ class Suite(Record):
     suite_id: str = Field(description="Unique name, also of the directory")
     suite: str = Field(description="Which suite")
     tier: str = Field(description="`smoke`, `quick`, `standard` or `full`")
-    repeats: Count = Field(description="Number of runs of each member that were asked for")
-    status: RunStatus = Field(description="How far it came")
+    repeats: Count = Field(description="Requested number of runs of each member")
+    status: RunStatus = Field(description="Status")
     status_reason: str | None = Field(default=None, description="Why it is incomplete, null otherwise")
     steelyard_version: str = Field(description="Version of Steelyard")
     command: list[str] = Field(description="The exact command")

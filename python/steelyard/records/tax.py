@@ -89,7 +89,7 @@ class TaxBenchmark(Value):
     )
     missing: str | None = Field(
         default=None,
-        description="Why `one` or `all` is null although it was asked for, null where neither is",
+        description="Why `one` or `all` is null although it was requested, null where neither is",
     )
     scaling_ratio: float | None = Field(
         default=None,
@@ -131,7 +131,7 @@ class TaxResult(Record):
     tool: Tool = Field(description="The program that wrote it")
     command: list[str] = Field(description="Its command line")
     clock: Clock = Field(description="Both clocks at the start")
-    settings: TaxSettings = Field(description="What was asked for")
+    settings: TaxSettings = Field(description="Settings")
     begin_ns: Count = Field(description="Start of the first round, after inputs were made and batches sized")
     end_ns: Count = Field(description="End of the last round")
     cpu_user_s: float = Field(description="User CPU time of the program between the two, s")

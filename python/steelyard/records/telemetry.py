@@ -25,7 +25,7 @@ class Column(Value):
     """One column of a source's table."""
 
     name: str = Field(description="Name, with its unit where it has one")
-    kind: ColumnKind = Field(description="What the values are")
+    kind: ColumnKind = Field(description="Meaning of the values")
     unit: str | None = Field(default=None, description="Unit, `1` for a plain number, null for a label")
     missing: str | None = Field(
         default=None, description="Why the column is all null on this machine, null when it is not"
@@ -37,7 +37,7 @@ class Source(Value):
 
     name: str = Field(description="Name, such as `cpu`")
     available: bool = Field(description="Whether this machine has it")
-    reason: str | None = Field(default=None, description="Why not, or what went wrong later")
+    reason: str | None = Field(default=None, description="Reason, or a later error")
     file: str | None = Field(
         default=None, description="File name inside the recording, null when there is none"
     )
@@ -49,12 +49,12 @@ class Source(Value):
     columns: list[Column] = Field(description="The table's columns")
     missing_items: dict[str, str] = Field(
         default={},
-        description="Things that were asked for and have no rows, or not all, such as an event that the CPU"
+        description="Requested items without rows, or without some, such as an event that the CPU"
         " lacks: the reason by name. Absent before 1.1",
     )
     notes: list[str] = Field(
         default=[],
-        description="What a reader of the rows should know, one sentence each, such as that a group of events"
+        description="Notes for readers of the rows, one sentence each, such as that a group of events"
         " had to be split. Absent before 1.1",
     )
 
@@ -80,7 +80,7 @@ class Telemetry(Record):
     command: list[str] = Field(description="The command line of the recorder")
     root: str = Field(description="Root of the /proc and /sys trees that were read")
     clock: Clock = Field(description="Both clocks at the start")
-    interval_ns: Count = Field(description="Time asked for between ticks; 0 means back to back")
+    interval_ns: Count = Field(description="Requested time between ticks; 0 means back to back")
     begin_ns: Count = Field(description="First tick")
     end_ns: Count | None = Field(default=None, description="Last tick, null while recording")
     ticks: Count = Field(description="Ticks taken")

@@ -47,9 +47,9 @@ class Check(Value):
 
     id: str = Field(description="Stable name, such as generator-bound")
     level: Level
-    claim: str = Field(description="What was found, one sentence")
+    claim: str = Field(description="The finding, one sentence")
     value: float | None = Field(default=None, description="The measured value, null when not measurable")
-    bound: float | None = Field(default=None, description="The bound it was held against")
+    bound: float | None = Field(default=None, description="The bound")
     unit: str | None = Field(default=None, description="Unit of value and bound")
 
 

@@ -208,7 +208,7 @@ def _sentence(search: CapacityResult) -> str:
     if search.answer == "interval" and interval is not None:
         low, high = fmt.significant(interval.low_per_s or 0.0), fmt.significant(interval.high_per_s or 0.0)
         words.append(
-            f"Concluded: the rate at which the objective holds in the long run lies between {low} and {high}"
+            f"Concluded: the rate at which the objective holds in the long run is between {low} and {high}"
             f" requests/s, with {fmt.quantity(interval.confidence, 'ratio')} confidence."
         )
     elif search.answer == "at-least" and interval is not None:

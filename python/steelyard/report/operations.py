@@ -156,7 +156,7 @@ def _costs(conditions: Conditions, operations: Operations) -> Table:
             _figure("per GB over the network", *_per_gigabyte(cost.network_bytes)),
             _figure("per GB read from and written to disks", *_per_gigabyte(cost.disk_bytes)),
         ]
-    return Table(("operations", "value", "note"), tuple(rows), "What they cost")
+    return Table(("operations", "value", "note"), tuple(rows), "Cost")
 
 
 def _per_gigabyte(each: Quantity) -> tuple[Quantity, str]:

@@ -78,9 +78,7 @@ def build(data: ReportData) -> dict[str, Any]:
         "score": _score(data.score),
         "no_score": data.score.reason if isinstance(data.score, Refusal) else "",
         "findings": [_finding(finding, headline_time(data.conditions)) for finding in data.findings],
-        "findings_title": "What was found"
-        if declaration.of_run(run.benchmark).describes
-        else "Why this number",
+        "findings_title": "Findings" if declaration.of_run(run.benchmark).describes else "Why this number",
         "sections": sections,
         "panels": panels,
         "latency_table": _latency_table(data),

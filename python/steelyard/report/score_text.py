@@ -100,7 +100,7 @@ def _parts(worst: ScorePart | None, best: ScorePart | None) -> str:
 
 def _baseline_of(baseline: SuiteBaseline) -> str:
     ends = (baseline.lowest, baseline.highest)
-    # What lies between the ends is not in the suite's record: their distance is the spread.
+    # What is between the ends is not in the suite's record: their distance is the spread.
     return _baseline(baseline.runs, baseline.suspect_runs, baseline.date, ends)
 
 

@@ -153,7 +153,7 @@ def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:
 
 def _measure(found: TaxMeasure | None, missing: str | None) -> tuple[Cell, Cell, Cell]:
     if found is None:
-        return Cell("–", missing or "not asked for"), _NONE, _NONE
+        return Cell("–", missing or "not requested"), _NONE, _NONE
     interval = _interval(found.time_ns, found.interval_low_ns, found.interval_high_ns, "ns")
     if found.wide:
         interval = Cell(interval.text, f"{interval.raw}: wide", level="suspect")

@@ -34,7 +34,7 @@ class Distribution(records.Record):
 
     KIND: ClassVar[str] = "distribution"
 
-    name: str = Field(description="What is distributed")
+    name: str = Field(description="Quantity")
     unit: str = Field(description="Unit of the values")
     provenance: str = Field(description="Where it comes from")
     quantiles: list[tuple[float, float]] = Field(
@@ -97,7 +97,7 @@ class Popularity(records.Record):
 
     KIND: ClassVar[str] = "popularity"
 
-    default: str = Field(description="Name of the choice that is used unless told otherwise")
+    default: str = Field(description="Name of the default choice")
     argument: str = Field(description="Why that one")
     choices: list[PopularityChoice]
 

@@ -39,7 +39,7 @@ class MedianInterval:
     reason: str | None
     """Why there is no interval, ``None`` where there is one."""
     correlation: float | None = None
-    """Of a value with the one before, by ranks; ``None`` where it was not asked for or cannot be told."""
+    """Of a value with the one before, by ranks; ``None`` where it was not requested or cannot be told."""
     correlation_p_value: float | None = None
     """Chance of as large a correlation if the order of the values means nothing."""
     effective_count: float | None = None
@@ -138,7 +138,7 @@ def _too_few(count: int, confidence: float) -> str:
     return (
         f"an interval of {confidence * 100:g} % confidence needs {count_for(confidence)} values, "
         f"{count} {'was' if count == 1 else 'were'} given: "
-        + (widest if count > 1 else "one says nothing of spread")
+        + (widest if count > 1 else "one value has no spread")
     )
 
 
@@ -297,7 +297,7 @@ _SUMMED = 100
 
 
 def _coverage(rank: int, count: int, worth: float) -> float:
-    """Probability that the median lies between the ``rank``-th smallest and largest of ``count``.
+    """Probability that the median is between the ``rank``-th smallest and largest of ``count``.
 
     Of values that are worth fewer, ``rank`` is taken in proportion: the binomial distribution by its
     continuous form, the incomplete beta function.

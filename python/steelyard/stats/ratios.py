@@ -63,7 +63,7 @@ class Effect:
     def always_valid(
         self, confidence: float = 0.95, *, expected_effect: float = 0.05
     ) -> tuple[float, float] | None:
-        """Return the interval that holds however often somebody looks; None as of `interval`.
+        """Return the interval that valid at every look; None as of `interval`.
 
         ``expected_effect`` is the size of effects (on the logarithm) that it is tightest for; it must be
         fixed before the data are seen. See `mixture_radius`.
@@ -275,7 +275,7 @@ def _variance(sums: ArmSums, parts: Floats) -> tuple[float | None, float | None,
     arms[cell] = sums.arm
     if alone.any():
         which = " and ".join(f"configuration {arm + 1}" for arm in np.unique(arms[alone]).tolist())
-        return None, None, f"one replicate of {which} in a group says nothing of its spread"
+        return None, None, f"one replicate of {which} in a group has no spread"
     if not moved.any():
         return 0.0, math.inf, None
     scaled = parts * np.sqrt(squares / own)[cell]
@@ -284,5 +284,5 @@ def _variance(sums: ArmSums, parts: Floats) -> tuple[float | None, float | None,
     each = np.bincount(cell, weights=scaled**2, minlength=count)
     freedom = float(each.sum() ** 2 / (each**2 / np.maximum(degrees, 1e-9)).sum())
     if freedom < LEAST_DEGREES:
-        return None, None, "one replicate does nearly all the work: the others say too little of the spread"
+        return None, None, "one replicate does nearly all the work, so the spread is unknown"
     return variance, freedom, None

@@ -31,7 +31,7 @@ FEWEST_WINDOWS = 8
 """Below this, a slope, a variance and an autocorrelation cannot be estimated from one series."""
 
 _UNCERTAIN = 1.5
-"""Times the tolerance to which a mean must be known, so that the bound lies between what is harmless and
+"""Times the tolerance to which a mean must be known, so that the bound is between what is harmless and
 twice that. The uncertainty is an estimate from few values: it must be beyond with 95 % confidence."""
 _SWING = 2.0
 """Times the tolerance from which a dip or a cycle matters: the mean over the run moves by less."""
@@ -77,7 +77,7 @@ class Steadiness:
     dip_indices: tuple[int, int] | None = None
     """First value of that stretch, and first after it."""
     cycle_ratio: float | None = None
-    """Amplitude of a cycle, half of what lies between crest and trough, over the median; ``None`` when there
+    """Amplitude of a cycle, half of what is between crest and trough, over the median; ``None`` when there
     is none."""
     cycle_period: float | None = None
     """Values from crest to crest."""

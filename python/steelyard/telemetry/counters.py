@@ -180,7 +180,7 @@ def _lengths(series: CounterSeries) -> list[int]:
 
 def _gain(event: EventSeries, chosen: Sequence[int], lengths: Sequence[int], floor_ratio: float) -> Gain:
     if not chosen:
-        return Gain(None, missing="no window of counts lies within this time", unit=event.unit)
+        return Gain(None, missing="no window of counts is within this time", unit=event.unit)
     whole = sum(lengths[index] for index in chosen)
     counts: list[float] = []
     counted_ns = 0

@@ -151,7 +151,7 @@ def floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
 def integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the numbers of a column without gaps, exactly. Raises ValueError where one is missing."""
     if column.null_count:
-        raise ValueError("a number is missing, which an integer cannot say")
+        raise ValueError("a number is missing, and integers cannot be null")
     found = np.empty(len(column), dtype=np.int64)
     begin = 0
     for chunk in column.cast(pa.int64()).chunks:

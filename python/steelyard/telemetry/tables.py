@@ -91,7 +91,7 @@ def _from_metadata(field: pa.Field, where: str) -> Column:
         kind = ColumnKind(metadata.get("kind", ""))
     except ValueError as error:
         raise RecordError(
-            f"{where}: nothing says what the column {field.name!r} is",
+            f"{where}: no metadata of the column {field.name!r} is",
             hint="record again with this version's steelyard-probe",
         ) from error
     return Column(name=field.name, kind=kind, unit=metadata.get("unit"), missing=metadata.get("missing"))

@@ -274,7 +274,8 @@ def test_shares_of_the_cpus(evidence, field, check_id, ok, suspect, invalid):
 
 def test_a_share_that_is_not_known_is_suspect_and_says_why(evidence):
     found = replace(
-        evidence, interference=Interference(reasons={"cpu": "no two readings lie in the measure phase"})
+        evidence,
+        interference=Interference(reasons={"cpu": "fewer than two readings are in the measure phase"}),
     )
     steal = next(check for check in judge(found).checks if check.id == "steal")
     assert (steal.level, steal.value) == (Level.SUSPECT, None)

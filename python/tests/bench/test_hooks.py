@@ -204,7 +204,7 @@ def test_a_cpu_limit_of_a_killed_run_is_undone_by_the_next(runner, cpu_cgroup):
     assert list(runner.state.glob("steelyard/undo/*.json"))
     second = runner.start(settings=("server_command=false",))
     _, _, stderr = second.finish()
-    assert f"undid what a killed run had left: cpu-limit cgroup {left}" in stderr
+    assert f"undid a change of a killed run: cpu-limit cgroup {left}" in stderr
     assert not left.exists()
     assert list(runner.state.glob("steelyard/undo/*.json")) == []
 

@@ -48,7 +48,7 @@ def test_show_prints_and_draws(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     code, out, err = _run(capfd, "show", str(path))
     assert (code, err) == (0, "")
     for words in (
-        "Where the time goes",
+        "CPU time by category",
         "Application logic",
         "50.0 %",
         "Compression",
@@ -247,7 +247,7 @@ def test_record_passes_on_how_the_sampler_ended(
     monkeypatch.setenv("NOTHING", nothing)
     ended, out, _ = _run(capfd, "record", "--out", str(tmp_path / "o"), "--all", "--no-html")
     assert ended == expected
-    assert ("Where the time goes" in out) == (nothing == "")
+    assert ("CPU time by category" in out) == (nothing == "")
 
 
 @pytest.mark.parametrize(

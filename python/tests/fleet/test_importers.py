@@ -353,7 +353,7 @@ def test_prometheus_by_a_mapping_and_in_pieces(server, tmp_path):
     source.queries["cpu_s"] = "sum("
     with pytest.raises(RecordError, match="parse error"):
         prometheus.import_range(source, str(tmp_path / "s"), begin_unix_s=0, end_unix_s=100, step_s=10)
-    for text, said in (("[queries]\nx = 'y'", "'x' cannot be asked for"), ("[query]", "means nothing")):
+    for text, said in (("[queries]\nx = 'y'", "'x' cannot be requested"), ("[query]", "means nothing")):
         (tmp_path / "m.toml").write_text(text)
         with pytest.raises(UsageError, match=said):
             prometheus.read_source(source.url, tmp_path / "m.toml")

@@ -91,7 +91,7 @@ def test_maps_of_recorded_machines(name: str) -> None:
     span = numa_map.score_span()
     if lowest is None:
         assert span is None
-        assert numa_map.missing["distances"] == "the kernel tells distances to 2 nodes and shows 1"
+        assert numa_map.missing["distances"] == "the kernel reports distances to 2 nodes and shows 1"
     else:
         assert span == (pytest.approx(lowest), 1.0)
     assert json.loads(json.dumps(numa_map.document()))["score_min"] == (None if span is None else span[0])

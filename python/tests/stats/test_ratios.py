@@ -77,7 +77,7 @@ def test_one_replicate_has_a_value_and_a_reason() -> None:
     assert found.ratio == 2.0
     assert found.interval() is None
     assert found.always_valid() is None
-    assert found.missing == "one replicate of configuration 2 in a group says nothing of its spread"
+    assert found.missing == "one replicate of configuration 2 in a group has no spread"
 
 
 def test_re_weighting_is_what_arm_1_would_use_for_the_work_of_arm_0() -> None:

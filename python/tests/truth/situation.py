@@ -57,7 +57,7 @@ class Situation:
     quick: int = 0
     """How many for ``make test``; 0 where even a few take too long."""
     before: str = ""
-    """What was found before the statistic was repaired, as it stands in the document."""
+    """The result before the statistic was repaired, as it stands in the document."""
     bar: float | None = None
     """In place of the claim's own bar: a largest share (``FALSE``), a smallest share (``FOUND``, ``SILENT``,
     ``HOLDS`` without its upper bound), or a size of the mean error (``BIAS``)."""

@@ -123,7 +123,7 @@ def definition_of(
     identifier = machine.cpu.identifier
     identity = read_identifier(identifier) if identifier else None
     if identifier is None or identity is None:
-        return generic, "the record does not tell the processor's family and model"
+        return generic, "the record lacks the processor's family and model"
     for definition in found.values():
         if fits(definition, identifier):
             return definition, f"it is for {identifier}"
@@ -305,7 +305,7 @@ def why_not_countable(machine: Machine, event: Event, scope: str) -> str | None:
         return None
     monitors = machine.cpu.performance_monitors
     if not monitors:
-        return "which performance monitors the kernel has is not told (sys/bus/event_source)"
+        return "the record lacks the kernel's performance monitors (sys/bus/event_source)"
     if event.pmu in KERNEL_TYPES or event.pmu == "cpu" or event.pmu == _ARM_CORE:
         if not has_hardware_counters(machine):
             whose = f"the hypervisor ({machine.hypervisor})" if machine.hypervisor else "the kernel"

@@ -179,7 +179,7 @@ class _Parser:
     def whole(self) -> Node:
         node = self._choice()
         if self._at < len(self._tokens):
-            raise UsageError(f"a formula goes on with {self._tokens[self._at].text[:40]!r} after its end")
+            raise UsageError(f"a formula continues with {self._tokens[self._at].text[:40]!r} after its end")
         return node
 
     def _peek(self) -> str | None:

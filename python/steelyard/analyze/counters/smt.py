@@ -81,7 +81,7 @@ class Bounds:
             return Quantity.of(None, self.unit, self.missing)
         if self.high - self.low <= TIGHT_RATIO * self.high:
             return Quantity((self.low + self.high) / 2, self.unit)
-        reason = f"known only to lie between {self.low:.4g} and {self.high:.4g}"
+        reason = f"known only to be between {self.low:.4g} and {self.high:.4g}"
         return Quantity(None, self.unit, reason)
 
 
@@ -205,7 +205,7 @@ def used_capacity(
     """Return the part of the machine's capacity that a utilisation stands for.
 
     Capacity is the rate of work with every thread busy at the frequency of that state. A core with one busy
-    thread works at rate 1, with two at 1 + ``uplift_ratio``. An uplift that is not known lies between 0 and
+    thread works at rate 1, with two at 1 + ``uplift_ratio``. An uplift that is not known is between 0 and
     1; what is not known widens the bounds. ``frequency_ratio`` is the frequency now over that at full load.
 
     >>> spread = Placement.SPREAD

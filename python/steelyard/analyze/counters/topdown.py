@@ -240,7 +240,7 @@ def _nodes(
     whole_low: float,
     whole_high: float,
 ) -> tuple[Node, ...]:
-    """Return siblings, which share a whole that lies between two bounds."""
+    """Return siblings, which share a whole that is between two bounds."""
     known = math.fsum(ratio for each in definitions if (ratio := ratios[each.name]) is not None)
     lacking = sum(ratios[each.name] is None for each in definitions)
     rest_high = max(0.0, whole_high - known)

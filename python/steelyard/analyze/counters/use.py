@@ -279,7 +279,7 @@ def _counts(
     duration_s = found.duration_s
     if duration_s is None and found.is_of_run:
         duration_s = phase_s
-        cautions.append("the counts tell no duration: the measure phase's is taken")
+        cautions.append("the counts have no duration; the measure phase's is used")
     events = found.events
     instructions_name, instructions = events.first(INSTRUCTIONS)
     cycles_name, cycles = events.first(CYCLES)
@@ -319,7 +319,7 @@ def _counts(
         at_most *= duration_s / phase_s
     reasons = dict(base.missing)
     if duration_s is None:
-        reasons["duration_s"] = "the counts tell no duration, and are not of the run's time"
+        reasons["duration_s"] = "the counts have no duration and are not from the run's time"
     if cpu_s is None:
         reasons["cpu_s"] = cpu_missing
     counts = replace(base, duration_s=duration_s, cpu_s=cpu_s, core_cycles_at_most=at_most, missing=reasons)

@@ -49,7 +49,7 @@ def efficiency_of(conditions: "Conditions") -> Efficiency | None:
         "1",
         conditions.all_cpus.missing,
     )
-    program = target.cpus if target is not None else Quantity(None, "1", "no program was looked at")
+    program = target.cpus if target is not None else Quantity(None, "1", "no program was watched")
     return Efficiency(
         per_cpu_s=_over(rate, cpus, "1/s", "the CPUs were idle"),
         per_program_cpu_s=_over(rate, program, "1/s", "it used no CPU"),

@@ -150,7 +150,7 @@ def _why_none(file: _File) -> str:
     if tail.get("zoneless"):
         return "its times have no time zone: add zone=UTC or zone=local"
     if tail.get("unread_stamps"):
-        return f"{tail['unread_stamps']:,} lines have a time that cannot be read: say how with format="
+        return f"{tail['unread_stamps']:,} lines have a time that cannot be read: set format="
     if tail.get("lines"):
         return f"the pattern matched none of {tail['lines']:,} lines"
     if "lines" in tail:
@@ -182,7 +182,7 @@ def _notes(file: _File) -> list[str]:
         ("slow", "lines took the pattern too long: left out"),
         ("zoneless", "lines have a time without a zone: left out"),
         ("unread_stamps", "lines have a time that cannot be read: left out"),
-        ("other_labels", "operations are of more series than are told apart"),
+        ("other_labels", "operations have too many series"),
     )
     notes += [f"{tail[name]:,} {text}" for name, text in told if tail.get(name)]
     notes += [str(text) for text in tail.get("notes", [])]

@@ -198,7 +198,7 @@ def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]
     """
     use, count = cpus.use, max(1, len(cpus.cpus))
     if use is None:
-        raise AssertionError("asked for CPUs that were not recorded")
+        raise AssertionError("the requested CPUs were not recorded")
     blame = conditions.blame
     stolen = (
         [f"{_percent(use.modes['steal'])} stolen by the hypervisor"]

@@ -317,5 +317,5 @@ def _process_figures(processes: "Sequence[ProcessLooks]", span_ns: int) -> dict[
         "written_bytes_per_s": rate("written_bytes", "bytes/s"),
         "kernel_ratio": Quantity(system / used_ns, "ratio")
         if used_ns >= _CPU_NEEDED_NS
-        else Quantity(None, "ratio", "it used too little CPU time to say"),
+        else Quantity(None, "ratio", "it used too little CPU time"),
     }

@@ -365,7 +365,7 @@ def _reason(given: Sequence[Sequence[Profile]], busy: Sequence[Sequence[Profile]
         for profile in units:
             if profile.unit != SAMPLES:
                 return (
-                    f"{name} counts {profile.unit}, not samples: how many samples stand behind a difference"
+                    f"{name} counts {profile.unit}, not samples: the number of samples behind a difference"
                     " is not known"
                 )
         # Beyond this the hypergeometric distribution of the library loses its digits.
@@ -381,11 +381,11 @@ def _idle_share(units: Sequence[Profile]) -> float | None:
 
 
 _ONE_RUN = {
-    BLOCKS: "one run a side: what stands out differs by more than blocks of time within the runs do; whether"
-    " it changed, only three runs a side or more tell",
-    SAMPLES_BASIS: "one run a side, without times: what stands out differs by more than independent samples"
-    " would, as phases and other runs of the same program also do; whether it changed, only three runs a side"
-    " or more tell",
+    BLOCKS: "one run a side: rows stand out when they differ by more than blocks of time within the runs;"
+    " only three runs a side or more show a change",
+    SAMPLES_BASIS: "one run a side, without times: rows stand out when they differ by more than independent"
+    " samples; phases and other runs of the same program also do, and only three runs a side or more show a"
+    " change",
 }
 
 

@@ -89,7 +89,7 @@ class TaxMap:
     """Those with samples, in the order of the rules; ``unclassified`` is one of them."""
     commands: tuple[CommandShare, ...]
     application_by_default_ratio: float | None
-    """Share that is application logic only because no rule says otherwise."""
+    """Share that is application logic only because no rule matches."""
     unclassified_ratio: float | None
     """Share that no rule places; None in a profile without busy samples."""
     unclassified_reasons: dict[str, int] = field(default_factory=dict)

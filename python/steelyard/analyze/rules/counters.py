@@ -252,7 +252,7 @@ threshold_rule(
     "Compare throughput and latency with one thread per core; keep batch work off the siblings of"
     " latency-sensitive threads.",
     lambda lost: min(0.7, 0.2 + lost),
-    gain="the latency of a thread, seldom throughput: the slots were used",
+    gain="the latency of a thread, rarely throughput: the slots were used",
     area="cpu",
     threshold="AMD, pipeline utilisation; 20 % is convention, as for the other losses",
 )

@@ -63,7 +63,7 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
             Evidence("CPU demand over CPUs", ratio, "ratio", CPU_BOUND_RATIO),
             Evidence("CPU busy", use.busy_ratio, "ratio", CPU_BOUND_RATIO),
         ),
-        "Look at the profile for where the time goes, and at counters for stalls on memory.",
+        "Check the profile for hot functions, and counters for memory stalls.",
         0.9 * min(1.0, ratio),
         gain="in proportion to instructions saved, to IPC gained, or to CPUs added (the iron law)",
         part="cpu",

@@ -296,7 +296,7 @@ _TAXES = (
         ("runtime_compiler",),
         0.10,
         "compiles at run time",
-        "Measure after the warm-up: compilation ends by itself.",
+        "Measure after the warm-up, when compilation has ended.",
     ),
 )
 

@@ -311,7 +311,7 @@ class Characterization(Benchmark):
                 self._cpu_s = children_cpu_s() - self._children_s
             return self._ending is not None
         if self._watch is not None and self._watch.has_ended():
-            self.session.progress.note("what was watched has ended")
+            self.session.progress.note("the watched processes have ended")
             return True
         return False
 
@@ -342,7 +342,7 @@ class Characterization(Benchmark):
     def _start_profiler(self, scope: Sequence[str]) -> None:
         hz = self.settings.count("hz")
         if hz == 0:
-            self._no_profile("it was not asked for (--hz 0)")
+            self._no_profile("not requested (--hz 0)")
             return
         try:
             program = executable("steelyard-profile")

@@ -82,7 +82,7 @@ class Watch:
         session.note_end(self._process)
         if ending.exit_code != 0:
             said = self._process.last_line() or f"it {ending}"
-            session.remarks.append(f"looks at the program's threads ended early: {said}")
+            session.remarks.append(f"watching the program's threads ended early: {said}")
         cost: dict[str, JsonValue] = {
             "looks": self._looks(session.directory),
             "cpu_s": self.cpu_s(session.directory),

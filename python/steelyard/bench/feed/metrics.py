@@ -53,7 +53,7 @@ def outcome(
         **_server_metrics(roots, leaves, span, len(session.placement.server), cpu_s),
         **_fairness(found),
         "feature_code_bytes": value(
-            instances[0].code_bytes, "bytes", None, "this build of the service does not say"
+            instances[0].code_bytes, "bytes", None, "this build of the service does not report it"
         ),
     }
     load_cpu_s = whole.cpu.user_s + whole.cpu.system_s
@@ -118,7 +118,7 @@ def capacity_metrics(found: "Found") -> dict[str, Metric]:
         "never": "the objective is met at no rate that was offered",
         "unknown": _unknown(found),
         "at-least": "nothing showed the servers' limit",
-    }.get(found.answer, "the search does not say")
+    }.get(found.answer, "the search has no answer")
     estimate = found.estimate_per_s if found.answer == "interval" else None
     if estimate is not None and not (found.low_per_s or 0.0) <= estimate <= (found.high_per_s or math.inf):
         estimate, why = (
@@ -225,7 +225,7 @@ def search_checks(found: "Found") -> list[Check]:
         answer = Check(
             id="capacity",
             level=level,
-            claim=f"the rate at which the objective holds in the long run lies between {low:,.1f}"
+            claim=f"the rate at which the objective holds in the long run is between {low:,.1f}"
             f" and {high:,.1f} requests/s, with {found.confidence:.1%} confidence",
             value=found.confidence,
             bound=GOOD_CONFIDENCE,
@@ -249,7 +249,7 @@ def search_checks(found: "Found") -> list[Check]:
 
 def _unknown(found: "Found") -> str:
     """Say why no search, or not every one, has an answer."""
-    return next((one.ended for one in found.searches if one.answer == "unknown"), "the search does not say")
+    return next((one.ended for one in found.searches if one.answer == "unknown"), "the search has no answer")
 
 
 def hold_check(whole: LoadResult, found: "Found") -> Check:
@@ -274,7 +274,7 @@ def hold_check(whole: LoadResult, found: "Found") -> Check:
         # The lower end is where the objective is met: fresh load that breaks it says that the machine has
         # changed since, or that the interval is one of those that miss.
         level=Level.VALID if kept else Level.SUSPECT,
-        claim=f"fresh load at {where}: {'; '.join(told) or 'no percentile was asked for'}",
+        claim=f"fresh load at {where}: {'; '.join(told) or 'no percentile was requested'}",
     )
 
 
@@ -289,7 +289,7 @@ def checksum_check(instances: "Sequence[Instance]", whole: LoadResult) -> Check:
     if any(one != sums[0] for one in sums):
         claim, level = "instances gave different results for the same users", Level.INVALID
     elif wrong:
-        claim, level = f"{wrong} answers under load were not what they must be", Level.INVALID
+        claim, level = f"{wrong} answers under load were wrong", Level.INVALID
     elif not known:
         claim, level = (
             f"no results are on record for these work settings; {compared} answers under load agree",

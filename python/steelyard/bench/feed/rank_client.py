@@ -48,7 +48,7 @@ def checksums(
         raise WorkloadFailedError(f"the ranking service at {target}: {error}") from error
     except (IndexError, ValueError, struct.error) as error:
         raise WorkloadFailedError(
-            f"the ranking service at {target} answered what is no result: {error}"
+            f"the ranking service at {target} answered with no result: {error}"
         ) from error
 
 

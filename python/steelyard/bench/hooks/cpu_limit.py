@@ -83,7 +83,7 @@ class CpuLimitHook(Hook):
     doc = "limits the CPU time of the servers by a cgroup quota"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
-            "cpus", "ratio", "CPUs' worth of time for all servers together", minimum=0.01, maximum=65536.0
+            "cpus", "ratio", "CPU time for all servers together, in CPUs", minimum=0.01, maximum=65536.0
         ),
         Parameter("period", "seconds", "period of the quota", default=0.1, minimum=0.001, maximum=1.0),
     )

@@ -34,7 +34,7 @@ def load_metrics(load: LoadResult, cpus: int) -> dict[str, Metric]:
     for kind, summary in kinds.items():
         for percentile in PERCENTILES:
             number = getattr(summary, f"{percentile}_ns")
-            missing = "too few requests to tell" if summary.count else "no request was answered"
+            missing = "too few requests" if summary.count else "no request was answered"
             metrics[f"{kind}_{percentile}_ns"] = value(number, "ns", "lower", missing)
         metrics[f"{kind}_mean_ns"] = value(summary.mean_ns, "ns", "lower", "no request was answered")
     metrics["generator_lag_ratio"] = value(lag_ratio(load), "1", "lower", "no request was answered")

@@ -165,14 +165,14 @@ class _Table:
     def _why_nothing(self, first_ns: int | None, last_ns: int | None) -> str:
         if first_ns is None or last_ns is None:
             if self.bad_times:
-                return f"none of its {self.rows:,} rows has a time that can be read: say how with format="
+                return f"none of its {self.rows:,} rows has a time that can be read: set format="
             return f"none of its {self.rows:,} rows has a number" if self.rows else "it has no rows"
         begin_ns = self.span.begin_ns + self.span.offset_ns
         near_s = (begin_ns - last_ns if last_ns < begin_ns else first_ns - begin_ns) / 1e9
         order = "before" if last_ns < begin_ns else "after"
         return (
             f"none of its {self.rows:,} rows is of the time of the run: they lie {near_s:,.0f} s {order} it"
-            " (a wrong zone?)"
+            " (wrong time zone?)"
         )
 
     def _notes(self) -> list[str]:

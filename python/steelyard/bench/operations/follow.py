@@ -115,7 +115,7 @@ class Follower:
         size = os.fstat(one.descriptor).st_size
         changed = size > one.place and one.mark and not self._is_where_it_was(one)
         if size < one.place or changed:
-            self.events.append("the log was truncated: what it lost unread is not counted")
+            self.events.append("the log was truncated: lines lost before they were read are not counted")
             one.place, one.partial, one.skipping, one.mark = 0, b"", False, b""
         got = 0
         while got < BATCH_BYTES:

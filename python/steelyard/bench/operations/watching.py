@@ -108,7 +108,7 @@ def _check_endpoint(spec: Spec) -> None:
     same = [name for name in names if wanted.metric in name or name in wanted.metric]
     counters = [name for name in names if name.endswith("_total")]
     shown = list(dict.fromkeys([*same, *counters, *names]))[:_NAMES_SHOWN]
-    hint = f"it has {', '.join(shown)}" if shown else "what it answers has no metrics: is the path right?"
+    hint = f"it has {', '.join(shown)}" if shown else "the answer has no metrics: is the path right?"
     raise _NotYetError(UsageError(f"--ops {spec.given}: {spec.url} has no series {spec.what}", hint=hint))
 
 

@@ -110,7 +110,7 @@ PARAMETERS = (
     Parameter(
         "warmup_max",
         "seconds",
-        "maximum length of the warm-up; the verdict says if the hit ratio had not settled",
+        "maximum length of the warm-up; the verdict reports an unsettled hit ratio",
         derived="per tier",
         minimum=0.1,
         maximum=_DAY_S,

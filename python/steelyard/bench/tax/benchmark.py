@@ -88,7 +88,7 @@ class TaxBench(Benchmark):
         if settings["benchmarks"] != known:
             raise UsageError(
                 f"benchmarks={settings['benchmarks']}: this version has {known}",
-                hint="leave it out: it is there to tell results of other versions apart",
+                hint="omit it: it separates results of different versions",
             )
 
     def install(self) -> None:

@@ -58,7 +58,7 @@ class CountersEntry(Value):
     work_per_cpu_second: tuple[Quantity, Quantity] | None = Field(description="Of A and B")
     work_per_joule: tuple[Quantity, Quantity] | None = Field(description="Of A and B")
     apart: list[str] = Field(description="How the CPU time differs, in words")
-    cautions: list[str] = Field(description="What a reader must know before believing it")
+    cautions: list[str] = Field(description="Cautions")
 
 
 class MachineChange(Value):
@@ -67,13 +67,13 @@ class MachineChange(Value):
     what: str = Field(description="The value in words")
     a: JsonValue = Field(description="Of A's machine")
     b: JsonValue = Field(description="Of B's machine")
-    effect: str = Field(description="What it may move")
+    effect: str = Field(description="Likely effect")
 
 
 class ProfileChange(Value):
     """A share of the profile that differs by more than independent samples of one profile would."""
 
-    by: str = Field(description="What the row is: a function, a category, ...")
+    by: str = Field(description="Kind of the row: a function, a category, ...")
     name: str = Field(description="Its name")
     a_ratio: float = Field(description="Share in A")
     b_ratio: float = Field(description="Share in B")
@@ -83,7 +83,9 @@ class ProfileChange(Value):
 class Compared(Value):
     """What differs between two runs."""
 
-    differences: list[ResultDifference] = Field(description="Results that differ, furthest apart first")
+    differences: list[ResultDifference] = Field(
+        description="Results that differ, the largest difference first"
+    )
     same: list[str] = Field(description="Results within 1 % of each other")
     only_a: list[str] = Field(description="Results that only A has")
     only_b: list[str] = Field(description="Results that only B has")
@@ -96,8 +98,8 @@ class Compared(Value):
     profile: list[ProfileChange] = Field(
         description="Shares of the profile that stand out against the noise of its samples"
     )
-    cautions: list[str] = Field(description="What a reader must know before believing any of it")
-    counters: CountersEntry | None = Field(description="What counters say, null without counts")
+    cautions: list[str] = Field(description="Cautions")
+    counters: CountersEntry | None = Field(description="Comparison of counters, null without counts")
 
 
 class ComparisonDocument(Record, Compared):
@@ -107,7 +109,7 @@ class ComparisonDocument(Record, Compared):
 
     a: str = Field(description="The one run")
     b: str = Field(description="The other")
-    report: str | None = Field(description="The page, null where none was asked for")
+    report: str | None = Field(description="The page, null where none was requested")
 
 
 class MemberEntry(Value):
@@ -126,7 +128,7 @@ class MemberEntry(Value):
         default=None, description="Lower end of the 95 % interval of the ratio, null below 3 runs of either"
     )
     ratio_high: float | None = Field(default=None, description="Upper end of it")
-    comparison: Compared | None = Field(description="The runs that stand for it, null where one has none")
+    comparison: Compared | None = Field(description="The runs of it, null where one has none")
 
 
 class SuiteComparisonDocument(Record):
@@ -140,5 +142,5 @@ class SuiteComparisonDocument(Record):
     only_a: list[str] = Field(description="Benchmarks that only A has")
     only_b: list[str] = Field(description="Benchmarks that only B has")
     conditions: dict[str, Pair] = Field(description="Suite, tier, repeats and version where they differ")
-    cautions: list[str] = Field(description="What a reader must know before believing any of it")
-    report: str | None = Field(description="The page, null where none was asked for")
+    cautions: list[str] = Field(description="Cautions")
+    report: str | None = Field(description="The page, null where none was requested")

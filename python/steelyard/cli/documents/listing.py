@@ -15,19 +15,19 @@ class ParameterEntry(Value):
     kind: str = Field(description="`text`, `choice`, `flag`, `count`, `number`, `seconds`, `bytes`, ...")
     unit: str | None = Field(description="Unit, null for none")
     default: JsonValue = Field(description="Value unless another is set, null where it is derived")
-    derived: str | None = Field(description="What the default is derived from, null where it is fixed")
+    derived: str | None = Field(description="Source of a derived default, null where it is fixed")
     minimum: float | None = Field(description="Smallest value, null for none")
     maximum: float | None = Field(description="Largest value, null for none")
     choices: list[str] = Field(description="The values that a choice has")
-    doc: str = Field(description="What it is, one line")
+    doc: str = Field(description="Description, one line")
 
 
 class BenchmarkEntry(Value):
     """A benchmark."""
 
     name: str = Field(description="As in `steelyard run NAME`")
-    title: str = Field(description="What it is, in a few words")
-    doc: str = Field(description="What it is, a sentence or two")
+    title: str = Field(description="Title")
+    doc: str = Field(description="Description, a sentence or two")
     parameters: list[ParameterEntry] = Field(description="What can be set")
 
 
@@ -50,7 +50,7 @@ class HookEntry(Value):
     """A hook."""
 
     name: str = Field(description="As in --hook NAME")
-    doc: str = Field(description="What it does, one line")
+    doc: str = Field(description="Description, one line")
     always: bool = Field(description="Whether it is part of every run")
     options: list[ParameterEntry] = Field(description="As in --hook NAME:OPTION=VALUE")
 
@@ -62,7 +62,9 @@ class RunEntry(Value):
     status: str = Field(description="`running`, `complete`, `incomplete` or `unreadable`")
     status_reason: str | None = Field(description="Why it is not complete, null otherwise")
     directory: str | None = Field(default=None, description="Its folder")
-    suite_id: str | None = Field(default=None, description="The suite whose folder it lies in, null for none")
+    suite_id: str | None = Field(
+        default=None, description="The suite whose folder contains it, null for none"
+    )
     benchmark: str | None = Field(default=None, description="Which benchmark")
     tier: str | None = Field(default=None, description="How long it ran")
     verdict: Level | None = Field(default=None, description="Whether its result may be believed")

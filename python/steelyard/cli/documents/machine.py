@@ -27,9 +27,11 @@ class DoctorDocument(Record):
     KIND: ClassVar[str] = "doctor"
 
     executables: list[ExecutableEntry] = Field(description="Programs of the data plane")
-    capabilities: list[Capability] = Field(description="What the host can do, and how to enable the rest")
+    capabilities: list[Capability] = Field(
+        description="Capabilities of the host, and how to enable missing ones"
+    )
     sources: list[dict[str, JsonValue]] | None = Field(
-        description="What `steelyard-probe sources` says of each source, null without the program"
+        description="Output of `steelyard-probe sources` for each source, null without the program"
     )
 
 
@@ -37,15 +39,15 @@ class CheckAnswer(Value):
     """What one rule says of a machine."""
 
     id: str = Field(description="Stable name of the rule, as for --ignore")
-    outcome: str = Field(description="`objects`, `passes` or `untold` (the machine does not tell)")
+    outcome: str = Field(description="`objects`, `passes` or `untold` (not measured)")
     severity: str = Field(description="How much it matters: `low`, `medium` or `high`")
-    claim: str = Field(description="What was found, one sentence")
-    evidence: dict[str, JsonValue] = Field(description="The values that it rests on, by their path")
-    area: str = Field(description="What it is about")
-    asks: str = Field(description="What should be so")
+    claim: str = Field(description="The finding, one sentence")
+    evidence: dict[str, JsonValue] = Field(description="The values behind it, by path")
+    area: str = Field(description="Subject")
+    asks: str = Field(description="The condition that should hold")
     threshold: str = Field(description="The bound, in words")
     source: str = Field(description="Where the bound is from")
-    advice: str = Field(description="What to do")
+    advice: str = Field(description="Advice")
 
 
 class MachineCheckDocument(Record):
@@ -54,7 +56,7 @@ class MachineCheckDocument(Record):
     KIND: ClassVar[str] = "machine_check"
 
     machine: str = Field(description="The machine, as it was named")
-    is_ok: bool = Field(description="Whether no rule says no")
+    is_ok: bool = Field(description="Whether no rule objects")
     answers: list[CheckAnswer] = Field(description="Every rule's answer")
 
 
@@ -67,7 +69,7 @@ class MachineDifference(Value):
     b: Scalar = Field(description="Value of B")
     unit: str | None = Field(description="Unit of both, null for none")
     ratio: float | None = Field(description="B over A, null unless both are positive numbers")
-    effect: str = Field(description="What it may move")
+    effect: str = Field(description="Likely effect")
     why: str = Field(description="Why it matters")
 
 
@@ -80,8 +82,8 @@ class MachineDiffDocument(Record):
     b: str = Field(description="The other")
     is_same: bool = Field(description="Whether nothing differs that may move a result")
     same: Count = Field(description="Number of values that are the same")
-    differences: list[MachineDifference] = Field(description="What differs, most telling first")
-    untold: list[Untold] = Field(description="Values that at least one of them does not tell")
+    differences: list[MachineDifference] = Field(description="Differences, the most important first")
+    untold: list[Untold] = Field(description="Values that at least one of them lacks")
 
 
 class HealthCheckDocument(Record):
@@ -91,13 +93,13 @@ class HealthCheckDocument(Record):
 
     folder: str = Field(description="Folder of the check")
     report: str = Field(description="Its page")
-    against: str = Field(description="What it was compared with, in words")
+    against: str = Field(description="Baseline, in words")
     is_ok: bool = Field(description="Whether there is no alert")
     is_quiet: bool = Field(description="Whether the machine was otherwise idle, as far as is known")
     alerts: list[Alert] = Field(description="What to look at")
     notes: list[str] = Field(description="What else a reader should know")
-    figures: list[Compared] = Field(description="Every figure beside what was expected of it")
-    health: HealthResult = Field(description="The record of what was measured")
+    figures: list[Compared] = Field(description="Every value with its expected value")
+    health: HealthResult = Field(description="The record of the measurements")
 
 
 class NumaMapNode(Value):
@@ -107,7 +109,7 @@ class NumaMapNode(Value):
     cpus: str = Field(description="Its CPUs as the kernel lists them, empty for memory without CPUs")
     cpu_count: Count = Field(description="Number of its CPUs")
     memory_bytes: Count | None = Field(description="Its memory, null where it is not known")
-    access: MemoryAccess | None = Field(description="What the firmware (HMAT) says of its memory")
+    access: MemoryAccess | None = Field(description="Properties of its memory by the firmware (HMAT)")
     side_caches: list[SideCache] = Field(description="Caches in front of its memory")
     latency_ns: float | None = Field(description="Load-to-use latency that a health check measured")
 
@@ -117,7 +119,7 @@ class NumaBandwidth(Value):
 
     cpu_node: Count = Field(description="Node of the CPUs")
     memory_node: Count = Field(description="Node of the memory")
-    read_bytes_per_s: float = Field(description="What a health check measured")
+    read_bytes_per_s: float = Field(description="Results of a health check")
 
 
 class NumaMapDocument(Record):
@@ -132,5 +134,5 @@ class NumaMapDocument(Record):
     )
     score_min: float | None = Field(description="Lowest locality score that a task can have here")
     score_max: float | None = Field(description="Highest one")
-    bandwidth: list[NumaBandwidth] = Field(description="What a health check measured")
+    bandwidth: list[NumaBandwidth] = Field(description="Results of a health check")
     missing: dict[str, str] = Field(description="Why distances, latency or bandwidth are not there")

@@ -396,7 +396,7 @@ def _thresholds(fleet: Store, samples: Any, settings: SpecSettings, choice: str 
     if not usable:
         why = found[0].missing if found else "the store has no task samples for these days"
         raise ResultSaysNoError(f"no job has a spec: {why}", hint="see steelyard fleet cpi specs")
-    return spec_table(usable), f"{len(usable)} specs made of the same samples, mean + {settings.sigmas:g} sd"
+    return spec_table(usable), f"{len(usable)} specs from the same samples, mean + {settings.sigmas:g} sd"
 
 
 def _write(fleet: Store, found: list[Spec]) -> str | None:

@@ -126,7 +126,7 @@ def _print(done: Imported) -> None:
         console.print("No rows.", markup=False)
     if done.left_out:
         lacking = several(done.left_out, "row")
-        console.print(f"left out: {lacking} without what the table requires", markup=False)
+        console.print(f"left out: {lacking} without a required column", markup=False)
     for note in done.notes:
         console.print(f"note: {printable(note)}", markup=False, soft_wrap=True)
     if done.files > 1:

@@ -140,7 +140,7 @@ def _print_compaction(done: Compaction, *, dry_run: bool) -> None:
         if one.files_before:
             console.print(
                 f"{one.table:16} {one.files_before:,} files {would} {one.files_after:,}:"
-                f" {one.rows:,} rows, {one.repeated:,} that came again dropped,"
+                f" {one.rows:,} rows, {one.repeated:,} duplicates dropped,"
                 f" {one.quarantined:,} moved to quarantine",
                 markup=False,
                 soft_wrap=True,

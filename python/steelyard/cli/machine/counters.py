@@ -39,7 +39,7 @@ def show_counters(
     choice = choose(find(name, out), scope, metrics or None, among=among)
     if plan is not None:
         if not choice.plan.events:
-            reason = next(iter(choice.missing.values()), "none was asked for")
+            reason = next(iter(choice.missing.values()), "none was requested")
             raise EnvironmentLacksError(f"no event can be counted here: {reason}")
         write(choice.plan, plan)
     if as_json:

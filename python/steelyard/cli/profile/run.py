@@ -73,7 +73,7 @@ class Recording:
         scopes = [bool(self.pids), self.cgroup is not None, self.everything]
         if sum(scopes) > 1 or not (self.command or any(scopes)):
             raise UsageError(
-                "say what to sample: -- COMMAND, or one of --pid, --cgroup and --all",
+                "name what to sample: -- COMMAND, or one of --pid, --cgroup and --all",
                 hint="steelyard profile record --all --duration 10s",
             )
         line = [str(executable(_PROGRAM)), "record", "--hz", str(self.hz), "--call-graph", self.call_graph]

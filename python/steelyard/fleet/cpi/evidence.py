@@ -66,9 +66,11 @@ class Bar:
 
     def __post_init__(self) -> None:
         if not 0 < self.false_name_ratio < 1:
-            raise ValueError("a chance of a wrong name lies between 0 and 1")
+            raise ValueError("the chance of a wrong name must be between 0 and 1")
         if self.evidence_s < 1 or self.least_windows < 1 or self.look_factor < 2:
-            raise ValueError("counts and spans of time are at least 1, and the factor of looks at least 2")
+            raise ValueError(
+                "counts and spans of time must be at least 1, and the factor of looks at least 2"
+            )
         if self.least_swing <= 0 or self.least_effect_ratio < 0 or not 0 <= self.least_explained_ratio <= 1:
             raise ValueError("a swing of usage is above 0, an effect not below, a share between 0 and 1")
 

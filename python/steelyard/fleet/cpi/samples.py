@@ -43,7 +43,9 @@ class Guards:
 
     def __post_init__(self) -> None:
         if not (self.minimum_usage >= 0 and 0 < self.lowest_cpi < self.highest_cpi):
-            raise ValueError("a usage is not negative, and the lowest CPI lies above 0 and below the highest")
+            raise ValueError(
+                "usage must not be negative; the lowest CPI must be above 0 and below the highest"
+            )
 
 
 def judged(samples: Any, guards: Guards) -> Any:

@@ -85,7 +85,7 @@ class Spec:
     missing: str | None
     """Why there is no spec."""
     gev: Gev | None = None
-    gev_missing: str | None = "not asked for"
+    gev_missing: str | None = "not requested"
     gev_threshold_cpi: float | None = None
 
     @property

@@ -158,7 +158,7 @@ def import_2018(
 ) -> Imported:
     """Import ``container_usage`` with ``container_meta``, and ``machine_usage`` with ``machine_meta``.
 
-    A job is an application group (``app_du``). The trace does not say how long a reading stands for: the
+    A job is an application group (``app_du``). The trace does not say how long a reading counts for: the
     usual time between two readings of a container is taken, and the label ``window`` says so.
     """
     done = Imported("alibaba-2018", notes=[f"the trace's begin is taken for {start}"])
@@ -171,7 +171,7 @@ def import_2018(
         for path in usage:
             rows = reader.csv([path], _USAGE_2018)
             window = _usual_step(rows, "container")
-            done.notes.append(f"{path.name}: a reading stands for {window:g} s, the usual time between two")
+            done.notes.append(f"{path.name}: a reading counts for {window:g} s, the usual time between two")
             shaped = _containers(rows, known, window, start, "alibaba-2018")
             uploader = f"alibaba-2018.{unpacked(path)}"
             write(store, "task_samples", shaped, cluster=cluster, uploader=uploader, done=done)

@@ -97,7 +97,7 @@ def read_source(url: str, mapping: Path | None) -> Source:
     source.identity |= {str(name): str(text) for name, text in document.get("identity", {}).items()}
     wrong = (source.queries.keys() - set(_COLUMNS)) | (source.identity.keys() - IDENTITY.keys())
     if wrong:
-        raise UsageError(f"{mapping}: {min(wrong)!r} cannot be asked for", hint=", ".join(_COLUMNS))
+        raise UsageError(f"{mapping}: {min(wrong)!r} cannot be requested", hint=", ".join(_COLUMNS))
     if "cpu_s" not in source.queries:
         raise UsageError(f"{mapping}: no query for cpu_s, which every task sample has")
     return source

@@ -147,12 +147,12 @@ class Locality:
             return ""
         clear, raw_clear = one.low > 0 or one.high < 0, raw.low > 0 or raw.high < 0
         if clear and raw_clear and (one.value > 0) != (raw.value > 0):
-            return "the raw samples say the opposite"
+            return "the raw samples show the opposite"
         if raw.high < one.low or one.high < raw.low:
             return (
-                "the raw samples say too little"
+                "the raw samples understate it"
                 if abs(raw.value) < abs(one.value)
-                else "the raw samples say too much"
+                else "the raw samples overstate it"
             )
         if clear and not raw_clear:
             return "the raw samples hide it"

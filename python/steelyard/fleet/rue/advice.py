@@ -4,7 +4,7 @@ collect.
 In: what ``compare`` found. Out: a decision and its sentence.
 
 Invariants: the total plays no part; a decision is made by the interval of the re-weighted speedup, by default
-the one that holds however often somebody looks. A declared split that was not kept makes every decision
+the one that valid at every look. A declared split that was not kept makes every decision
 undecided: units that went missing may be what the difference is made of.
 """
 
@@ -130,11 +130,11 @@ def _more(speedup: float, span: tuple[float, float]) -> str:
 def _where(fair: Reweighted, names: tuple[str, str]) -> str:
     if fair.covered[0] >= LEAST_COVERED_RATIO:
         return ""
-    return f", which is known only where both run: {fair.covered[0] * 100:.0f} % of what {names[0]!r} uses"
+    return f", known only where both run, {fair.covered[0] * 100:.0f} % of what {names[0]!r} uses"
 
 
 def _but(groups: Sequence[Group], *, better: bool) -> str:
-    """Return the groups that are surely the other way."""
+    """Return the groups with a significant difference in the other direction."""
     found = []
     for group in groups:
         if group.speedup is not None and group.speedup.side == (-1 if better else 1):
@@ -154,13 +154,13 @@ def _collect(
     units: str,
 ) -> str:
     known = (
-        f"the speedup lies between {span[0]:.3f} and {span[1]:.3f}, and a difference of"
+        f"the speedup is between {span[0]:.3f} and {span[1]:.3f}, and a difference of"
         f" {settings.least_effect_ratio * 100:g} % matters"
     )
     if need is None:
         return f"{known}; run {names[1]!r} on more {units}"
     if need.enough:
-        return f"{known}; it is near the edge of what matters, so keep collecting"
+        return f"{known}; it is close to a bound, so collect more data"
     asked = [
         f"{count:,} more {units} with {name!r}"
         for count, name in zip(need.more, names, strict=True)

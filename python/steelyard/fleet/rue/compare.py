@@ -3,9 +3,9 @@
 In: task samples and settings. Out: `RueResult`. Each other configuration is held against configuration 1, for
 each resource: in every stratum, in total, and re-weighted to configuration 1's mix of work.
 
-A total compares mixes as well as configurations. It is refused where, beyond the noise within groups, it says
-otherwise than the same groups at one mix: on the other side of 1 (Simpson's paradox where every group is),
-outside of what any group says, or deciding where they do not.
+A total compares mixes as well as configurations. It is refused where, beyond the noise within groups, it
+contradicts the same groups at one mix: on the other side of 1 (Simpson's paradox where every group is),
+outside of the range of the groups, or significant where they are not.
 
 Invariants: decisions are made by the re-weighted speedup, never by the total.
 
@@ -84,13 +84,13 @@ def compare(tasks: Any, settings: RueSettings) -> RueResult:
         notes.append(f"configuration 1 is {names[first]!r}, which most samples have (--baseline sets it)")
     if settings.cluster_by is None and all(one.alike is None for one in comparisons):
         notes.append(
-            f"{settings.replicate}s are taken as independent: neither names nor labels tell of racks or waves"
-            " that make some alike (--cluster-by declares them)"
+            f"{settings.replicate}s are treated as independent: names and labels show no racks or rollout"
+            " waves (--cluster-by declares them)"
         )
     if any(LOAD in one.choice.factors for one in comparisons):
         notes.append(
-            "a machine's load is partly the configuration's own doing: strata by load take that part"
-            " out of the difference"
+            "a configuration also changes the load of its machines: strata by load remove that part of the"
+            " difference"
         )
     return RueResult(
         label=settings.label,
@@ -361,39 +361,40 @@ def _over_all(
 def _refusal(
     total: Speedup, fair: Reweighted, mix: Effect, groups: tuple[Group, ...], settings: RueSettings
 ) -> tuple[tuple[str, ...], bool]:
-    """Return why the total must not be used, and whether every group says the opposite."""
+    """Return why the total must not be used, and whether every group shows the opposite."""
     span = mix.interval(settings.confidence)
-    told = [group.speedup.value for group in groups if group.speedup is not None]
-    if span is None or span[0] <= 1 <= span[1] or len(told) < 2:
+    known = [group.speedup.value for group in groups if group.speedup is not None]
+    if span is None or span[0] <= 1 <= span[1] or len(known) < 2:
         return (), False
     reasons = []
     side, fair_side = np.sign(total.value - 1), fair.speedup.side
     apart = (total.value - 1) * (fair.speedup.value - 1) < 0
-    opposite = [value for value in told if (value - 1) * side < 0]
+    opposite = [value for value in known if (value - 1) * side < 0]
     same = [group for group in groups if group.speedup and group.speedup.side == side]
-    paradox = bool(apart and ((fair_side == -side and not same) or len(opposite) == len(told)))
+    paradox = bool(apart and ((fair_side == -side and not same) or len(opposite) == len(known)))
     matters = abs(np.log(fair.mix_ratio)) >= np.log1p(settings.least_effect_ratio)
     if paradox:
-        each = f"each of the {len(told)} groups says {_word(2 - total.value)}"
-        if len(opposite) < len(told):
-            each = f"none of the {len(told)} groups says so for sure, and at one mix they say"
+        each = f"{_word(2 - total.value)} in each of the {len(known)} groups"
+        if len(opposite) < len(known):
+            each = f"significantly so in none of the {len(known)} groups, and at one mix of groups it is"
             each = f"{each} {_word(fair.speedup.value)} ({fair.speedup.value:.2f})"
         reasons.append(
-            f"the total says {_word(total.value)} ({total.value:.2f}), and {each}: Simpson's paradox"
+            f"configuration 2 is {_word(total.value)} in total ({total.value:.2f}), but {each}: Simpson's"
+            " paradox"
         )
     elif apart and matters:
         reasons.append(
-            f"the total says {_word(total.value)} ({total.value:.2f}), and the same groups at one mix say"
-            f" {_word(fair.speedup.value)} ({fair.speedup.value:.2f})"
+            f"configuration 2 is {_word(total.value)} in total ({total.value:.2f}), but"
+            f" {_word(fair.speedup.value)} at one mix of groups ({fair.speedup.value:.2f})"
         )
-    elif matters and _beyond(total.value, fair.speedup, told, settings):
+    elif matters and _beyond(total.value, fair.speedup, known, settings):
         reasons.append(
-            f"the total ({total.value:.2f}) lies outside of what the groups say ({min(told):.2f} to"
-            f" {max(told):.2f})"
+            f"the total ({total.value:.2f}) is outside of the range of the groups ({min(known):.2f} to"
+            f" {max(known):.2f})"
         )
     elif matters and total.side not in (0, fair.speedup.side):
         reasons.append(
-            f"the total {_direction(total.side)} ({total.value:.3f}), and the same groups at one mix"
+            f"the total {_direction(total.side)} ({total.value:.3f}), but one mix of the groups"
             f" {_direction(fair.speedup.side)} ({fair.speedup.value:.3f})"
         )
     if reasons:
@@ -404,10 +405,10 @@ def _refusal(
     return tuple(reasons), paradox
 
 
-def _beyond(total: float, fair: Speedup, told: list[float], settings: RueSettings) -> bool:
-    """Return whether a total is outside of what groups say, further than the noise of all at one mix."""
+def _beyond(total: float, fair: Speedup, known: list[float], settings: RueSettings) -> bool:
+    """Return whether a total is outside of the range of the groups, by more than the noise at one mix."""
     span = fair.interval(settings.looks)
-    outside = not min(told) <= total <= max(told)
+    outside = not min(known) <= total <= max(known)
     return outside and (span is None or not span[0] <= total <= span[1])
 
 
@@ -416,9 +417,11 @@ def _word(speedup: float) -> str:
 
 
 def _direction(side: int) -> str:
-    return {1: "is significantly better", -1: "is significantly worse", 0: "shows no significant difference"}[
-        side
-    ]
+    return {
+        1: "shows it significantly better",
+        -1: "shows it significantly worse",
+        0: "shows no significant difference",
+    }[side]
 
 
 def _need(sums: ArmSums, fair: Effect, settings: RueSettings) -> Need | None:

@@ -34,7 +34,7 @@ class Speedup:
     once: tuple[float, float] | None
     """The interval for one look at a time that was fixed beforehand."""
     any_time: tuple[float, float] | None
-    """The interval that holds however often somebody looks."""
+    """The interval that valid at every look."""
     missing: str | None
     side: int = 0
     """1 where it is surely above 1, -1 where surely below, 0 where open: minding how many were asked."""
@@ -87,7 +87,7 @@ class Total:
     refused: tuple[str, ...]
     """Why it must not be used; empty where it may."""
     paradox: bool
-    """Whether all groups say the opposite (Simpson's paradox)."""
+    """Whether all groups show the opposite (Simpson's paradox)."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class RueSettings:
             if value not in known:
                 raise UsageError(f"{value!r} is no {what}", hint=", ".join(known))
         if not 0.5 <= self.confidence < 1 or not 0.5 <= self.power < 1:
-            raise UsageError("confidence and power lie from 0.5 to below 1")
+            raise UsageError("confidence and power must be from 0.5 to below 1")
         if not 0 < self.least_effect_ratio < 1 or not 0 < self.expected_effect_ratio < 1:
             raise UsageError("effects are ratios between 0 and 1, such as 0.01")
         known = (*FACTORS, *self.labels)

@@ -279,7 +279,7 @@ def version_fault(words: dict[bytes, bytes], table: TableSchema) -> str | None:
     """Return what is wrong with what a file says of itself; None when it is this table, this version."""
     said = words.get(TABLE_KEY)
     if said is None:
-        return "says nothing of its table (steelyard.table is not in its metadata)"
+        return "does not name its table (steelyard.table is not in its metadata)"
     if said != table.name.encode():
         return f"is of the table {said.decode(errors='replace')}"
     version = words.get(VERSION_KEY, b"").decode(errors="replace")

@@ -150,7 +150,7 @@ def channels_empty(machine: Machine) -> Finding:
             key = (slot.socket, slot.channel)
             filled[key] = filled.get(key, False) or slot.size_bytes > 0
     if not filled:
-        return unknown_because("memory.dimms", "the slots' names do not tell channels apart")
+        return unknown_because("memory.dimms", "the slots' names do not identify channels")
     empty = sum(not used for used in filled.values())
     if empty:
         claim = f"{empty} of {len(filled)} memory channels have no module: their bandwidth is lost"
@@ -178,7 +178,7 @@ def dimm_rate(machine: Machine) -> Finding:
         if one.configured_transfers_per_s and one.rated_transfers_per_s
     ]
     if not known:
-        return unknown_because("memory.dimms", "the firmware does not tell the modules' rates")
+        return unknown_because("memory.dimms", "the firmware does not report the modules' rates")
     slow = [(now, rated) for now, rated in known if now < rated]
     if slow:
         now, rated = min(slow)

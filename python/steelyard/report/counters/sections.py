@@ -120,7 +120,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
     )
     frequency = data.conditions.frequency_hz
     hz = use.law.frequency_hz if use.law.frequency_hz.value is not None else frequency
-    source = "clocks over CPU time" if hz is use.law.frequency_hz else "as cpufreq tells it"
+    source = "clocks over CPU time" if hz is use.law.frequency_hz else "as cpufreq reports it"
     rows.append(
         (
             Cell("effective frequency"),

@@ -203,7 +203,7 @@ def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
     )
     weighed = [it.evidence for one in found for it in one.suspects if it.evidence is not None]
     if weighed and all(one.misses_rise is None for one in weighed):
-        caption += " No cache misses were counted: suspects are judged by usage alone."
+        caption += " No cache misses were counted: suspects are tested by usage alone."
     if len(found) > len(shown):
         caption += f" The clearest {len(shown):,} of {len(found):,}; --all and --json have all."
     return table(columns, rows, caption=caption)

@@ -103,7 +103,7 @@ def _clear(answer: NumaAnswer, metric: str) -> list[Locality]:
 def _sections(answer: NumaAnswer) -> list[Section]:
     """Return the page."""
     charts = [_by_score(answer, metric) for metric in METRICS]
-    notes = Notes(tuple(f"{name}: {why}" for name, why in answer.missing.items()), "What is missing")
+    notes = Notes(tuple(f"{name}: {why}" for name, why in answer.missing.items()), "Missing data")
     return [
         Section("effects", "What locality costs", (_effect_chart(answer), _effects(answer)), intro=_intro()),
         Section(

@@ -190,7 +190,7 @@ def _moves(result: PlaceResult) -> Table:
         ],
         rows,
         caption=f"CPI is {result.cost} for {result.work}; saved is a share of all; CPUs leave the source,"
-        " and are worth so many of its machines. A move without a saving makes room for another.",
+        " and are worth that many of its machines. A move without a saving makes room for another.",
     )
 
 

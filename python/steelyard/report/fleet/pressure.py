@@ -63,7 +63,7 @@ def _pressure_sections(jobs: Sequence[JobPressure]) -> list[Section]:
     missing = sorted({use.reason for job in jobs for use in job.uses if use.reason})
     blocks = (_matrix(jobs), _pressure_table(jobs))
     made = [Section("matrix", "Pressure points", blocks, intro=_pressure_intro())]
-    notes = Notes(tuple(missing), "What is missing")
+    notes = Notes(tuple(missing), "Missing data")
     made.append(Section("data", "Data", (notes,)))
     return made
 
@@ -136,7 +136,7 @@ def _pair_heading(answer: PairAnswer) -> str:
     """Return the verdicts in one line."""
     bad = [one for one in answer.pairs if one.verdict == MUST_NOT]
     if not bad:
-        return "No pair of jobs must be kept apart"
+        return "No pair of jobs needs separate machines"
     worst = bad[0]
     more = f" and {len(bad) - 1} more pairs" if len(bad) > 1 else ""
     return f"{worst.first.job} and {worst.second.job}{more} must not share a machine"

@@ -305,7 +305,7 @@ def _tax(top: Top) -> Chart:
     shown = [one for one in top.tax.categories if one.samples]
     return Chart(
         "tax",
-        "Where the cycles go" if top.unit == "cycles" else "Where the time goes",
+        "Cycles by category" if top.unit == "cycles" else "CPU time by category",
         tuple(
             Series(one.title, ["the fleet"], [one.share_ratio], "bar", f"tax-{one.id}", labels=[_behind(one)])
             for one in shown
@@ -328,12 +328,12 @@ def _behind(category: object) -> str:
 def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
     sample = top.sample
     rows: list[tuple[object, ...]] = [
-        ("machines", sample.machines, "each is one draw from the fleet"),
+        ("machines", sample.machines, "each is one sample of the fleet"),
         ("machine-minutes with samples", sample.machine_minutes, "those of one machine are alike"),
         ("samples", sample.samples, f"of {top.event}"),
         ("functions seen", sample.functions, ""),
         ("entropy, bits", sample.entropy.value, f"of the fleet; {_entropy_ends(top)}"),
-        ("entropy of the sample, bits", sample.entropy.sampled, "too small by what was not seen"),
+        ("entropy of the sample, bits", sample.entropy.sampled, "too small by functions without samples"),
         (
             "of functions on one machine alone",
             Cell(percent(sample.entropy.unseen_ratio), repr(sample.entropy.unseen_ratio)),
@@ -342,7 +342,7 @@ def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:
         (
             "Manhattan distance of two halves",
             sample.distance,
-            "sum of the differences of all shares, 0 to 2, of two halves of the machines drawn by lot",
+            "sum of the differences of all shares, 0 to 2, of two random halves of the machines",
         ),
         ("… expected of chance alone", sample.expected_distance, "from the intervals"),
         (

@@ -28,7 +28,7 @@ from steelyard.stats.power import Need
 GROUPS_AT_MOST = 60
 """Groups that are drawn; the table has all of them."""
 _LOOKS = {
-    "any": "holds however often somebody looks",
+    "any": "valid at every look",
     "once": "holds for one look at a time that was fixed before",
 }
 
@@ -211,7 +211,7 @@ def _forest(one: Comparison, anchor: str, result: RueResult) -> Chart:
         y_title="RUE 1 / RUE 2",
         horizontal=True,
         marks=(Mark("y", 1.0, "no difference"),),
-        note=note + (f" {more} more groups stand in the table." if more else ""),
+        note=note + (f" {more} more groups are in the table." if more else ""),
         height=150 + 26 * (len(compared) + 2),
     )
 
@@ -275,13 +275,13 @@ def _needs(need: Need | None, one: Comparison, replicate: str) -> list[str]:
     if need is None:
         return []
     if need.enough:
-        return [f"There are enough {_several(replicate)} to tell the smallest difference that matters."]
+        return [f"There are enough {_several(replicate)} to detect the smallest difference that matters."]
     parts = [
         f"{total:,} {_several(replicate)} with {name} ({more:,} more)"
         for total, more, name in zip(need.replicates, need.more, one.configurations, strict=True)
         if more > 0
     ]
-    return [f"To tell the smallest difference that matters takes about {' and '.join(parts)}."]
+    return [f"To detect the smallest difference that matters takes about {' and '.join(parts)}."]
 
 
 def _strata(one: Comparison) -> Table:

@@ -101,7 +101,7 @@ def said_of(tree: Tree, profiles: list[Profile]) -> list[str]:
         said.append(
             f"{tree.merged_boxes:,} boxes narrower than {tree.narrowest_ratio:.3%} are merged into boxes"
             f" marked"
-            f" … without what was above them; {tree.merged_ratio:.1%} of the samples end there."
+            f" … without their callees; {tree.merged_ratio:.1%} of the samples end there."
         )
     idle = [int(one.counts[one.idle].sum()) for one in profiles]
     if any(idle):

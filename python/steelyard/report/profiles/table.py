@@ -74,7 +74,7 @@ def _grid(title: str) -> Grid:
 
 
 def _tax(tax: TaxMap) -> Grid:
-    grid = _grid("Where the time goes")
+    grid = _grid("CPU time by category")
     grid.add_column("category", no_wrap=True)
     grid.add_column("share", justify="right", no_wrap=True)
     grid.add_column("", no_wrap=True)

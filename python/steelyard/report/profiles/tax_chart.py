@@ -33,7 +33,7 @@ def tax_chart(
         for name, tax in maps
         if tax.samples
     ]
-    return _chart(bars, rules, chart_id, "Where the time goes", _NOTE)
+    return _chart(bars, rules, chart_id, "CPU time by category", _NOTE)
 
 
 def command_chart(tax: TaxMap, rules: Rules | None = None, *, chart_id: str = "tax-commands") -> Chart:

@@ -150,7 +150,7 @@ def state_of(member: SuiteMember) -> tuple[str, str, str | None]:
     if level is not None:
         return level.value, WORDS[level], None
     if not member.runs:
-        return "incomplete", "Not run", "its turn never came"
+        return "incomplete", "Not run", "not run"
     failed = [run for run in member.runs if run.status is not RunStatus.COMPLETE]
     if any(run.status is RunStatus.RUNNING for run in failed):
         return "incomplete", "Running", "it is under way"

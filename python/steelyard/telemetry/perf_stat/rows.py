@@ -299,10 +299,10 @@ def _coverage(row: Row | None) -> float | None:
 
 def _reason(rows: Sequence[Row], remarks: Sequence[str]) -> str:
     if any(row.lack == NOT_SUPPORTED for row in rows):
-        return "not supported here, perf says: the processor or its hypervisor does not offer it"
+        return "not supported (perf): the processor or its hypervisor does not offer it"
     if all(_never_enabled(row) for row in rows):
-        return "not counted, perf says: nothing that was to be counted ran"
-    reason = "not counted, perf says: it never got a counter"
+        return "not counted (perf): no process to count ran"
+    reason = "not counted (perf): it never got a counter"
     if any("watchdog" in remark for remark in remarks):
         reason += "; the NMI watchdog holds one (sysctl kernel.nmi_watchdog=0)"
     return reason

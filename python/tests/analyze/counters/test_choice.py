@@ -72,7 +72,7 @@ def test_hybrid_and_untold_processors_get_generic_events_with_the_reason() -> No
     hybrid, why = definition_of(machine("GenuineIntel-6-BA-2", ["cpu_atom", "cpu_core", "software"]))
     assert (hybrid.id, "several kinds (cpu_atom, cpu_core)" in why) == ("generic", True)
     untold, why = definition_of(machine(None, ["cpu"]))
-    assert (untold.id, why) == ("generic", "the record does not tell the processor's family and model")
+    assert (untold.id, why) == ("generic", "the record lacks the processor's family and model")
     assert definition_of(None)[0].id == "generic"
     assert definition_of(machine("nonsense", ["cpu"]))[0].id == "generic"
 

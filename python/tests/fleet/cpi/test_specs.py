@@ -161,7 +161,7 @@ def test_the_tail_can_be_the_threshold() -> None:
     assert by_tail(tail).threshold_cpi == tail.gev_threshold_cpi
     assert tail.gev_threshold_cpi == pytest.approx(2.0 - 0.1 * math.log(-math.log(0.99)), abs=0.04)
     lost = by_tail(specs[0])
-    assert (lost.threshold_cpi, lost.missing) == (None, "no tail was fitted: not asked for")
+    assert (lost.threshold_cpi, lost.missing) == (None, "no tail was fitted: not requested")
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:

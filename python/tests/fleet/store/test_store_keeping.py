@@ -205,7 +205,7 @@ def test_dry_run_changes_nothing(store, capsys):
     assert document["tables"]["task_samples"]["files_before"] == 8
     assert names(store) == before
     assert invoke(["fleet", "compact", "--store", str(store)]) == 0
-    assert "8 files became 1: 12 rows, 4 that came again dropped" in capsys.readouterr().out
+    assert "8 files became 1: 12 rows, 4 duplicates dropped" in capsys.readouterr().out
     assert invoke(["fleet", "compact", "--store", str(store)]) == 0
     assert capsys.readouterr().out == "Nothing to join.\n"
 
