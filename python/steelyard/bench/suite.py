@@ -95,7 +95,7 @@ class SuiteManifest:
 def with_run(member: SuiteMember, run: Run) -> SuiteMember:
     """Return ``member`` with ``run`` as it stands."""
     verdict = run.verdict
-    told = SuiteRun(
+    entry = SuiteRun(
         run_id=run.run_id,
         index=run.series.index,
         status=run.status,
@@ -104,8 +104,8 @@ def with_run(member: SuiteMember, run: Run) -> SuiteMember:
         reasons=verdict.reasons if verdict is not None else [],
     )
     known = [one.run_id for one in member.runs]
-    runs = [told if one.run_id == run.run_id else one for one in member.runs]
-    return member.model_copy(update={"runs": runs if run.run_id in known else [*runs, told]})
+    runs = [entry if one.run_id == run.run_id else one for one in member.runs]
+    return member.model_copy(update={"runs": runs if run.run_id in known else [*runs, entry]})
 
 
 def unfinished(suite: Suite) -> str | None:

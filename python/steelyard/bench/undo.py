@@ -86,14 +86,14 @@ def _can_undo(kind: str, module: str) -> bool:
 
 def replay() -> list[str]:
     """Undo what killed runs left behind; return one line for each change that was undone or could not be."""
-    told: list[str] = []
+    messages: list[str] = []
     for path in sorted(journal_dir().glob("*.json")):
         try:
             entry = json.loads(read_regular(path, at_most_bytes=1 << 20))
             kind, details = str(entry["kind"]), dict(entry["details"])
             alive = entry["boot_id"] == boot_id() and start_ticks(int(entry["pid"])) == entry["start_ticks"]
         except (RecordError, RecursionError, ValueError, KeyError, TypeError) as error:
-            told.append(f"{path}: not a journal entry ({error}); remove it by hand")
+            messages.append(f"{path}: not a journal entry ({error}); remove it by hand")
             continue
         if alive:
             continue
@@ -101,13 +101,13 @@ def replay() -> list[str]:
             # What we change lives in the kernel: a reboot has undone it.
             path.unlink(missing_ok=True)
         elif not _can_undo(kind, str(entry.get("module"))):
-            told.append(f"{path}: nothing here can undo a {kind!r} change")
+            messages.append(f"{path}: nothing here can undo a {kind!r} change")
         else:
             try:
                 _kinds[kind](details)
             except OSError as error:
-                told.append(f"{path}: {kind} cannot be undone: {error}")
+                messages.append(f"{path}: {kind} cannot be undone: {error}")
                 continue
             path.unlink(missing_ok=True)
-            told.append(f"undid a change of a killed run: {kind} {' '.join(details.values())}")
-    return told
+            messages.append(f"undid a change of a killed run: {kind} {' '.join(details.values())}")
+    return messages

@@ -42,8 +42,8 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
             complain(error)
     if as_json:
         series = summarise(attempts, reference)
-        told = {"suite": suite.document()} if suite is not None else {}
-        print_json({**told, "runs": [view.document() for view in views], "series": series})
+        whole = {"suite": suite.document()} if suite is not None else {}
+        print_json({**whole, "runs": [view.document() for view in views], "series": series})
     elif suite is not None:
         suites.show(suite)
     else:

@@ -327,20 +327,20 @@ def _disk_features(machine: Machine) -> Iterator[Feature]:
 def _interface_features(machine: Machine) -> Iterator[Feature]:
     for card in machine.interfaces:
         key, noun = f"interfaces.{card.name}", f"interface {card.name}"
-        told = card.settings
+        known = card.settings
         rows: tuple[tuple[str, str, Scalar, str | None, Effect, str], ...] = (
             ("speed_bits_per_s", "speed", card.speed_bits_per_s, "bits/s", Effect.LARGE, "bounds throughput"),
             ("driver", "driver", card.driver, None, Effect.SOME, "offloads and cost of a packet"),
             ("mtu_bytes", "MTU", card.mtu_bytes, "1", Effect.SOME, "packets for the same bytes"),
             ("receive_queues", "receive queues", card.receive_queues, "1", Effect.SOME,
              "how many CPUs can receive at once"),
-            ("settings.receive_ring", "receive ring", told.receive_ring if told else None, "1", Effect.SOME,
+            ("settings.receive_ring", "receive ring", known.receive_ring if known else None, "1", Effect.SOME,
              "bursts that fit are not dropped"),
-            ("settings.receive_delay_ns", "interrupt delay", told.receive_delay_ns if told else None, "ns",
+            ("settings.receive_delay_ns", "interrupt delay", known.receive_delay_ns if known else None, "ns",
              Effect.SOME, "latency against interrupts"),
         )  # fmt: skip
         for name, label, value, unit, effect, why in rows:
             yield Feature(f"{key}.{name}", f"{noun}: {label}", value, unit, effect, why)
-        for name, state in (told.offloads if told else {}).items():
+        for name, state in (known.offloads if known else {}).items():
             why = "work moves between card and processor"
             yield Feature(f"{key}.settings.offloads.{name}", f"{noun}: {name}", state, None, Effect.SOME, why)

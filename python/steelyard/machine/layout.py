@@ -90,8 +90,8 @@ def read_layout(tree: Tree, *, affinity: Iterable[int] | None = None) -> Layout:
         for cpu in group
     }
     known = [sorted(core & set(usable)) for core in topology.cores(tree, online)]
-    told = {cpu for core in known for cpu in core}
-    by_core = [core for core in known if core] + [[cpu] for cpu in usable if cpu not in told]
+    covered = {cpu for core in known for cpu in core}
+    by_core = [core for core in known if core] + [[cpu] for cpu in usable if cpu not in covered]
     cores = []
     for core in sorted(by_core):
         first = core[0]
@@ -127,8 +127,8 @@ def _usable(tree: Tree, online: Sequence[int], affinity: Iterable[int] | None) -
 def _nodes(tree: Tree) -> tuple[Node, ...]:
     found = topology.numa_nodes(tree)
     # A node that is offline has no folder, and may have a place among the distances of the others.
-    told = [tree.text(f"sys/devices/system/node/{name}") or "" for name in ("online", "possible")]
-    orders = [[node.id for node in found], *(parse_cpu_list(text) or [] for text in told)]
+    texts = [tree.text(f"sys/devices/system/node/{name}") or "" for name in ("online", "possible")]
+    orders = [[node.id for node in found], *(parse_cpu_list(text) or [] for text in texts)]
     nodes = []
     for node in found:
         order = next((ids for ids in orders if len(ids) == len(node.distances)), [])

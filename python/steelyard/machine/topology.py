@@ -158,9 +158,9 @@ def speeds(tree: Tree, online: list[int]) -> dict[int, int]:
     """
     for name in ("cpu_capacity", "cpufreq/base_frequency"):
         known = {cpu: tree.number(f"{_CPU}/cpu{cpu}/{name}") for cpu in online}
-        told = {cpu: value for cpu, value in known.items() if value is not None}
-        if len(told) == len(online) and len(set(told.values())) > 1:
-            return told
+        values = {cpu: value for cpu, value in known.items() if value is not None}
+        if len(values) == len(online) and len(set(values.values())) > 1:
+            return values
     return {}
 
 

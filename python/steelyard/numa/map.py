@@ -129,13 +129,13 @@ def _node(node: NumaNode) -> MapNode:
 
 def _distances(nodes: list[NumaNode], missing: dict[str, str]) -> Table | None:
     rows = [node.distances for node in nodes]
-    told = {len(row) for row in rows}
-    if told == {0} and len(nodes) == 1:
+    lengths = {len(row) for row in rows}
+    if lengths == {0} and len(nodes) == 1:
         # One node is at the distance that the firmware gives every node to itself.
         return [[10.0]]
-    if told != {len(nodes)}:
+    if lengths != {len(nodes)}:
         # A row has a distance to each node that is online, also to one whose folder is not there.
-        counts = ", ".join(map(str, sorted(told)))
+        counts = ", ".join(map(str, sorted(lengths)))
         missing["distances"] = f"the kernel reports distances to {counts} nodes and shows {len(nodes)}"
         return None
     if not all(value > 0 for row in rows for value in row):

@@ -99,8 +99,8 @@ class Chart:
             parts = [f"{trace.name}: {self._quantiles(trace)}" for trace in self.traces]
             return f"{self.title}. " + "; ".join(parts) + "."
         if self.kind == "curve":
-            told = [f"{one.label}" for one in self.marks]
-            return f"{self.title}. {'; '.join(trace.name for trace in self.traces)}; {'; '.join(told)}."
+            labels = [f"{one.label}" for one in self.marks]
+            return f"{self.title}. {'; '.join(trace.name for trace in self.traces)}; {'; '.join(labels)}."
         parts = [f"{name}: {mean} on average, {low} to {high}" for name, mean, low, high in self.table]
         return f"{self.title}. " + "; ".join(parts[:8]) + "." if parts else f"{self.title}."
 
@@ -133,10 +133,10 @@ class Chart:
 
     def _quantiles(self, trace: Trace) -> str:
         x = self.x if trace.x is None else trace.x
-        told = ((2.0, "median"), (100.0, "99 %"), (1000.0, "99.9 %"))
+        ticks = ((2.0, "median"), (100.0, "99 %"), (1000.0, "99.9 %"))
         parts = [
             f"{name} {quantity(float(np.interp(at, x, trace.y)), self.unit)}"
-            for at, name in told
+            for at, name in ticks
             if at <= x[-1]
         ]
         return ", ".join(parts)

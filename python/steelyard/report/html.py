@@ -93,7 +93,7 @@ def render(content: dict[str, Any], folder: Path | None = None) -> str:
 def template(
     name: str,
     content: Mapping[str, Any],
-    drawn: Mapping[str, Any],
+    chart_data: Mapping[str, Any],
     *,
     folder: Path | None = None,
     nonce: str | None = None,
@@ -102,18 +102,18 @@ def template(
 ) -> str:
     """Return the text of a page from its template, with our styles and scripts in it.
 
-    ``drawn`` is what the page's script reads, with ``charts`` in it; ``folder`` is where the page will be,
+    ``chart_data`` is what the page's script reads, with ``charts`` in it; ``folder`` is where the page will be,
     for pages that share the script of their charts. ``nonce`` is what the page's scripts are known by; a part
     that brings its own script must have the same.
     """
     nonce = nonce or secrets.token_urlsafe(16)
-    charts = chart_library.library(nonce, folder) if drawn["charts"] else None
+    charts = chart_library.library(nonce, folder) if chart_data["charts"] else None
     environment = _environment()
     text = environment.get_template(name).render(
         **content,
         version=__version__,
         nonce=nonce,
-        data=embed(drawn),
+        data=embed(chart_data),
         chart_library=charts.element if charts else "",
         charts_missing=charts.missing if charts else "",
         style=Markup("").join(_verbatim(one) for one in ("report.css", *styles)),

@@ -103,8 +103,8 @@ class ReportData:
     def begin_ns(self) -> int:
         """When drawing begins: with the first phase that has load, else the first there is."""
         phases = self.run.phases
-        drawn = [phase for phase in phases if phase.name in ("warmup", "measure")] or phases
-        return min((phase.begin_ns for phase in drawn), default=self.run.clock.monotonic_ns)
+        shown = [phase for phase in phases if phase.name in ("warmup", "measure")] or phases
+        return min((phase.begin_ns for phase in shown), default=self.run.clock.monotonic_ns)
 
     @property
     def end_ns(self) -> int:

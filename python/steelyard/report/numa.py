@@ -39,13 +39,13 @@ def render_map(numa_map: NumaMap) -> RenderableType:
         ("node", True), ("CPUs", False), ("memory", True), ("HMAT read latency", True), ("latency", True)
     )
     for node in numa_map.nodes:
-        told = None if node.access is None else node.access.read_latency_ns
+        latency_ns = None if node.access is None else node.access.read_latency_ns
         measured = numa_map.latency_ns.get(node.id)
         nodes.add_row(
             str(node.id),
             safe(node.cpus or "none: memory only"),
             _size(node.memory_bytes),
-            fmt.MISSING if told is None else fmt.duration(told),
+            fmt.MISSING if latency_ns is None else fmt.duration(latency_ns),
             fmt.MISSING if measured is None else fmt.duration(measured),
         )
     parts: list[RenderableType] = [nodes, Text()]
@@ -149,8 +149,8 @@ def _where(amounts: Sequence[float] | None, ids: Sequence[int]) -> str:
     ranked = sorted(
         ((amount, id_) for amount, id_ in zip(amounts, ids, strict=True) if amount > 0), reverse=True
     )
-    told = [f"{id_}: {100 * amount / whole:.0f} %" for amount, id_ in ranked[:_NODES_SHOWN]]
-    return ", ".join(told) + (", …" if len(ranked) > _NODES_SHOWN else "")
+    shares = [f"{id_}: {100 * amount / whole:.0f} %" for amount, id_ in ranked[:_NODES_SHOWN]]
+    return ", ".join(shares) + (", …" if len(ranked) > _NODES_SHOWN else "")
 
 
 def _reasons(subjects: Sequence[NumaSubject]) -> list[RenderableType]:

@@ -74,8 +74,8 @@ def workload_sections(data: "ReportData") -> list[Section]:
         if declaration.is_built_in(declared.name):
             raise
         # Somebody else's sections must not cost the report of what was measured.
-        told = f"{declared.sections} failed: {type(error).__name__}: {error}"
-        missing = Section("sections", declared.title, missing=(("sections of the benchmark", told),))
+        reason = f"{declared.sections} failed: {type(error).__name__}: {error}"
+        missing = Section("sections", declared.title, missing=(("sections of the benchmark", reason),))
         return [missing, *load_sections(data)]
 
 

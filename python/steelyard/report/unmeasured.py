@@ -64,8 +64,8 @@ def unmeasured(missing: Sequence[tuple[str, str]]) -> Unmeasured | None:
     if others:
         line += f"; and {others} more for {'another reason' if len(ranked) == 2 else 'other reasons'}"
     whole = not others and len(names) <= _NAMED
-    told = () if whole else tuple((reason, ", ".join(names)) for reason, names in ranked)
-    return Unmeasured(f"{line}.", told)
+    listed = () if whole else tuple((reason, ", ".join(names)) for reason, names in ranked)
+    return Unmeasured(f"{line}.", listed)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -74,9 +74,9 @@ def _throughput(data: ReportData) -> Chart:
         ("fast (hits)", "fast", "fast_requests"),
         ("slow (misses)", "slow", "slow_requests"),
     ):
-        drawn = _server_rate(data, column)
-        if drawn is not None:
-            traces.append(Trace(name, role, drawn[1], x=drawn[0]))
+        curve = _server_rate(data, column)
+        if curve is not None:
+            traces.append(Trace(name, role, curve[1], x=curve[0]))
     if not traces:
         return absent("throughput", title, _no_load(data))
     return Chart("throughput", title, unit="1/s", x=x, traces=tuple(traces), window=window_of(data))
@@ -84,13 +84,13 @@ def _throughput(data: ReportData) -> Chart:
 
 def _server_rate(data: ReportData, column: str) -> tuple[Floats, Floats] | None:
     """Return times and rates of one counter, added up over the server's instances."""
-    drawn: tuple[Floats, Floats] | None = None
+    curve: tuple[Floats, Floats] | None = None
     for lines in data.cache_stats:
         x, y = _differences(data, lines, column)
         if not len(x):
             continue
-        drawn = (x, y) if drawn is None else (drawn[0], drawn[1] + np.interp(drawn[0], x, y))
-    return drawn
+        curve = (x, y) if curve is None else (curve[0], curve[1] + np.interp(curve[0], x, y))
+    return curve
 
 
 def _differences(data: ReportData, lines: Sequence[CacheStats], column: str) -> tuple[Floats, Floats]:

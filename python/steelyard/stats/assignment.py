@@ -62,10 +62,10 @@ def split_mismatch(counts: Sequence[int], shares: Sequence[float]) -> Mismatch:
     degrees = len(observed) - 1
     if expected.min() >= LEAST_EXPECTED:
         return Mismatch(statistic, degrees, float(chdtrc(degrees, statistic)), "chi-square", expected)
-    drawn = np.random.default_rng(0).multinomial(
+    simulated_counts = np.random.default_rng(0).multinomial(
         int(observed.sum()), declared / declared.sum(), size=PERMUTATIONS
     )
-    statistics = ((drawn - expected) ** 2 / expected).sum(axis=1)
+    statistics = ((simulated_counts - expected) ** 2 / expected).sum(axis=1)
     return Mismatch(statistic, degrees, _p_value(statistics, statistic), "permutation", expected)
 
 
@@ -90,11 +90,11 @@ def uneven_split(counts: Integers) -> Mismatch:
     columns = observed.sum(axis=0).astype(np.int64)
     statistics = np.zeros(PERMUTATIONS)
     for at in range(PERMUTATIONS):
-        left, drawn = columns.copy(), np.zeros_like(observed)
+        left, tables = columns.copy(), np.zeros_like(observed)
         for arm, size in enumerate(observed.sum(axis=1).astype(np.int64)):
-            drawn[arm] = rng.multivariate_hypergeometric(left, size)
-            left = left - drawn[arm].astype(np.int64)
-        statistics[at] = ((drawn - expected) ** 2 / expected).sum()
+            tables[arm] = rng.multivariate_hypergeometric(left, size)
+            left = left - tables[arm].astype(np.int64)
+        statistics[at] = ((tables - expected) ** 2 / expected).sum()
     return Mismatch(statistic, degrees, _p_value(statistics, statistic), "permutation", expected)
 
 
@@ -124,8 +124,8 @@ def uneven_units(arm: Integers, unit: Integers, group: Integers) -> Mismatch:
 
     statistic = float(statistic_of((arms == 1).astype(np.float64) @ present))
     rng = np.random.default_rng(0)
-    drawn = [statistic_of(rng.permutation(arms) @ present) for _ in range(PERMUTATIONS)]
-    return Mismatch(statistic, len(groups) - 1, _p_value(np.array(drawn), statistic), "permutation", expected)
+    simulated = np.array([statistic_of(rng.permutation(arms) @ present) for _ in range(PERMUTATIONS)])
+    return Mismatch(statistic, len(groups) - 1, _p_value(simulated, statistic), "permutation", expected)
 
 
 def share_mismatch(first: Floats, second: Floats, share: float) -> Mismatch:
@@ -202,7 +202,7 @@ def _expected(observed: Floats) -> Floats:
     return np.asarray(np.outer(observed.sum(axis=1), observed.sum(axis=0)) / observed.sum())
 
 
-def _p_value(drawn: Floats, statistic: float) -> float:
+def _p_value(simulated: Floats, statistic: float) -> float:
     # Equal statistics differ in their last digits; the observed assignment is one of those possible.
-    reached = int((drawn >= statistic - 1e-9 * max(1.0, math.fabs(statistic))).sum())
-    return (reached + 1) / (len(drawn) + 1)
+    reached = int((simulated >= statistic - 1e-9 * max(1.0, math.fabs(statistic))).sum())
+    return (reached + 1) / (len(simulated) + 1)

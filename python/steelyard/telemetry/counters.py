@@ -172,10 +172,10 @@ def gain_of_window(series: CounterSeries, index: int, *, floor_ratio: float = CO
 
 def _lengths(series: CounterSeries) -> list[int]:
     """Return each window's length; a first one without a beginning is taken to be as long as the next."""
-    told = series.window_ns()
-    if told and told[0] is None:
-        told[0] = told[1] if len(told) > 1 else 1
-    return [length or 0 for length in told]
+    lengths = series.window_ns()
+    if lengths and lengths[0] is None:
+        lengths[0] = lengths[1] if len(lengths) > 1 else 1
+    return [length or 0 for length in lengths]
 
 
 def _gain(event: EventSeries, chosen: Sequence[int], lengths: Sequence[int], floor_ratio: float) -> Gain:
@@ -185,14 +185,14 @@ def _gain(event: EventSeries, chosen: Sequence[int], lengths: Sequence[int], flo
     counts: list[float] = []
     counted_ns = 0
     covered = []
-    is_told = False
+    has_coverage = False
     for index in chosen:
         count, coverage = event.count[index], event.coverage_ratio[index]
         if count is None:
             continue
         counts.append(count)
         counted_ns += lengths[index]
-        is_told = is_told or coverage is not None
+        has_coverage = has_coverage or coverage is not None
         covered.append((1.0 if coverage is None else coverage) * lengths[index])
     if not counts:
         reason = "no counter was free for it in this time"
@@ -206,7 +206,7 @@ def _gain(event: EventSeries, chosen: Sequence[int], lengths: Sequence[int], flo
         total *= whole / counted_ns if counted_ns else math.nan
     if not math.isfinite(total):
         return Gain(None, coverage, "its windows have no length", event.unit)
-    return Gain(total, coverage if is_told or counted_ns < whole else None, unit=event.unit)
+    return Gain(total, coverage if has_coverage or counted_ns < whole else None, unit=event.unit)
 
 
 def counter_series(recording: Recording, begin_ns: int, end_ns: int) -> list[CounterSeries]:

@@ -236,8 +236,8 @@ def _wanted(machine: Machine, definition: Definition, facts: MachineFacts, name:
         return _wanted_tree(machine, definition, facts)
     metric = definition.metrics.get(name)
     if metric is None:
-        told = definition.missing.get(name, f"{definition.name} has no definition of it")
-        return Wanted(name, "", "", missing=told)
+        why = definition.missing.get(name, f"{definition.name} has no definition of it")
+        return Wanted(name, "", "", missing=why)
     reasons = []
     for formula in metric.formulas:
         events = tuple(dict.fromkeys(definition.events_of_formula(formula, (name,))))

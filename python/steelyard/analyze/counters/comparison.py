@@ -186,7 +186,7 @@ def _place(one: EventDifference | MetricDifference) -> tuple[float, str]:
 def _apart(a: CounterUse, b: CounterUse) -> tuple[str, ...]:
     if a.split is None or b.split is None:
         return ()
-    told: Sequence[str] = system_differences(
+    differences: Sequence[str] = system_differences(
         SystemUse(a.split, a.law.frequency_hz.value), SystemUse(b.split, b.law.frequency_hz.value)
     )
-    return tuple(told)
+    return tuple(differences)

@@ -56,27 +56,28 @@ def compare_metrics(ours: Definition, theirs: Definition, chance: random.Random)
         for name, metric in ours.metrics.items()
         if (found := counterpart_in(metric, theirs.metrics)) is not None
     }
-    told: dict[str, str] = {}
+    differences: dict[str, str] = {}
     for round_number in range(ROUNDS):
         facts = replace(_FACTS, smt_on=bool(round_number % 2), slots=ours.slots)
         gains, other_gains = _counts(ours, theirs, list(pairs.values()), chance)
         own = metrics_of(ours, gains, facts, only=list(pairs))
         others = metrics_of(theirs, other_gains, facts, only=list(pairs.values()))
         for name, other_name in pairs.items():
-            told_by_other = others[other_name].value
-            if told_by_other is not None:
+            theirs_value = others[other_name].value
+            if theirs_value is not None:
                 # Formulas are compared, not what perf makes of them for the eye (100 %).
-                told_by_other /= theirs.metrics[other_name].scale
-            line = _difference(ours.metrics[name], own[name].value, told_by_other)
+                theirs_value /= theirs.metrics[other_name].scale
+            line = _difference(ours.metrics[name], own[name].value, theirs_value)
             if line is not None:
                 why = own[name].missing or others[other_name].missing
-                told.setdefault(name, f"{name} and {other_name}: {line}" + (f" ({why})" if why else ""))
+                reason = f" ({why})" if why else ""
+                differences.setdefault(name, f"{name} and {other_name}: {line}{reason}")
     purpose = {name for name in pairs if (part := ours.metrics[name].counterpart) and part.differs}
     return Comparison(
-        tuple(name for name in pairs if name not in told and name not in purpose),
-        tuple(line for name, line in told.items() if name not in purpose),
-        tuple(name for name in pairs if name in purpose and name in told),
-        tuple(name for name in pairs if name in purpose and name not in told),
+        tuple(name for name in pairs if name not in differences and name not in purpose),
+        tuple(line for name, line in differences.items() if name not in purpose),
+        tuple(name for name in pairs if name in purpose and name in differences),
+        tuple(name for name in pairs if name in purpose and name not in differences),
     )
 
 

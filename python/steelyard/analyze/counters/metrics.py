@@ -189,8 +189,8 @@ class _Evaluation:
                 metric.meaning,
             )
         self._open.pop()
-        told = "; ".join(dict.fromkeys(reasons))
-        return MetricValue(metric.name, None, metric.unit, told, meaning=metric.meaning)
+        reason = "; ".join(dict.fromkeys(reasons))
+        return MetricValue(metric.name, None, metric.unit, reason, meaning=metric.meaning)
 
     def _value(self, metric: Metric, formula: Formula, values: _FormulaValues) -> float:
         scopes = scopes_of(self.definition, metric, formula)

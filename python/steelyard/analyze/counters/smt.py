@@ -331,12 +331,12 @@ def recorded_frequency(
     found = effective_frequency_by_registers(registers.total("aperf"), registers.total("mperf"), base_hz)
     if found.value is not None:
         return found
-    told = recording.rates("cpufreq", begin_ns, end_ns)
-    means = [entity.gauges["frequency_hz"].mean for entity in told.entities]
+    recorded = recording.rates("cpufreq", begin_ns, end_ns)
+    means = [entity.gauges["frequency_hz"].mean for entity in recorded.entities]
     known = [mean for mean in means if mean is not None]
     if known:
         return Quantity(sum(known) / len(known), "hz")
-    reason = f"{found.missing}; cpufreq: {told.missing or 'no reading succeeded'}"
+    reason = f"{found.missing}; cpufreq: {recorded.missing or 'no reading succeeded'}"
     return Quantity(None, "hz", reason)
 
 

@@ -166,12 +166,12 @@ class TopDown:
             reason = next((node.missing for node in self.level_1 if node.missing), "nothing was counted")
             return f"count the events of level 1 ({self.model}): {reason}"
         last = path[-1]
-        told = f"{last.name} has {(last.ratio or 0.0) * 100:.0f} % of the slots: {last.meaning}"
+        text = f"{last.name} has {(last.ratio or 0.0) * 100:.0f} % of the slots: {last.meaning}"
         withheld = [child for child in path[0].children if child.ratio is None]
         if len(path) == 1 and withheld:
-            return f"{told}; count the events of its parts: {withheld[0].missing}"
+            return f"{text}; count the events of its parts: {withheld[0].missing}"
         events = last.next_events or path[0].next_events
-        return f"{told}; sample {', '.join(events)}" if events else told
+        return f"{text}; sample {', '.join(events)}" if events else text
 
 
 def top_down(
@@ -280,13 +280,13 @@ def _checks(model: Model, ratios: Mapping[str, float | None]) -> list[Check]:
             continue
         total = math.fsum(value for value in values if value is not None)
         off = abs(total - whole)
-        told = "level 1" if parent is None else parent
-        claim = f"the parts of {told} sum to {total:.3f} of {whole:.3f}"
+        level = "level 1" if parent is None else parent
+        claim = f"the parts of {level} sum to {total:.3f} of {whole:.3f}"
         if parent is None and model.rest_of_level_1:
             claim += f" ({model.rest_of_level_1} is defined as the rest)"
         found.append(
             Check(
-                id=f"top-down-{told.replace(' ', '-').replace('_', '-')}",
+                id=f"top-down-{level.replace(' ', '-').replace('_', '-')}",
                 level=Level.VALID if off <= TOLERANCE_RATIO else Level.SUSPECT,
                 claim=claim,
                 value=off,

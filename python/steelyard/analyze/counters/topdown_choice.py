@@ -46,8 +46,8 @@ def choose_model(machine: Machine | None, events: Collection[str]) -> Model | st
         for part, model in _ARM.items():
             if part in name.casefold().replace(" ", "-"):
                 return MODELS[model]
-        told = f"of {name}" if name else "of a processor that is not known"
-        return f"how many slots a clock has is not known {told}"
+        subject = f"of {name}" if name else "of a processor that is not known"
+        return f"how many slots a clock has is not known {subject}"
     return (
         "none of the events of top-down level 1 was counted:"
         " perf stat --topdown, or -M TopdownL1, counts them where the processor has them"

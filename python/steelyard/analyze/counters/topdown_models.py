@@ -165,7 +165,7 @@ def skylake(*, smt_on: bool) -> Model:
         "Intel TMA metrics (github.com/intel/perfmon, SKX); Yasin, ISPASS 2014",
         slots,
         (
-            *(_node(_INTEL_SAMPLES, name, None, told, f) for name, told, f in level_1),
+            *(_node(_INTEL_SAMPLES, name, None, meaning, f) for name, meaning, f in level_1),
             *_intel_level_2(level_2),
         ),
         rest_of_level_1="backend_bound",
@@ -205,7 +205,7 @@ def _perf_metrics(
         source,
         lambda c: c("TOPDOWN.SLOTS"),
         (
-            *(_node(_INTEL_SAMPLES, each, None, told, f) for each, told, f in level_1),
+            *(_node(_INTEL_SAMPLES, each, None, meaning, f) for each, meaning, f in level_1),
             *_intel_level_2(level_2),
         ),
         rest_of_level_1="bad_speculation",
@@ -306,7 +306,7 @@ def _amd(model_id: str, name: str, source: str, width: int, resync: str) -> Mode
         ("microcode", "retiring", "microcoded instructions", microcode),
         ("fastpath", "retiring", "instructions of one or two operations", _rest("retiring", "microcode")),
     )
-    nodes = tuple(_node(_AMD_SAMPLES, each, parent, told, f) for each, parent, told, f in rows)
+    nodes = tuple(_node(_AMD_SAMPLES, each, parent, meaning, f) for each, parent, meaning, f in rows)
     return Model(model_id, name, source, slots, nodes)
 
 
@@ -367,7 +367,7 @@ def arm(
         ("bad_speculation", _BAD, lambda c: (1 - retired(c)) * issued(c) + per_clock(c, front + back)),
         ("retiring", _RETIRING, lambda c: retired(c) * issued(c)),
     )
-    nodes = tuple(_node(_ARM_SAMPLES, each, None, told, f) for each, told, f in rows)
+    nodes = tuple(_node(_ARM_SAMPLES, each, None, meaning, f) for each, meaning, f in rows)
     source = "Arm 109542, Topdown Methodology; gitlab.arm.com/telemetry-solution; perf neoverse-*"
     return Model(model_id, name, source, slots, nodes)
 

@@ -75,7 +75,7 @@ class CounterUse:
     """Operations that the application finished in the measure phase."""
     events: EventCounts = field(default_factory=lambda: EventCounts({}, {}, {}))
     series: CounterSeries | None = None
-    told: tuple[PerfMetric, ...] = ()
+    perf_metrics: tuple[PerfMetric, ...] = ()
     """Metrics that perf worked out itself."""
     metrics: Mapping[str, MetricValue] = field(default_factory=dict)
     """What the processor's definition makes of the counts, values and withheld ones."""
@@ -100,7 +100,7 @@ class _Source:
     series: CounterSeries
     events: EventCounts
     duration_s: float | None
-    told: tuple[PerfMetric, ...] = ()
+    perf_metrics: tuple[PerfMetric, ...] = ()
     cpu_s: float | None = None
     is_of_run: bool = True
     """Whether they are of the run's own time."""
@@ -152,7 +152,7 @@ def counter_use(
         duration_s=counts.duration_s,
         events=found.events,
         series=found.series,
-        told=found.told,
+        perf_metrics=found.perf_metrics,
         metrics=metrics,
         definition=definition,
         top_down=tree,
@@ -232,13 +232,13 @@ def _of_file(read: PerfStat, name: str, about: Mapping[str, Any], run: Run) -> _
         cautions.append(f"{name} holds {read.outputs} outputs of perf stat: the last one is taken")
     if read.unread:
         cautions.append(f"{read.unread} lines of {name} could not be understood")
-    told = tuple(metric for metric in read.metrics if metric.time_s is None and not metric.summary)
+    perf_metrics = tuple(metric for metric in read.metrics if metric.time_s is None and not metric.summary)
     return _Source(
         f"perf stat file {name}",
         series,
         events,
         duration_s,
-        told,
+        perf_metrics,
         read.cpu_s,
         about.get("is_of_run") is not False,
         tuple(cautions),
@@ -337,8 +337,8 @@ def _operations(
     if duration_s is None or phase_s <= 0 or abs(duration_s / phase_s - 1) <= SAME_TIME_RATIO:
         return operations, []
     # Both are rates of the same work, of which one was watched longer.
-    told = f"counts are of {duration_s:.3g} s and operations of {phase_s:.3g} s: their rates are divided"
-    return Quantity(operations.value * duration_s / phase_s, "1"), [told]
+    note = f"counts are of {duration_s:.3g} s and operations of {phase_s:.3g} s: their rates are divided"
+    return Quantity(operations.value * duration_s / phase_s, "1"), [note]
 
 
 def _cpu_s(

@@ -211,18 +211,18 @@ def compare(
     asked = {figure.id for figure in now}
     rows += [_absent(key, past[key], result) for key in past if key not in asked and _was_asked(key, result)]
     busy = busy_parts(result)
-    told = [*notes]
+    all_notes = [*notes]
     if busy:
-        told.insert(0, _busy_note(busy))
+        all_notes.insert(0, _busy_note(busy))
     better = [row for row in rows if row.state == "better"]
     if better:
-        told.append(
+        all_notes.append(
             f"{_several(len(better), 'figure')} better than expected, most {_words(_farthest(better))}:"
             " the earlier checks may have been disturbed"
         )
     noisy = sum(row.state == "noisy" for row in rows)
     if noisy:
-        told.append(
+        all_notes.append(
             f"{_several(noisy, 'figure')} too noisy to watch here: only a change of more than"
             f" {NOISY_RATIO:.0%} would show"
         )
@@ -230,7 +230,7 @@ def compare(
         against=against,
         rows=rows,
         alerts=[*changes, *_alerts(rows), *peer_alerts(result)],
-        notes=told,
+        notes=all_notes,
         is_quiet=not busy,
     )
 

@@ -93,20 +93,20 @@ def _read(path: Path) -> _File:
     with open_regular(path) as lines:
         for line in lines:
             try:
-                told = load_object(line, where=path.name)
+                entry = load_object(line, where=path.name)
             except RecordError:
                 # The last line of a reader that was killed.
-                told = None
+                entry = None
             if found is None:
-                if not isinstance(told, dict) or told.get("kind") != KIND:
+                if not isinstance(entry, dict) or entry.get("kind") != KIND:
                     raise ValueError("not a file of operations")
-                if str(told.get("schema_version", "")).partition(".")[0] != MAJOR:
-                    raise ValueError(f"schema version {told.get('schema_version')} is not known")
-                found = _File(told)
-            elif isinstance(told, dict) and "end_ns" in told:
-                found.tail = told
-            elif isinstance(told, dict) and isinstance(told.get("time_ns"), int):
-                found.readings.append(told)
+                if str(entry.get("schema_version", "")).partition(".")[0] != MAJOR:
+                    raise ValueError(f"schema version {entry.get('schema_version')} is not known")
+                found = _File(entry)
+            elif isinstance(entry, dict) and "end_ns" in entry:
+                found.tail = entry
+            elif isinstance(entry, dict) and isinstance(entry.get("time_ns"), int):
+                found.readings.append(entry)
     if found is None:
         raise ValueError("the file is empty")
     return found
@@ -177,14 +177,14 @@ def _notes(file: _File) -> list[str]:
     if tail is None:
         notes.append("reading it was stopped before its end")
         return notes
-    told = (
+    remarks = (
         ("too_long", "lines were longer than 64 KiB: left out"),
         ("slow", "lines took the pattern too long: left out"),
         ("zoneless", "lines have a time without a zone: left out"),
         ("unread_stamps", "lines have a time that cannot be read: left out"),
         ("other_labels", "operations have too many series"),
     )
-    notes += [f"{tail[name]:,} {text}" for name, text in told if tail.get(name)]
+    notes += [f"{tail[name]:,} {text}" for name, text in remarks if tail.get(name)]
     notes += [str(text) for text in tail.get("notes", [])]
     return notes
 

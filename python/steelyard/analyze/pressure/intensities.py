@@ -139,10 +139,10 @@ def over_phases(phases: Mapping[str, Intensities]) -> Intensities:
             ((name, getattr(found, each.name)) for name, found in phases.items()),
             key=lambda pair: (pair[1].pressure, pair[1].ratio is not None, pair[1].ratio or 0.0),
         )
-        told = (
+        evidence = (
             f"in {name}: {pressure.evidence}" if len(phases) > 1 and pressure.evidence else pressure.evidence
         )
-        worst[each.name] = replace(pressure, evidence=told)
+        worst[each.name] = replace(pressure, evidence=evidence)
     return Intensities(**worst)
 
 
@@ -169,12 +169,12 @@ def _cpu(conditions: Conditions, machine: Machine | None, uplift: float | None) 
     cpus = conditions.server_cpus if conditions.server_cpus.use is not None else conditions.all_cpus
     if cpus.use is None:
         return _missing("cpu", cpus.missing or "CPU time was not recorded")
-    busy, told = _own_cpu(conditions, cpus)
+    busy, parts = _own_cpu(conditions, cpus)
     split = split_utilisation(cpus.use)
-    told.append(f"{_percent(split.wait_ratio)} waiting for disks")
+    parts.append(f"{_percent(split.wait_ratio)} waiting for disks")
     if conditions.runnable.value is not None:
-        told.append(f"{conditions.runnable.value:.1f} runnable tasks on {len(cpus.cpus)} CPUs")
-    evidence = ", ".join(told)
+        parts.append(f"{conditions.runnable.value:.1f} runnable tasks on {len(cpus.cpus)} CPUs")
+    evidence = ", ".join(parts)
     limit = limits_of.cpus(machine, max(1, len(cpus.cpus)))
     if limit.value is not None and limit.value < len(cpus.cpus):
         # Others outside the quota may have used the CPUs too: more than all of it is all of it.
@@ -207,10 +207,10 @@ def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]
     )
     if conditions.target is not None and blame.own is not None:
         own = min(1.0, blame.own / count)
-        told = [f"the program used {_percent(own)} of {count} CPUs"]
+        evidence = [f"the program used {_percent(own)} of {count} CPUs"]
         if blame.neighbours is not None and blame.neighbours / count >= 0.005:
-            told.append(f"{_percent(blame.neighbours / count)} by other processes")
-        return own, told + stolen
+            evidence.append(f"{_percent(blame.neighbours / count)} by other processes")
+        return own, evidence + stolen
     split = split_utilisation(use)
     shares = {"user": split.user_ratio, "system": split.system_ratio}
     parts = [f"{_percent(share)} {name}" for name, share in shares.items() if share >= 0.005]
@@ -225,16 +225,16 @@ def _dram_capacity(conditions: Conditions, machine: Machine | None) -> Pressure:
     stalls = conditions.pressure.get("memory")
     stalled = stalls.some_ratio.value if stalls is not None else None
     pressed = stalled is not None and stalled >= MEMORY_STALL_RATIO
-    told = (
+    details = (
         f"tasks waited for memory {_percent(stalled)} of the time" if pressed and stalled is not None else ""
     )
     if memory is None or memory.used_high_bytes.value is None or not memory.total_bytes.value:
         reason = memory.used_high_bytes.missing if memory is not None else None
-        return _missing("dram_capacity", reason or "memory was not recorded", told, pressed)
+        return _missing("dram_capacity", reason or "memory was not recorded", details, pressed)
     used, total = memory.used_high_bytes.value, memory.total_bytes.value
     evidence = f"at most {_bytes(used)} of {_bytes(total)} not reclaimable"
-    if told:
-        evidence += f"; {told}"
+    if details:
+        evidence += f"; {details}"
     limit = machine.memory.limit_bytes if machine is not None else None
     if limit is not None and limit < total:
         evidence += f"; the cgroup's own limit of {_bytes(limit)} is not compared, as its use is not known"
@@ -267,7 +267,7 @@ def _disk_latency(conditions: Conditions, health: HealthResult | None) -> Pressu
         waits.append((share, f"some task waited for a disk {_percent(share)} of the time", "the whole time"))
     if not waits:
         return _missing("disk_latency", "neither the wait of CPUs nor that of tasks (PSI) was recorded")
-    told = [text for _, text, _ in waits]
+    parts = [text for _, text, _ in waits]
     slowest = max(
         (disk for disk in conditions.disks if disk.operation_ns.value is not None),
         key=lambda disk: (disk.busy_ratio.value or 0.0, disk.operation_ns.value or 0.0),
@@ -275,11 +275,11 @@ def _disk_latency(conditions: Conditions, health: HealthResult | None) -> Pressu
     )
     if slowest is not None and slowest.operation_ns.value is not None:
         idle = limits_of.measured_disk_latency_ns(slowest.device, health)
-        told.append(f"{slowest.device} took {_time(slowest.operation_ns.value)} an operation")
+        parts.append(f"{slowest.device} took {_time(slowest.operation_ns.value)} an operation")
         if idle is not None:
-            told[-1] += f" ({_time(idle)} for one random read when checked)"
+            parts[-1] += f" ({_time(idle)} for one random read when checked)"
     ratio, _, source = max(waits)
-    return _held("disk_latency", ratio, source, "; ".join(told))
+    return _held("disk_latency", ratio, source, "; ".join(parts))
 
 
 def _disk_bandwidth(

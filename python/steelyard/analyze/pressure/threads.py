@@ -152,8 +152,8 @@ def kind_of(where: str | None, state: str, call: str | None = None) -> str:
     ('events', 'unknown')
     """
     if not where or where == "0":
-        told = next((kind for kind, calls in CALLS.items() if call in calls), "unknown")
-        return "disk" if state == "D" else "stopped" if state in ("T", "t") else told
+        cause = next((kind for kind, calls in CALLS.items() if call in calls), "unknown")
+        return "disk" if state == "D" else "stopped" if state in ("T", "t") else cause
     for kind, beginnings in WAITS:
         if where.startswith(beginnings):
             return kind

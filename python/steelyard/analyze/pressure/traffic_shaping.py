@@ -40,8 +40,8 @@ class Shaper:
 def read_shapers(path: Path) -> tuple[list[Shaper], str | None]:
     """Return the limits in a file, and why there are none to tell."""
     try:
-        told = load_object(read_regular(path), where=path.name)
-        before, after = told["before"], told["after"]
+        document = load_object(read_regular(path), where=path.name)
+        before, after = document["before"], document["after"]
         return shapers(before, after), after.get("missing")
     except RecordError as error:
         return [], error.message

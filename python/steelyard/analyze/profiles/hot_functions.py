@@ -216,9 +216,9 @@ def _ratios(before: IronLaw | None, after: IronLaw | None) -> tuple[Quantity, Qu
 def _cause(ratio: Quantity, cpi: Quantity, path: Quantity) -> str:
     if ratio.value is None or cpi.value is None or path.value is None:
         return f"whether by more work or by slower work is not known ({ratio.missing or cpi.missing})"
-    told = f"path length {(path.value - 1) * 100:+.1f} %, CPI {cpi.value:.3g}x"
+    change = f"path length {(path.value - 1) * 100:+.1f} %, CPI {cpi.value:.3g}x"
     if abs(ratio.value - 1) < _NO_CHANGE_RATIO:
-        return f"clocks per operation hardly differ ({told})"
+        return f"clocks per operation hardly differ ({change})"
     by_cpi = math.log(cpi.value) / math.log(ratio.value)
     slower = ratio.value > 1
     if by_cpi >= MAIN_SHARE_RATIO:
@@ -227,7 +227,7 @@ def _cause(ratio: Quantity, cpi: Quantity, path: Quantity) -> str:
         reason = "extra work, not slower work" if slower else "less work, not faster work"
     else:
         reason = "both the work and its speed changed"
-    return f"{reason}: {told}"
+    return f"{reason}: {change}"
 
 
 def _share(ratio: float | None) -> str:

@@ -49,10 +49,10 @@ def _waits(conditions: Conditions) -> Finding | None:
         return None
     disk = _worst(conditions, lambda one: one.busy_ratio.value)
     where = next((name for name in target.places if kind_of(name, "D") == "disk"), "an unknown place")
-    told = ""
+    detail = ""
     evidence = [Evidence("threads' time asleep for a disk", share, "ratio", WAIT_RATIO)]
     if disk is not None and disk.latency_ns.value is not None and disk.operation_bytes.value is not None:
-        told = (
+        detail = (
             f" {disk.device} takes {time_text(disk.latency_ns.value)} for an operation of"
             f" {disk.operation_bytes.value / 1024:.0f} KiB on average."
         )
@@ -61,7 +61,7 @@ def _waits(conditions: Conditions) -> Finding | None:
     return Finding(
         f"The program's threads wait {percent(share)} of their time{beside_cpu(target.waiting_ratio)}"
         f" for a disk"
-        f" (asleep in {where}).{told}",
+        f" (asleep in {where}).{detail}",
         tuple(evidence),
         "Compare the latency with the disk's limits (`steelyard health --part disk`); overlap operations"
         " (more threads, io_uring), make them larger, or keep the data in memory.",

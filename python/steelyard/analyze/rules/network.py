@@ -39,13 +39,13 @@ def _link_limited(conditions: Conditions) -> Finding | None:
         return None
     target = conditions.target
     waits = target.held_by("network") if target else None
-    told = (
+    detail = (
         "" if waits is None else f"; the program's threads wait {percent(waits)} of the time for the network"
     )
     return Finding(
         f"{shaper.interface} may send {shaper.limit_bytes_per_s / _MEGABIT:,.0f} Mbit/s"
         f" ({shaper.kind}) and sends"
-        f" {percent(min(shaper.used_ratio, 1.0))} of that{told}.",
+        f" {percent(min(shaper.used_ratio, 1.0))} of that{detail}.",
         (
             Evidence(f"sent over the limit of {shaper.interface}", shaper.used_ratio, "ratio", LIMIT_RATIO),
             Evidence("packets dropped by the limit", shaper.drops_per_s, "1/s"),

@@ -60,14 +60,14 @@ def ranked(found: Sequence[tuple[Finding, Rule]], conditions: Conditions) -> lis
 
     Findings of one cause become one: the first says the claim, the others follow in ``also``.
     """
-    told = [
+    pairs = [
         (replace(finding, explained_ratio=explained_ratio(finding, rule, conditions)), rule)
         for finding, rule in found
     ]
-    told.sort(key=lambda pair: _place(pair[0]))
+    pairs.sort(key=lambda pair: _place(pair[0]))
     kept: list[Finding] = []
     by_cause: dict[str, int] = {}
-    for finding, rule in told:
+    for finding, rule in pairs:
         at = by_cause.get(rule.cause) if rule.cause else None
         if at is None:
             if rule.cause:

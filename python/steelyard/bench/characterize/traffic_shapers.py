@@ -46,9 +46,9 @@ def _ask(tool: str, *words: str) -> tuple[list[dict[str, Any]], str | None]:
         done = subprocess.run(
             [tool, "-j", "-s", *words], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
-        told = json.loads(done.stdout or "[]")
+        answer = json.loads(done.stdout or "[]")
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return [], f"tc {' '.join(words)}: {type(error).__name__}"
     if done.returncode != 0:
         return [], f"tc {' '.join(words)}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}"
-    return [each for each in told if isinstance(each, dict)], None
+    return [each for each in answer if isinstance(each, dict)], None

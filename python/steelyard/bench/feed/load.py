@@ -226,7 +226,7 @@ def _follow(
     codes: tuple[int, ...],
 ) -> None:
     """Show how loads come on until each has ended; raises WorkloadFailedError for another exit code."""
-    told = _ProgressFigures(session.progress.status)
+    figures = _ProgressFigures(session.progress.status)
     begin_ns = session.clock.monotonic_ns()
     for process in processes:
         session.expect_end(process)
@@ -235,7 +235,7 @@ def _follow(
         for process in processes:
             for stream, line in process.lines():
                 if stream == "stderr" and line.startswith("{"):
-                    told.take(line)
+                    figures.take(line)
         if (session.clock.monotonic_ns() - begin_ns) / 1e9 > timeout_s:
             raise WorkloadFailedError(f"{what} took longer than {timeout_s:.0f} s")
     for process in processes:

@@ -260,7 +260,7 @@ def hold_check(whole: LoadResult, found: "Found") -> Check:
         for criterion in probe.criteria
         if criterion.unit == "ns"
     ]
-    told = []
+    parts = []
     kept = True
     where = "the interval's lower end" if found.low_per_s is not None else "the lowest rate that was tried"
     for name, bound in bounds:
@@ -268,13 +268,13 @@ def hold_check(whole: LoadResult, found: "Found") -> Check:
         if measured is None:
             continue
         kept = kept and measured <= bound
-        told.append(f"{name} was {measured / 1e6:,.0f} ms (objective {bound / 1e6:,.0f} ms)")
+        parts.append(f"{name} was {measured / 1e6:,.0f} ms (objective {bound / 1e6:,.0f} ms)")
     return Check(
         id="slo",
         # The lower end is where the objective is met: fresh load that breaks it says that the machine has
         # changed since, or that the interval is one of those that miss.
         level=Level.VALID if kept else Level.SUSPECT,
-        claim=f"fresh load at {where}: {'; '.join(told) or 'no percentile was requested'}",
+        claim=f"fresh load at {where}: {'; '.join(parts) or 'no percentile was requested'}",
     )
 
 

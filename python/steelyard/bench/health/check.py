@@ -154,15 +154,15 @@ def _follow(process: Process, progress: Progress) -> None:
             if stream != "stderr" or not line.startswith("{"):
                 continue
             try:
-                told = json.loads(line)
+                event = json.loads(line)
             except ValueError:
                 continue
-            if told.get("event") != "progress":
+            if event.get("event") != "progress":
                 continue
-            if told["part"] != part:
-                part = told["part"]
+            if event["part"] != part:
+                part = event["part"]
                 progress.phase(part.replace("_", " "))
-            progress.status({"done": f"{told['done_ratio']:.0%}"})
+            progress.status({"done": f"{event['done_ratio']:.0%}"})
         if ended:
             return
         time.sleep(_POLL_S)

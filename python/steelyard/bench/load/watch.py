@@ -93,7 +93,7 @@ def _wait_for_phase(
     timeout_s: float,
 ) -> None:
     begin_ns = session.clock.monotonic_ns()
-    told_s = 0.0
+    shown_s = 0.0
     # A load ends by itself soon after its measure phase.
     if name == "drain":
         for load in loads:
@@ -110,6 +110,6 @@ def _wait_for_phase(
         elapsed_s = (session.clock.monotonic_ns() - begin_ns) / 1e9
         if elapsed_s > timeout_s:
             raise WorkloadFailedError(f"phase {name} did not begin within {timeout_s:g} s")
-        if elapsed_s - told_s >= 1.0:
-            told_s = elapsed_s
+        if elapsed_s - shown_s >= 1.0:
+            shown_s = elapsed_s
             show_progress(session, loads, hit_ratio(), elapsed_s)

@@ -176,12 +176,12 @@ class _Table:
         )
 
     def _notes(self) -> list[str]:
-        told = (
+        remarks = (
             (self.bad_values, "rows have a value that is not a number: left out"),
             (self.bad_times, "rows have a time that cannot be read: left out"),
             (self.backwards, "rows are older than the row before: sorted"),
         )
-        return [f"{count:,} {text}" for count, text in told if count]
+        return [f"{count:,} {text}" for count, text in remarks if count]
 
     def _rows(self) -> Iterator[tuple[int, str, float]]:
         options = self.spec.options
@@ -293,10 +293,10 @@ def ask(spec: Spec, path: str, query: dict[str, Any]) -> list[dict[str, Any]]:
     finally:
         client.close()
     try:
-        told = json.loads(body)
-        result = told["data"]["result"] if told["status"] == "success" else None
-        if told["data"]["resultType"] in ("scalar", "string"):
-            result = [{"metric": {}, "value": told["data"]["result"]}]
+        answer = json.loads(body)
+        result = answer["data"]["result"] if answer["status"] == "success" else None
+        if answer["data"]["resultType"] in ("scalar", "string"):
+            result = [{"metric": {}, "value": answer["data"]["result"]}]
     except (ValueError, KeyError, TypeError, RecursionError):
         result = None
     if not isinstance(result, list):
@@ -309,10 +309,10 @@ def ask(spec: Spec, path: str, query: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _error_of(body: str) -> str | None:
     try:
-        told = json.loads(body)
+        answer = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    said = told.get("error") if isinstance(told, dict) else None
+    said = answer.get("error") if isinstance(answer, dict) else None
     return " ".join(str(said).split())[:300] if said else None
 
 

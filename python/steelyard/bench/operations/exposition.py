@@ -68,11 +68,11 @@ def read(text: str, selector: Selector) -> Reading:
 def _take(rest: str, selector: Selector, found: Reading) -> None:
     labels: dict[str, str] = {}
     if rest.startswith("{"):
-        told = _labels(rest)
-        if told is None:
+        parsed = _labels(rest)
+        if parsed is None:
             found.unreadable += 1
             return
-        labels, rest = told
+        labels, rest = parsed
     words = rest.split()
     value = _number(words[0]) if words else None
     if value is None:

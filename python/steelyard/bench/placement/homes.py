@@ -48,10 +48,10 @@ def by_node(cores: Sequence[Core]) -> list[Home]:
 
     CPUs whose node the kernel does not tell are grouped by package where others' is told.
     """
-    are_told = any(core.node is not None for core in cores)
+    are_known = any(core.node is not None for core in cores)
     groups: dict[tuple[int, int], list[Core]] = {}
     for core in cores:
-        unknown = (1, (core.package or 0) if are_told else 0)
+        unknown = (1, (core.package or 0) if are_known else 0)
         groups.setdefault(unknown if core.node is None else (0, core.node), []).append(core)
     return [
         Home(group, () if key[0] else (key[1],))

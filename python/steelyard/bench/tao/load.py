@@ -117,7 +117,7 @@ def wait_until_settled(session: "Session", loads: Sequence[LoadWatch], stats: Se
     what = "hit ratio" if stats else "throughput"
     hits = _Ratios([StatsTail(path) for path in stats])
     judged = 0
-    told_s = 0.0
+    shown_s = 0.0
     while True:
         session.wait(0.05)
         hits.read()
@@ -125,8 +125,8 @@ def wait_until_settled(session: "Session", loads: Sequence[LoadWatch], stats: Se
             load.read()
         elapsed_s = (session.clock.monotonic_ns() - begin_ns) / 1e9
         series = hits.ratios if stats else _sums(loads)
-        if elapsed_s - told_s >= 1.0:
-            told_s = elapsed_s
+        if elapsed_s - shown_s >= 1.0:
+            shown_s = elapsed_s
             watch.show_progress(session, loads, hits.ratios[-1] if hits.ratios else None, elapsed_s)
         if elapsed_s >= settings.number("warmup_min") and len(series) > judged:
             judged = len(series)

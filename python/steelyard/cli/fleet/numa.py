@@ -71,7 +71,7 @@ def numa(
 ) -> Answer:
     """Show the distribution of NUMA locality, and its cost in CPI, CPU time and latency."""
     from steelyard.fleet.numa.locality import numa as find
-    from steelyard.report.fleet import numa as drawn
+    from steelyard.report.fleet import numa as view
 
     samples = store.table("task_samples")
-    return drawn.numa(find(samples, jobs=job or [], platforms=platform or [], bins=bins))
+    return view.numa(find(samples, jobs=job or [], platforms=platform or [], bins=bins))

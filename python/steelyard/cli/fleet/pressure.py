@@ -77,10 +77,10 @@ _PAIR = {
 def pressure(store: Store, job: Jobs = None) -> Answer:
     """Show the pressure of jobs on CPU, DRAM capacity and bandwidth, disk and network."""
     from steelyard.fleet.pressure import pressure as find
-    from steelyard.report.fleet import pressure as drawn
+    from steelyard.report.fleet import pressure as view
 
     tasks, samples, machines = (store.table(name) for name in _TABLES)
-    return drawn.pressure(find(tasks, samples, machines, job or []))
+    return view.pressure(find(tasks, samples, machines, job or []))
 
 
 @query(
@@ -96,7 +96,7 @@ def pair(store: Store, job: Jobs = None) -> Answer:
     """Show which jobs can share a machine, from their CPI next to each other."""
     from steelyard.fleet.placement.pair import pair as find
     from steelyard.fleet.pressure import pressure as press
-    from steelyard.report.fleet import pressure as drawn
+    from steelyard.report.fleet import pressure as view
 
     tasks, samples, machines = (store.table(name) for name in _TABLES)
-    return drawn.pair(find(tasks, press(tasks, samples, machines, job or []), job or []))
+    return view.pair(find(tasks, press(tasks, samples, machines, job or []), job or []))

@@ -127,7 +127,7 @@ def rue(
     """Compare the resource use of configurations for the same work; exit with 1 if totals mislead."""
     from steelyard.fleet.rue.compare import compare
     from steelyard.fleet.rue.usage import RESOURCES, RueSettings, other_labels
-    from steelyard.report.fleet import rue as drawn
+    from steelyard.report.fleet import rue as view
 
     tasks = store.table("task_samples")
     settings = RueSettings(
@@ -147,7 +147,7 @@ def rue(
         expected_effect_ratio=expected_effect,
         looks="once" if once else "any",
     )
-    return drawn.rue(compare(tasks, settings))
+    return view.rue(compare(tasks, settings))
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -44,14 +44,14 @@ def expression(machine_samples: Any) -> Any:
     )
     good = (rows.cpu_s >= 0) & (rows.cpu_s <= ROUNDING * rows.thread_s)
     busy = rows.core_busy_s
-    told = good & (busy >= 0) & (busy <= ROUNDING * rows.core_s) & (busy <= ROUNDING * rows.cpu_s)
-    told = (told & (2 * busy * ROUNDING >= rows.cpu_s)).fill_null(False)
-    rows = rows.mutate(good=good.fill_null(False), told=told)
+    exact = good & (busy >= 0) & (busy <= ROUNDING * rows.core_s) & (busy <= ROUNDING * rows.cpu_s)
+    exact = (exact & (2 * busy * ROUNDING >= rows.cpu_s)).fill_null(False)
+    rows = rows.mutate(good=good.fill_null(False), exact=exact)
     # Both threads of a core are busy for what threads are busy beyond cores; rounding must not make it
     # negative.
     both = ibis.greatest(rows.cpu_s - rows.core_busy_s, 0.0)
     least = ibis.greatest(rows.cpu_s - rows.core_s, 0.0)
-    untold = rows.good & ~rows.told
+    bounded = rows.good & ~rows.exact
     return (
         rows.group_by(["platform", "cluster", "hour", "threads_per_core"])
         .agg(
@@ -61,10 +61,10 @@ def expression(machine_samples: Any) -> Any:
             thread_s=rows.thread_s.sum(where=rows.good),
             core_s=rows.core_s.sum(where=rows.good),
             cpu_s=rows.cpu_s.sum(where=rows.good),
-            told_windows=rows.count(where=rows.told),
-            both_s=both.sum(where=rows.told),
-            least_both_s=least.sum(where=untold),
-            most_both_s=(rows.cpu_s / 2).sum(where=untold),
+            exact_windows=rows.count(where=rows.exact),
+            both_s=both.sum(where=rows.exact),
+            least_both_s=least.sum(where=bounded),
+            most_both_s=(rows.cpu_s / 2).sum(where=bounded),
         )
         .order_by(["platform", "cluster", "hour", "threads_per_core"])
     )
@@ -160,7 +160,7 @@ def used_of_fleet(machine_samples: Any, *, uplifts: Mapping[str, float] | None =
         hours=grouped("platform", "hour"),
         windows=sum(row["windows"] for row in rows),
         contradictions=sum(row["contradictions"] for row in rows),
-        without_core_time=sum(row["windows"] - row["contradictions"] - row["told_windows"] for row in two),
+        without_core_time=sum(row["windows"] - row["contradictions"] - row["exact_windows"] for row in two),
     )
 
 

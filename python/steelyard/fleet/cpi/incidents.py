@@ -135,7 +135,7 @@ def of_judged(one: Judged) -> Incident:
     """Return the incident of a judged episode."""
     episode, judgement = one.episode, one.judgement
 
-    def told(ranked: Ranked) -> RankedSuspect:
+    def as_suspect(ranked: Ranked) -> RankedSuspect:
         suspect = ranked.suspect
         return RankedSuspect(
             job=suspect.job,
@@ -162,9 +162,9 @@ def of_judged(one: Judged) -> Incident:
         anomalous_samples=len(episode.anomalous_unix_s),
         threshold_cpi=episode.threshold_cpi,
         victim_cpi=episode.victim_cpi,
-        suspects=tuple(told(ranked) for ranked in judgement.order[:MOST_SUSPECTS]),
-        antagonist=told(judgement.antagonist) if judgement.antagonist is not None else None,
-        cap=told(judgement.cap) if judgement.cap is not None else None,
+        suspects=tuple(as_suspect(ranked) for ranked in judgement.order[:MOST_SUSPECTS]),
+        antagonist=as_suspect(judgement.antagonist) if judgement.antagonist is not None else None,
+        cap=as_suspect(judgement.cap) if judgement.cap is not None else None,
         cap_cpu_ratio=judgement.cap_cpu_ratio,
         reason=judgement.reason,
     )

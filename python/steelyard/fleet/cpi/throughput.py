@@ -214,13 +214,13 @@ def _verdict(slope: Slope | None, floor: float) -> str:
 
 def warnings(found: Sequence[Following]) -> list[str]:
     """Return a sentence for each job whose CPI must not be read as throughput."""
-    told = []
+    warnings = []
     for one in found:
         if one.verdict != "does not follow" or one.elasticity is None:
             continue
-        told.append(
+        warnings.append(
             f"{one.job} on {one.platform}: CPI does not follow throughput (1 % more CPI comes with"
             f" {one.elasticity.value:.2f} % more cycles an operation); a high CPI there need not mean that"
             " users wait"
         )
-    return told
+    return warnings

@@ -111,9 +111,9 @@ def grouped(rows: Any, keyed: Any) -> Any:
     # Spark numbers rows in 32 bits, and squares would wrap; Ibis takes them for 64 and drops a mere cast.
     number = ibis.row_number().over(ibis.window(order_by=["machine"])).cast("float64").cast("int64")
     mixed = machines.mutate(number=(number * _STEP + 1) % _PRIME)
-    drawn = mixed.mutate(lot=(mixed.number * mixed.number) % _PRIME)
+    lots = mixed.mutate(lot=(mixed.number * mixed.number) % _PRIME)
     place = ibis.row_number().over(ibis.window(order_by=["lot", "machine"])).cast("float64").cast("int64")
-    split = drawn.mutate(part=place % GROUPS).select("machine", "part")
+    split = lots.mutate(part=place % GROUPS).select("machine", "part")
     joined = keyed.join(split, "machine")
     return (
         joined.group_by(["key", "part"]).agg(own=(joined.own * joined.fleet).sum()).order_by(["key", "part"])

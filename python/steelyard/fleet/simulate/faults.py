@@ -115,8 +115,8 @@ class Faults:
         folder = f"{TABLE}/schema={major}/date={self.date}/cluster={encode(self.cluster)}"
         for path in (f"{Partition(TABLE, self.date, self.cluster).path}/{name}", f"{folder}/{name}"):
             self.place.write(path, content)
-            told = {"kind": "other-version", "machine": machine, "path": path, "rows": len(self.rows)}
-            self.done.append(told)
+            fault = {"kind": "other-version", "machine": machine, "path": path, "rows": len(self.rows)}
+            self.done.append(fault)
 
 
 def _changed(rows: pa.Table, columns: dict[str, Any]) -> pa.Table:

@@ -97,11 +97,13 @@ class Plan:
     @cached_property
     def renamed_job(self) -> int | None:
         """With faults, the job that is renamed on the middle day: one without a part in any story."""
-        told = {name for pair in PAIRS for name in pair}
+        paired = {name for pair in PAIRS for name in pair}
         plain = [
             number
             for number, job in enumerate(self.jobs)
-            if not (job.rollout or job.numa_effect or job.name in told) and job.follows_throughput and number
+            if not (job.rollout or job.numa_effect or job.name in paired)
+            and job.follows_throughput
+            and number
         ]
         return plain[-1] if self.settings.faults and self.settings.days > 1 and plain else None
 

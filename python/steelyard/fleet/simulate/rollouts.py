@@ -136,14 +136,14 @@ def assign(plan: Plan, block: Block, day: int, demand: Floats) -> Assignment:
         rollout, rows = rollout_of(job), np.flatnonzero(task_jobs == number)
         if rollout is None or not len(rows):
             continue
-        drawn = _draw(random, row_shares(rollout), len(rows), count)
+        chosen = _draw(random, row_shares(rollout), len(rows), count)
         values = np.array([item.value for item in rollout.cells])
-        falls = random.random(drawn.shape) < rollout.lost_ratio * np.clip(busy - 0.5, 0, 1)
+        falls = random.random(chosen.shape) < rollout.lost_ratio * np.clip(busy - 0.5, 0, 1)
         # The same group's stock stands half the list before its candidate.
-        drawn = np.where(falls & (values[drawn] == 1), drawn - len(values) // 2, drawn)
-        cell[rows] = drawn
-        path[rows] = np.array([item.path_factor for item in rollout.cells], np.float32)[drawn]
-        memory[rows] = np.array([item.memory_factor for item in rollout.cells], np.float32)[drawn]
+        chosen = np.where(falls & (values[chosen] == 1), chosen - len(values) // 2, chosen)
+        cell[rows] = chosen
+        path[rows] = np.array([item.path_factor for item in rollout.cells], np.float32)[chosen]
+        memory[rows] = np.array([item.memory_factor for item in rollout.cells], np.float32)[chosen]
     return Assignment(cell, path, memory)
 
 

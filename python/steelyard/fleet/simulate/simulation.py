@@ -184,8 +184,8 @@ class Simulation:
         if renamed is not None:
             middle = self.settings.days // 2
             names = [self.plan.job_names(day)[renamed] for day in (0, middle)]
-            told = {"kind": "renamed", "job": names[0], "to": names[1]}
-            self.faults.append(told | {"first_date": self.settings.date(middle).isoformat()})
+            fault = {"kind": "renamed", "job": names[0], "to": names[1]}
+            self.faults.append(fault | {"first_date": self.settings.date(middle).isoformat()})
 
     def _write_machines(self, day: BlockDay, incidents: pa.Table) -> list[tuple[str, int, int]]:
         count, windows = len(day.block.machines), self.settings.windows

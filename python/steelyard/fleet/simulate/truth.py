@@ -191,7 +191,7 @@ def make_truth(
     faults: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the truth of a simulation as one document."""
-    told = [_episode(plan, day, episode) for day, episode in episodes]
+    entries = [_episode(plan, day, episode) for day, episode in episodes]
     names = {job.name for job in plan.jobs}
     days = range(plan.settings.days)
     return {
@@ -213,8 +213,8 @@ def make_truth(
         ],
         "jobs": _jobs(plan),
         "cpi": cpi_truth(plan, tally),
-        "antagonists": [item for item in told if item["task"] is not None],
-        "self_inflicted": [item for item in told if item["task"] is None],
+        "antagonists": [item for item in entries if item["task"] is not None],
+        "self_inflicted": [item for item in entries if item["task"] is None],
         "numa": {
             "law": "CPI = base * (1 + numa_effect * (1 - score))",
             "effects": [

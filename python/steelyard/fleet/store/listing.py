@@ -252,7 +252,7 @@ def _extremes(metadata: Any, columns: Mapping[str, str]) -> dict[str, tuple[floa
     for name, written in columns.items():
         if written not in places:
             continue
-        lows, highs, told = [], [], True
+        lows, highs, known = [], [], True
         for group in range(metadata.num_row_groups):
             chunk = metadata.row_group(group).column(places[written])
             said = chunk.statistics
@@ -260,8 +260,8 @@ def _extremes(metadata: Any, columns: Mapping[str, str]) -> dict[str, tuple[floa
                 lows.append(said.min)
                 highs.append(said.max)
             elif said is None or not said.has_null_count or said.null_count < chunk.num_values:
-                told = False
-        if not told:
+                known = False
+        if not known:
             found[name] = None
         elif lows:
             found[name] = (min(lows), max(highs))

@@ -94,20 +94,20 @@ def disk_rotates(machine: Machine) -> Finding:
 )
 def ring_small(machine: Machine) -> Finding:
     """Object to small receive rings on fast cards."""
-    told, small = False, {}
+    known, small = False, {}
     for _, card in _cards(machine):
         now = card.settings.receive_ring if card.settings else None
         most = card.settings.receive_ring_max if card.settings else None
         if now is None or most is None:
             continue
-        told = True
+        known = True
         is_fast = card.speed_bits_per_s is None or card.speed_bits_per_s >= FAST_BITS_PER_S
         if is_fast and now < min(FEW_DESCRIPTORS, most):
             small[card.name] = f"{now} of {most}"
     if small:
         listed = ", ".join(f"{name} has {rings} descriptors" for name, rings in small.items())
         return objects(f"receive rings are small ({listed}): bursts of packets are dropped", small)
-    if told:
+    if known:
         return passes("receive rings are large enough")
     return _first_unknown(machine, "settings.receive_ring")
 
@@ -124,7 +124,7 @@ def ring_small(machine: Machine) -> Finding:
 )
 def queues_few(machine: Machine) -> Finding:
     """Object to cards with few receive queues."""
-    told, few = False, {}
+    known, few = False, {}
     wanted = min(machine.cpu.logical_cpus, ENOUGH_QUEUES)
     for _, card in _cards(machine):
         queues = card.receive_queues
@@ -133,14 +133,14 @@ def queues_few(machine: Machine) -> Finding:
             queues = card.settings.channels
         if queues is None:
             continue
-        told = True
+        known = True
         if queues < wanted and not card.steered_queues:
             few[card.name] = queues
     if few:
         listed = ", ".join(f"{name}: {queues}" for name, queues in few.items())
         cpus = machine.cpu.logical_cpus
         return objects(f"few receive queues for {cpus} CPUs ({listed}), and RPS is off", few)
-    return passes("there are enough receive queues") if told else _first_unknown(machine, "receive_queues")
+    return passes("there are enough receive queues") if known else _first_unknown(machine, "receive_queues")
 
 
 @rule(
@@ -182,17 +182,17 @@ _WANTED = ("tx-tcp-segmentation", "rx-gro", "rx-checksum", "tx-scatter-gather")
 )
 def offloads_off(machine: Machine) -> Finding:
     """Object to disabled offloads."""
-    told, idle = False, {}
+    known, idle = False, {}
     for _, card in _cards(machine):
         offloads = card.settings.offloads if card.settings else {}
-        told = told or bool(offloads)
+        known = known or bool(offloads)
         off = [name for name in _WANTED if offloads.get(name) == "off"]
         if off:
             idle[card.name] = ", ".join(off)
     if idle:
         listed = "; ".join(f"{name}: {names}" for name, names in idle.items())
         return objects(f"supported offloads are off ({listed}): the CPUs do the work", idle)
-    return passes("supported offloads are on") if told else _first_unknown(machine, "settings")
+    return passes("supported offloads are on") if known else _first_unknown(machine, "settings")
 
 
 @rule(

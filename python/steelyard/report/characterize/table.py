@@ -78,11 +78,11 @@ def cost_line(data: ReportData) -> str:
         for name, value in (parts.items() if isinstance(parts, dict) else ())
         if isinstance(value, int | float)
     }
-    told = [f"{name} {value:.2f} s" for name, value in sorted(known.items(), key=lambda one: -one[1])]
+    times = [f"{name} {value:.2f} s" for name, value in sorted(known.items(), key=lambda one: -one[1])]
     whole = ""
     if isinstance(used, float):
         whole = f"{fmt.plain(fmt.quantity(used, 'ratio'))} of a CPU while it ran"
-    return ": ".join(part for part in (whole, ", ".join(told)) if part)
+    return ": ".join(part for part in (whole, ", ".join(times)) if part)
 
 
 def _pressure(data: ReportData) -> Text:

@@ -47,22 +47,22 @@ def render_choice(choice: Choice) -> RenderableType:
 
 def _metric_row(metric: Wanted) -> tuple[str, Text]:
     unit = "" if metric.unit in ("", "1", "ratio") else f" ({metric.unit})"
-    told = Text.assemble(safe(metric.meaning or metric.name), unit)
+    text = Text.assemble(safe(metric.meaning or metric.name), unit)
     if metric.formula:
-        told.append("\n").append(_styled(metric.formula, "dim"))
-    return metric.name, told
+        text.append("\n").append(_styled(metric.formula, "dim"))
+    return metric.name, text
 
 
 def _rows(rows: Iterable[tuple[str, Text]]) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column(min_width=_NAME_WIDTH, no_wrap=True)
     table.add_column(overflow="fold")
-    for name, told in rows:
-        table.add_row(Text.assemble("  ", safe(name)), told)
+    for name, text in rows:
+        table.add_row(Text.assemble("  ", safe(name)), text)
     return table
 
 
 def _styled(text: str, style: str) -> Text:
-    told = safe(text)
-    told.stylize(style)
-    return told
+    styled = safe(text)
+    styled.stylize(style)
+    return styled

@@ -80,6 +80,6 @@ def counters_document(use: CounterUse, power_w: Quantity) -> dict[str, Any]:
         "events_missing": {} if series is None else dict(series.missing),
         "told_by_perf": [
             {"name": metric.name, "value": metric.value, "unit": metric.unit, "event": metric.event}
-            for metric in use.told
+            for metric in use.perf_metrics
         ],
     }

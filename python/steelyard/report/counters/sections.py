@@ -105,7 +105,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
     )
     capacity = use.capacity
     threads = data.machine.cpu.threads_per_core if data.machine is not None else None
-    told = {
+    placement_words = {
         1: "one thread per core: utilisation is capacity, at the measured frequency",
         2: "two threads share a core: the second adds 0 to 100 % of a core's throughput (not measured), so"
         " capacity is not linear in utilisation",
@@ -115,7 +115,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
             Cell("used capacity"),
             Cell(bounds_text(capacity), f"{capacity.low!r} to {capacity.high!r}"),
             Cell("", bar=capacity.low if capacity.low is not None else 0.0),
-            Cell(capacity.missing or told, words=True),
+            Cell(capacity.missing or placement_words, words=True),
         )
     )
     frequency = data.conditions.frequency_hz
@@ -316,8 +316,12 @@ def _events(use: CounterUse) -> list[Section]:
     ]
     columns = ("event", "count", "a second", "counted in", "note")
     tables = [*_metrics(use), Table(columns, tuple(rows), "Events")]
-    told = [metric for metric in use.told if metric.name and "/sec" not in metric.name and not metric.entity]
-    if told:
+    metrics = [
+        metric
+        for metric in use.perf_metrics
+        if metric.name and "/sec" not in metric.name and not metric.entity
+    ]
+    if metrics:
         cells = tuple(
             (
                 Cell(metric.name),
@@ -327,7 +331,7 @@ def _events(use: CounterUse) -> list[Section]:
                 ),
                 Cell(metric.event, words=True),
             )
-            for metric in told[:_EVENTS]
+            for metric in metrics[:_EVENTS]
         )
         tables.append(Table(("metric", "value", "beside"), cells, "As computed by perf"))
     withheld = tuple(

@@ -143,12 +143,12 @@ def law_sentence(use: CounterUse) -> str:
 
 def tree_sentence(tree: TopDown) -> str:
     """Return level 1 in one line, the largest share first, each with the largest of its parts."""
-    told = []
+    parts = []
     for node in sorted(tree.level_1, key=lambda each: -(each.ratio or 0.0)):
         if node.ratio is None:
             continue
         known = [child for child in node.children if child.ratio]
         child = max(known, key=lambda each: each.ratio or 0.0, default=None)
         part = "" if child is None else f" ({node_words(child.name)} {fmt.plain(node_text(child))})"
-        told.append(f"{node_words(node.name)} {fmt.plain(node_text(node))}{part}")
-    return ", ".join(told)
+        parts.append(f"{node_words(node.name)} {fmt.plain(node_text(node))}{part}")
+    return ", ".join(parts)

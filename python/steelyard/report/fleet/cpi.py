@@ -163,12 +163,12 @@ def distributions_answer(
 
 
 def _distribution_section(distributions: Sequence[Distribution], title: str) -> Section:
-    drawn = sorted(distributions, key=lambda one: -one.spec.samples)[:MOST_CHARTS]
-    charts = tuple(_distribution_chart(number, one) for number, one in enumerate(drawn))
-    left = len(distributions) - len(drawn)
+    shown = sorted(distributions, key=lambda one: -one.spec.samples)[:MOST_CHARTS]
+    charts = tuple(_distribution_chart(number, one) for number, one in enumerate(shown))
+    left = len(distributions) - len(shown)
     intro = "Share of samples in each bin, and the generalized extreme value curve that fits best."
     if left:
-        intro += f" The {len(drawn)} with most samples; --json has all {len(distributions)}."
+        intro += f" The {len(shown)} with most samples; --json has all {len(distributions)}."
     return Section("distributions", title, charts, intro, grid=len(charts) > 1)
 
 

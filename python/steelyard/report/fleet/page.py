@@ -105,9 +105,9 @@ def _section(section: Section, nonce: str) -> dict[str, Any]:
     blocks = [_block(block, nonce) for block in section.blocks]
     if section.grid:
         # An odd chart at the end of a row of pairs takes the whole width.
-        drawn = [block for block in blocks if block["kind"] == "chart"]
-        if len(drawn) % 2:
-            drawn[-1]["wide"] = True
+        charts = [block for block in blocks if block["kind"] == "chart"]
+        if len(charts) % 2:
+            charts[-1]["wide"] = True
     return {
         "anchor": section.anchor,
         "title": section.title,

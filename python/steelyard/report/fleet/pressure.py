@@ -50,10 +50,10 @@ def pressure(jobs: Sequence[JobPressure]) -> Answer:
 def _pressure_heading(jobs: Sequence[JobPressure]) -> str:
     """Return the matrix in one line: how many jobs press on what."""
     counts = {name: sum(name in job.points for job in jobs) for name in RESOURCES}
-    told = [f"{RESOURCES[name]} {count}" for name, count in counts.items() if count]
+    parts = [f"{RESOURCES[name]} {count}" for name, count in counts.items() if count]
     return (
-        f"{fmt.several(len(jobs), 'job')}; pressure points: {', '.join(told)}"
-        if told
+        f"{fmt.several(len(jobs), 'job')}; pressure points: {', '.join(parts)}"
+        if parts
         else f"{fmt.several(len(jobs), 'job')}, no limit known"
     )
 
@@ -145,8 +145,8 @@ def _pair_heading(answer: PairAnswer) -> str:
 def _pair_subline(answer: PairAnswer) -> str:
     """Return what was judged."""
     counts = {verdict: sum(one.verdict == verdict for one in answer.pairs) for verdict in _WORDS}
-    told = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items())
-    return f"{len(answer.pairs):,} pairs of {len(answer.jobs)} jobs: {told}."
+    summary = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items())
+    return f"{len(answer.pairs):,} pairs of {len(answer.jobs)} jobs: {summary}."
 
 
 def _pair_sections(answer: PairAnswer) -> list[Section]:

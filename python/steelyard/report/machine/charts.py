@@ -134,7 +134,7 @@ def _stacked(
     data: ReportData, chart_id: str, title: str, x: Floats, shares: dict[str, Floats], size: str
 ) -> Chart:
     # A mode that never reached half a percent is a line of no height and a word in the legend.
-    drawn = [
+    modes = [
         mode
         for mode in _DRAWN_MODES
         if mode in ("user", "system") or np.nanmax(np.nan_to_num(shares[mode]), initial=0.0) >= 0.005
@@ -144,7 +144,7 @@ def _stacked(
         title,
         unit="ratio",
         x=x,
-        traces=tuple(Trace(_MODE_WORDS.get(mode, mode), mode, shares[mode], stack=True) for mode in drawn),
+        traces=tuple(Trace(_MODE_WORDS.get(mode, mode), mode, shares[mode], stack=True) for mode in modes),
         y_range=(0.0, 1.0),
         window=window_of(data),
         size=size,

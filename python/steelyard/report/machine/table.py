@@ -205,12 +205,12 @@ def _node(node: NumaNode) -> tuple[str, str | None]:
     distances = f"distances {' '.join(map(str, node.distances))}" if node.distances else None
     access = node.access
     caches = [f"side cache {_size(one.size_bytes)}" for one in node.side_caches if one.size_bytes]
-    told = [
+    sizes = [
         f"latency {access.read_latency_ns} ns" if access and access.read_latency_ns else None,
         fmt.quantity(access.read_bytes_per_s, "bytes/s") if access and access.read_bytes_per_s else None,
     ]
     cpus = f"CPUs {node.cpus}" if node.cpus else "no CPUs"
-    return (f"node {node.id}", _join(cpus, _size(node.memory_bytes), *told, *caches, distances))
+    return (f"node {node.id}", _join(cpus, _size(node.memory_bytes), *sizes, *caches, distances))
 
 
 def _disk(disk: Disk) -> tuple[str, str | None]:
@@ -240,13 +240,13 @@ def _interface(card: Interface) -> tuple[str, str | None]:
     state = card.state if card.state == "down" else None
     node = None if card.numa_node is None else f"node {card.numa_node}"
     queues = _several(card.receive_queues, "receive queue")
-    told = _settings(card.settings) if card.settings else []
-    return (card.name, _join(card.driver, state, speed, unit, queues, node, *told) or "no details")
+    details = _settings(card.settings) if card.settings else []
+    return (card.name, _join(card.driver, state, speed, unit, queues, node, *details) or "no details")
 
 
-def _settings(told: LinkSettings) -> list[str | None]:
-    ring, most = told.receive_ring, told.receive_ring_max
-    off = [name for name, state in told.offloads.items() if state == "off"]
+def _settings(settings: LinkSettings) -> list[str | None]:
+    ring, most = settings.receive_ring, settings.receive_ring_max
+    off = [name for name, state in settings.offloads.items() if state == "off"]
     return [
         None if ring is None else f"ring {ring:,}" + (f" of {most:,}" if most else ""),
         f"off: {' '.join(off)}" if off else None,

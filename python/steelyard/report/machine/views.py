@@ -42,8 +42,8 @@ def render_machine(machine: Machine) -> RenderableType:
     parts: list[RenderableType] = [_styled(machine_line(machine), "bold"), Text()]
     for title, rows in machine_groups(machine):
         width = min(max(_NAME_WIDTH, *(len(name) for name, _ in rows)), _WIDEST_NAME)
-        told = ((name, safe(fmt.plain(value))) for name, value in rows)
-        parts += [Text(title, style="bold"), _rows(told, width=width)]
+        cells = ((name, safe(fmt.plain(value))) for name, value in rows)
+        parts += [Text(title, style="bold"), _rows(cells, width=width)]
         parts.append(Text())
     if machine.missing:
         parts.append(Text("Missing values, and why", style="bold"))

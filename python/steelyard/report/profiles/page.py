@@ -189,12 +189,12 @@ def count_of(table: Table, result: ProfileDiff) -> str:
 
 
 def _write(path: Path, content: dict[str, Any], nonce: str) -> Path:
-    drawn = {
+    chart_data = {
         "charts": [chart.spec() for chart in (*content["charts"], content["times"]) if chart],
         "phases": [],
     }
     path = page_path(path)
-    return publish(path, template("profile.html.j2", content, drawn, folder=path.parent, nonce=nonce))
+    return publish(path, template("profile.html.j2", content, chart_data, folder=path.parent, nonce=nonce))
 
 
 def _heading(tax: TaxMap) -> str:

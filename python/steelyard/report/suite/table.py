@@ -128,8 +128,8 @@ def _line(name: str, text: str, style: str) -> Table:
     row.add_column(overflow="fold")
     head = safe(name)
     head.stylize(style)
-    told = safe(text)
+    shown = safe(text)
     if not name:
-        told.stylize(style)
-    row.add_row(*([head, told] if name else [told]))
+        shown.stylize(style)
+    row.add_row(*([head, shown] if name else [shown]))
     return row

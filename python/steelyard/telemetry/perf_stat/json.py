@@ -138,8 +138,8 @@ def _metrics(document: Mapping[str, Any], event: str, section: int) -> list[Perf
         return []
     return [
         PerfMetric(name.strip(), number, time_s=time_s, **where)  # type: ignore[arg-type]
-        for name, told in document.items()
-        if name not in _KNOWN and name.strip() and (number := _number(told)) is not None
+        for name, content in document.items()
+        if name not in _KNOWN and name.strip() and (number := _number(content)) is not None
     ]
 
 

@@ -235,7 +235,7 @@ def _named(words: Sequence[str]) -> tuple[str, str, str]:
     event = left.pop(0)
     while left and (left[0].startswith("[") or left[0].startswith("(") or event.count("/") % 2):
         event += f" {left.pop(0)}"
-    told = _IN_NAME.search(event)
-    if told:
-        unit, event = told[1], event[: told.start()]
+    match = _IN_NAME.search(event)
+    if match:
+        unit, event = match[1], event[: match.start()]
     return unit, event, " ".join(left)
