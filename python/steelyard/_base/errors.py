@@ -1,4 +1,4 @@
-"""The one tree of expected errors: each is told in one line with a hint, and ends in its exit code."""
+"""The one tree of expected errors: each is reported in one line with a hint, and ends in its exit code."""
 
 from enum import IntEnum
 

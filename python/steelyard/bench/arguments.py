@@ -3,7 +3,7 @@
 In: the command line that a run will use. Out: nothing, or an error that names the parameter behind the flag.
 
 The executables alone know the grammar of an objective or a delay. ``--check`` makes them read their arguments
-and end, so that a wrong one is told in a moment and not in the middle of a run.
+and end, so that a wrong one is reported in a moment and not in the middle of a run.
 
 Not here: what the flags mean, and starting what is part of a run (``executor``).
 """

@@ -7,7 +7,7 @@ A hook is a class derived from `Hook`, made known under the entry point group ``
 
 In: the context of a run, at five moments. Out: whatever the hook records, files in the run's directory.
 
-Invariants: an exception in a hook never ends the run, it makes the verdict suspect and is told there;
+Invariants: an exception in a hook never ends the run, it makes the verdict suspect and is reported there;
 ``after_run`` is called whenever ``before_run`` was, also when the run failed, so that changes can be undone.
 
 Not here: the hooks themselves (``hooks/``).

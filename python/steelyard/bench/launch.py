@@ -146,7 +146,7 @@ def execute(
     clock: Clock | None = None,
     executor: Executor | None = None,
 ) -> Launched:
-    """Make the runs that were asked for; ``finished`` hears of each.
+    """Make the runs that were asked for; ``finished`` gets each.
 
     A run that fails does not keep the next from being tried; a signal does. Raises SteelyardError only when
     nothing could be started.

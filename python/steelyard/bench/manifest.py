@@ -3,7 +3,7 @@
 In: what happened. Out: a file that says how far the run came, whenever it is read.
 
 Invariants: phases never overlap and only the last one is open; the status leaves ``running`` once, for ever;
-room for the last rewrite is set aside at the start, so that a full disk can still be told.
+room for the last rewrite is set aside at the start, so that a full disk can still be reported.
 
 Not here: deciding what happens.
 """

@@ -20,7 +20,7 @@ from steelyard.records import read as read_record
 
 
 def load(directory: Path, proc: Path = Path("/proc")) -> Run:
-    """Return the manifest of the run in ``directory``, told truthfully when its orchestrator is gone.
+    """Return the manifest of the run in ``directory``, corrected when its orchestrator is gone.
 
     Raises RecordError when there is no readable manifest.
     """

@@ -332,7 +332,7 @@ class Session:
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
-        """See that hooks hear of the end and that no process is left, whatever happens inside."""
+        """See that hooks learn of the end and that no process is left, whatever happens inside."""
         try:
             yield
         except BaseException as error:

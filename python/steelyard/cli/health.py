@@ -76,7 +76,7 @@ def show_health(request: HealthRequest, *, as_json: bool) -> int:
 
     checks.check_request(request.parts, request.directory)
     if request.against not in (None, "last"):
-        # A wrong file is told before minutes of measuring, not after.
+        # A wrong file is reported before minutes of measuring, not after.
         checks.find_baseline(Path(str(request.against)))
     identity = checks.machine_identity()
     if request.against == "last" and not checks.history(

@@ -13,7 +13,7 @@ from typing import TextIO
 from steelyard.bench.progress import Progress
 
 PLAIN_EVERY_S = 10.0
-"""How often figures are told where each costs a line."""
+"""Least time between figures where each costs a line."""
 
 
 class PlainProgress:
@@ -36,7 +36,7 @@ class PlainProgress:
         self._say(f"{name} ...")
 
     def status(self, figures: dict[str, str]) -> None:
-        """Tell figures, unless some were told a moment ago."""
+        """Print figures, unless some were printed a moment ago."""
         if time.monotonic() - self._told_s >= PLAIN_EVERY_S:
             self._told_s = time.monotonic()
             self._say(f"{self._phase}: " + ", ".join(f"{name} {value}" for name, value in figures.items()))

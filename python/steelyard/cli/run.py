@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> int:
     """Make the runs of ``request`` and show them; return the exit code."""
     if baseline is not None:
-        # A wrong name is told before the runs and not after them. Without a name there is nothing to check,
+        # A wrong name is an error before the runs, not after them. Without a name there is nothing to check,
         # and scoring loads statistics that a run which fails need not wait for.
         _, names, _ = tiers.resolve(request.name, request.tier)
         reports.baseline_for(baseline, names)

@@ -20,7 +20,7 @@ from steelyard.records.values import Count, Value
 from steelyard.stats.intervals import median_interval
 
 DEFAULT = "default"
-"""Name of the baseline that is used unless told otherwise, when there are several."""
+"""Name of the baseline that is used by default, when there are several."""
 
 NOT_COMPARED = ("port", "seed")
 """Parameters that move no result: a run may differ from its baseline in them."""

@@ -47,7 +47,7 @@ def node_of(tree: Tree, device: str) -> int | None:
 
 
 def interrupts(tree: Tree) -> tuple[Interrupts | None, str]:
-    """Return where the devices' interrupts were served since boot, or why that cannot be told.
+    """Return where the devices' interrupts were served since boot, or why that is unknown.
 
     Lines of /proc/interrupts that begin with a number are devices'; those with letters (timers, reschedules)
     belong to each CPU by their nature.

@@ -164,7 +164,7 @@ def _below(path: str, mounted_root: str) -> str:
     if mounted_root != "/" and (path == mounted_root or path.startswith(mounted_root + "/")):
         path = path[len(mounted_root) :]
     elif mounted_root != "/":
-        # The process's path is told from outside of what is mounted: only the mounted group can be seen.
+        # The path is outside of the mounted group, which is all that can be seen.
         path = ""
     return path.strip("/")
 

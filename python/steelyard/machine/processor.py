@@ -1,7 +1,7 @@
 """How the processors are set: SMT, frequency, idle states, heat, steal, and the events that perf may count.
 
 In: a tree and its online CPUs. Out: fields of ``records.Cpu``, ``None`` or empty for what the tree does not
-tell. Settings of single CPUs are told as counts over all of them, so that one CPU that differs can be seen.
+tell. Settings of single CPUs are counts over all of them, so that one CPU that differs can be seen.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Value(BaseModel):
 
 
 class Clock(Value):
-    """One moment on both clocks, read together, so that a monotonic time can be told as a date."""
+    """One moment on both clocks, read together, so that a monotonic time can be converted to a date."""
 
     monotonic_ns: int = Field(ge=0, description="CLOCK_MONOTONIC, ns")
     realtime_ns: int = Field(ge=0, description="CLOCK_REALTIME, ns since 1970-01-01T00:00:00Z")

@@ -123,7 +123,7 @@ class ReportData:
 
 
 def read_run(folder: Path) -> Run:
-    """Return the manifest of a run, told truthfully when its orchestrator is gone."""
+    """Return the manifest of a run, corrected when its orchestrator is gone."""
     return runs.load(folder)
 
 

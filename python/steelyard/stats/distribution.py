@@ -93,7 +93,7 @@ class PopularityChoice(records.values.Value):
 
 
 class Popularity(records.Record):
-    """Named ways in which requests choose keys, and the one that is used unless told otherwise."""
+    """Named ways in which requests choose keys, and the default."""
 
     KIND: ClassVar[str] = "popularity"
 

@@ -39,7 +39,7 @@ class MedianInterval:
     reason: str | None
     """Why there is no interval, ``None`` where there is one."""
     correlation: float | None = None
-    """Of a value with the one before, by ranks; ``None`` where it was not requested or cannot be told."""
+    """Of a value with the one before, by ranks; ``None`` where it was not requested or is unknown."""
     correlation_p_value: float | None = None
     """Chance of as large a correlation if the order of the values means nothing."""
     effective_count: float | None = None

@@ -1,7 +1,7 @@
 """How many replicates a decision needs.
 
 In: the variance of the logarithm of an effect, by arm, and the smallest effect that matters. Out: counts. The
-effect that was seen plays no part: power at the effect that was seen is its p-value told again.
+effect that was seen plays no part: power at the effect that was seen is only another form of its p-value.
 """
 
 from __future__ import annotations

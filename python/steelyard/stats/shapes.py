@@ -3,7 +3,7 @@
 In: equally spaced values. Out: `Shape`: the line, step, dip or cycle that explains most of them, and the
 chance that noise shows one as strong.
 
-How chance is told. Noise whose neighbours resemble each other wanders, and a wandering level looks like each
+Chance: noise whose neighbours resemble each other wanders, and a wandering level looks like each
 of these shapes; how much so depends on its correlation, which the shape itself, if it is real, raises. So
 the correlation is taken from what remains without the shape, where it comes out too small, the more so the
 freer the shape: by how much is simulated, and undone by the correlation whose simulated series have the

@@ -12,7 +12,7 @@ The two ask opposite questions, and so they are tested opposite ways round:
 * A measure phase is unsteady when a drift, a level shift, a dip or a cycle is both real (stronger than noise
   with the series' own autocorrelation shows, ``shapes``) and large enough to matter.
 
-"Not settled" and "cannot be told" are answers. What neither can see is a change that is too slow to show
+"Not settled" and "unknown" are answers. What neither can see is a change that is too slow to show
 in the noise of the windows given; how often they err, and what they find: docs/truth.md.
 """
 
@@ -53,7 +53,7 @@ class Settled:
     """The largest such change that the values allow, 95 % one-sided."""
     remaining_ratio: float
     """What an exponential approach would still add beyond the last value, over the level; 0 where no trend
-    can be told from noise."""
+    can be distinguished from noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class Steadiness:
     reason: str
     """One sentence with the figures."""
     drift_ratio: float | None
-    """Change over the series by a straight line, over the median; ``None`` when it cannot be told."""
+    """Change over the series by a straight line, over the median; ``None`` when it is unknown."""
     changepoint_index: int | None
     """First value after the level shift, ``None`` when there is none."""
     shift_ratio: float | None
     """Level after the shift minus level before, over the median; ``None`` when there is none."""
     uncertainty_ratio: float | None = None
-    """Half of the 95 % interval of the mean, over the median; ``None`` when it cannot be told."""
+    """Half of the 95 % interval of the mean, over the median; ``None`` when it is unknown."""
     dip_ratio: float | None = None
     """Level of a stretch inside minus that around it, over the median; ``None`` where there is none."""
     dip_indices: tuple[int, int] | None = None

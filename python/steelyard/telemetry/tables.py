@@ -149,7 +149,7 @@ def increments(table: SourceTable, counters: Sequence[str], begin_ns: int, end_n
     is one wrap. ``<counter>__reset`` is 1 where it fell without such a range.
     """
     if "gains" not in table.kept and set(counters) >= set(table.counters):
-        # Who asks for all of them is seldom the only one to ask: the sorting is done once, in the engine.
+        # A reader of all of them is rarely the only one: the sorting is done once, in the engine.
         table.kept["gains"] = keep(_gains(table, table.rows, table.counters))
     gains = table.kept.get("gains")
     if gains is not None:

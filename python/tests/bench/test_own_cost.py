@@ -1,4 +1,4 @@
-"""What looking costs is told by tool, and a tool that does not say makes no sum."""
+"""The overhead is reported by tool; without a tool's figure there is no sum."""
 
 import json
 from pathlib import Path

@@ -67,7 +67,7 @@ def test_a_slow_approach_is_hardly_ever_called_settled(deviation: float, correla
 
 @pytest.mark.parametrize(
     ("growth_ratio", "deviation", "at_most"),
-    # The middle one is near what can be told: ten values of it drift by 3 % and scatter by 1 %.
+    # The middle one is near the limit of detection: ten values of it drift by 3 % and scatter by 1 %.
     [(0.2, 0.5, 1), (0.2, 1.0, 5), (1.0, 1.0, 1)],
 )
 def test_a_steady_climb_is_not_settled(growth_ratio: float, deviation: float, at_most: int) -> None:

@@ -7,7 +7,7 @@ Arm's telemetry solution (``data/pmu/cpu/**.json``, each a product with events a
 ``tools/perf/pmu-events`` (``arch/*/mapfile.csv`` and a folder for each family). The kernel's generic events
 and those of ``msr`` and ``power`` are added, which such files use and do not define.
 
-Invariants: a folder that is none of these, and a file that cannot be read, is told in one line; a metric
+Invariants: a folder that is none of these, and a file that cannot be read, is reported in one line; a metric
 whose formula does not read is missing with that as its reason, and takes no other with it.
 
 Not here: choosing (``choice``). Nothing is fetched.

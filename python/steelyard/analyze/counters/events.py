@@ -5,7 +5,7 @@ a name that formulas know (`EventCounts`).
 
 Spellings. perf names one event in several ways: ``instructions``, ``cpu/instructions/``, ``instructions:u``,
 ``INST_RETIRED.ANY``. A name loses its PMU where that is a processor's, and its modifiers; counts of user mode
-only stand in where there are no others, and are told as such. Cores of two kinds (``cpu_core``,
+only stand in where there are no others, and are reported as such. Cores of two kinds (``cpu_core``,
 ``cpu_atom``) count each their own part, and are added.
 
 Invariants: entities that overlap (cgroups) are never added; an event that one entity lacks has no sum, unless
@@ -69,7 +69,7 @@ def canonical(event: str) -> tuple[str, str, str]:
 
 
 def whole_of(series: Sequence[CounterSeries], *, cgroup: str | None = None) -> CounterSeries | str:
-    """Return the counts of everything that was counted together, or why they cannot be told.
+    """Return the counts of everything that was counted together, or why they are unknown.
 
     ``cgroup`` is the one that is described, where counts are by cgroup.
     """

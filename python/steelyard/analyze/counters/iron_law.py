@@ -279,7 +279,7 @@ def difference(before: IronLaw, after: IronLaw, *, per_core: bool = False) -> Di
     """Return the difference of two runs with each term's share (see the module for the method).
 
     The terms are clocks per second, IPC and path length; where both runs know their CPU time, clocks per
-    second are told as CPUs used x frequency. ``per_core`` counts clocks and IPC by physical core, which is
+    second are split into CPUs used x frequency. ``per_core`` counts clocks and IPC by physical core, as is
     how runs of different SMT modes compare.
 
     Raises UsageError where IPC by thread would be compared across SMT modes, or ``per_core`` is asked for and

@@ -138,7 +138,7 @@ def _in_units(gain: Gain, scale: float, unit: str) -> Gain:
         return Gain(gain.value * scale, gain.coverage_ratio, unit=unit)
     known, factor = _UNITS.get(gain.unit.casefold(), ("", 1.0))
     if known != unit:
-        reason = f"it is told in {gain.unit}, not in {unit or 'plain counts'}"
+        reason = f"it is reported in {gain.unit}, not in {unit or 'plain counts'}"
         return Gain(None, gain.coverage_ratio, reason, gain.unit)
     return Gain(gain.value * factor, gain.coverage_ratio, unit=unit)
 

@@ -323,7 +323,7 @@ def effective_frequency_by_registers(
 def recorded_frequency(
     recording: Recording, begin_ns: int, end_ns: int, *, base_hz: float | None = None
 ) -> Quantity:
-    """Return the effective frequency from a recording: APERF over MPERF, else what cpufreq told.
+    """Return the effective frequency from a recording: APERF over MPERF, else cpufreq's value.
 
     Each core weighs by its time not halted with the first, and equally with the second.
     """

@@ -118,7 +118,7 @@ def counter_use(
     machine: Machine | None = None,
     operations: Quantity | None = None,
 ) -> CounterUse:
-    """Return what the counters of the run in ``folder`` say. Raises nothing: what fails is told."""
+    """Return what the counters of the run in ``folder`` say. Raises nothing: what fails is reported."""
     machine = machine or conditions.machine
     operations = operations or Quantity(None, "1", "the application's operations are not known")
     found, reasons = _source(folder, run, conditions, recording, machine)

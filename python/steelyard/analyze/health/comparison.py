@@ -32,7 +32,7 @@ FLOORS = {
     "disk": 0.25,
     "loopback": 0.15,
 }
-"""Smallest difference that is told, by family, as a ratio: our choice, above what idle machines show from
+"""Smallest difference that is reported, by family, as a ratio: our choice, above what idle machines show from
 check to check (docs/journal/0070), below what anybody would act on."""
 
 FALSE_RATIO = 0.01
@@ -330,7 +330,7 @@ def tolerated(row: Compared) -> str:
 
 
 def _alerts(rows: Sequence[Compared]) -> list[Alert]:
-    """One alert a family that got worse, and one a family that is gone: one cause is told once."""
+    """One alert a family that got worse, and one a family that is gone: one cause is reported once."""
     found = []
     for family, meaning in MEANINGS.items():
         members = [row for row in rows if row.figure.family == family]

@@ -47,7 +47,7 @@ PAIR_CLASSES = ("same core", "same cache", "same node", "same socket", "other so
 
 
 def size(count: int) -> str:
-    """Return bytes as caches are told.
+    """Return bytes as caches are reported.
 
     >>> size(4096), size(48 << 20), size(1536)
     ('4 KiB', '48 MiB', '1.5 KiB')

@@ -41,7 +41,7 @@ FOLDER = "operations"
 COVERED_RATIO = 0.5
 """Below this share of a phase what is known of it does not stand for it."""
 COUNTED = ("count", "counter", "rate")
-"""What values may mean for operations to be told from them; a ``gauge`` is drawn and correlated only."""
+"""What values may mean for operations to follow from them; a ``gauge`` is drawn and correlated only."""
 _NOTHING = "no source of operations was given (--ops), and no load generator ran"
 
 
@@ -123,7 +123,7 @@ class OperationSource:
 
     @property
     def counts(self) -> bool:
-        """Whether operations can be told from it."""
+        """Whether operations follow from it."""
         return self.total is not None and self.meaning in COUNTED
 
 

@@ -296,7 +296,7 @@ def interval_of(
         return low, high
     x, y = (_without_trend(one, both) for one in (dx, dy))
     if x is None or y is None:
-        # Nothing remains without the trend, so nothing can be told beside it.
+        # Nothing remains without the trend, so nothing is known beside it.
         return min(low, 0.0), max(high, 0.0)
     rest = float(np.nansum(x * y) / math.sqrt(float(np.nansum(x**2)) * float(np.nansum(y**2))))
     worth = effective_pairs(x, y) - _TREND

@@ -100,8 +100,8 @@ def intensities(
 ) -> Intensities:
     """Return how hard the workload pressed on each part during one phase.
 
-    ``dram_bytes_per_s`` is what memory controllers' counters told, ``smt_uplift_ratio`` what second threads
-    add on this machine (without it utilisation stands for capacity, with its bounds told), and
+    ``dram_bytes_per_s`` is what memory controllers' counters show, ``smt_uplift_ratio`` what second threads
+    add on this machine (without it utilisation stands for capacity, with bounds), and
     ``network_peak_bytes_per_s`` the busiest interval of each interface (`network_peaks`).
     """
     stated = limits or Limits()
@@ -194,7 +194,7 @@ def _cpu(conditions: Conditions, machine: Machine | None, uplift: float | None) 
 def _own_cpu(conditions: Conditions, cpus: CpuSetUse) -> tuple[float, list[str]]:
     """Return the share of the CPUs' time that the workload itself used, and whose the rest was, in words.
 
-    What others took from it is no pressure of its own: it disturbs, and is told as such.
+    What others took from it is no pressure of its own: it disturbs, and is reported as such.
     """
     use, count = cpus.use, max(1, len(cpus.cpus))
     if use is None:
@@ -375,7 +375,7 @@ def _percent(ratio: float) -> str:
 
 
 def _bytes(count: float) -> str:
-    """Write bytes in decimal units, as line rates and disks are told.
+    """Write bytes in decimal units, as line rates and disks are reported.
 
     >>> _bytes(1.25e9), _bytes(950)
     ('1.25 GB', '950 B')

@@ -203,7 +203,7 @@ def _edges(low: float, high: float, unit: str) -> tuple[float, ...]:
         return tuple(index / MOST_BINS for index in range(MOST_BINS + 1))
     base = 0.0 if low >= 0 else float(math.floor(low))
     span = high - base
-    # No rate of anything here is told finer than one in ten days.
+    # No rate of anything here is reported finer than one in ten days.
     smallest = max(span / MOST_BINS, 1e-6)
     width = 1.0 if unit == "1" or span <= 0 else 10.0 ** math.floor(math.log10(smallest))
     # One bin more than fits the span: the highest value lies inside the last one and not on its edge.

@@ -8,7 +8,7 @@ category, or passes the question to the caller (a lock or a copy in the kernel i
 for it). A frame without a rule settles it too: in the kernel it asks its caller, in a program it is
 application logic by default, in a shared library or without a name it is unclassified.
 
-Invariants: the samples of all categories add up to the profile's; idle processors are told apart and take no
+Invariants: the samples of all categories add up to the profile's; idle processors are separate and take no
 part in shares; the order of rules decides, the user's first.
 
 Not here: reading rules from files (``tax_rules``), drawing.

@@ -243,7 +243,7 @@ def _network(conditions: Conditions) -> Finding | None:
         return None
     card = max(busy, key=lambda card: card.line_ratio.value or 0.0)
     if any(shaper.interface == card.interface for shaper in conditions.shapers):
-        # A limit that was set is told by its own rule (link-limited).
+        # A limit that was set has its own rule (link-limited).
         return None
     ratio = card.line_ratio.value or 0.0
     return Finding(

@@ -22,7 +22,7 @@ LATE_S = 30.0
 
 @dataclass(slots=True)
 class LoadWatch:
-    """A load process and what it has told so far."""
+    """A load process and what it has reported so far."""
 
     process: "Process"
     phases: dict[str, int] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class LoadWatch:
     errors: int = 0
 
     def read(self) -> None:
-        """Take in what it told since the last call."""
+        """Take in what it reported since the last call."""
         for stream, line in self.process.lines():
             if stream == "stderr" and line.startswith("{"):
                 self._take(line)

@@ -121,7 +121,7 @@ class _Table:
         self.rows = self.kept = self.bad_values = self.bad_times = self.backwards = 0
 
     def collect(self, lines: _Lines) -> None:
-        """Fill ``lines``. Raises UsageError for a file that cannot be read as told."""
+        """Fill ``lines``. Raises UsageError for a file that cannot be read as given."""
         counting = self.spec.meaning == "count"
         found: dict[Any, dict[str, float]] = {}
         first_ns = last_ns = before_ns = None

@@ -28,7 +28,7 @@ from steelyard.bench.operations.follow import Follower
 from steelyard.bench.operations.stamps import NoZoneError, Stamps
 
 COMM = "steelyard-ops"
-"""What the kernel calls the process: it is told from a watched program by it."""
+"""Name of the process in the kernel, by which a watched program is distinguished from it."""
 KIND, SCHEMA_VERSION = "operations", "1.0"
 ASK_RATIO = 0.1
 ASK_TIME_S = 6.0
@@ -37,7 +37,7 @@ SLOW_LINES_AT_MOST = 3
 LABELS_AT_MOST = 50
 _OTHER = "(others)"
 _MORE = object()
-"""Stands for the labels of whatever is of more series than are told apart."""
+"""Stands for the labels of operations in more series than are kept."""
 _PROBLEMS_AT_MOST = 1000
 
 
@@ -196,7 +196,7 @@ class Recorder:
 
 
 class _LogReader:
-    """Matches lines and gathers operations until they are told."""
+    """Matches lines and gathers operations until they are written."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.follower = Follower(Path(plan["path"]))
@@ -275,7 +275,7 @@ class _LogReader:
                 return
             stamp -= stamp % self._stamps.resolution_ns
         self.totals["matched"] += 1
-        # Their text is made when it is told: there are many lines and few labels.
+        # Their text is made when it is written: there are many lines and few labels.
         labels: Any = found.group(*self._places) if self._places else ""
         if labels not in self._names:
             if len(self._names) >= LABELS_AT_MOST:

@@ -1,7 +1,7 @@
 """Times as logs and tables write them -> wall-clock nanoseconds.
 
 In: a text. Out: nanoseconds since 1970 (UTC), or a ValueError that says what is wrong with it. Read are ISO
-8601, seconds or milliseconds, microseconds or nanoseconds since 1970 (told apart by their size), the common
+8601, seconds or milliseconds, microseconds or nanoseconds since 1970 (by their size), the common
 log format of HTTP servers (22/Nov/2026:02:27:14 +0000), and whatever a strptime(3) format describes.
 
 Invariants: a stamp without a zone is never guessed: it needs one to be named.
@@ -41,7 +41,7 @@ class Stamps:
         self._zone = zone_of(zone) if zone else None
         self._last: tuple[str | None, int] = (None, 0)
         self.resolution_ns = COARSE_NS
-        """`FINE_NS` as soon as a stamp told more than whole seconds."""
+        """`FINE_NS` as soon as a stamp had more than whole seconds."""
 
     def read(self, text: str) -> int:
         """Return the wall-clock time of a stamp, ns. Raises ValueError, NoZoneError for want of a zone."""

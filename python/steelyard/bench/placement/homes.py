@@ -46,7 +46,7 @@ def cpu_count(cores: Iterable[Core]) -> int:
 def by_node(cores: Sequence[Core]) -> list[Home]:
     """Return one home for each NUMA node with usable CPUs.
 
-    CPUs whose node the kernel does not tell are grouped by package where others' is told.
+    CPUs whose node the kernel does not report are grouped by package where others' node is known.
     """
     are_known = any(core.node is not None for core in cores)
     groups: dict[tuple[int, int], list[Core]] = {}

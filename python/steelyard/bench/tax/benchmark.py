@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LATE_S = 60.0
 """How much longer than it should the program may take: on a slow machine the least number of rounds rules."""
 LOOK_S = 0.25
-"""How often the program is looked at: seldom, because every look takes a CPU from a batch."""
+"""How often the program is looked at: rarely, because every look takes a CPU from a batch."""
 RESULT = "tax.json"
 _TIME_S = {"smoke": 6.0, "quick": 40.0, "standard": 300.0, "full": 900.0}
 
@@ -119,7 +119,7 @@ class TaxBench(Benchmark):
         return self.session.clock.monotonic_ns() + int((self.settings.number("time") * 2 + LATE_S) * 1e9)
 
     def _look(self, what: str, deadline_ns: int) -> None:
-        """Take in what the program told, then leave it alone for a while."""
+        """Take in what the program reported, then leave it alone for a while."""
         if self._process is None:
             raise AssertionError("started in warm_up")
         self.session.check()

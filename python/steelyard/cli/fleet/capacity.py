@@ -1,6 +1,6 @@
 """``steelyard fleet smt`` and ``steelyard fleet frequency``: capacity that is left, and that power took.
 
-In: flags. Out: tables, one JSON document, a page. Not here: figures (``fleet``), what is drawn (``report``).
+In: flags. Out: tables, one JSON document, a page. Not here: figures (``fleet``), views (``report``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``steelyard fleet place``: which job on which platform.
 
-In: flags. Out: tables, one JSON document, a page. Not here: figures (``fleet``), what is drawn (``report``).
+In: flags. Out: tables, one JSON document, a page. Not here: figures (``fleet``), views (``report``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``steelyard fleet rue``: which configuration to choose.
 
-In: flags. Out: a table, one JSON document, a page. Not here: figures (``fleet``), what is drawn (``report``).
+In: flags. Out: a table, one JSON document, a page. Not here: figures (``fleet``), views (``report``).
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def record_and_show(
         try:
             profile = read_profile(folded)
         except RecordError as error:
-            # The sampler has told that the command failed; that it left nothing to show is no news then.
+            # The sampler has reported that the command failed; an empty profile is no further error.
             if code:
                 return code
             raise ResultSaysNoError(

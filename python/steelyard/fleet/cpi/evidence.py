@@ -8,7 +8,7 @@ only while the victim suffers: among many bursty tasks there always is one.
 A suspect is named where all of this holds:
 
 - Both were seen both ways: 3 windows above the threshold and 3 below; 3 windows on and 3 off (usage above and
-  below the middle of its range). Whoever always works, or hardly ever, cannot be told from the background.
+  below the middle of its range). A task that always or hardly ever works is like the background.
 - Its usage is higher by 0.25 CPU-s/s while the victim is above its threshold than otherwise.
 - Its usage explains half of what the victim's CPI has more then: the slope of a least-squares line of CPI on
   usage, times that difference of usage.
@@ -22,7 +22,7 @@ A suspect is named where all of this holds:
   construction (Westfall and Young, "Resampling-Based Multiple Testing", 1993: the maximum statistic).
 
 With n windows the smallest p value is 1/n: `Bar.false_name_ratio` of 0.01 takes 100 windows. With fewer,
-nobody is named, and the reason says so. An episode is looked at seldom (`is_look`), because every look is
+nobody is named, and the reason says so. An episode is looked at rarely (`is_look`), because every look is
 another chance to err.
 
 Invariants: nothing is named from fewer windows than the bar needs; missing misses refuse nobody.

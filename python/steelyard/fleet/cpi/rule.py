@@ -215,7 +215,7 @@ def judge_tested(
     """Return the suspects by their fit, and whom to cap of those that the evidence names (``evidence``).
 
     The windows are those of ``bar.evidence_s``; the paper's correlation, over the last ``rule.correlation_s``
-    of them, is told beside the evidence and decides nothing.
+    of them, is reported beside the evidence and decides nothing.
     """
     protected = victim_class == LATENCY_SENSITIVE
     misses = [one.misses for one in suspects]

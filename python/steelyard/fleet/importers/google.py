@@ -10,7 +10,7 @@ ClusterData2011_2.md).
 ``average_usage`` ("Google cluster-usage traces v3", Wilkes); times are microseconds from 600 s before 00:00
 PDT, 1 May 2019.
 
-CPU is told as a share of the largest machine's ("normalised"): without ``cpu_scale``, the CPUs of that
+CPU is reported as a share of the largest machine's ("normalised"): without ``cpu_scale``, the CPUs of that
 machine, ``cpu_s`` is in that unit, and the label ``cpu_unit`` says so. Memory, disk and memory accesses per
 instruction (MAI) have no column of a fitting unit and are left out.
 """

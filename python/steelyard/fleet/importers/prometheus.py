@@ -148,7 +148,7 @@ def _chunks(first: int, last: int, step_s: int) -> Iterator[tuple[int, int]]:
 
 
 def _ask(source: Source, begin: int, end: int, step_s: int) -> list[dict[str, Any]]:
-    """Return the task samples of one range: a row for each series and time that CPU time is told of."""
+    """Return the task samples of one range: a row for each series and time with CPU time."""
     found: dict[tuple[tuple[str, str], ...], dict[int, dict[str, float]]] = {}
     for column, query in source.queries.items():
         for series in _query_range(source.url, query.replace("${step}", f"{step_s}s"), begin, end, step_s):

@@ -10,7 +10,7 @@ score and load go together, and load raises CPI by itself: the raw correlation t
 therefore compared only within the same job, platform and 2.5 % of machine load (``effects``). CPU utilisation
 is a part of the load, so that its strata are hours of the day instead.
 
-Invariants: each figure is of the samples that have it, and their number is told; normalised figures are over
+Invariants: each figure is of the samples that have it, with their number; normalised figures are over
 the job's own at its best bin on the same platform.
 
 Not here: scores themselves (the package ``numa``, the agent), drawing.
@@ -38,7 +38,7 @@ CPI_SOURCE = "cycles/instructions"
 FEW = 30
 """Samples below which a bin is not drawn, and none is normalised by."""
 SHOWN_SCORE = 0.5
-"""The score that effects are told at, against 1: the paper's figures begin there."""
+"""The score that effects are reported at, against 1: the paper's figures begin there."""
 
 METRICS = {
     "cpi": "CPI",

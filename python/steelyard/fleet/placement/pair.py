@@ -4,9 +4,9 @@ In: ``task_samples``, and where jobs press (``pressure``). Out: `PairAnswer`: fo
 its CPI beside each other job, with intervals; for pairs that were hardly ever seen together, a prediction
 that is marked as one; and a verdict for each pair.
 
-How a slow-down is told: a victim's CPI in minutes with the other job on its machine against minutes without,
+A slow-down is: a victim's CPI in minutes with the other job on its machine against minutes without,
 within the same platform and 5 % of machine load (``effects``), machines being the independent draws, and
-Holm's correction over all that are told. At equal load, so that it is the other job's company and not its CPU
+Holm's correction over all of them. At equal load, so that it is the other job's company and not its CPU
 time that is compared; other neighbours come and go as they do.
 
 Invariants: nothing is observed of a pair with fewer than `LEAST_MACHINES` machines with and without; a

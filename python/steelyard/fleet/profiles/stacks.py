@@ -8,7 +8,7 @@ How a sample counts: its weight (the cycles that it stands for) over ``sampled_r
 machine-minutes that were profiled, so that the sum estimates the cycles of all machine-minutes: fleet cycles.
 
 Invariants: the engine adds up equal stacks first, and only distinct stacks and frames reach Python; a frame
-that no symbol covers stays unknown, in its module, and its share is told; events are never added to each
+that no symbol covers stays unknown, in its module, and its share is reported; events are never added to each
 other.
 
 Not here: shares and their intervals (``shares``), what is asked (``top``, ``diff``).
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 MOST_STACKS = 200_000
-"""Distinct stacks that are kept, the heaviest; what the others weigh is told."""
+"""Distinct stacks that are kept, the heaviest; the weight of the others is reported."""
 REST = "[other stacks]"
 _COUNTS = 1 << 60
 _FIELDS = ("platform", "job", "task", "machine", "cluster", "event")

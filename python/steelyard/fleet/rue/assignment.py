@@ -30,7 +30,7 @@ from steelyard.stats.assignment import (
 Integers = NDArray[np.int64]
 
 MISMATCH_P_VALUE = 0.001
-"""Below it a mismatch is told: it says that something is broken, and must not cry wolf."""
+"""Below it a mismatch is reported: it means that something is broken, so false alarms must be rare."""
 CHANGED_RATIO = 0.05
 """Where more of the tasks than this had both configurations, tasks are not what was assigned."""
 

@@ -1,7 +1,7 @@
 """What a comparison of configurations by RUE answers: plain values, and the document for ``--json``.
 
 Invariants: a speedup is RUE of configuration 1 over that of configuration 2, above 1 where configuration 2
-needs less; what could not be told is None beside its reason; ``refused`` says why the total must not be used.
+needs less; what is unknown is None beside its reason; ``refused`` says why the total must not be used.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ In: the plan and a block's day. Out: Arrow tables in the order of compacted file
 
 A machine's window is the whole step, a task's the 10 s that are counted in it: use is taken to be the same in
 both. Power grows with busy cores and their frequency; where it would pass the cap, frequency is lower,
-and the time is told as throttled.
+and the time is reported as throttled.
 """
 
 from __future__ import annotations

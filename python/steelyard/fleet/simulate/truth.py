@@ -1,7 +1,7 @@
 """``truth.json``: what a simulated fleet was made to be, and what came of it exactly.
 
 In: the plan and the tally of everything generated. Out: one document. Figures named ``true_*`` or by their
-effect are what the generator was told; those beside counts are sums over the rows that were written (before
+effect are the generator's inputs; those beside counts are sums over the rows that were written (before
 faults).
 
 Not here: anything that reads the store. Queries are held against this, never fed from it.

@@ -4,7 +4,7 @@ In: a URL, which is a path or ``s3://bucket/prefix`` (endpoint and credentials a
 the environment; ``AWS_ENDPOINT_URL`` names another server). Out: `Place`: list, read, write, remove.
 
 Invariants: a file appears under its name only when it is complete; removing what is gone is no error. Every
-error of the world is told as EnvironmentLacksError with the path.
+error of the world is reported as EnvironmentLacksError with the path.
 
 Not here: what the files hold.
 """
@@ -169,7 +169,7 @@ class Place:
 
 
 def reason(error: BaseException) -> str:
-    """Return what went wrong in one line without the path, which is told beside it."""
+    """Return what went wrong in one line without the path, which is reported beside it."""
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
     return " ".join(str(error).split(". Detail:")[0].split())

@@ -40,7 +40,7 @@ def plan(listing: Listing) -> Plan:
     """Return how the files of ``listing`` are read."""
     time = listing.table.time
     if listing.table.small or time is None:
-        # What many machines, or one at several times, tell of the same thing is told in many files.
+        # What many machines, or one at several times, tell of the same thing is in many files.
         return Plan(repeated=list(listing.files))
     compacted: dict[Any, list[StoreFile]] = defaultdict(list)
     raw: dict[Any, list[StoreFile]] = defaultdict(list)

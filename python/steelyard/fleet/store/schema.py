@@ -60,7 +60,7 @@ class TableSchema:
 
     ``key`` says, with the cluster, which rows are the same: one of them counts. ``windowed`` says that
     ``date`` is the day of what the row tells of; a range of days then selects rows. The others hold what is
-    true until told otherwise, and are read whole. ``former`` maps columns that were renamed in version
+    true until replaced, and are read whole. ``former`` maps columns that were renamed in version
     ``major`` to the names that files of earlier versions have.
     """
 
@@ -99,7 +99,7 @@ class TableSchema:
     def small(self) -> bool:
         """Whether the table is small enough to look for repeated rows at each reading.
 
-        Its rows may be told again with more in them, as an incident that has ended.
+        Its rows may be reported again with more in them, as an incident that has ended.
         """
         return self.name not in ("machine_samples", "task_samples", "profiles")
 

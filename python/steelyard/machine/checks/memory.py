@@ -40,7 +40,7 @@ class _Slot:
 
 
 def _slots(machine: Machine) -> list[_Slot]:
-    """Return the slots whose size is told, empty ones included.
+    """Return the slots whose size is reported, empty ones included.
 
     Some boards name slots by a letter and a number only: the letter is the socket where there are as many
     letters as sockets (A1, B1), and the channel where there is one socket.

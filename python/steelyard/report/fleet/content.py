@@ -428,7 +428,7 @@ def store_notes(
 ) -> Notes:
     """Return what a reader must know of the data: files that were put aside, and columns that are missing.
 
-    ``problems`` are the store's, each with what ``str`` says of it; ``missing`` names what could not be told
+    ``problems`` are the store's, each with what ``str`` says of it; ``missing`` names what is unknown
     with the reason.
     """
     items = [f"{name}: {reason}" for name, reason in (missing or {}).items()]

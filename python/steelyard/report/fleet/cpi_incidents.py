@@ -216,7 +216,7 @@ def _timeline_charts(number: int, one: Timeline) -> list[Block]:
     recorded = incident.recorded
     if recorded is not None and recorded.cap_start_unix_s is not None:
         until = recorded.cap_end_unix_s or recorded.cap_start_unix_s
-        # Two labels would stand upon each other; the red span is told by the threshold above it.
+        # Two labels would overlap; the threshold above explains the red span.
         bands[0] = Band(incident.start_unix_s, end, "", "red")
         bands.append(Band(recorded.cap_start_unix_s, until, "capped", "green"))
     victims = [line for line in one.lines if line.is_victim]

@@ -76,7 +76,7 @@ def read(lines: Sequence[str]) -> Output:
 
 
 class _Reader:
-    """Reads one line after the other, as each is told by those before it."""
+    """Reads line by line, since earlier lines explain later ones."""
 
     def __init__(self, found: Output) -> None:
         self._found = found

@@ -1,4 +1,4 @@
-"""Checkouts of others' definitions: each layout reads, and what is misshapen is told in one line."""
+"""Checkouts of others' definitions: each layout reads, and malformed files are reported in one line."""
 
 import json
 from pathlib import Path
