@@ -27,7 +27,6 @@ PERMUTATIONS = 1999
 """Permuted assignments: the smallest p-value that they can give is 0.0005."""
 LEAST_DEGREES = 1.0
 """With fewer degrees of freedom a share of work is not tested."""
-_CELLS_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True)

@@ -69,14 +69,6 @@ class CounterSeries:
         found = self.events.get(event)
         return found if found is not None else self._by_key().get(key_of(event))
 
-    def why_missing(self, event: str) -> str:
-        """Return why an event has no counts."""
-        wanted = key_of(event)
-        for name, reason in self.missing.items():
-            if key_of(name) == wanted:
-                return reason
-        return "it was not among the events that were counted"
-
     def window_ns(self) -> list[int | None]:
         """Return the length of each window; None for a first one whose beginning is not known."""
         ends = list(self.time_ns)
@@ -157,16 +149,6 @@ def gains(
     found = {name: _gain(event, chosen, lengths, floor_ratio) for name, event in series.events.items()}
     return Gains(
         series.scope, series.entity, math.fsum(known_s) if known_s else None, found, dict(series.missing)
-    )
-
-
-def gain_of_window(series: CounterSeries, index: int, *, floor_ratio: float = COVERAGE_FLOOR_RATIO) -> Gains:
-    """Return what each event gained in one window."""
-    length = series.window_ns()[index]
-    lengths = _lengths(series)
-    found = {name: _gain(event, [index], lengths, floor_ratio) for name, event in series.events.items()}
-    return Gains(
-        series.scope, series.entity, None if length is None else length / 1e9, found, dict(series.missing)
     )
 
 

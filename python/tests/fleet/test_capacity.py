@@ -65,7 +65,6 @@ def test_what_is_not_known_is_bounds():
 def test_one_thread_a_core_needs_no_uplift():
     (one,) = used([sample(threads=32, cpu_s=16 * 60.0)]).platforms
     assert one.low == one.high == pytest.approx(0.5)
-    assert one.left_ratio == pytest.approx(0.5)
 
 
 def test_sums_over_windows_are_those_of_each():

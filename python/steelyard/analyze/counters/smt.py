@@ -27,7 +27,6 @@ from steelyard.analyze.values import Quantity
 if TYPE_CHECKING:
     # For types only: reading recordings loads a query engine, which not every caller comes to need.
     from steelyard.analyze.conditions import CpuUse
-    from steelyard.telemetry import Recording
 
 TIGHT_RATIO = 0.02
 """Bounds that are nearer than this count as a value: counters of one run repeat about as well."""
@@ -307,37 +306,6 @@ def effective_frequency(cycles: float | None, cpu_s: float | None) -> Quantity:
     if cycles is None or not cpu_s:
         return Quantity(None, "hz", "needs counted clocks and the CPU time that they were counted in")
     return Quantity(cycles / cpu_s, "hz")
-
-
-def effective_frequency_by_registers(
-    aperf: float | None, mperf: float | None, base_hz: float | None
-) -> Quantity:
-    """Return base frequency x APERF / MPERF, both gained over the same time (Intel SDM vol. 3, 15.2)."""
-    if aperf is None or not mperf:
-        return Quantity(None, "hz", "the registers APERF and MPERF were not read")
-    if base_hz is None:
-        return Quantity(None, "hz", "the base frequency, which MPERF counts at, is not known")
-    return Quantity(base_hz * aperf / mperf, "hz")
-
-
-def recorded_frequency(
-    recording: Recording, begin_ns: int, end_ns: int, *, base_hz: float | None = None
-) -> Quantity:
-    """Return the effective frequency from a recording: APERF over MPERF, else cpufreq's value.
-
-    Each core weighs by its time not halted with the first, and equally with the second.
-    """
-    registers = recording.rates("aperfmperf", begin_ns, end_ns)
-    found = effective_frequency_by_registers(registers.total("aperf"), registers.total("mperf"), base_hz)
-    if found.value is not None:
-        return found
-    recorded = recording.rates("cpufreq", begin_ns, end_ns)
-    means = [entity.gauges["frequency_hz"].mean for entity in recorded.entities]
-    known = [mean for mean in means if mean is not None]
-    if known:
-        return Quantity(sum(known) / len(known), "hz")
-    reason = f"{found.missing}; cpufreq: {recorded.missing or 'no reading succeeded'}"
-    return Quantity(None, "hz", reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steelyard.stats.sequential import student_quantile
-from steelyard.telemetry import EntitySeries
 
 Floats = NDArray[np.float64]
 
@@ -63,11 +62,6 @@ class TimeSeries:
     def of(cls, name: str, unit: str, time_ns: ArrayLike, value: ArrayLike) -> TimeSeries:
         """Return a series of anything that numpy takes."""
         return cls(name, unit, np.asarray(time_ns, dtype=np.int64), np.asarray(value, dtype=np.float64))
-
-    @classmethod
-    def of_telemetry(cls, name: str, unit: str, entity: EntitySeries, column: str) -> TimeSeries:
-        """Return one column of one entity of a recording's series."""
-        return cls(name, unit, entity.time_ns, entity.bands[column].mean)
 
 
 @dataclass(frozen=True, slots=True)

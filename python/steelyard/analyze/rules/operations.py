@@ -21,7 +21,6 @@ BUSY_CPUS = 0.5
 _DISK = ("disk writing", "rate of disk flushes", "disk queue", "memory under writeback", "io pressure")
 _MEMORY = ("direct reclaim", "swapping out", "swapping in", "memory compaction", "memory pressure",
            "rate of page faults that read a disk")  # fmt: skip
-_BUSY_SOURCE = ("CPU use", "cpu")
 
 
 def _stalls(conditions: Conditions) -> Stalls | None:

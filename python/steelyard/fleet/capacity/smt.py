@@ -98,11 +98,6 @@ class Used:
     cores: float | None
     """Cores of those machines, on average over the time of them all; None where not known."""
 
-    @property
-    def left_ratio(self) -> float | None:
-        """Capacity that is surely left."""
-        return None if self.high is None else max(0.0, 1 - self.high)
-
 
 @dataclass(frozen=True)
 class SmtResult:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 MOST_STACKS = 200_000
 """Distinct stacks that are kept, the heaviest; the weight of the others is reported."""
-REST = "[other stacks]"
 _COUNTS = 1 << 60
 _FIELDS = ("platform", "job", "task", "machine", "cluster", "event")
 

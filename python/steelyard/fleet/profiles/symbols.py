@@ -28,7 +28,6 @@ from steelyard.analyze.profiles.profile import UNKNOWN
 from steelyard.telemetry.engine import fetch, integers
 
 _FRAME = re.compile(r"0x([0-9a-fA-F]{1,16}) \[(.*)@([0-9a-fA-F]{2,128})\]")
-_LARGEST = (1 << 63) - 1
 PROGRAM = "steelyard-profile"
 
 

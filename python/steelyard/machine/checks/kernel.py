@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import re
 
-from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, unknown
+from steelyard.machine.checks.rule import (
+    Evidence,
+    Finding,
+    Rule,
+    Severity,
+    objects,
+    passes,
+    rule,
+    sysctl_should_be_off,
+    unknown,
+)
 from steelyard.records import Machine
 
 FAST_CLOCKS = ("tsc", "arch_sys_counter", "timebase", "itc", "tod", "riscv_clocksource")
@@ -119,13 +129,8 @@ def perf_paranoid(machine: Machine) -> Finding:
 )
 def nmi_watchdog(machine: Machine) -> Finding:
     """Object to the NMI watchdog."""
-    text = machine.kernel.sysctl.get("kernel.nmi_watchdog")
-    if text is None:
-        return unknown(machine, "kernel.sysctl.kernel.nmi_watchdog")
-    evidence: Evidence = {"kernel.sysctl.kernel.nmi_watchdog": text}
-    if text != "0":
-        return objects("the NMI watchdog uses one hardware counter on each CPU", evidence)
-    return passes("the NMI watchdog is off", evidence)
+    claim = "the NMI watchdog uses one hardware counter on each CPU"
+    return sysctl_should_be_off(machine, "kernel.nmi_watchdog", claim, "the NMI watchdog is off")
 
 
 @rule(
@@ -139,13 +144,8 @@ def nmi_watchdog(machine: Machine) -> Finding:
 )
 def io_uring(machine: Machine) -> Finding:
     """Object to disabled io_uring."""
-    text = machine.kernel.sysctl.get("kernel.io_uring_disabled")
-    if text is None:
-        return unknown(machine, "kernel.sysctl.kernel.io_uring_disabled")
-    evidence: Evidence = {"kernel.sysctl.kernel.io_uring_disabled": text}
-    if text != "0":
-        return objects("io_uring is disabled for users: servers fall back to slower I/O", evidence)
-    return passes("io_uring is enabled", evidence)
+    claim = "io_uring is disabled for users: servers fall back to slower I/O"
+    return sysctl_should_be_off(machine, "kernel.io_uring_disabled", claim, "io_uring is enabled")
 
 
 @rule(

@@ -14,6 +14,7 @@ from steelyard.machine.checks.rule import (
     objects,
     passes,
     rule,
+    sysctl_should_be_off,
     unknown,
     unknown_because,
 )
@@ -391,16 +392,12 @@ def numa_hidden(machine: Machine) -> Finding:
 )
 def numa_balancing(machine: Machine) -> Finding:
     """Object to automatic NUMA balancing: it costs page faults and moves pages."""
-    value = machine.kernel.sysctl.get("kernel.numa_balancing")
     if len(machine.numa_nodes) == 1:
         return passes("there is one node", {"numa_nodes": 1})
-    if value is None:
-        return unknown(machine, "kernel.sysctl.kernel.numa_balancing")
-    evidence: Evidence = {"kernel.sysctl.kernel.numa_balancing": value, "numa_nodes": len(machine.numa_nodes)}
-    if value != "0" and machine.numa_nodes:
-        claim = "NUMA balancing is on: it causes page faults and migrates pages"
-        return objects(claim, evidence)
-    return passes("NUMA balancing is off", evidence)
+    if not machine.numa_nodes:
+        return unknown(machine, "numa_nodes")
+    claim = "NUMA balancing is on: it causes page faults and migrates pages"
+    return sysctl_should_be_off(machine, "kernel.numa_balancing", claim, "NUMA balancing is off")
 
 
 @rule(
@@ -414,15 +411,10 @@ def numa_balancing(machine: Machine) -> Finding:
 )
 def zone_reclaim(machine: Machine) -> Finding:
     """Object to reclaiming a node's cache while others have free memory."""
-    value = machine.kernel.sysctl.get("vm.zone_reclaim_mode")
     if len(machine.numa_nodes) == 1:
         return passes("there is one node", {"numa_nodes": 1})
-    if value is None:
-        return unknown(machine, "kernel.sysctl.vm.zone_reclaim_mode")
-    evidence: Evidence = {"kernel.sysctl.vm.zone_reclaim_mode": value}
-    if value != "0":
-        return objects("a full node reclaims its page cache while others have free memory", evidence)
-    return passes("nodes use each other's free memory", evidence)
+    claim = "a full node reclaims its page cache while others have free memory"
+    return sysctl_should_be_off(machine, "vm.zone_reclaim_mode", claim, "nodes use each other's free memory")
 
 
 @rule(

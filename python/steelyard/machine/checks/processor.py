@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 
 from steelyard._base import parse_cpu_list
-from steelyard.machine.checks.rule import Evidence, Finding, Rule, Severity, objects, passes, rule, unknown
+from steelyard.machine.checks.rule import (
+    Evidence,
+    Finding,
+    Rule,
+    Severity,
+    objects,
+    passes,
+    rule,
+    should_be_off,
+    unknown,
+)
 from steelyard.machine.features import has_hardware_counters
 from steelyard.machine.processor import SLOW_GOVERNORS
 from steelyard.records import Machine
@@ -244,12 +254,8 @@ def offline_cpus(machine: Machine) -> Finding:
 def isolated_cpus(machine: Machine) -> Finding:
     """Object to isolated CPUs."""
     isolated = machine.cpu.isolated_cpus
-    if isolated is None:
-        return unknown(machine, "cpu.isolated_cpus")
-    if not isolated:
-        return passes("no CPU is isolated", {"cpu.isolated_cpus": ""})
     claim = f"CPUs {isolated} are isolated: only tasks bound to them run there"
-    return objects(claim, {"cpu.isolated_cpus": isolated})
+    return should_be_off(machine, "cpu.isolated_cpus", isolated, claim, "no CPU is isolated")
 
 
 @rule(
@@ -264,12 +270,11 @@ def isolated_cpus(machine: Machine) -> Finding:
 def throttled(machine: Machine) -> Finding:
     """Object to thermal throttling since boot."""
     count = machine.cpu.thermal_throttles
-    if count is None:
-        return unknown(machine, "cpu.thermal_throttles")
-    if count:
-        claim = f"cores were throttled by heat {count} times since boot"
-        return objects(claim, {"cpu.thermal_throttles": count})
-    return passes("no core was throttled by heat since boot", {"cpu.thermal_throttles": 0})
+    claim, otherwise = (
+        f"cores were throttled by heat {count} times since boot",
+        "no core was throttled by heat",
+    )
+    return should_be_off(machine, "cpu.thermal_throttles", count, claim, otherwise)
 
 
 _COSTLY = (

@@ -80,6 +80,23 @@ def unknown_because(path: str, reason: str) -> Finding:
     return Finding(Outcome.UNKNOWN, reason, {path: None})
 
 
+def should_be_off(
+    machine: Machine, path: str, value: str | int | None, objection: str, otherwise: str
+) -> Finding:
+    """Return an objection where the value at ``path`` is something else than 0 or empty."""
+    if value is None:
+        return unknown(machine, path)
+    return (
+        objects(objection, {path: value}) if value not in (0, "0", "") else passes(otherwise, {path: value})
+    )
+
+
+def sysctl_should_be_off(machine: Machine, name: str, objection: str, otherwise: str) -> Finding:
+    """Return an objection where the kernel setting ``name`` is not 0."""
+    path, value = f"kernel.sysctl.{name}", machine.kernel.sysctl.get(name)
+    return should_be_off(machine, path, value, objection, otherwise)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One check of a machine."""

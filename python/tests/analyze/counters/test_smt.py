@@ -1,12 +1,9 @@
 """Utilisation and capacity under SMT, against the published cases and against what placement can do."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard import telemetry
 from steelyard.analyze.conditions import CpuUse
 from steelyard.analyze.counters.smt import (
     Placement,
@@ -16,14 +13,12 @@ from steelyard.analyze.counters.smt import (
     core_cycles,
     effective_frequency,
     ipc_per_core,
-    recorded_frequency,
     smt_uplift_ratio,
     split_utilisation,
     system_differences,
     used_capacity,
     used_capacity_of_cores,
 )
-from tests.telemetry.recordings import SECOND, table_of, write_recording
 
 SPECJBB_UPLIFT = 1.235 / 1.199 - 1
 
@@ -124,30 +119,6 @@ def test_modes_of_the_kernel_by_use() -> None:
 def test_a_mode_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="3 of 2"):
         SmtMode(2, 3)
-
-
-def test_frequency_from_a_recording(tmp_path: Path) -> None:
-    rows = [
-        {"time_ns": tick * SECOND, "cpu": cpu, "aperf": tick * 3_500_000_000, "mperf": tick * 2_500_000_000}
-        for tick in range(5)
-        for cpu in range(2)
-    ]
-    spec = [
-        ("time_ns", "time", "u64", "ns"),
-        ("cpu", "label", "i32", None),
-        ("aperf", "counter", "u64", "1"),
-        ("mperf", "counter", "u64", "1"),
-    ]
-    told = [{"time_ns": tick * SECOND, "cpu": 0, "frequency_hz": 2_000_000_000} for tick in range(5)]
-    write_recording(
-        tmp_path, {"aperfmperf": table_of("aperfmperf", rows, spec), "cpufreq": table_of("cpufreq", told)}
-    )
-    with telemetry.open(tmp_path) as recording:
-        assert recorded_frequency(recording, 0, 4 * SECOND, base_hz=2.8e9).value == pytest.approx(3.92e9)
-        assert recorded_frequency(recording, 0, 4 * SECOND).value == pytest.approx(2.0e9)
-        later = recorded_frequency(recording, 9 * SECOND, 10 * SECOND)
-    assert later.value is None
-    assert later.missing
 
 
 ratios = st.floats(min_value=0, max_value=1)

@@ -169,7 +169,7 @@ def test_telemetry_against_an_application_on_one_axis(tmp_path: Path) -> None:
     write_recording(tmp_path, {"scheduler": table_of("scheduler", rows)})
     with telemetry.open(tmp_path) as recording:
         [entity] = recording.series("scheduler", 0, 59 * SECOND, ["runnable"]).entities
-        queue = TimeSeries.of_telemetry("run queue", "1", entity, "runnable")
+        queue = TimeSeries.of("run queue", "1", entity.time_ns, entity.bands["runnable"].mean)
     latency = series("latency", np.concatenate([[5.0, 5.0], 2.0 * load[:-2] + rng.normal(size=58)]))
     found = correlate(queue, latency, most_lag_ns=5 * SECOND)
     assert found.best is not None
