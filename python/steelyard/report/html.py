@@ -102,7 +102,7 @@ def template(
 ) -> str:
     """Return the text of a page from its template, with our styles and scripts in it.
 
-    ``chart_data`` is what the page's script reads, with ``charts`` in it; ``folder`` is where the page will be,
+    ``chart_data`` is the input of the page's script, with ``charts``; ``folder`` is where the page will be,
     for pages that share the script of their charts. ``nonce`` is what the page's scripts are known by; a part
     that brings its own script must have the same.
     """

@@ -233,7 +233,7 @@ def _sources(operations: Operations) -> Table:
         )
         for one in operations.sources
     )
-    return Table(("source", "as given", "note", "CPU time of reading"), rows, "Where they are from")
+    return Table(("source", "as given", "note", "CPU time of reading"), rows, "Sources")
 
 
 def operations_lines(conditions: Conditions) -> list[tuple[str, str]]:

@@ -15,7 +15,6 @@ from pydantic import JsonValue
 from steelyard.analyze.advice import advice
 from steelyard.analyze.rules.findings import Evidence, Finding
 from steelyard.analyze.rules.ranking import headline_time
-from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
@@ -78,7 +77,6 @@ def build(data: ReportData) -> dict[str, Any]:
         "score": _score(data.score),
         "no_score": data.score.reason if isinstance(data.score, Refusal) else "",
         "findings": [_finding(finding, headline_time(data.conditions)) for finding in data.findings],
-        "findings_title": "Findings" if declaration.of_run(run.benchmark).describes else "Why this number",
         "sections": sections,
         "panels": panels,
         "latency_table": _latency_table(data),

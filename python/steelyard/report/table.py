@@ -54,7 +54,7 @@ def run_summary(
     if isinstance(score, Refusal):
         parts += [Text(), _score(score)]
     if findings and run.status is RunStatus.COMPLETE:
-        parts.append(Text("\nWhy this number", style="bold"))
+        parts.append(Text("\nFindings", style="bold"))
         parts += [_finding(finding) for finding in findings[:_FINDINGS_AT_MOST]]
     if report_path is not None:
         parts += [Text(), _report(report_path)]

@@ -1,4 +1,4 @@
-"""What locality costs: the paper's shapes, the simulator's truth, and load that hides it."""
+"""Remote memory: the paper's shapes, the simulator's truth, and load that hides it."""
 
 from itertools import pairwise
 

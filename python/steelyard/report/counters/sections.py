@@ -130,7 +130,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
         )
     )
     columns = ("CPU time", "share", "of all", "note")
-    return Table(columns, tuple(rows), "How the CPUs were used")
+    return Table(columns, tuple(rows), "CPU use")
 
 
 def _share(value: float) -> Cell:

@@ -287,7 +287,7 @@ def _cap_sections(found: Sequence[Incident]) -> list[Section]:
         " recovered under the cap and suffered again after it; unclear: it did not suffer again, or there"
         " are too few samples."
     )
-    return [Section("caps", "What capping did", (table(columns, rows, caption=caption),), intro)]
+    return [Section("caps", "Effect of caps", (table(columns, rows, caption=caption),), intro)]
 
 
 def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> Section:
@@ -320,4 +320,4 @@ def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> S
             f" Of {right.named} names above {right.precision:.1%} are right, and {right.recall:.1%} of the"
             f" {right.episodes} episodes were found. The curve is the paper's rule at other floors."
         )
-    return Section("truth", "How right is it?", (chart, table(columns, rows)), intro)
+    return Section("truth", "Accuracy of names", (chart, table(columns, rows)), intro)

@@ -105,7 +105,7 @@ def _sections(answer: NumaAnswer) -> list[Section]:
     charts = [_by_score(answer, metric) for metric in METRICS]
     notes = Notes(tuple(f"{name}: {why}" for name, why in answer.missing.items()), "Missing data")
     return [
-        Section("effects", "What locality costs", (_effect_chart(answer), _effects(answer)), intro=_intro()),
+        Section("effects", "Remote memory", (_effect_chart(answer), _effects(answer)), intro=_intro()),
         Section(
             "scores",
             "Figures by score",

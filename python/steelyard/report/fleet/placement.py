@@ -204,7 +204,7 @@ def _chart(result: PlaceResult) -> Chart:
     shown = sorted(largest, key=lambda row: -row.saved)
     return Chart(
         "moves",
-        "What each move saves",
+        "Savings by move",
         (
             Series(
                 "saved",

@@ -93,7 +93,7 @@ def _matrix(jobs: Sequence[JobPressure]) -> Heat:
 
     return Heat(
         "matrix",
-        "How near its threshold each resource is once a machine is filled with the job",
+        "Use of each resource relative to its threshold, on a machine filled with the job",
         list(RESOURCES.values()),
         [job.job for job in jobs],
         [filled(job) for job in jobs],
@@ -161,7 +161,7 @@ def _pair_sections(answer: PairAnswer) -> list[Section]:
             f" {skill.skill_ratio or 0:.0%} of their spread, with an error of ±{skill.error or 0:.2f}."
         )
     return [
-        Section("pairs", "Who can share", (_verdicts(answer),), intro=_pair_intro()),
+        Section("pairs", "Pairs on one machine", (_verdicts(answer),), intro=_pair_intro()),
         Section("slowdowns", "Slow-downs", (_map(answer), said, _slowdowns(answer))),
     ]
 

@@ -330,7 +330,7 @@ def _assignment(result: RueResult) -> Section:
     blocks = (
         (table(columns, rows), note) if rows else (Paragraph("No split was declared, nor groups found."),)
     )
-    return Section("assignment", "Who got which configuration", blocks)
+    return Section("assignment", "Assignment of configurations", blocks)
 
 
 def _ratio_row(ratio: SampleRatio) -> list[object]:
