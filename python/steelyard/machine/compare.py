@@ -2,7 +2,7 @@
 
 In: two `Machine` records. Out: `MachineComparison`, its differences ordered by likely effect
 (``machine.features``); within one effect by how far the values are apart, and decisive ones in that table's
-order. What one of the two does not tell is no difference: it is listed beside them, with the reason. Disks
+order. A value that one of the two lacks is no difference: it is listed beside them, with the reason. Disks
 and interfaces are matched by name.
 
 Not here: what a difference does to a measured result (``analyze``), drawing (``report``).
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Untold:
-    """One value that at least one machine does not tell."""
+    """One value that at least one machine lacks."""
 
     key: str
     noun: str

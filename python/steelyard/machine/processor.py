@@ -114,5 +114,5 @@ def steal_ratio(tree: Tree) -> float | None:
 
 
 def performance_monitors(tree: Tree) -> list[str]:
-    """Return the kinds of perf events that the kernel has; empty where the tree does not tell."""
+    """Return the kinds of perf events that the kernel has; empty where the tree does not report it."""
     return tree.names(_EVENTS)

@@ -310,7 +310,7 @@ def effective_frequency(cycles: float | None, cpu_s: float | None) -> Quantity:
 
 @dataclass(frozen=True, slots=True)
 class SystemUse:
-    """What utilisation alone does not tell of a system."""
+    """Properties of a system that utilisation alone does not show."""
 
     split: UtilisationSplit
     frequency_hz: float | None = None

@@ -43,7 +43,7 @@ class Figure:
 
 
 PAIR_CLASSES = ("same core", "same cache", "same node", "same socket", "other socket", "unplaced")
-"""How near two CPUs are, nearest first; ``unplaced`` where the kernel does not tell."""
+"""How near two CPUs are, nearest first; ``unplaced`` where the kernel does not report it."""
 
 
 def size(count: int) -> str:

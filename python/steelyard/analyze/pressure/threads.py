@@ -144,7 +144,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
 def kind_of(where: str | None, state: str, call: str | None = None) -> str:
     """Return what a thread in ``state`` waits for that sleeps in the kernel function ``where``.
 
-    Where the kernel does not tell the function, the system call ``call`` may.
+    Where the kernel does not report the function, the system call ``call`` may.
 
     >>> kind_of("futex_do_wait", "S"), kind_of("io_schedule", "D"), kind_of(None, "S")
     ('lock', 'disk', 'unknown')

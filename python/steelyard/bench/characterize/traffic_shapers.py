@@ -5,7 +5,7 @@ none.
 
 A link's own rate says nothing of a limit that somebody set on it, such as a token bucket; the counters of the
 discipline say both the limit and whether it was met. Only this process's network namespace is seen, and no
-classes (htb): ``tc`` does not tell those in a form for programs.
+classes (htb): ``tc`` does not print those in a form for programs.
 
 Not here: what the counters mean (``analyze.pressure.traffic_shaping``).
 """

@@ -38,7 +38,7 @@ class Reading:
 
     @property
     def meaning(self) -> str | None:
-        """Whether it counts up or is a gauge, None where the endpoint does not tell."""
+        """Whether it counts up or is a gauge, None where the endpoint does not report it."""
         if self.type in ("histogram", "summary"):
             return "counter" if self.part else "gauge"
         return self.type if self.type in ("counter", "gauge") else None

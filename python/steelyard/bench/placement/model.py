@@ -16,7 +16,7 @@ class InstancePlace:
     memory_nodes: tuple[int, ...] = ()
     """Nodes that the servers' memory is bound to; empty when it is not bound."""
     memory_bytes: int | None = None
-    """Its share of these nodes' memory, None when it is not bound or the kernel does not tell."""
+    """Its share of these nodes' memory, None when it is not bound or the kernel does not report it."""
 
 
 @dataclass(frozen=True, slots=True)

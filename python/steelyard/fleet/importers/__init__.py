@@ -4,7 +4,7 @@ Prometheus holds, and any CSV by a mapping.
 In: files as published (CSV, JSON lines, Parquet; plain, gzip or zstd), or Prometheus's HTTP interface. Out:
 rows of a store, written in batches, and `Imported`, what was brought and what could not be.
 
-Invariants: what a trace does not tell is null; what it tells in units of its own keeps them and says so in
+Invariants: values that a trace lacks are null; values in units of its own keep them and says so in
 the row's labels (``cpu_unit``, ``time``), never in a column that promises another unit. Importing again gives
 the same rows once.
 

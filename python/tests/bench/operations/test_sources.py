@@ -81,7 +81,7 @@ def test_every_example_is_read(kind: str) -> None:
         ("prometheus:http://127.0.0.1:1#x{a>1}", "no condition on a label"),
         ("prometheus:file:///etc/passwd#x", "no address of http or https"),
         ("prometheus:gopher://127.0.0.1/#x", "no address of http or https"),
-        ("prometheus:http://me:secret@127.0.0.1/#x", "would stand in the run's record"),
+        ("prometheus:http://me:secret@127.0.0.1/#x", "would be stored in the run's record"),
         ("prometheus:http://127.0.0.1:99999/#x", "no address"),
         ("prometheus,interval=0:http://127.0.0.1/#x", "interval is a number of seconds"),
     ],
