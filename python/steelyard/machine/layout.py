@@ -38,7 +38,7 @@ class Node:
 
     id: int
     memory_bytes: int | None = None
-    """None where the kernel does not tell, 0 for a node without memory."""
+    """None where the kernel does not report it, 0 for a node without memory."""
     distances: dict[int, int] = field(default_factory=dict)
     """Distance to other nodes by their id, as the firmware gives it (10: itself)."""
 

@@ -279,7 +279,7 @@ def test_a_share_that_is_not_known_is_suspect_and_says_why(evidence):
     )
     steal = next(check for check in judge(found).checks if check.id == "steal")
     assert (steal.level, steal.value) == (Level.SUSPECT, None)
-    assert "no two readings" in steal.claim
+    assert "fewer than two readings" in steal.claim
 
 
 def test_foreign_processes_are_named(evidence):

@@ -463,7 +463,7 @@ def two_sockets() -> Files:
             Outcome.PASSES,
             "slots without known positions",
         ),
-        ("channels-empty", slots(("DIMM 0", 16, 1, 1)), Outcome.UNKNOWN, "do not tell channels apart"),
+        ("channels-empty", slots(("DIMM 0", 16, 1, 1)), Outcome.UNKNOWN, "do not identify channels"),
         # A hypervisor cuts its guest's memory into modules as it likes.
         (
             "dimms-unbalanced",

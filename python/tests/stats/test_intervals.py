@@ -90,7 +90,7 @@ def test_few_values_have_no_interval_and_say_what_they_give() -> None:
     assert (result.lowest, result.median, result.highest) == (1.0, 2.0, 3.0)
     assert result.reason is not None
     assert "needs 6 values, 3 were given" in result.reason
-    assert "says nothing" in (median_interval([1.0]).reason or "")
+    assert "has no spread" in (median_interval([1.0]).reason or "")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class PerfReport:
     """Names of the columns; ``column 1`` ... where the text does not name its events."""
     rows: tuple[FunctionRow, ...]
     samples: int | None
-    """Samples of the section as far as perf prints them (61K is 61000), None where the text does not report it."""
+    """Samples of the section as far as perf prints them (61K is 61000), None without them."""
     event_count: int | None
     unread: int
     """Lines that begin as rows do and are none."""

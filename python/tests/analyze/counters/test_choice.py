@@ -144,7 +144,7 @@ def test_a_guest_without_counters_keeps_software_events() -> None:
 
 def test_a_recording_that_lists_no_monitors_says_so() -> None:
     choice = choose(machine("GenuineIntel-6-55-4", []))
-    assert "is not told (sys/bus/event_source)" in choice.missing["ipc"]
+    assert "lacks the kernel's performance monitors (sys/bus/event_source)" in choice.missing["ipc"]
     assert {event.pmu for event in choice.plan.events} == {"software"}
 
 

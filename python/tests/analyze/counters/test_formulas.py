@@ -100,7 +100,7 @@ def test_formulas_mean_what_they_mean_to_perf(text: str, value: float) -> None:
     [
         ("", "empty"),
         ("   ", "empty"),
-        ("a b", "goes on with 'b'"),
+        ("a b", "continues with 'b'"),
         ("a +", "ends where an operand is due"),
         ("(a", "ends where an operand is due"),
         ("a if b", "ends where an operand is due"),

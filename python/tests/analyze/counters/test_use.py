@@ -194,7 +194,7 @@ def test_a_machine_without_counters_says_so_for_each_term(tmp_path: Path) -> Non
     assert use.law.ops_per_s.value == 1.0
     for term in (use.law.ipc, use.law.cycles_per_s, use.law.path_length):
         assert term.value is None
-        assert "not supported here" in (term.missing or "")
+        assert "not supported (perf)" in (term.missing or "")
     assert use.top_down is None
     none = counter_use(tmp_path, a_run(None), conditions())
     assert none.source is None
