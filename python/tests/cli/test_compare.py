@@ -26,7 +26,7 @@ def test_differences_are_told_with_what_to_know_before_believing_them(
     (rate,) = (one for one in document["differences"] if one["name"] == "requests_per_s")
     assert rate["ratio"] == pytest.approx(1.5, rel=0.02)
     assert rate["better"] is True
-    assert any("only repeats tell" in caution for caution in document["cautions"])
+    assert any("only repeats show" in caution for caution in document["cautions"])
     assert invoke(["compare", "tao-1", "tao-2", "--out", str(runs)]) == 0
     said = capsys.readouterr().out
     assert "requests" in said

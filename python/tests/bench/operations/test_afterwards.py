@@ -79,7 +79,7 @@ def test_rows_are_operations_of_their_moment(tmp_path: Path) -> None:
     [
         (["ts,n", "2026-11-22 02:27:14,1"], "value=n,as=rate", "no time zone: add zone=UTC"),
         (["ts,n", "soon,1"], "value=n,as=rate", "none of its 1 rows has a time"),
-        (["ts,n", "100,1"], "value=n,as=rate", "before it \\(a wrong zone"),
+        (["ts,n", "100,1"], "value=n,as=rate", "before it \\(wrong time zone"),
         (["ts,n"], "value=n,as=rate", "it has no rows"),
         (["ts,m", "1,1"], "value=n,as=rate", "no column 'n'"),
         (["ts,n", f"{WALL},NaN", f"{WALL + 1},-3"], "value=n,as=counter", "none of its 2 rows has a number"),
