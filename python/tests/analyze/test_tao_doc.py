@@ -22,11 +22,11 @@ def test_every_check_of_the_verdict_is_explained() -> None:
     ids = set(re.findall(r'\bid="([a-z-]+)"', source))
     ids |= set(re.findall(r'_share\(\s*"([a-z-]+)"', source))
     assert len(ids) > 10
-    assert first_column("## What the verdict's checks mean") == ids
+    assert first_column("## Checks of the verdict") == ids
 
 
 def test_the_parameters_named_are_parameters() -> None:
-    named = first_column("## How each default is chosen")
+    named = first_column("## Defaults")
     assert len(named) >= 8
     assert named <= {parameter.name for parameter in PARAMETERS}
 
