@@ -80,7 +80,7 @@ def test_perf_around_the_program_itself(
     text = (tmp_path / "p.csv").read_text()
     if "<not supported>" in text:
         assert counters["iron_law"]["ipc"]["value"] is None
-        assert "not supported here" in counters["iron_law"]["ipc"]["missing"]
+        assert "not supported (perf)" in counters["iron_law"]["ipc"]["missing"]
     else:
         assert 0.05 < counters["iron_law"]["ipc"]["value"] < 10
     run = Path(found["report"]).parent

@@ -41,7 +41,7 @@ def test_outliers_and_incidents_name_tasks(store, capsys, tmp_path) -> None:
     found = _json(capsys, "outliers", "--store", store, "--specs", "computed")
     assert found["anomalous_tasks"] == len(found["tasks"]) > 0
     assert sum(job["anomalous_tasks"] for job in found["jobs"]) == found["anomalous_tasks"]
-    assert found["settings"]["specs"].endswith("made of the same samples, mean + 2 sd")
+    assert found["settings"]["specs"].endswith("from the same samples, mean + 2 sd")
     page = tmp_path / "incidents.html"
     found = _json(capsys, "incidents", "--store", store, "--specs", "computed", "--report", str(page))
     assert found["truth_curve"]

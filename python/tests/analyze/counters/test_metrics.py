@@ -91,7 +91,7 @@ def test_units_of_perf_become_ours() -> None:
     assert values["package_power_w"].value == pytest.approx(150)
     assert values["memory_read_bytes_per_s"].value == pytest.approx(1024 * 2**20 / 10)
     assert values["memory_write_bytes_per_s"].value == pytest.approx(64e8)
-    assert "told in W" in str(values["dram_power_w"].missing)
+    assert "reported in W" in str(values["dram_power_w"].missing)
     raw = named({"power/energy-pkg/": 150 * 10 * 2**32})
     assert metrics_of(definition, raw)["package_power_w"].value == pytest.approx(150)
     clock = Gains("process", "1", 2.0, {"task-clock": Gain(500.0, unit="msec")})

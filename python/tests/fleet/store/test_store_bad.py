@@ -44,7 +44,7 @@ def rewritten(store, name, change=lambda table: table, metadata=lambda words: wo
             "schema version 3.1 is of a later major version than 2",
         ),
         (lambda t: t, lambda words: words | {b"steelyard.table": b"profiles"}, "is of the table profiles"),
-        (lambda t: t, lambda _: {}, "says nothing of its table"),
+        (lambda t: t, lambda _: {}, "does not name its table"),
         (lambda t: t, lambda words: words | {b"steelyard.schema_version": b"x"}, "version 'x' is none"),
     ],
 )
