@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let (found, used) = payloads(bytes);
     assert!(used <= bytes.len() && found.len() <= bytes.len());
-    let _ = (http::parse(bytes, false), http::parse(bytes, true), http::Endpoint::parse(&text));
+    let _ = (http::parse(bytes, false), http::parse(bytes, true), http::parse_url(&text));
     let _ = (s3::parse_list(&text), Hierarchies::parse(bytes), group_of(bytes, "cpuacct"));
     let _ = answer(bytes, &Health::default());
 });

@@ -346,7 +346,8 @@ fn judge_telemetry(telemetry: &TelemetryConfig) -> Result<(), String> {
     match (&telemetry.file, &telemetry.url) {
         (Some(_), None) => {}
         (None, Some(url)) => {
-            if crate::store::http::Endpoint::parse(url).is_none_or(|endpoint| endpoint.is_tls) {
+            let parsed = crate::store::http::parse_url(url);
+            if parsed.is_none_or(|url| url.scheme_str() != Some("http")) {
                 return refuse(format!(
                     "url is {url:?}, which is none such as http://127.0.0.1:8080/metrics"
                 ));

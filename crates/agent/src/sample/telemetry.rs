@@ -8,10 +8,13 @@
 use std::io::Read;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Request;
+
 use super::prometheus::{Latency, Selector};
 use crate::config::TelemetryConfig;
 use crate::rows::Task;
-use crate::store::http::{Endpoint, exchange};
+use crate::store::http::send;
 
 /// Time for a page.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -117,17 +120,9 @@ impl Place {
                 bytes
             }
             (None, Some(url)) => {
-                let endpoint = Endpoint::parse(url)?;
-                let path = if endpoint.base.is_empty() {
-                    "/"
-                } else {
-                    &endpoint.base
-                };
-                let head = format!(
-                    "GET {path} HTTP/1.1\r\nHost: {}\r\nAccept: text/plain\r\nConnection: close\r\n",
-                    endpoint.authority()
-                );
-                let answer = exchange(&endpoint, &head, b"", TIMEOUT, MOST_BYTES).ok()?;
+                let request = Request::get(url).header("accept", "text/plain");
+                let request = request.body(Bytes::new()).ok()?;
+                let answer = send(&request, TIMEOUT, MOST_BYTES).ok()?;
                 (answer.status == 200).then_some(answer.body)?
             }
             (None, None) => return None,

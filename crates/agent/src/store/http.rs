@@ -1,29 +1,18 @@
 //! As much of HTTP/1.1 as a client needs that sends small requests now and then: one request a connection, over TCP or
 //! TLS, with bounds on time and size.
 //!
-//! In: where to connect, a request. Out: the status and the body. Not here: keeping connections, redirections, proxies.
+//! In: a request. Out: the status and the body. Not here: keeping connections, redirections, proxies.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, Uri, header};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-
-/// A server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Over TLS.
-    pub is_tls: bool,
-    /// Its name or address.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// What stands before the path.
-    pub base: String,
-}
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,86 +23,70 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Endpoint {
-    /// The server in `http://HOST[:PORT][/BASE]` or `https://...`; None where it is none.
-    pub fn parse(url: &str) -> Option<Self> {
-        let (is_tls, rest) = match url.strip_prefix("https://") {
-            Some(rest) => (true, rest),
-            None => (false, url.strip_prefix("http://")?),
-        };
-        let (authority, base) = match rest.find('/') {
-            Some(at) => (&rest[..at], rest[at..].trim_end_matches('/')),
-            None => (rest, ""),
-        };
-        let port_begin = match authority.rfind(']') {
-            Some(end) => authority[end..].find(':').map(|at| end + at),
-            None => authority.rfind(':'),
-        };
-        let (host, port) = match port_begin {
-            Some(at) => (&authority[..at], authority[at + 1..].parse().ok()?),
-            None => (authority, if is_tls { 443 } else { 80 }),
-        };
-        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-._:[]".contains(letter);
-        if host.is_empty() || !host.chars().all(fits) {
-            return None;
-        }
-        Some(Self {
-            is_tls,
-            host: host.to_owned(),
-            port,
-            base: base.to_owned(),
-        })
-    }
+/// The URL in `text`; None where it is none such as `http://HOST[:PORT][/PATH]` or `https://...`.
+pub fn parse_url(text: &str) -> Option<Uri> {
+    let url: Uri = text.parse().ok()?;
+    let authority = url.authority()?;
+    let (named, host) = (authority.as_str(), authority.host());
+    let is_port_known = authority.port_u16().is_some() || named == host;
+    let is_scheme_known = matches!(url.scheme_str(), Some("http" | "https"));
+    (is_scheme_known && is_port_known && !named.contains('@')).then_some(url)
+}
 
-    /// What the `Host` header says.
-    pub fn authority(&self) -> String {
-        let usual = if self.is_tls { 443 } else { 80 };
-        if self.port == usual {
-            self.host.clone()
-        } else {
-            format!("{}:{}", self.host, self.port)
+/// Sends a request and returns the answer, each step within `timeout`. The request's URL is whole; an answer longer than
+/// `most_bytes` is an error.
+pub fn send(request: &Request<Bytes>, timeout: Duration, most_bytes: usize) -> io::Result<Answer> {
+    let url = request.uri();
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let authority = url
+        .authority()
+        .ok_or_else(|| invalid("no server is named"))?;
+    let is_tls = url.scheme_str() == Some("https");
+    let name = authority.host().trim_matches(['[', ']']);
+    let port = authority
+        .port_u16()
+        .unwrap_or(if is_tls { 443 } else { 80 });
+    let stream = connect(name, port, timeout)?;
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let mut head = format!("{} {path} HTTP/1.1\r\n", request.method());
+    if !request.headers().contains_key(header::HOST) {
+        head.push_str(&format!("host: {authority}\r\n"));
+    }
+    for (name, value) in request.headers() {
+        let value = value.to_str().map_err(|_| invalid("a header is no text"))?;
+        if name != header::CONTENT_LENGTH {
+            head.push_str(&format!("{name}: {value}\r\n"));
         }
+    }
+    let body = request.body();
+    let length = body.len();
+    head.push_str(&format!(
+        "content-length: {length}\r\nconnection: close\r\n"
+    ));
+    if is_tls {
+        let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+        let client = ClientConnection::new(tls()?, name).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(client, stream);
+        talk(&mut stream, &head, body, most_bytes)
+    } else {
+        talk(&mut &stream, &head, body, most_bytes)
     }
 }
 
-/// Sends a request and returns the answer, each step within `timeout`. `head` is the request line and headers, without the
-/// empty line; an answer longer than `most_bytes` is an error.
-pub fn exchange(
-    endpoint: &Endpoint,
-    head: &str,
-    body: &[u8],
-    timeout: Duration,
-    most_bytes: usize,
-) -> io::Result<Answer> {
-    let name = endpoint.host.trim_matches(['[', ']']);
-    let addresses = (name, endpoint.port).to_socket_addrs()?;
+fn connect(name: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut refused = io::Error::new(io::ErrorKind::NotFound, format!("{name} has no address"));
-    let mut connection = None;
-    for address in addresses {
+    for address in (name, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
-                connection = Some(stream);
-                break;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
+                stream.set_nodelay(true)?;
+                return Ok(stream);
             }
             Err(error) => refused = error,
         }
     }
-    let stream = connection.ok_or(refused)?;
-    stream.set_read_timeout(Some(timeout))?;
-    stream.set_write_timeout(Some(timeout))?;
-    stream.set_nodelay(true)?;
-    if endpoint.is_tls {
-        let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-        let client = ClientConnection::new(tls()?, name).map_err(io::Error::other)?;
-        talk(
-            &mut StreamOwned::new(client, stream),
-            head,
-            body,
-            most_bytes,
-        )
-    } else {
-        talk(&mut &stream, head, body, most_bytes)
-    }
+    Err(refused)
 }
 
 fn talk(
@@ -309,21 +282,24 @@ mod tests {
     }
 
     #[test]
-    fn endpoints() {
-        let parsed = |url| Endpoint::parse(url).map(|one| (one.is_tls, one.authority(), one.base));
-        assert_eq!(
-            parsed("http://127.0.0.1:9000"),
-            Some((false, "127.0.0.1:9000".to_owned(), String::new()))
-        );
-        assert_eq!(
-            parsed("https://s3.example.com/x/"),
-            Some((true, "s3.example.com".to_owned(), "/x".to_owned()))
-        );
-        assert_eq!(
-            parsed("http://[::1]:80"),
-            Some((false, "[::1]".to_owned(), String::new()))
-        );
-        for odd in ["", "ftp://x", "http://", "http://a b", "http://a:x"] {
+    fn urls() {
+        let parsed = |url| parse_url(url).map(|url| url.authority().unwrap().to_string());
+        for (url, authority) in [
+            ("http://127.0.0.1:9000", "127.0.0.1:9000"),
+            ("https://s3.example.com/x/", "s3.example.com"),
+            ("http://[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(parsed(url).as_deref(), Some(authority));
+        }
+        for odd in [
+            "",
+            "ftp://x",
+            "http://",
+            "http://a b",
+            "http://a:x",
+            "/x",
+            "a",
+        ] {
             assert_eq!(parsed(odd), None, "{odd}");
         }
     }

@@ -7,10 +7,10 @@
 //!
 //! Not here: retrying (`spool`), reading tables.
 
+mod credentials;
 mod directory;
 pub mod http;
 pub mod s3;
-pub mod signature;
 
 use std::path::Path;
 
@@ -87,8 +87,10 @@ pub trait Store {
 /// The store that `url` names. It is not asked for yet.
 pub fn open(url: &str) -> Result<Box<dyn Store + Send>, StoreError> {
     if let Some(rest) = url.strip_prefix("s3://") {
-        let environment = |name: &str| std::env::var(name).ok();
-        return Ok(Box::new(s3::S3::new(url, rest, &environment)?));
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(_, value)| !value.is_empty());
+        return Ok(Box::new(s3::S3::new(url, rest, environment.collect())?));
     }
     let path = url.strip_prefix("file://").unwrap_or(url);
     if url.contains("://") && !url.starts_with("file://") {

@@ -1,19 +1,26 @@
 //! A bucket behind S3's interface as store.
 //!
-//! In: `s3://BUCKET/PREFIX`, and the variables of the environment that every S3 client knows: AWS_ACCESS_KEY_ID,
-//! AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION or AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL.
+//! In: `s3://BUCKET/PREFIX`, and the variables of the environment that every S3 client knows: AWS_REGION or
+//! AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL; `credentials` reads those of keys.
 //! Out: objects; a PUT is whole or not at all.
 //!
-//! Written by hand over rustls and ring, which are here anyway: a signed PUT now and then needs no asynchronous
-//! runtime, and the libraries that have one take a minute to build (docs/journal/0155).
+//! Three requests over a plain exchange: signatures and identities are of a kept library, an asynchronous runtime is not
+//! needed (docs/journal/0197).
 //!
-//! Not here: identities of instances and of the web, parts of large objects (files of a spool are megabytes).
+//! Not here: parts of large objects (files of a spool are megabytes), retrying (`spool`).
 
 use std::time::Duration;
 
-use super::http::{Answer, Endpoint, exchange};
-use super::signature::{Keys, Request, authorization, hash};
+use bytes::Bytes;
+use http::Request;
+use reqsign_aws_v4::Credential;
+use reqsign_core::Signer;
+use reqsign_core::hash::hex_sha256;
+
+use super::credentials::{Environment, finish, one_line, signer};
+use super::http::{Answer, parse_url, send};
 use super::{Store, StoreError};
+use crate::identity::rules::clean;
 
 /// Time for each step of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,14 +30,13 @@ const MOST_BYTES: usize = 512 << 20;
 /// A bucket.
 pub struct S3 {
     url: String,
-    endpoint: Endpoint,
-    /// What stands before a key in the path: the bucket, unless it is in the host's name.
-    path: String,
+    /// The bucket's URL, without `/` at its end.
+    bucket: String,
     /// What a key begins with: empty, or ending with `/`.
     prefix: String,
     region: String,
-    keys: Option<Keys>,
-    now: fn() -> u64,
+    environment: Environment,
+    signer: Signer<Credential>,
 }
 
 /// A path in which all but what RFC 3986 calls unreserved and `/` is percent-encoded, as S3 signs it.
@@ -50,29 +56,9 @@ fn encode(text: &str, kept: &str) -> String {
     encoded
 }
 
-/// A time as S3 signs it: `20130524T000000Z`.
-pub fn stamp(unix_s: u64) -> String {
-    let day = crate::table::date_of(unix_s as i64).replace('-', "");
-    let second = unix_s % 86_400;
-    format!(
-        "{day}T{:02}{:02}{:02}Z",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
-}
-
-fn now() -> u64 {
-    steelyard_record::Clock::now().realtime_ns / 1_000_000_000
-}
-
 impl S3 {
     /// The bucket that `rest` of `url` names, reached as the environment says.
-    pub fn new(
-        url: &str,
-        rest: &str,
-        environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, StoreError> {
+    pub fn new(url: &str, rest: &str, environment: Environment) -> Result<Self, StoreError> {
         let refuse = |reason: String| StoreError::Url {
             url: url.to_owned(),
             reason,
@@ -82,110 +68,63 @@ impl S3 {
         if bucket.is_empty() || !bucket.chars().all(fits) {
             return Err(refuse(format!("{bucket:?} is no bucket's name")));
         }
-        let get = |name: &str| environment(name).filter(|value| !value.is_empty());
-        let region = get("AWS_REGION")
-            .or_else(|| get("AWS_DEFAULT_REGION"))
-            .unwrap_or_else(|| "us-east-1".to_owned());
-        let (endpoint, path) = match get("AWS_ENDPOINT_URL_S3").or_else(|| get("AWS_ENDPOINT_URL"))
-        {
+        let first = |names: [&str; 2]| names.iter().find_map(|name| environment.get(*name));
+        let region = first(["AWS_REGION", "AWS_DEFAULT_REGION"]).map_or("us-east-1", |name| name);
+        let bucket = match first(["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]) {
             Some(given) => {
-                let endpoint = Endpoint::parse(&given).ok_or_else(|| {
+                parse_url(given).ok_or_else(|| {
                     refuse(format!(
                         "AWS_ENDPOINT_URL is {given:?}, which names no server"
                     ))
                 })?;
-                let path = format!("{}/{bucket}", endpoint.base);
-                (endpoint, path)
+                format!("{}/{bucket}", given.trim_end_matches('/'))
             }
-            None => {
-                let url = format!("https://{bucket}.s3.{region}.amazonaws.com");
-                let endpoint = Endpoint::parse(&url)
-                    .ok_or_else(|| refuse(format!("{region:?} is no region")))?;
-                (endpoint, String::new())
-            }
+            None => format!("https://{bucket}.s3.{region}.amazonaws.com"),
         };
-        let keys = match (get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")) {
-            (Some(id), Some(secret)) => Some(Keys {
-                id,
-                secret,
-                token: get("AWS_SESSION_TOKEN"),
-            }),
-            _ => None,
-        };
-        let prefix = prefix.trim_matches('/');
+        parse_url(&bucket).ok_or_else(|| refuse(format!("{region:?} is no region")))?;
+        let prefix = prefix.trim_end_matches('/');
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
-            endpoint,
-            path,
+            bucket,
             prefix: if prefix.is_empty() {
                 String::new()
             } else {
                 format!("{prefix}/")
             },
-            region,
-            keys,
-            now,
+            region: region.to_owned(),
+            signer: signer(&environment, region),
+            environment,
         })
     }
 
-    fn ask(
-        &self,
-        method: &str,
-        path: &str,
-        query: &str,
-        body: &[u8],
-    ) -> Result<Answer, StoreError> {
-        let place = || format!("{method} {}{path}", self.endpoint.authority());
+    /// Sends a signed request for `target`, a path below the bucket's and perhaps a query, and returns the answer.
+    fn ask(&mut self, method: &str, target: &str, body: &[u8]) -> Result<Answer, StoreError> {
+        let url = format!("{}{target}", self.bucket);
+        let (_, place) = url.split_once("://").unwrap_or_default();
+        let place = place.split('?').next().unwrap_or_default();
         let access = |reason: String| StoreError::Access {
-            place: place(),
-            reason,
+            place: format!("{method} {place}"),
+            reason: clean(&reason),
         };
-        let keys = self.keys.as_ref().ok_or_else(|| {
-            access("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set".to_owned())
-        })?;
-        let (time, content_hash) = (stamp((self.now)()), hash(body));
-        let host = self.endpoint.authority();
-        let mut headers = vec![
-            ("host", host.as_str()),
-            ("x-amz-content-sha256", &content_hash),
-            ("x-amz-date", &time),
-        ];
-        if let Some(token) = &keys.token {
-            headers.push(("x-amz-security-token", token));
+        let request = Request::builder()
+            .method(method)
+            .uri(&url)
+            .header("x-amz-content-sha256", hex_sha256(body))
+            .body(Bytes::copy_from_slice(body))
+            .map_err(|error| access(error.to_string()))?;
+        let (mut head, body) = request.into_parts();
+        finish(self.signer.sign(&mut head, None)).map_err(|error| access(one_line(&error)))?;
+        let answer = send(&Request::from_parts(head, body), TIMEOUT, MOST_BYTES)
+            .map_err(|error| access(error.to_string()))?;
+        if matches!(answer.status, 400 | 401 | 403) {
+            // The keys may have been replaced before their time: the next request looks for them again.
+            self.signer = signer(&self.environment, &self.region);
         }
-        let request = Request {
-            method,
-            path,
-            query,
-            headers: &headers,
-            content_hash: &content_hash,
-            time: &time,
-            region: &self.region,
-        };
-        let authorization = authorization(&request, keys);
-        let question = if query.is_empty() {
-            String::new()
-        } else {
-            format!("?{query}")
-        };
-        let mut head = format!("{method} {path}{question} HTTP/1.1\r\n");
-        for (name, value) in &headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str(&format!(
-            "authorization: {authorization}\r\ncontent-length: {}\r\nconnection: close\r\n",
-            body.len()
-        ));
-        exchange(&self.endpoint, &head, body, TIMEOUT, MOST_BYTES)
-            .map_err(|error| access(error.to_string()))
+        Ok(answer)
     }
 
     fn path_of(&self, key: &str) -> String {
-        format!(
-            "{}/{}",
-            self.path,
-            encode_path(&format!("{}{key}", self.prefix))
-        )
+        format!("/{}", encode_path(&format!("{}{key}", self.prefix)))
     }
 
     fn refused(&self, what: &str, answer: &Answer) -> StoreError {
@@ -197,13 +136,9 @@ impl S3 {
         let said: Vec<&str> = said.into_iter().flatten().collect();
         StoreError::Access {
             place: format!("{}/{what}", self.url),
-            reason: format!(
-                "status {} {}",
-                answer.status,
-                crate::identity::rules::clean(&said.join(": "))
-            )
-            .trim_end()
-            .to_owned(),
+            reason: format!("status {} {}", answer.status, clean(&said.join(": ")))
+                .trim_end()
+                .to_owned(),
         }
     }
 }
@@ -245,7 +180,7 @@ impl Store for S3 {
     }
 
     fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let answer = self.ask("PUT", &self.path_of(key), "", bytes)?;
+        let answer = self.ask("PUT", &self.path_of(key), bytes)?;
         match answer.status {
             200..=299 => Ok(()),
             _ => Err(self.refused(key, &answer)),
@@ -253,7 +188,7 @@ impl Store for S3 {
     }
 
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let answer = self.ask("GET", &self.path_of(key), "", b"")?;
+        let answer = self.ask("GET", &self.path_of(key), b"")?;
         match answer.status {
             200 => Ok(Some(answer.body)),
             404 => match String::from_utf8_lossy(&answer.body).contains("NoSuchBucket") {
@@ -273,13 +208,16 @@ impl Store for S3 {
                 .as_deref()
                 .map(|token| format!("continuation-token={}&", encode(token, unreserved)));
             let whole = encode(&format!("{}{prefix}", self.prefix), unreserved);
-            let query = format!("{}list-type=2&prefix={whole}", more.unwrap_or_default());
-            let path = if self.path.is_empty() {
-                "/"
-            } else {
-                &self.path
+            // In a host's name the bucket leaves no path, which is `/` then.
+            let root = match self.bucket.matches('/').count() {
+                2 => "/",
+                _ => "",
             };
-            let answer = self.ask("GET", path, &query, b"")?;
+            let target = format!(
+                "{root}?{}list-type=2&prefix={whole}",
+                more.unwrap_or_default()
+            );
+            let answer = self.ask("GET", &target, b"")?;
             if answer.status != 200 {
                 return Err(self.refused(prefix, &answer));
             }
