@@ -5,8 +5,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use steelyard_kernel::usage::{Usage, rss_bytes};
 use steelyard_record::{CacheStats, CacheThread, Kind, monotonic_ns};
-use steelyard_serve::{Threads, process_cpu_ns, rss_bytes};
+use steelyard_serve::Threads;
 
 use crate::clock;
 use crate::counters::{COUNT, Counter, Counters};
@@ -122,7 +123,7 @@ impl Reporter {
         reason = "a table: one line for each of memcached's statistics"
     )]
     fn general(&self, out: &mut Vec<u8>, store: &Store, slow: Option<&SlowQueue>) {
-        let (user_ns, system_ns) = process_cpu_ns();
+        let (user_ns, system_ns) = Usage::of_process().times_ns();
         let micros = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000);
         text(out, "pid", std::process::id());
         text(out, "uptime", u64::from(clock::now_s()).saturating_sub(2));
@@ -224,7 +225,7 @@ impl Reporter {
     pub fn record(&self, store: &Store, slow: Option<&SlowQueue>) -> CacheStats {
         let counts = store.counts();
         let slow_counts: SlowCounts = slow.map(SlowQueue::counts).unwrap_or_default();
-        let (cpu_user_ns, cpu_system_ns) = process_cpu_ns();
+        let (cpu_user_ns, cpu_system_ns) = Usage::of_process().times_ns();
         CacheStats {
             kind: Kind::of::<CacheStats>(),
             monotonic_ns: monotonic_ns(),

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use steelyard_kernel::usage::Usage;
 use steelyard_record::{HealthConditions, monotonic_ns};
 
 /// The counters at the start of a part.
@@ -76,19 +77,7 @@ fn parse(stat: &str) -> Option<Ticks> {
 
 /// CPU time of this process and of its children that have ended.
 fn own_cpu_ns() -> u64 {
-    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
-        .into_iter()
-        .map(|who| {
-            // SAFETY: all zeroes is a valid rusage, and the kernel fills it.
-            let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-            // SAFETY: `usage` is a valid place for one.
-            unsafe { libc::getrusage(who, &mut usage) };
-            let ns = |time: libc::timeval| {
-                time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000
-            };
-            ns(usage.ru_utime) + ns(usage.ru_stime)
-        })
-        .sum()
+    Usage::of_process().cpu_ns() + Usage::of_children().cpu_ns()
 }
 
 #[cfg(test)]

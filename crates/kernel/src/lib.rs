@@ -20,6 +20,7 @@ mod testing;
 pub mod topology;
 mod tree;
 mod units;
+pub mod usage;
 
 pub use cpu_time::{CpuTime, cpu_times};
 pub use task_stat::Stat;

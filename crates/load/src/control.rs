@@ -424,16 +424,6 @@ impl Measured {
     }
 }
 
-/// User and system CPU time of the calling thread, ns.
-pub fn thread_cpu_ns() -> (u64, u64) {
-    // SAFETY: all-zero bytes are a valid rusage, which getrusage overwrites.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a writable rusage, and RUSAGE_THREAD exists on Linux.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
-    (ns(usage.ru_utime), ns(usage.ru_stime))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

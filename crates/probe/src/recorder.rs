@@ -22,6 +22,7 @@ use crate::sources::target::{self, Target};
 use crate::stream::{EXTENSION, Stream};
 use crate::table::Table;
 use steelyard_kernel::Tree;
+use steelyard_kernel::usage::Usage;
 
 /// Longest time rows wait in memory, ns.
 const FLUSH_NS: u64 = 1_000_000_000;
@@ -392,18 +393,11 @@ fn telemetry(settings: &RecorderSettings, now_ns: u64) -> Telemetry {
 
 /// What this process has used until now.
 fn self_cost(ticks: u64) -> SelfCost {
-    // SAFETY: rusage is plain integers, for which all zero bytes are a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid place for one rusage.
-    let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
-    assert_eq!(status, 0, "getrusage of oneself cannot fail");
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    let (user_s, system_s) = (seconds(usage.ru_utime), seconds(usage.ru_stime));
+    let usage = Usage::of_process();
     SelfCost {
-        cpu_user_s: user_s,
-        cpu_system_s: system_s,
-        cpu_per_tick_ns: (user_s + system_s) * 1e9 / ticks.max(1) as f64,
-        // Linux counts ru_maxrss in KiB: getrusage(2).
-        rss_max_bytes: u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024),
+        cpu_user_s: usage.user_ns as f64 / 1e9,
+        cpu_system_s: usage.system_ns as f64 / 1e9,
+        cpu_per_tick_ns: usage.cpu_ns() as f64 / ticks.max(1) as f64,
+        rss_max_bytes: usage.rss_max_bytes,
     }
 }

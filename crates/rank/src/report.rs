@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use steelyard_kernel::usage::{Usage, rss_bytes};
 use steelyard_record::{Kind, RankStage, RankStats, RankThread, monotonic_ns};
-use steelyard_serve::{Threads, process_cpu_ns, rss_bytes};
+use steelyard_serve::Threads;
 
 use crate::net::serve::Counts;
 use crate::pool::QueueCounts;
@@ -89,7 +90,7 @@ impl Reporter {
 
     /// One line of statistics.
     pub fn record(&self, queue: QueueCounts, backend_depth: Option<u64>) -> RankStats {
-        let (cpu_user_ns, cpu_system_ns) = process_cpu_ns();
+        let (cpu_user_ns, cpu_system_ns) = Usage::of_process().times_ns();
         let checksum_sum = self.sum(|worker| worker.checksum_sum.load(Relaxed));
         let stages = self.shown.stages.iter().enumerate();
         RankStats {

@@ -1,7 +1,7 @@
 //! What a service is, apart from how its messages come and go: a method, its request, and the stages of its work.
 
+use steelyard_kernel::usage::thread_cpu_ns;
 use steelyard_record::monotonic_ns;
-use steelyard_serve::thread_cpu_now_ns;
 use steelyard_thrift::{ApplicationException, ExceptionKind, Reader, Type, Writer, write_frame};
 
 use crate::messages::Blob;
@@ -123,13 +123,13 @@ impl StageClock {
         Self {
             stages,
             wall_ns: monotonic_ns(),
-            cpu_ns: thread_cpu_now_ns(),
+            cpu_ns: thread_cpu_ns(),
         }
     }
 
     /// Ends a stage, which began when the one before ended.
     pub fn end(&mut self, stage: usize) {
-        let (wall_ns, cpu_ns) = (monotonic_ns(), thread_cpu_now_ns());
+        let (wall_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
         self.stages
             .add(stage, wall_ns - self.wall_ns, cpu_ns - self.cpu_ns);
         (self.wall_ns, self.cpu_ns) = (wall_ns, cpu_ns);

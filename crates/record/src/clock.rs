@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// One moment on both clocks, read together, so that a monotonic time can be told as a date.
+/// One moment on both clocks, read together, so that a monotonic time can be converted to a date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     /// `CLOCK_MONOTONIC`, ns.
@@ -9,12 +9,13 @@ pub struct Clock {
     pub realtime_ns: u64,
 }
 
-fn read(clock: libc::clockid_t) -> u64 {
+/// A clock of clock_gettime(2) now, ns.
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid place for one timespec, and both clocks exist on every Linux.
+    // SAFETY: `time` is a valid place for one timespec.
     let status = unsafe { libc::clock_gettime(clock, &mut time) };
     assert_eq!(
         status, 0,
@@ -25,7 +26,7 @@ fn read(clock: libc::clockid_t) -> u64 {
 
 /// `CLOCK_MONOTONIC` now, ns.
 pub fn monotonic_ns() -> u64 {
-    read(libc::CLOCK_MONOTONIC)
+    clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 impl Clock {
@@ -33,7 +34,7 @@ impl Clock {
     pub fn now() -> Self {
         Self {
             monotonic_ns: monotonic_ns(),
-            realtime_ns: read(libc::CLOCK_REALTIME),
+            realtime_ns: clock_ns(libc::CLOCK_REALTIME),
         }
     }
 }

@@ -36,7 +36,7 @@ pub use capacity::{
     CapacityCriterion, CapacityEdge, CapacityInterval, CapacityPoint, CapacityProbe,
     CapacityResult, CapacityTried, ClosedLoop,
 };
-pub use clock::{Clock, monotonic_ns};
+pub use clock::{Clock, clock_ns, monotonic_ns};
 pub use counter_plan::{CounterPlan, Modes, PlannedEvent};
 pub use error::RecordError;
 pub use file::{FILE_BYTES_MAX, open_file, read_file, read_text_file};

@@ -16,7 +16,6 @@ mod mailbox;
 mod stats_file;
 mod table;
 mod threads;
-mod usage;
 
 pub use acceptor::{Acceptor, Intervals, Seen};
 pub use delay::Delay;
@@ -27,4 +26,3 @@ pub use mailbox::Mailbox;
 pub use stats_file::{StatsFile, StatsFileError, StatsWriter};
 pub use table::Table;
 pub use threads::{Pinning, ThreadRow, Threads, give_up};
-pub use usage::{process_cpu_ns, rss_bytes, thread_cpu_now_ns};

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use crate::usage::{cpu_ns, thread_cpu_ns};
+use steelyard_kernel::usage::{Usage, thread_times_ns};
 
 const STACK_BYTES: usize = 256 * 1024;
 
@@ -29,7 +29,7 @@ impl ThreadRow {
 
     /// Its user and system time, ns; None when the kernel does not tell.
     pub fn cpu_ns(&self) -> Option<(u64, u64)> {
-        self.ended_cpu_ns.or_else(|| thread_cpu_ns(self.tid))
+        self.ended_cpu_ns.or_else(|| thread_times_ns(self.tid))
     }
 }
 
@@ -109,7 +109,7 @@ impl Threads {
         let tid = thread_id();
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         for row in rows.iter_mut().filter(|row| row.tid == tid) {
-            row.ended_cpu_ns = Some(cpu_ns(libc::RUSAGE_THREAD));
+            row.ended_cpu_ns = Some(Usage::of_thread().times_ns());
         }
     }
 

@@ -3,6 +3,8 @@
 //! The wall clock gives the time per operation. The thread's CPU clock and its count of involuntary context switches
 //! tell whether something else had the CPU meanwhile; such a batch is counted, never dropped.
 
+use steelyard_kernel::usage::{Usage, thread_cpu_ns};
+
 use crate::benchmark::Worker;
 
 /// Below this share of CPU time in wall time a batch counts as disturbed. Reading four clocks costs
@@ -44,27 +46,9 @@ impl Batch {
     }
 }
 
-fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for one timespec, and every Linux has the clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-fn preemptions() -> u64 {
-    // SAFETY: all zeros is a valid rusage, and getrusage writes only into it.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
-    usage.ru_nivcsw as u64
-}
-
 /// Runs `worker` once and reads the clocks around it.
 pub fn measure(worker: &mut dyn Worker, operations: u64) -> Batch {
-    let preempted = preemptions();
+    let preempted = Usage::of_thread().preemptions;
     let cpu = thread_cpu_ns();
     let begin_ns = steelyard_record::monotonic_ns();
     let checksum = std::hint::black_box(worker.run(std::hint::black_box(operations)));
@@ -76,7 +60,7 @@ pub fn measure(worker: &mut dyn Worker, operations: u64) -> Batch {
         // A batch of no time at all cannot be: it would make an infinite rate.
         wall_ns: (end_ns - begin_ns).max(1),
         cpu_ns,
-        preemptions: preemptions() - preempted,
+        preemptions: Usage::of_thread().preemptions - preempted,
         checksum,
     }
 }

@@ -17,18 +17,12 @@ pub struct Moment {
 impl Moment {
     /// This moment.
     pub fn now() -> Self {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: `time` is a valid timespec to write to, and the clock exists since Linux 2.6.39.
-        unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
         Self {
             unix_s: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or(Duration::ZERO)
                 .as_secs_f64(),
-            boot_s: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9,
+            boot_s: steelyard_record::clock_ns(libc::CLOCK_BOOTTIME) as f64 / 1e9,
         }
     }
 

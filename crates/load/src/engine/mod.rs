@@ -27,13 +27,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
+use steelyard_kernel::usage::Usage;
 use steelyard_record::monotonic_ns;
 
 use self::connection::Connection;
 use self::pace::Pacer;
 use crate::LoadError;
 use crate::codec::{Answer, Codec};
-use crate::control::{Control, Interval, Measured, thread_cpu_ns};
+use crate::control::{Control, Interval, Measured};
 use crate::io::{Event, GATHER_NS, Transport, Wait, connect_blocking};
 use crate::random::Purpose;
 use crate::workload::{Request, Workload};
@@ -280,7 +281,7 @@ impl<C: Codec, T: Transport> Engine<C, T> {
         state.interval.restart(start_ns);
         state.interval_end_ns = state.task.control.interval_end(start_ns);
         *state.measured = Measured::of(state.task.workload.operations());
-        state.cpu_ns = thread_cpu_ns();
+        state.cpu_ns = Usage::of_thread().times_ns();
         state.due.clear();
         for connection in &mut state.connections {
             connection.due.clear();
@@ -447,7 +448,7 @@ impl<C: Codec> State<C> {
 
     /// Ends the interval at `end_ns`, reports it and begins the next.
     fn cut_interval(&mut self, end_ns: u64) {
-        let cpu_ns = thread_cpu_ns();
+        let cpu_ns = Usage::of_thread().times_ns();
         self.interval.settle();
         self.interval.end_ns = end_ns;
         self.interval.counts.cpu_user_ns = cpu_ns.0 - self.cpu_ns.0;

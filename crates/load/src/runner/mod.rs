@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
+use steelyard_kernel::usage::Usage;
 use steelyard_launch::Stop;
 use steelyard_record::{Clock, LoadResult, monotonic_ns};
 
 use crate::codec::{Factory, factory, set_up};
-use crate::control::{Control, Counts, Interval, Measured, NOTICE_NS, Phase, thread_cpu_ns};
+use crate::control::{Control, Counts, Interval, Measured, NOTICE_NS, Phase};
 use crate::engine::Report;
 use crate::io::Uring;
 use crate::latency::Latencies;
@@ -331,7 +332,7 @@ impl<'a, 'w> Runner<'a, 'w> {
             if self.told < Some(phase) && now_ns >= at_ns {
                 self.told = Some(phase);
                 self.surroundings.progress.phase(phase.name(), at_ns);
-                let cpu = thread_cpu_ns();
+                let cpu = Usage::of_thread().times_ns();
                 let before = std::mem::replace(&mut self.controller_cpu_ns, cpu);
                 if phase == Phase::Drain {
                     self.outcome.controller_cpu_ns = (cpu.0 - before.0, cpu.1 - before.1);

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use steelyard_kernel::usage::Usage;
+
 use crate::TaxError;
 use crate::benchmark::{Category, Microbenchmark, Prepared, Setup, Worker};
 
@@ -244,15 +246,6 @@ impl Faults {
         }
         stale
     }
-
-    fn minor_faults() -> i64 {
-        // SAFETY: all zeroes is a valid rusage, which the kernel fills.
-        unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-            usage.ru_minflt
-        }
-    }
 }
 
 impl Worker for Faults {
@@ -285,10 +278,10 @@ impl Worker for Faults {
         if !self.drop_pages() {
             return Err(last("madvise(MADV_DONTNEED)"));
         }
-        let before = Self::minor_faults();
+        let before = Usage::of_thread().minor_faults;
         let stale = self.touch(PAGES);
-        let faults = Self::minor_faults() - before;
-        if stale == 0 && faults >= PAGES as i64 {
+        let faults = Usage::of_thread().minor_faults - before;
+        if stale == 0 && faults >= PAGES as u64 {
             Ok(())
         } else {
             Err(format!(

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use steelyard_kernel::usage::Usage;
 use steelyard_launch::Stop;
 use steelyard_record::{BOUNDS, Clock, TaxResult, monotonic_ns};
 use steelyard_statistics::Random;
@@ -343,16 +344,6 @@ fn write_batches(run: &Run<'_>, path: &Path) -> Result<(), TaxError> {
     })
 }
 
-/// User and system CPU time of this process so far, s.
-fn process_cpu_s() -> (f64, f64) {
-    // SAFETY: all zeros is a valid rusage, and getrusage writes only into it.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    (seconds(usage.ru_utime), seconds(usage.ru_stime))
-}
-
 /// Measures what `settings` ask for.
 pub fn run(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<TaxResult, TaxError> {
     let benchmarks = crate::benchmarks::select(&settings.only)?;
@@ -395,9 +386,9 @@ pub(crate) fn run_these(
     }
     let begin_ns = monotonic_ns();
     surroundings.progress.measure(begin_ns);
-    let cpu_before = process_cpu_s();
+    let before = Usage::of_process();
     let interrupted = run.rounds(started)?;
-    let cpu_after = process_cpu_s();
+    let after = Usage::of_process();
     let end_ns = monotonic_ns();
     surroundings.progress.end();
     if run.entries.iter().all(|entry| entry.rounds.is_empty()) {
@@ -416,8 +407,8 @@ pub(crate) fn run_these(
             clock,
             begin_ns,
             end_ns,
-            cpu_user_s: cpu_after.0 - cpu_before.0,
-            cpu_system_s: cpu_after.1 - cpu_before.1,
+            cpu_user_s: (after.user_ns - before.user_ns) as f64 / 1e9,
+            cpu_system_s: (after.system_ns - before.system_ns) as f64 / 1e9,
             interrupted,
         },
     ))

@@ -22,22 +22,11 @@ impl Outside {
     pub fn live() -> Self {
         Self {
             clock: Box::new(steelyard_record::monotonic_ns),
-            own_cpu_ns: Box::new(own_cpu_ns),
+            own_cpu_ns: Box::new(steelyard_kernel::usage::process_cpu_ns),
             // SAFETY: geteuid has no preconditions.
             uid: unsafe { libc::geteuid() },
             counters: Box::new(ipc::Live::new()),
             mixer: Box::new(|cpus| Mixer::new(mix::live(cpus), Box::new(LiveCode::default()))),
         }
     }
-}
-
-/// CPU time of this process so far, ns.
-fn own_cpu_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

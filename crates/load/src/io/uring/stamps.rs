@@ -9,7 +9,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use steelyard_record::monotonic_ns;
+use steelyard_record::{clock_ns, monotonic_ns};
 
 /// Room for one message of three times.
 pub const CONTROL_BYTES: usize = 64;
@@ -81,7 +81,7 @@ impl Distance {
 fn measure() -> u64 {
     let attempt = || {
         let before_ns = monotonic_ns();
-        let wall_ns = wall_ns();
+        let wall_ns = clock_ns(libc::CLOCK_REALTIME);
         let after_ns = monotonic_ns();
         (
             after_ns - before_ns,
@@ -89,14 +89,6 @@ fn measure() -> u64 {
         )
     };
     (0..3).map(|_| attempt()).min().map_or(0, |(_, ns)| ns)
-}
-
-fn wall_ns() -> u64 {
-    // SAFETY: all-zero bytes are a valid timespec, which clock_gettime overwrites.
-    let mut time: libc::timespec = unsafe { mem::zeroed() };
-    // SAFETY: the pointer is to a writable timespec, and CLOCK_REALTIME exists everywhere.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]
@@ -114,7 +106,7 @@ mod tests {
     fn a_stamp_of_now_is_now() {
         let mut distance = Distance::default();
         let now_ns = monotonic_ns();
-        let stamp_ns = wall_ns();
+        let stamp_ns = clock_ns(libc::CLOCK_REALTIME);
         let later_ns = monotonic_ns();
         let at_ns = distance.monotonic(stamp_ns, later_ns + 1_000);
         // The distance is known to half the time that reading two clocks takes.

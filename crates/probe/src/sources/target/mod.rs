@@ -87,7 +87,7 @@ fn unnamed(_: &Tree) -> Result<Box<dyn Source>, Unavailable> {
 
 /// Opens the tables for `target`, each with its definition.
 pub fn open(tree: &Tree, target: &Target) -> Vec<(&'static Definition, Box<dyn Source>)> {
-    open_with(tree, target, cpu_time_ns)
+    open_with(tree, target, steelyard_kernel::usage::thread_cpu_ns)
 }
 
 fn open_with(
@@ -116,18 +116,6 @@ pub fn parse_anything(text: &[u8]) {
     thread::parse_schedstat(text);
     process::disk_bytes(text);
     calls::name(text);
-}
-
-/// CPU time of this thread, which is all of the recorder, ns.
-fn cpu_time_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for one timespec.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(status, 0, "a thread has a CPU clock");
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[derive(Debug, Clone, Copy)]
