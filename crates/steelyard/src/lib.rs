@@ -5,8 +5,8 @@
 
 pub mod args;
 mod manual;
+pub mod output;
 
-use std::io;
 use std::process::ExitCode;
 
 use steelyard_profile::names::printable;
@@ -144,48 +144,14 @@ pub fn usage(command: &clap::Command, mut error: clap::Error) -> String {
         .join("; ")
 }
 
-/// Ends this process with 0 when whoever read its standard output has left, as `| head` does.
-///
-/// `println!` panics then. The signal of a closed pipe stays ignored, because servers meet closed sockets.
-fn end_with_the_reader() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let said = panic.payload_as_str().unwrap_or_default();
-        if said.starts_with("failed printing to stdout") && said.contains("os error 32") {
-            std::process::exit(0);
-        }
-        before(panic);
-    }));
-}
-
-/// Whether an error only says that nobody reads standard output any more: what `println!` panics of, from `write!`.
-fn is_for_nobody(error: &anyhow::Error) -> bool {
-    let kind = match error.downcast_ref::<io::Error>() {
-        Some(error) => Some(error.kind()),
-        None => error
-            .downcast_ref::<serde_json::Error>()
-            .and_then(serde_json::Error::io_error_kind),
-    };
-    let mut output = libc::pollfd {
-        fd: libc::STDOUT_FILENO,
-        events: 0,
-        revents: 0,
-    };
-    // SAFETY: one entry, which lives as long as the call.
-    kind == Some(io::ErrorKind::BrokenPipe)
-        && unsafe { libc::poll(&raw mut output, 1, 0) } == 1
-        && output.revents & libc::POLLERR != 0
-}
-
 /// Runs a program's body and turns its end into an exit code, with one line on standard error for a failure.
 pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
     start_logging();
-    end_with_the_reader();
     // Whoever started this program may have blocked them; it would wait for no signal then, and none would end it.
     let _ = steelyard_launch::unblock();
     match body() {
         Ok(exit) => exit.into(),
-        Err(failure) if is_for_nobody(&failure.error) => Exit::Ok.into(),
+        Err(failure) if failure.error.is::<output::ReaderEnded>() => failure.exit.into(),
         Err(failure) => {
             let hint = failure
                 .hint

@@ -98,7 +98,7 @@ pub const COLUMNS: [About; 15] = [
     about(Column::Cpu, "used_cpus", "CPU", 6, Style::Cpus, 0, "CPU time a second: 1.00 is one CPU all the time"),
     about(Column::User, "user_cpus", "USR", 5, Style::Cpus, 9, "the part of it in user mode"),
     about(Column::System, "system_cpus", "SYS", 5, Style::Cpus, 3, "the part of it in the kernel"),
-    about(Column::Wait, "wait_ratio", "WAIT%", 5, Style::Percent, 2, "of the time it wanted a CPU, the share it waited in a run queue"),
+    about(Column::Wait, "wait_ratio", "WAIT%", 5, Style::Percent, 2, "share of its runnable time that it waited in a run queue"),
     about(Column::Ipc, "instructions_per_cycle", "IPC", 4, Style::Cpus, 1, "instructions per cycle, from hardware counters"),
     about(Column::MinorFaults, "minor_faults_per_s", "FLT/s", 6, Style::Rate, 4, "page faults a second without a disk"),
     about(Column::MajorFaults, "major_faults_per_s", "MAJ/s", 5, Style::Rate, 8, "page faults a second that read a disk"),
@@ -106,9 +106,9 @@ pub const COLUMNS: [About; 15] = [
     about(Column::Written, "written_bytes_per_s", "WRIT/s", 6, Style::Bytes, 5, "bytes written to storage a second"),
     about(Column::Rss, "rss_bytes", "RSS", 6, Style::Bytes, 4, "resident memory (of a control group: memory charged to it)"),
     about(Column::Threads, "threads", "THR", 5, Style::Count, 10, "threads"),
-    about(Column::Numa, "numa_score", "NUMA%", 5, Style::Percent, 7, "NUMA score: how near its memory is to where it ran, 100 when all is local"),
-    about(Column::Voluntary, "voluntary_switches_per_s", "VCS/s", 6, Style::Rate, 11, "context switches a second because it waited"),
-    about(Column::Involuntary, "involuntary_switches_per_s", "ICS/s", 6, Style::Rate, 12, "context switches a second because another had its turn"),
+    about(Column::Numa, "numa_score", "NUMA%", 5, Style::Percent, 7, "NUMA score: locality of its memory, 100 when all is local"),
+    about(Column::Voluntary, "voluntary_switches_per_s", "VCS/s", 6, Style::Rate, 11, "voluntary context switches a second"),
+    about(Column::Involuntary, "involuntary_switches_per_s", "ICS/s", 6, Style::Rate, 12, "involuntary context switches a second"),
     about(Column::Vector, "vector_ratio", "VEC%", 5, Style::Percent, 6, "share of sampled user instructions that are vector instructions"),
 ];
 

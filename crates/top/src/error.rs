@@ -10,7 +10,7 @@ pub enum TopError {
         path: String,
     },
     /// A process that was named is not there.
-    #[error("process {pid}: there is none")]
+    #[error("process {pid} does not exist")]
     NoProcess {
         /// Its id.
         pid: u32,

@@ -10,17 +10,16 @@ use crate::column::{COLUMNS, Column};
 pub enum Reason {
     /// One that is known beforehand.
     Fixed(&'static str),
-    /// One that tells of this machine.
+    /// A reason specific to this machine.
     Made(Rc<str>),
 }
 
 impl Reason {
     /// Rates need two readings.
-    pub const FIRST_READING: Self = Self::Fixed("read once so far: a rate needs two readings");
+    pub const FIRST_READING: Self = Self::Fixed("only one sample so far: a rate needs two");
     /// Left alone on a crowded machine.
-    pub const NOT_VISITED: Self = Self::Fixed(
-        "it was at rest; on a machine with so many threads those at rest are visited every 5 s",
-    );
+    pub const NOT_VISITED: Self =
+        Self::Fixed("it slept; with so many threads, sleeping ones are read every 5 s");
     /// Kernel threads have no memory of their own.
     pub const KERNEL_THREAD: Self =
         Self::Fixed("a kernel thread: it has no program and no memory of its own");
@@ -34,7 +33,7 @@ impl Reason {
     /// A machine with one node.
     pub const ONE_NODE: Self = Self::Fixed("the machine has one NUMA node: all memory is local");
     /// The kernel's files do not have it.
-    pub const NOT_REPORTED: Self = Self::Fixed("this kernel does not tell");
+    pub const NOT_REPORTED: Self = Self::Fixed("this kernel does not report it");
     /// It did not run.
     pub const DID_NOT_RUN: Self = Self::Fixed("it neither ran nor waited for a CPU");
 
@@ -47,7 +46,7 @@ impl Reason {
         }
     }
 
-    /// A reason that tells of this machine.
+    /// A reason specific to this machine.
     pub fn made(text: impl AsRef<str>) -> Self {
         Self::Made(Rc::from(text.as_ref()))
     }

@@ -198,9 +198,7 @@ fn read_scaled(file: &mut File) -> Result<f64, Reason> {
         |at: usize| u64::from_ne_bytes(words[at * 8..at * 8 + 8].try_into().expect("8 bytes"));
     // A group that can never be scheduled reads as its end.
     if length < words.len() {
-        return Err(Reason::Fixed(
-            "the counters of this CPU are all taken by others",
-        ));
+        return Err(Reason::Fixed("other programs use all counters of this CPU"));
     }
     scale(word(0), word(1), word(2))
 }
@@ -211,7 +209,7 @@ fn scale(count: u64, enabled: u64, running: u64) -> Result<f64, Reason> {
         // The thread has not been on a CPU.
         (0, _) => Ok(0.0),
         (_, 0) => Err(Reason::Fixed(
-            "the counters had no turn: others are counting as well",
+            "the counters had no turn: other programs are counting too",
         )),
         _ => Ok(count as f64 * (enabled as f64 / running as f64)),
     }

@@ -5,7 +5,7 @@
 //! keys. Out: rows of figures, on a terminal, as plain text or as JSON.
 //!
 //! Stages, each useful to the next only: `sample` reads cumulative counters, `derive` makes rates of two
-//! readings, `mix` and `ipc` add what counters and samples tell, `session` joins them to a snapshot, `view`
+//! readings, `mix` and `ipc` add counters and samples, `session` joins them to a snapshot, `view`
 //! draws it, `app` holds what the user chose, `screen` is the terminal.
 //!
 //! Invariants: a figure is a number or the reason why there is none, never a zero in place of something

@@ -2,7 +2,7 @@
 //!
 //! The clock, the terminal and what waits are injected, so that no test sleeps.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use crate::TopError;
@@ -71,12 +71,9 @@ pub fn batch(
             let gap = if number > 0 { "\n" } else { "" };
             format!("{gap}{}", text::table(&snapshot, &rows))
         };
-        match out.write_all(printed.as_bytes()).and_then(|()| out.flush()) {
-            Ok(()) => {}
-            // Whoever read it has read enough: `... | head`.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            Err(error) => return Err(TopError::Output(error)),
-        }
+        out.write_all(printed.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(TopError::Output)?;
     }
     Ok(())
 }

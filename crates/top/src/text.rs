@@ -157,7 +157,7 @@ pub fn counts_line(snapshot: &Snapshot) -> String {
     let over = if snapshot.interval_s > 0.0 {
         format!("over {:.2} s", snapshot.interval_s)
     } else {
-        "first look: rates need a second one".to_owned()
+        "first sample: rates need a second one".to_owned()
     };
     format!(
         "{} processes, {} threads  {over}  by {}",

@@ -1,12 +1,13 @@
 //! `steelyard-agent`: what each machine of a fleet runs.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use steelyard::output::print;
 use steelyard::{Exit, Failure, args, run};
 use steelyard_agent::agent::{AgentSettings, Watch};
 use steelyard_agent::check::{State, check};
@@ -296,23 +297,25 @@ fn undo(spool: &Path, owner: Option<&str>, when_stdin_closes: bool) -> Result<Ex
         guard::wait_for_end()?;
     }
     let found = guard::undo(spool, owner, Moment::now()).map_err(unguarded)?;
-    let mut out = stdout().lock();
     let mut is_undone = found.failed.is_empty() && found.unreadable.is_empty();
-    for entry in &found.ended {
-        let ended = entry.ended.as_ref();
-        is_undone &= ended.is_some_and(|ended| ended.undone);
-        let outcome = ended.map_or("", |ended| &ended.outcome);
-        writeln!(out, "{:?}: {outcome}", entry.cgroup)?;
-    }
-    for (entry, error) in &found.failed {
-        writeln!(out, "{:?}: not put back: {error}", entry.cgroup)?;
-    }
-    for path in &found.unreadable {
-        writeln!(out, "{}: unreadable, set aside", path.display())?;
-    }
-    if found.ended.is_empty() && is_undone {
-        writeln!(out, "no cap is left")?;
-    }
+    print(|out| {
+        for entry in &found.ended {
+            let ended = entry.ended.as_ref();
+            is_undone &= ended.is_some_and(|ended| ended.undone);
+            let outcome = ended.map_or("", |ended| &ended.outcome);
+            writeln!(out, "{:?}: {outcome}", entry.cgroup)?;
+        }
+        for (entry, error) in &found.failed {
+            writeln!(out, "{:?}: not put back: {error}", entry.cgroup)?;
+        }
+        for path in &found.unreadable {
+            writeln!(out, "{}: unreadable, set aside", path.display())?;
+        }
+        if found.ended.is_empty() && is_undone {
+            writeln!(out, "no cap is left")?;
+        }
+        Ok(())
+    })?;
     Ok(if is_undone { Exit::Ok } else { Exit::No })
 }
 
@@ -360,12 +363,14 @@ fn tasks(common: &Common) -> Result<Exit, Failure> {
     let hierarchies = needs_groups(&tree)?;
     let rules = Rules::new(&config.rule, config.shipped_rules).map_err(usage)?;
     let found = Finder::new(&tree, hierarchies, rules, config.sampling.max_tasks).look();
-    let mut out = stdout().lock();
-    for (task, rule) in found.tasks.iter().zip(&found.rules) {
-        let mut document = serde_json::to_value(&**task)?;
-        document["rule"] = rule.as_str().into();
-        writeln!(out, "{document}")?;
-    }
+    print(|out| {
+        for (task, rule) in found.tasks.iter().zip(&found.rules) {
+            let mut document = serde_json::to_value(&**task)?;
+            document["rule"] = rule.as_str().into();
+            writeln!(out, "{document}")?;
+        }
+        Ok(())
+    })?;
     if found.too_many > 0 {
         eprintln!(
             "steelyard-agent: {} more groups are tasks by the rules, but sampling.max_tasks is {}",
@@ -382,12 +387,11 @@ fn look(common: &Common, places: &Places, json: bool) -> Result<Exit, Failure> {
     let store = store.as_mut().map(|store| &mut **store as &mut dyn Store);
     let create = places.create_store || config.store.create;
     let found = check(&common.root, &config, spool.as_deref(), store, create);
-    let mut out = stdout().lock();
-    if json {
-        let document =
-            serde_json::json!({"schema_version": "1.0", "kind": "agent_check", "findings": found});
-        writeln!(out, "{document:#}")?;
-    } else {
+    print(|out| {
+        if json {
+            let document = serde_json::json!({"schema_version": "1.0", "kind": "agent_check", "findings": found});
+            return writeln!(out, "{document:#}");
+        }
         for finding in &found {
             let state = match finding.state {
                 State::Ok => "ok",
@@ -396,7 +400,8 @@ fn look(common: &Common, places: &Places, json: bool) -> Result<Exit, Failure> {
             };
             writeln!(out, "{:<24} {state:<8} {}", finding.what, finding.reason)?;
         }
-    }
+        Ok(())
+    })?;
     let failed = found.iter().any(|finding| finding.state == State::Failed);
     Ok(if failed { Exit::No } else { Exit::Ok })
 }

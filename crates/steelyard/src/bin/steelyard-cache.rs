@@ -1,11 +1,11 @@
 //! `steelyard-cache`: TaoBench's read-through cache, behind the memcached text protocol.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use steelyard::output::print_json;
 use steelyard::{Exit, Failure, args};
 use steelyard_cache::{
     CacheError, Delay, Io, Objects, Pinning, ReadThrough, Server, Settings, Sizes, StatsFile,
@@ -217,9 +217,8 @@ fn body(arguments: Arguments) -> Result<Exit, Failure> {
         "pid": std::process::id(),
         "monotonic_ns": steelyard_record::monotonic_ns(),
     });
-    let mut stdout = std::io::stdout();
-    // Nobody may be reading: the server serves all the same.
-    let _ = writeln!(stdout, "{ready}").and_then(|()| stdout.flush());
+    // The server serves also without a reader.
+    let _ = print_json(&ready);
     server.run().map_err(failure)?;
     Ok(Exit::Ok)
 }

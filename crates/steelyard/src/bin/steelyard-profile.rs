@@ -1,14 +1,14 @@
 //! `steelyard-profile`: samples stacks, turns profiles of other programs into folded stacks and pprof, and lists
 //! the functions of programs.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
-use steelyard::{Exit, Failure, args, run};
+use steelyard::{Exit, Failure, args, output, run};
 use steelyard_profile::names::printable;
 use steelyard_profile::record::{CallGraph, Recorded, Scope, Settings, record};
 use steelyard_profile::unwind::Processor;
@@ -207,7 +207,7 @@ fn main() -> ExitCode {
         Verb::Fold(arguments) => fold(&arguments),
         Verb::Pprof(arguments) => {
             let profile = read(&arguments)?;
-            write_pprof(&profile, 0, arguments.output.as_deref()).map_err(failure)?;
+            write_pprof(&profile, 0, arguments.output.as_deref())?;
             note_nothing(&profile)
         }
         Verb::Symbols { binary } => print_symbols(&binary),
@@ -233,12 +233,7 @@ fn print_symbols(binary: &Path) -> Result<Exit, Failure> {
             .map(|one| (one.offset, one.bytes, one.name.as_str()))
             .collect(),
     };
-    let line = serde_json::to_string(&document)?;
-    write(None, |out| {
-        writeln!(out, "{line}")?;
-        out.flush()
-    })
-    .map_err(failure)?;
+    output::print_json(&document)?;
     Ok(Exit::Ok)
 }
 
@@ -254,8 +249,7 @@ fn fold(arguments: &Fold) -> Result<Exit, Failure> {
         })?;
     write(convert.output.as_deref(), |out| {
         folded::write_weighted(&profile, by_period, out)
-    })
-    .map_err(failure)?;
+    })?;
     note_nothing(&profile)
 }
 
@@ -330,19 +324,16 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
     let recorded = record(&settings).map_err(failure)?;
     let (output, text) = (arguments.output.as_deref(), arguments.folded.as_deref());
     if let Some(path) = output {
-        write_pprof(&recorded.profile, recorded.begin_realtime_ns, Some(path)).map_err(failure)?;
+        write_pprof(&recorded.profile, recorded.begin_realtime_ns, Some(path))?;
     }
     if text.is_some() || (output.is_none() && !arguments.json) {
-        write_folded(&recorded.profile, text).map_err(failure)?;
+        write_folded(&recorded.profile, text)?;
     }
     if let (Some(path), Some(times)) = (&arguments.times, &recorded.profile.times) {
         write(Some(path), |out| times.write(out)).map_err(failure)?;
     }
     if arguments.json {
-        println!(
-            "{}",
-            serde_json::to_string(&outcome(&recorded, output, text))?
-        );
+        output::print_json(&outcome(&recorded, output, text))?;
     } else {
         eprintln!("{}", summary(&recorded.profile));
     }
@@ -405,15 +396,11 @@ fn summary(profile: &Profile) -> String {
     printable(&line).into_owned()
 }
 
-fn write_folded(profile: &Profile, path: Option<&Path>) -> Result<(), ProfileError> {
+fn write_folded(profile: &Profile, path: Option<&Path>) -> Result<(), Failure> {
     write(path, |out| folded::write(profile, out))
 }
 
-fn write_pprof(
-    profile: &Profile,
-    realtime_ns: u64,
-    path: Option<&Path>,
-) -> Result<(), ProfileError> {
+fn write_pprof(profile: &Profile, realtime_ns: u64, path: Option<&Path>) -> Result<(), Failure> {
     write(path, |out| pprof::write(profile, realtime_ns, out))
 }
 
@@ -421,22 +408,13 @@ fn write_pprof(
 fn write(
     path: Option<&Path>,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), ProfileError> {
+) -> Result<(), Failure> {
     let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
-        let written = content(&mut BufWriter::with_capacity(1 << 16, io::stdout().lock()));
-        return match written {
-            // Whoever read it has read enough: `... | head`.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            Err(source) => Err(ProfileError::Write {
-                path: PathBuf::from("standard output"),
-                source,
-            }),
-            Ok(()) => Ok(()),
-        };
+        return output::print(content);
     };
-    steelyard_record::write_whole(path, content).map_err(|source| ProfileError::Write {
-        path: path.to_owned(),
-        source,
+    steelyard_record::write_whole(path, content).map_err(|source| {
+        let path = path.to_owned();
+        failure(ProfileError::Write { path, source })
     })
 }
 

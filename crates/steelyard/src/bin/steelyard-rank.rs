@@ -1,12 +1,12 @@
 //! `steelyard-rank`: FeedSim's ranking service, a root and its leaves, over Thrift and TLS.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use steelyard::output::print_json;
 use steelyard::{Exit, Failure, args};
 use steelyard_rank::{
     Compression, Delay, FanoutSettings, Identity, LeafWork, Listener, Pinning, RankError, RootWork,
@@ -317,9 +317,8 @@ fn say_ready(
         "feature_code_bytes": feature_code_bytes,
         "work": work,
     });
-    let mut stdout = std::io::stdout();
-    // Nobody may be reading: the server serves all the same.
-    let _ = writeln!(stdout, "{ready}").and_then(|()| stdout.flush());
+    // The server serves also without a reader.
+    let _ = print_json(&ready);
 }
 
 fn run_leaf(arguments: &LeafArguments) -> Result<Exit, Failure> {

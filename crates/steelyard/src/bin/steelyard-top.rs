@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use steelyard::{Exit, Failure, args, run};
+use steelyard::{Exit, Failure, args, output, run};
 use steelyard_kernel::Tree;
 use steelyard_top::column::{SORTS, Sort};
 use steelyard_top::run::{Batch, batch};
@@ -127,8 +127,10 @@ fn top(cli: Cli) -> Result<Exit, Failure> {
             std::thread::sleep(time);
             true
         };
-        batch(&mut session, &settings, wait, &mut stdout().lock()).map_err(failure)?;
-        return Ok(Exit::Ok);
+        return match batch(&mut session, &settings, wait, &mut stdout().lock()) {
+            Err(TopError::Output(error)) => Err(output::failure(error)),
+            ended => ended.map(|()| Exit::Ok).map_err(failure),
+        };
     }
     let choices = app::Choices {
         sort: cli.sort,

@@ -1,8 +1,10 @@
 //! Arguments that do not fit, of every executable: one line that says what would, and exit code 2.
 
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Command, Output};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Output, Stdio};
 
 fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program)
@@ -26,13 +28,16 @@ macro_rules! programs {
     ($($name:literal),*) => { [$(($name, env!(concat!("CARGO_BIN_EXE_", $name)))),*] };
 }
 
-const PROGRAMS: [(&str, &str); 6] = programs!(
+const PROGRAMS: [(&str, &str); 9] = programs!(
     "steelyard-exec",
     "steelyard-probe",
     "steelyard-cache",
     "steelyard-load",
     "steelyard-rank",
-    "steelyard-tax"
+    "steelyard-tax",
+    "steelyard-agent",
+    "steelyard-profile",
+    "steelyard-top"
 );
 
 fn program(name: &str) -> &'static str {
@@ -306,23 +311,74 @@ fn a_check_judges_what_the_parser_cannot_and_does_nothing_else() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
 }
 
-#[test]
-fn a_reader_that_leaves_is_no_failure() {
-    for (name, arguments) in [
-        ("steelyard-tax", &["list"][..]),
-        ("steelyard-tax", &["list", "--json"]),
+/// A command of every executable that prints more than a line.
+fn printing(folder: &std::path::Path) -> Vec<(&'static str, Vec<String>)> {
+    let script = folder.join("script.txt");
+    let sample = "app 1 [000] 1.0: 1 cycles:\n\t401000 main+0x0 (/bin/app)\n\n";
+    std::fs::write(&script, sample).expect("the folder is writable");
+    let own = std::process::id().to_string();
+    let fold = ["fold", script.to_str().expect("it is UTF-8")];
+    let commands: [(&str, &[&str]); 13] = [
+        ("steelyard-agent", &["--help"]),
+        ("steelyard-cache", &["--help"]),
+        ("steelyard-exec", &["--help"]),
+        ("steelyard-load", &["capacity", "--help"]),
         ("steelyard-probe", &["sources"]),
         ("steelyard-probe", &["sources", "--json"]),
-    ] {
-        let (reader, writer) = std::io::pipe().expect("a pipe");
-        drop(reader);
-        let ended = Command::new(program(name))
-            .args(arguments)
-            .stdout(writer)
-            .output()
-            .expect("the executable starts");
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_eq!(ended.status.code(), Some(0), "{name} {arguments:?}: {said}");
-        assert!(said.is_empty(), "{name} {arguments:?}: {said}");
+        (
+            "steelyard-probe",
+            &["numa", "--pid", &own, "--duration", "0s"],
+        ),
+        ("steelyard-profile", &fold),
+        ("steelyard-rank", &["--help"]),
+        ("steelyard-tax", &["list"]),
+        ("steelyard-tax", &["list", "--json"]),
+        ("steelyard-top", &["--once", "--interval", "100ms"]),
+        (
+            "steelyard-top",
+            &["--count", "999", "--interval", "100ms", "--json"],
+        ),
+    ];
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    commands.map(|(name, words)| (name, owned(words))).to_vec()
+}
+
+fn ends_with(name: &str, arguments: &[String], stdout: impl Into<Stdio>) -> (Option<i32>, String) {
+    let ended = Command::new(program(name))
+        .args(arguments)
+        .stdout(stdout)
+        .output()
+        .expect("the executable starts");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    (ended.status.code(), said)
+}
+
+#[test]
+fn every_executable_ends_with_0_when_its_reader_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, arguments) in printing(folder.path()) {
+        let (reader, pipe) = std::io::pipe().expect("a pipe");
+        let (other_end, socket) = UnixStream::pair().expect("a pair of sockets");
+        drop((reader, other_end));
+        for stdout in [OwnedFd::from(pipe), OwnedFd::from(socket)] {
+            let ended = ends_with(name, &arguments, stdout);
+            assert_eq!(ended, (Some(0), String::new()), "{name} {arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_below_standard_output_is_a_failure_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, arguments) in printing(folder.path()) {
+        // clap prints help, and ignores whether anybody gets it.
+        if arguments.iter().any(|word| word == "--help") {
+            continue;
+        }
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let (code, said) = ends_with(name, &arguments, full.expect("Linux has it"));
+        assert_eq!(code, Some(4), "{name} {arguments:?}: {said}");
+        let why = "cannot write to standard output: No space left on device (os error 28)\n";
+        assert_eq!(said, format!("{name}: {why}"), "{arguments:?}");
     }
 }

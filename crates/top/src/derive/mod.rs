@@ -332,7 +332,7 @@ fn total(column: Column, members: &[&Row]) -> Figure {
     match why {
         None => Ok(sum),
         Some(reason) => Err(Reason::made(format!(
-            "not known of {missing} of {} processes: {reason}",
+            "unknown for {missing} of {} processes: {reason}",
             members.len()
         ))),
     }

@@ -33,7 +33,7 @@ const MOST_KINDS: usize = 1 << 17;
 /// Samples below which a share says too little to stand in the table.
 pub const FEWEST: u64 = 20;
 /// Why there is no mix while nothing samples.
-pub const MIX_NOT_SAMPLED: &str = "instructions are not sampled: m switches it on";
+pub const MIX_NOT_SAMPLED: &str = "instructions are not sampled: press m";
 
 /// The instruction set an instruction belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -158,7 +158,7 @@ impl Counts {
     pub fn vector_ratio(&self) -> Figure {
         match self.decoded() {
             0 => Err(Reason::Fixed(
-                "no sample fell on an instruction of it that could be read",
+                "no sample of an instruction that could be read",
             )),
             few if few < FEWEST => Err(Reason::Fixed(
                 "fewer than 20 samples of its instructions so far",
@@ -387,7 +387,7 @@ impl Mixer {
                 "only the selected or busiest process is sampled, because all may not be: {refused}"
             ));
         }
-        Reason::Fixed("no sample fell on it: it ran too little")
+        Reason::Fixed("no samples: it ran too little")
     }
 
     /// The event, where something is sampled.
@@ -398,7 +398,7 @@ impl Mixer {
         }
     }
 
-    /// What samples cannot tell here, in sentences.
+    /// What samples cannot show here, in sentences.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         match &self.source {

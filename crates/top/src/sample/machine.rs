@@ -26,7 +26,7 @@ impl Machine {
         }
     }
 
-    /// What it tells now.
+    /// The current readings.
     pub fn read(&mut self, time_ns: u64) -> MachineReading {
         let mut reading = MachineReading {
             time_ns,

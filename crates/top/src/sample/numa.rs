@@ -77,7 +77,7 @@ impl Numa {
             .is_ok_and(|rss| *rss > LARGEST_BYTES)
         {
             return Err(Reason::Fixed(
-                "more than 16 GiB: to look through so much memory would hold the process up",
+                "more than 16 GiB: reading its nodes would delay the process",
             ));
         }
         read_pages_of_process(&self.tree, nodes, reading.id.pid).map_err(reason)
@@ -94,7 +94,7 @@ impl Numa {
         }
         let Some(known) = self.pages.get(&reading.id) else {
             return Err(Reason::Fixed(
-                "not looked at yet: the memory of a few busy processes is looked at in turn",
+                "not read yet: the memory of a few busy processes is read in turn",
             ));
         };
         let placement = Placement {

@@ -1,4 +1,4 @@
-//! Scanners over what /proc tells of a process: bytes in, numbers and harmless names out.
+//! Scanners of the /proc files of a process: bytes in, numbers and harmless names out.
 //!
 //! Invariant: nothing panics, whatever the bytes are. Source: proc(5).
 
@@ -10,7 +10,7 @@ use steelyard_profile::names::is_harmful;
 /// Longest command line that is kept, bytes.
 const LONGEST: usize = 1024;
 
-/// What /proc/PID/status tells and other files do not.
+/// The fields of /proc/PID/status that other files lack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Status {
     /// The user it runs as (the effective id).

@@ -1,7 +1,7 @@
 //! One process and its threads, read as cheaply as the kernel allows.
 //!
 //! A thread that has not run has changed nothing: no CPU time, no faults, no I/O, no new thread. Its schedstat
-//! file, the cheapest there is, tells that. So of a process at rest only these are read, and the dearer files
+//! file, the cheapest there is, shows that. So of a sleeping process only these are read, and the costlier files
 //! (stat, io, status) of those that ran. Resident memory, which others may take away, is read again after
 //! [`REST_NS`] at the latest.
 //!

@@ -244,5 +244,5 @@ fn a_process_that_is_not_there_and_a_tree_without_any() {
         pids: vec![4711],
         ..Wants::default()
     };
-    assert_eq!(error(wants), "process 4711: there is none");
+    assert_eq!(error(wants), "process 4711 does not exist");
 }

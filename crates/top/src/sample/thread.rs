@@ -1,4 +1,4 @@
-//! One thread of a process: its turns, which tell whether anything has changed, and its dearer files.
+//! One thread of a process: its turns, which show whether anything has changed, and its costlier files.
 
 use std::io;
 use std::rc::Rc;

@@ -18,7 +18,7 @@ const FEWEST_ROWS: u16 = 6;
 /// Notes that are shown at most.
 const MOST_NOTES: u16 = 4;
 
-/// Colours, or none of them where NO_COLOR says so; what is told by a colour is told by a word as well.
+/// Colours, or none where NO_COLOR is set; words repeat what a colour shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Palette {
     has_colour: bool,
@@ -86,7 +86,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     }
 }
 
-/// As many notes as leave room for the table; what is left out is told.
+/// As many notes as leave room for the table; the number of the others is shown.
 fn note_lines(app: &App, area: Rect) -> Vec<String> {
     let notes = &app.snapshot.notes;
     let room = area.height.saturating_sub(4 + FEWEST_ROWS).min(MOST_NOTES);
@@ -140,7 +140,7 @@ fn draw_keys(frame: &mut Frame<'_>, area: Rect, app: &App, palette: Palette) {
         None => String::new(),
     };
     let keys = if app.typing {
-        "type text; Enter keeps the filter, Esc drops it"
+        "type text; Enter sets the filter, Esc clears it"
     } else {
         "h help  q quit  / filter  Enter detail  p t g rows"
     };

@@ -19,16 +19,16 @@ const KEYS: [(&str, &str); 14] = [
     ("h, ?", "this help"),
     ("↑ ↓ PgUp PgDn Home End", "select a row (k and j as well)"),
     ("Enter", "everything about the selected row, with reasons"),
-    ("/", "only rows with this text; Esc drops it"),
+    ("/", "show only rows with this text; Esc clears it"),
     ("p, t, g", "rows are processes, threads, control groups"),
     ("← →", "hide and show what is below a control group"),
-    ("< >", "the sort order before and after"),
-    ("R", "turn the order round"),
-    ("m", "sample instructions, or not"),
-    ("space", "pause, and go on"),
-    ("+ -", "a longer or shorter time between looks"),
+    ("< >", "the previous and the next sort order"),
+    ("R", "reverse the order"),
+    ("m", "sample instructions on or off"),
+    ("space", "pause and continue"),
+    ("+ -", "a longer or shorter interval"),
     ("Ctrl-L", "draw again"),
-    ("Ctrl-Z", "stop; fg goes on"),
+    ("Ctrl-Z", "suspend; fg continues"),
 ];
 
 /// Draws the help.
@@ -133,7 +133,7 @@ fn state_name(state: char) -> &'static str {
     match state {
         'R' => "running or waiting for a CPU (R)",
         'S' => "sleeping (S)",
-        'D' => "waiting without being interruptible, mostly for a disk (D)",
+        'D' => "in uninterruptible sleep, mostly for a disk (D)",
         'T' => "stopped (T)",
         't' => "stopped by a debugger (t)",
         'Z' => "ended, not waited for by its parent (Z)",

@@ -96,7 +96,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, palette: Palette) 
             "there is nothing to show".to_owned()
         } else {
             format!(
-                "none of {} rows has this text: Esc drops the filter",
+                "none of {} rows has this text: Esc clears the filter",
                 app.row_count()
             )
         };

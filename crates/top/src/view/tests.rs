@@ -184,7 +184,7 @@ fn a_filter_without_rows_says_so() {
     app.see(app.snapshot.clone());
     let text = screen(&mut app, 80, 24);
     assert!(text.contains("filter: nobody"), "{text}");
-    assert!(text.contains("Esc drops the filter"), "{text}");
+    assert!(text.contains("Esc clears the filter"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `steelyard-load capacity`: the highest rate that meets an objective.
 
+use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
+use steelyard::output::print;
 use steelyard::{Exit, Failure};
 use steelyard_load::capacity::{Capacity, End, Trail};
 use steelyard_load::progress::Progress;
@@ -120,7 +122,7 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
     let result = trail.record(&capacity, command, begin, monotonic_ns());
     crate::write(load, &result)?;
     if !load.json && progress != Progress::Json {
-        report(&result);
+        print(|out| write_table(&result, out))?;
     }
     if let Some(host) = host {
         return Err(crate::hosts::lost(host));
@@ -133,33 +135,36 @@ pub fn run(arguments: &CapacityArguments, stop: &AtomicBool) -> Result<Exit, Fai
 }
 
 /// A short table for a person: what was tried and, apart from it, what follows for the capacity.
-fn report(result: &CapacityResult) {
+fn write_table(result: &CapacityResult, out: &mut dyn Write) -> io::Result<()> {
     let rate = |rate: Option<f64>| {
         rate.map_or_else(|| "no rate".to_owned(), |rate| format!("{rate:.1}/s"))
     };
-    println!("objective   {}", result.slo);
+    writeln!(out, "objective   {}", result.slo)?;
     if let Some(tried) = &result.tried {
-        println!(
+        writeln!(
+            out,
             "tried       met at {}, not met at {} (highest and lowest of {} probes)",
             rate(tried.met_per_s),
             rate(tried.unmet_per_s),
             result.probes.len()
-        );
+        )?;
     }
     match (&result.interval, result.answer.as_str()) {
-        (_, "never") => println!(
+        (_, "never") => writeln!(
+            out,
             "capacity    none: the server does not meet the objective at any rate that was offered"
         ),
-        (Some(interval), "interval") => println!(
+        (Some(interval), "interval") => writeln!(
+            out,
             "capacity    {} to {} with {:.1} % confidence, best estimate {}",
             rate(interval.low_per_s),
             rate(interval.high_per_s),
             interval.confidence * 100.0,
             rate(result.estimate_per_s)
         ),
-        (Some(interval), _) => println!("capacity    at least {}", rate(interval.low_per_s)),
-        (None, _) => println!("capacity    unknown"),
-    }
-    println!("ended       {}", result.ended);
-    crate::report_verdict(&result.verdict);
+        (Some(interval), _) => writeln!(out, "capacity    at least {}", rate(interval.low_per_s)),
+        (None, _) => writeln!(out, "capacity    unknown"),
+    }?;
+    writeln!(out, "ended       {}", result.ended)?;
+    crate::write_verdict(&result.verdict, out)
 }

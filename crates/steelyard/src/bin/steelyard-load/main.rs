@@ -8,10 +8,11 @@ mod settings;
 mod sweep;
 mod url;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use steelyard::output::print_json;
 use steelyard::{Exit, Failure};
 use steelyard_launch::{GRACE, Stop, die_with_parent, pin_to_cpus};
 use steelyard_load::{LoadError, Settings};
@@ -73,28 +74,28 @@ fn write<R: steelyard_record::Record>(
         steelyard_record::write_atomically(record, path)?;
     }
     if arguments.json {
-        let mut out = std::io::stdout().lock();
-        serde_json::to_writer(&mut out, record)?;
-        writeln!(out)?;
+        print_json(record)?;
     }
     Ok(())
 }
 
 /// The last lines of every table for a person: the verdict and what it objects to.
-fn report_verdict(verdict: &steelyard_record::Verdict) {
-    println!(
+fn write_verdict(verdict: &steelyard_record::Verdict, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
         "verdict     {}",
         serde_json::json!(verdict.level)
             .as_str()
             .unwrap_or_default()
-    );
+    )?;
     for check in verdict
         .checks
         .iter()
         .filter(|check| check.level != steelyard_record::Level::Valid)
     {
-        println!("            {}: {}", check.id, check.claim);
+        writeln!(out, "            {}: {}", check.id, check.claim)?;
     }
+    Ok(())
 }
 
 fn body() -> Result<Exit, Failure> {

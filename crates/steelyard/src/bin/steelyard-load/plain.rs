@@ -1,7 +1,9 @@
 //! One load, as the flags say: `steelyard-load` without a subcommand.
 
+use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
+use steelyard::output::print;
 use steelyard::{Exit, Failure};
 use steelyard_load::progress::{Progress, time};
 use steelyard_load::slo::Slo;
@@ -60,7 +62,7 @@ fn run_on_hosts(
 fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure> {
     crate::write(arguments, result)?;
     if !arguments.json && !matches!(arguments.progress, ProgressArgument::Json) {
-        report(result);
+        print(|out| write_table(result, out))?;
     }
     Ok(if result.interrupted {
         Exit::Failed
@@ -70,8 +72,8 @@ fn tell(arguments: &LoadArguments, result: &LoadResult) -> Result<Exit, Failure>
 }
 
 /// A short table for a person.
-fn report(result: &steelyard_record::LoadResult) {
-    println!("throughput  {:.0} requests/s", result.throughput_per_s);
+fn write_table(result: &LoadResult, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "throughput  {:.0} requests/s", result.throughput_per_s)?;
     let requests = &result.requests;
     if requests.errors > 0 {
         let kinds = requests.errors_by_kind.iter();
@@ -79,10 +81,11 @@ fn report(result: &steelyard_record::LoadResult) {
             .map(|(kind, count)| format!("{count} {kind}"))
             .collect();
         let (errors, kinds) = (requests.errors, kinds.join(", "));
-        println!(
+        writeln!(
+            out,
             "errors      {errors} of {} requests ({kinds})",
             requests.intended
-        );
+        )?;
     }
     let latency = &result.latency;
     for (name, latency) in [
@@ -92,23 +95,25 @@ fn report(result: &steelyard_record::LoadResult) {
         ("lag", Some(&latency.lag)),
     ] {
         let Some(latency) = latency else { continue };
-        println!(
+        writeln!(
+            out,
             "{name:<10}  p50 {:>8}  p99 {:>8}  p99.9 {:>8}  max {:>8}",
             time(latency.p50_ns),
             time(latency.p99_ns),
             time(latency.p999_ns),
             time(latency.max_ns)
-        );
+        )?;
     }
     for host in result.hosts.iter().flatten() {
-        println!(
+        writeln!(
+            out,
             "{:<10}  {:.0} requests/s  p50 {:>8}  p99 {:>8}  {} connections",
             host.name,
             host.throughput_per_s,
             time(host.response_p50_ns),
             time(host.response_p99_ns),
             host.connections
-        );
+        )?;
     }
-    crate::report_verdict(&result.verdict);
+    crate::write_verdict(&result.verdict, out)
 }

@@ -1,8 +1,10 @@
 //! `steelyard-load sweep`: latency over throughput.
 
+use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueEnum;
+use steelyard::output::print;
 use steelyard::{Exit, Failure};
 use steelyard_load::progress::Progress;
 use steelyard_load::sweep::Sweep;
@@ -70,7 +72,7 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
     let swept = swept?;
     crate::write(load, &swept.result)?;
     if !load.json && progress != Progress::Json {
-        report(&swept.result);
+        print(|out| write_table(&swept.result, out))?;
     }
     if let Some(host) = swept.host {
         return Err(crate::hosts::lost(host));
@@ -83,16 +85,18 @@ pub fn run(arguments: &SweepArguments, stop: &AtomicBool) -> Result<Exit, Failur
 }
 
 /// A table for a person.
-fn report(result: &SweepResult) {
-    println!(
+fn write_table(result: &SweepResult, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
         "{:>12} {:>12} {:>9} {:>10} {:>10} {:>10} {:>10}  generator",
         "offered/s", "done/s", "errors", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms"
-    );
+    )?;
     let ms =
         |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
     for point in &result.points {
         let response = &point.latency.response;
-        println!(
+        writeln!(
+            out,
             "{:>12.1} {:>12.1} {:>9} {:>10} {:>10} {:>10} {:>10}  {:>8.0}%",
             point.rate_per_s,
             point.throughput_per_s,
@@ -102,7 +106,7 @@ fn report(result: &SweepResult) {
             ms(response.p99_ns),
             ms(response.p999_ns),
             point.busy_ratio * 100.0
-        );
+        )?;
     }
-    crate::report_verdict(&result.verdict);
+    crate::write_verdict(&result.verdict, out)
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use steelyard::output::print;
 use steelyard::{Exit, Failure, args, run};
 use steelyard_kernel::Tree;
 use steelyard_probe::counters::{self, CounterSettings, Scope};
@@ -275,15 +276,15 @@ fn main() -> ExitCode {
 
 fn run_sources(json: bool, markdown: bool, root: PathBuf) -> Result<Exit, Failure> {
     if markdown {
-        print!("{}", describe::markdown());
+        print(|out| write!(out, "{}", describe::markdown()))?;
         return Ok(Exit::Ok);
     }
     let tree = Tree::new(root);
     let survey = survey(&tree);
     if json {
-        println!("{}", describe::json(&tree, &survey));
+        print(|out| writeln!(out, "{}", describe::json(&tree, &survey)))?;
     } else {
-        print!("{}", describe::text(&survey));
+        print(|out| write!(out, "{}", describe::text(&survey)))?;
     }
     Ok(Exit::Ok)
 }
@@ -344,9 +345,9 @@ fn run_counters(arguments: TryCounters) -> Result<Exit, Failure> {
     let checked = counters::check(&settings, &Tree::new("/"), arguments.duration)
         .map_err(|why| Failure::new(Exit::Environment, anyhow::anyhow!(why.reason)))?;
     if arguments.json {
-        println!("{}", checked.json());
+        print(|out| writeln!(out, "{}", checked.json()))?;
     } else {
-        print!("{}", checked.text());
+        print(|out| write!(out, "{}", checked.text()))?;
     }
     Ok(match (checked.is_whole(), checked.counts_anything()) {
         (true, _) => Exit::Ok,
@@ -387,7 +388,7 @@ fn run_recover(directory: &std::path::Path) -> Result<Exit, Failure> {
             .cut_short
             .map(|why| format!(" (its end was cut off: {why})"))
             .unwrap_or_default();
-        println!("{}: {} rows{note}", recovered.name, recovered.rows);
+        print(|out| writeln!(out, "{}: {} rows{note}", recovered.name, recovered.rows))?;
     }
     Ok(Exit::Ok)
 }

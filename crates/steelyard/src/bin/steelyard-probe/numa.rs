@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use steelyard::output::{print, print_json};
 use steelyard::{Exit, Failure, args};
 use steelyard_kernel::Tree;
 use steelyard_kernel::numa::{DistanceChoice, Distances, Missing, Nodes};
+use steelyard_kernel::usage::process_cpu_ns;
 use steelyard_probe::numa::{Request, Subjects, Survey};
 use steelyard_record::{NumaScore, NumaSubject, monotonic_ns};
 
@@ -76,11 +77,11 @@ pub fn run(arguments: Numa) -> Result<Exit, Failure> {
     };
     let mut survey = Survey::start(&tree, nodes, request);
     for _ in 0..arguments.count {
-        let before_ns = cpu_ns();
+        let before_ns = process_cpu_ns();
         survey.begin(monotonic_ns());
         wait(&mut survey, arguments.duration, arguments.looks);
         let mut score = survey.finish(monotonic_ns());
-        score.cost_cpu_ns = before_ns.zip(cpu_ns()).map(|(before, now)| now - before);
+        score.cost_cpu_ns = Some(process_cpu_ns() - before_ns);
         if named {
             all_absent(&score)?;
         }
@@ -125,17 +126,6 @@ fn wait(survey: &mut Survey, duration: Duration, looks: u32) {
     std::thread::sleep(duration.saturating_sub(begin.elapsed()));
 }
 
-/// CPU time of this process, ns.
-fn cpu_ns() -> Option<u64> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for one timespec.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    (status == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
 /// Refuses when nothing of what was named is there.
 fn all_absent(score: &NumaScore) -> Result<(), Failure> {
     let gone = [Missing::ENDED.to_string(), Missing::NO_GROUP.to_string()];
@@ -152,20 +142,10 @@ fn all_absent(score: &NumaScore) -> Result<(), Failure> {
 }
 
 fn show(score: &NumaScore, json: bool) -> Result<(), Failure> {
-    let mut text = if json {
-        serde_json::to_string(score)?
-    } else {
-        table(score)
-    };
     if json {
-        text.push('\n');
+        return print_json(score);
     }
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever read it has left.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
+    print(|out| out.write_all(table(score).as_bytes()))
 }
 
 /// The scores as lines, the worst first, and how many have none for which reason.

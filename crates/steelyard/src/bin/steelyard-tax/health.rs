@@ -1,9 +1,10 @@
 //! The command `health`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use steelyard::output::{print, print_json};
 use steelyard::{Exit, Failure};
 use steelyard_health::{HealthError, Mode, PARTS, Settings, Surroundings, Topology, plan};
 use steelyard_launch::{GRACE, Stop, die_with_parent};
@@ -100,7 +101,7 @@ pub fn run(arguments: &HealthArguments, parent: libc::pid_t) -> Result<Exit, Fai
             .then(steelyard_launch::usable_cpus)
             .transpose()?;
         let topology = Topology::read(&arguments.root, usable.as_deref());
-        println!("{:#}", plan(&topology, settings.mode));
+        print(|out| writeln!(out, "{:#}", plan(&topology, settings.mode)))?;
         return Ok(Exit::Ok);
     }
     // Before any progress is told, so that the complaint stands alone.
@@ -122,11 +123,9 @@ pub fn run(arguments: &HealthArguments, parent: libc::pid_t) -> Result<Exit, Fai
         steelyard_record::write_atomically(&result, path)?;
     }
     if arguments.json {
-        let mut out = std::io::stdout().lock();
-        serde_json::to_writer(&mut out, &result)?;
-        writeln!(out)?;
+        print_json(&result)?;
     } else if arguments.output.is_none() {
-        print(&result)?;
+        print(|out| table(&result, out))?;
     }
     Ok(if result.interrupted {
         Exit::Failed
@@ -170,8 +169,7 @@ fn rate(estimate: Option<&Estimate>) -> String {
 }
 
 /// A table for a person.
-fn print(result: &HealthResult) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+fn table(result: &HealthResult, out: &mut dyn Write) -> io::Result<()> {
     for point in result.memory_latency.iter().flat_map(|part| &part.points) {
         let one = &point.latency_ns;
         writeln!(

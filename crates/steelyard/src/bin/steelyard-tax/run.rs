@@ -1,10 +1,10 @@
 //! The commands `run` and `list`.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use steelyard::output::{print, print_json};
 use steelyard::{Exit, Failure, args};
 use steelyard_launch::{GRACE, Stop, die_with_parent, pin_to_cpus};
 use steelyard_tax::{Cores, Microbenchmark, Progress, Settings, Surroundings};
@@ -114,11 +114,9 @@ pub fn run(arguments: &RunArguments, parent: libc::pid_t) -> Result<Exit, Failur
         steelyard_record::write_atomically(&result, path)?;
     }
     if arguments.json {
-        let mut out = std::io::stdout().lock();
-        serde_json::to_writer(&mut out, &result)?;
-        writeln!(out)?;
+        print_json(&result)?;
     } else if !matches!(arguments.progress, ProgressArgument::Json) {
-        table::print(&result)?;
+        print(|out| table::write(&result, out))?;
     }
     Ok(if result.interrupted {
         Exit::Failed
@@ -127,23 +125,25 @@ pub fn run(arguments: &RunArguments, parent: libc::pid_t) -> Result<Exit, Failur
     })
 }
 
-/// Tells which benchmarks there are.
+/// Lists the benchmarks.
 pub fn list(arguments: &ListArguments) -> Result<Exit, Failure> {
     let mut found = steelyard_tax::select(&arguments.only).map_err(failure)?;
     found.sort_by(|a, b| (a.category(), a.name()).cmp(&(b.category(), b.name())));
-    let mut out = std::io::stdout().lock();
-    for benchmark in &found {
-        let benchmark: &dyn Microbenchmark = benchmark.as_ref();
-        let (name, category) = (benchmark.name(), benchmark.category().name());
-        let operation = benchmark.operation();
-        if arguments.json {
-            let line = serde_json::json!({
-                "name": name, "category": category, "operation": operation, "waits": benchmark.waits(),
-            });
-            writeln!(out, "{line}")?;
-        } else {
-            writeln!(out, "{category:<14} {name:<36} {operation}")?;
+    print(|out| {
+        for benchmark in &found {
+            let benchmark: &dyn Microbenchmark = benchmark.as_ref();
+            let (name, category) = (benchmark.name(), benchmark.category().name());
+            let operation = benchmark.operation();
+            if arguments.json {
+                let line = serde_json::json!({
+                    "name": name, "category": category, "operation": operation, "waits": benchmark.waits(),
+                });
+                writeln!(out, "{line}")?;
+            } else {
+                writeln!(out, "{category:<14} {name:<36} {operation}")?;
+            }
         }
-    }
+        Ok(())
+    })?;
     Ok(Exit::Ok)
 }

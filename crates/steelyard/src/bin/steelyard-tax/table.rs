@@ -60,9 +60,8 @@ fn score(out: &mut impl Write, title: &str, score: &TaxScore) -> io::Result<()> 
     )
 }
 
-/// Prints `result` to standard output.
-pub fn print(result: &TaxResult) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+/// Writes `result` as a table.
+pub fn write(result: &TaxResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:<34} {:>11} {:>8} {:>11} {:>11} {:>8} {:>11} {:>7}",
@@ -74,14 +73,14 @@ pub fn print(result: &TaxResult) -> io::Result<()> {
             category = &benchmark.category;
             writeln!(out, "{category}")?;
         }
-        row(&mut out, benchmark)?;
+        row(out, benchmark)?;
     }
     for (title, found) in [
         ("one core", &result.score_one),
         ("all cores", &result.score_all),
     ] {
         if let Some(found) = found {
-            score(&mut out, title, found)?;
+            score(out, title, found)?;
         }
     }
     let level = serde_json::json!(result.verdict.level);
