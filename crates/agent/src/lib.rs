@@ -5,7 +5,7 @@
 //! folder or an S3-compatible store; figures for Prometheus on loopback.
 //!
 //! Invariants: a row reaches the store once, whenever the agent or the store goes away; what had to be given up is
-//! counted; missing is null, never zero; CPU, memory and disk of the agent itself are bounded and told.
+//! counted; missing is null, never zero; CPU, memory and disk of the agent itself are bounded and reported.
 //!
 //! Not here: queries over the store (the control plane's `fleet`), what a machine's counters are called (`probe`), how
 //! stacks become names (`profile`).
@@ -32,3 +32,5 @@ pub mod spool;
 mod starts;
 pub mod store;
 pub mod table;
+#[cfg(test)]
+mod testing;

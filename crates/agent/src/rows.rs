@@ -127,6 +127,36 @@ pub struct TaskSample {
     pub machine_cpu_ratio: Option<f64>,
 }
 
+#[cfg(test)]
+impl TaskSample {
+    /// A sample that has only CPU time.
+    pub(crate) fn bare(task: Task, window_start_unix_s: i64, window_s: f64, cpu_s: f64) -> Self {
+        Self {
+            task: Arc::new(task),
+            window_start_unix_s,
+            window_s,
+            cpu_s,
+            reference_cycles: None,
+            instructions: None,
+            cpi: None,
+            cpi_source: None,
+            llc_misses: None,
+            context_switches: None,
+            page_faults: None,
+            memory_bytes: None,
+            storage_bytes: None,
+            network_bytes: None,
+            cpu_s_per_node: None,
+            pages_per_node: None,
+            numa_score: None,
+            operations: None,
+            latency_mean_s: None,
+            latency_p99_s: None,
+            machine_cpu_ratio: None,
+        }
+    }
+}
+
 impl TaskSample {
     /// CPU use, CPU seconds a second.
     pub fn cpu_usage(&self) -> f64 {
@@ -302,7 +332,7 @@ pub struct Incident {
     pub victim_cpi: f64,
     /// Outliers so far.
     pub outliers: i64,
-    /// The suspect's job; None where nobody is suspected enough.
+    /// The suspect's job; None where no suspect is strong enough.
     pub antagonist_job: Option<String>,
     /// The suspect.
     pub antagonist_task: Option<String>,

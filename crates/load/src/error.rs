@@ -67,7 +67,7 @@ pub enum LoadError {
         why: String,
     },
     /// A generator thread ended without a result.
-    #[error("a generator thread ended without a result: {why}")]
+    #[error("a generator thread failed: {why}")]
     Thread {
         /// What is known about it.
         why: String,
@@ -80,4 +80,12 @@ pub enum LoadError {
         /// What is known about it.
         why: String,
     },
+}
+
+impl LoadError {
+    /// A setting that cannot be used, and why.
+    pub fn setting(name: &'static str, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::Setting { name, why }
+    }
 }

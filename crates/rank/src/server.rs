@@ -18,8 +18,7 @@ use rustls::ServerConfig;
 use steelyard_launch::Stop;
 use steelyard_record::monotonic_ns;
 use steelyard_serve::{
-    Acceptor, Intervals, Mailbox, Pinning, StatsFile, StatsWriter, Threads, allow_connections,
-    give_up,
+    Acceptor, Mailbox, Pinning, StatsFile, StatsWriter, Threads, allow_connections, give_up,
 };
 use steelyard_thrift::{Message, MessageKind, write_frame};
 
@@ -30,12 +29,12 @@ use crate::pool::{Backend, Queue};
 use crate::report::{Reporter, Shown, WorkerCounts};
 use crate::service::{Refusal, Service, StageClock, StageTimes};
 
-/// Who speaks when the process ends itself.
+/// The program's name in its last message.
 const PROGRAM: &str = "steelyard-rank";
 /// Requests that may be in a leaf's backend at once.
 const BACKEND_CAPACITY: usize = 1 << 16;
 
-/// What every process of the service is told.
+/// Settings of every process of the service.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Address and port, 0 for a free one.
@@ -60,7 +59,7 @@ pub struct Settings {
     pub stats_file: Option<StatsFile>,
 }
 
-/// A listener that has its address but serves nobody yet.
+/// A listener that has its address but serves no client yet.
 #[derive(Debug)]
 pub struct Listener {
     settings: Settings,
@@ -207,28 +206,14 @@ impl Listener {
     /// Accepts connections and writes statistics until a signal comes.
     fn accept<S: Service>(&self, shared: &Shared<S>) -> Result<(), RankError> {
         let interval = self.settings.stats_file.as_ref().map(|file| file.interval);
-        let mut intervals = Intervals::new(interval, monotonic_ns());
         let mut turn = 0;
-        loop {
-            let wait_ns = intervals.wait_ns(monotonic_ns());
-            let seen = self
-                .acceptor
-                .wait(wait_ns)
-                .map_err(RankError::system("poll"))?;
-            if seen.signal {
-                return Ok(());
-            }
-            if seen.connection {
-                let admit = |socket| self.admit(socket, shared, &mut turn);
-                if let Err(error) = self.acceptor.accept_all(admit) {
-                    // Out of descriptors: the backlog waits until some connection closes.
-                    tracing::warn!("accept: {error}");
-                }
-            }
-            if intervals.pass(monotonic_ns()) {
-                self.write_stats(shared)?;
-            }
-        }
+        self.acceptor.serve(
+            interval,
+            monotonic_ns,
+            RankError::system("poll"),
+            |socket| self.admit(socket, shared, &mut turn),
+            || self.write_stats(shared),
+        )
     }
 
     fn admit<S: Service>(&self, socket: TcpStream, shared: &Shared<S>, turn: &mut usize) {

@@ -4,8 +4,8 @@
 //! In: a bound listener, a descriptor that is readable once the server shall end, times that the caller has read. Out: accepted
 //! connections, one closure call each, and when an interval has passed.
 //!
-//! Invariants: accepting never blocks; a connection that failed while it waited keeps nobody behind it out; want of
-//! descriptors ends nothing: whoever waits in the backlog is let in when there are some again.
+//! Invariants: accepting never blocks; a connection that failed while it waited keeps out none behind it; a lack of
+//! descriptors ends nothing: connections in the backlog are accepted when there are some again.
 //!
 //! Not here: how many connections there may be and who serves them, what is done at an interval, reading a clock.
 
@@ -75,9 +75,40 @@ impl Acceptor {
         })
     }
 
+    /// Serves until a signal comes: hands each connection to `admit`, and calls `at_interval` when an interval of the clock
+    /// `now_ns` has passed. An error of waiting goes through `failed`.
+    pub fn serve<E>(
+        &self,
+        interval: Option<Duration>,
+        now_ns: fn() -> u64,
+        failed: impl FnOnce(io::Error) -> E,
+        mut admit: impl FnMut(TcpStream),
+        mut at_interval: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut intervals = Intervals::new(interval, now_ns());
+        loop {
+            let seen = match self.wait(intervals.wait_ns(now_ns())) {
+                Ok(seen) => seen,
+                Err(error) => return Err(failed(error)),
+            };
+            if seen.signal {
+                return Ok(());
+            }
+            if seen.connection
+                && let Err(error) = self.accept_all(&mut admit)
+            {
+                // Out of descriptors: the backlog waits until some connection closes.
+                tracing::warn!("accept: {error}");
+            }
+            if intervals.pass(now_ns()) {
+                at_interval()?;
+            }
+        }
+    }
+
     /// Hands every connection that waits to `admit`.
     ///
-    /// An error says why the system lets nobody in for now, such as want of descriptors: it is for a log, since whoever waits
+    /// An error says why the system accepts none for now, such as a lack of descriptors: it is for a log, since a connection
     /// stays in the backlog until some connection closes. It comes after a short rest.
     pub fn accept_all(&self, admit: impl FnMut(TcpStream)) -> io::Result<()> {
         accept_all(|| self.listener.accept().map(|(socket, _)| socket), admit)

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::capping::journal::{Entry, Opening};
 use super::capping::quota::{Change, Hierarchy, Knob, Version};
@@ -26,34 +25,17 @@ pub fn sample(
     usage: f64,
     cpi: Option<f64>,
 ) -> TaskSample {
+    let task = Task {
+        job: job.into(),
+        task: job.into(),
+        job_class,
+        labels: Labels::new(),
+        cgroup: format!("/{job}"),
+    };
     TaskSample {
-        task: Arc::new(Task {
-            job: job.into(),
-            task: job.into(),
-            job_class,
-            labels: Labels::new(),
-            cgroup: format!("/{job}"),
-        }),
-        window_start_unix_s: start_unix_s,
-        window_s: 10.0,
-        cpu_s: usage * 10.0,
-        reference_cycles: None,
-        instructions: None,
         cpi,
         cpi_source: cpi.map(|_| CPI_OF_COUNTERS.into()),
-        llc_misses: None,
-        context_switches: None,
-        page_faults: None,
-        memory_bytes: None,
-        storage_bytes: None,
-        network_bytes: None,
-        cpu_s_per_node: None,
-        pages_per_node: None,
-        numa_score: None,
-        operations: None,
-        latency_mean_s: None,
-        latency_p99_s: None,
-        machine_cpu_ratio: None,
+        ..TaskSample::bare(task, start_unix_s, 10.0, usage * 10.0)
     }
 }
 

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use super::*;
 use crate::rows::{JobClass, Labels, Task};
 use crate::sample::prometheus;
@@ -13,27 +11,12 @@ fn health() -> Health {
         cgroup: "/t".to_owned(),
     };
     let row = TaskSample {
-        task: Arc::new(task),
-        window_start_unix_s: 1,
-        window_s: 10.0,
-        cpu_s: 5.0,
-        reference_cycles: None,
-        instructions: None,
         cpi: Some(0.25),
         cpi_source: Some("cpu time per operation".to_owned()),
-        llc_misses: None,
         context_switches: Some(3),
-        page_faults: None,
         memory_bytes: Some(1e6),
-        storage_bytes: None,
-        network_bytes: None,
-        cpu_s_per_node: None,
-        pages_per_node: None,
-        numa_score: None,
         operations: Some(20.0),
-        latency_mean_s: None,
-        latency_p99_s: None,
-        machine_cpu_ratio: None,
+        ..TaskSample::bare(task, 1, 10.0, 5.0)
     };
     Health {
         windows: 7,

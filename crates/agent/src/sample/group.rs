@@ -1,4 +1,4 @@
-//! What the files of one control group tell at one moment.
+//! The contents of the files of one control group at one moment.
 //!
 //! In: hierarchies and a group's path. Out: cumulative counters and gauges, None for each that is not there.
 //!
@@ -133,20 +133,8 @@ pub fn network_bytes(text: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
-        let folder = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let tree = Tree::new(folder.path());
-        (folder, tree)
-    }
+    use crate::testing::tree;
 
     #[test]
     fn version_1() {

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::io::{Seek, Write};
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -39,29 +38,7 @@ fn rows(window_start_unix_s: i64) -> Vec<TaskSample> {
             labels: Labels::new(),
             cgroup: "/".to_owned(),
         };
-        TaskSample {
-            task: Arc::new(task),
-            window_start_unix_s,
-            window_s: 10.0,
-            cpu_s: 0.1,
-            reference_cycles: None,
-            instructions: None,
-            cpi: None,
-            cpi_source: None,
-            llc_misses: None,
-            context_switches: None,
-            page_faults: None,
-            memory_bytes: None,
-            storage_bytes: None,
-            network_bytes: None,
-            cpu_s_per_node: None,
-            pages_per_node: None,
-            numa_score: None,
-            operations: None,
-            latency_mean_s: None,
-            latency_p99_s: None,
-            machine_cpu_ratio: None,
-        }
+        TaskSample::bare(task, window_start_unix_s, 10.0, 0.1)
     };
     vec![sample("a"), sample("b")]
 }

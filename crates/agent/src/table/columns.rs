@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    Float64Builder, Int64Builder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder,
+    ListBuilder, MapBuilder, MapFieldNames, PrimitiveBuilder, StringBuilder,
 };
+use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::{ArrowError, Field, Schema};
 
 use crate::rows::Labels;
 
@@ -64,37 +65,14 @@ impl Columns {
         self.push(name, true, Arc::new(BooleanArray::from_iter(values)));
     }
 
-    /// Numbers that may be missing together.
-    pub fn doubles_or_null<'v>(
+    /// Lists of numbers that may be missing as a whole.
+    pub fn lists_or_null<'v, T: ArrowPrimitiveType>(
         &mut self,
         name: &str,
-        values: impl Iterator<Item = Option<&'v [f64]>>,
+        values: impl Iterator<Item = Option<&'v [T::Native]>>,
     ) {
-        let mut list = ListBuilder::new(Float64Builder::new()).with_field(Field::new(
-            "element",
-            DataType::Float64,
-            true,
-        ));
-        for value in values {
-            if let Some(value) = value {
-                list.values().append_slice(value);
-            }
-            list.append(value.is_some());
-        }
-        self.push(name, true, Arc::new(list.finish()));
-    }
-
-    /// Whole numbers that may be missing together.
-    pub fn longs_or_null<'v>(
-        &mut self,
-        name: &str,
-        values: impl Iterator<Item = Option<&'v [i64]>>,
-    ) {
-        let mut list = ListBuilder::new(Int64Builder::new()).with_field(Field::new(
-            "element",
-            DataType::Int64,
-            true,
-        ));
+        let element = Field::new("element", T::DATA_TYPE, true);
+        let mut list = ListBuilder::new(PrimitiveBuilder::<T>::new()).with_field(element);
         for value in values {
             if let Some(value) = value {
                 list.values().append_slice(value);

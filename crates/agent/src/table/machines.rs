@@ -1,5 +1,7 @@
 //! Columns of `machines` and `machine_samples`.
 
+use arrow_array::types::Float64Type;
+
 use super::columns::Columns;
 use super::{Row, Table};
 use crate::rows::{Machine, MachineSample, Origin};
@@ -40,7 +42,7 @@ impl Row for Machine {
             "network_limit_bytes_per_s",
             all().map(|row| row.network_limit_bytes_per_s),
         );
-        columns.doubles_or_null(
+        columns.lists_or_null::<Float64Type>(
             "node_distances",
             all().map(|row| row.node_distances.as_deref()),
         );

@@ -1,5 +1,7 @@
 //! Columns of `task_samples` and `incidents`.
 
+use arrow_array::types::{Float64Type, Int64Type};
+
 use super::columns::Columns;
 use super::{Row, Table};
 use crate::rows::{Incident, JobClass, Origin, TaskSample};
@@ -35,11 +37,11 @@ impl Row for TaskSample {
         columns.double_or_null("memory_bytes", all().map(|row| row.memory_bytes));
         columns.double_or_null("storage_bytes", all().map(|row| row.storage_bytes));
         columns.double_or_null("network_bytes", all().map(|row| row.network_bytes));
-        columns.doubles_or_null(
+        columns.lists_or_null::<Float64Type>(
             "cpu_s_per_node",
             all().map(|row| row.cpu_s_per_node.as_deref()),
         );
-        columns.longs_or_null(
+        columns.lists_or_null::<Int64Type>(
             "pages_per_node",
             all().map(|row| row.pages_per_node.as_deref()),
         );

@@ -17,9 +17,7 @@ use std::time::Duration;
 
 use steelyard_launch::Stop;
 use steelyard_record::monotonic_ns;
-use steelyard_serve::{
-    Acceptor, Delay, Intervals, Pinning, StatsFile, StatsWriter, Threads, give_up,
-};
+use steelyard_serve::{Acceptor, Delay, Pinning, StatsFile, StatsWriter, Threads, give_up};
 
 use crate::CacheError;
 use crate::clock;
@@ -38,7 +36,7 @@ pub use holdings::Kicks;
 /// Misses that may wait for each slow thread.
 const WAITING_PER_SLOW_THREAD: usize = 64;
 
-/// Who speaks when the process ends itself.
+/// The program's name in its last message.
 const PROGRAM: &str = "steelyard-cache";
 
 /// The read-through half of a server.
@@ -143,7 +141,7 @@ impl Settings {
     }
 }
 
-/// A server that listens and has its memory reserved, but serves nobody yet.
+/// A server that listens and has its memory reserved, but serves no client yet.
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
@@ -295,28 +293,14 @@ impl Server {
     /// Accepts connections and writes statistics until a signal comes.
     fn accept(&self, reporter: &Reporter, slow: Option<&SlowQueue>) -> Result<(), CacheError> {
         let interval = self.settings.stats_file.as_ref().map(|file| file.interval);
-        let mut intervals = Intervals::new(interval, monotonic_ns());
         let mut turn = 0;
-        loop {
-            let wait_ns = intervals.wait_ns(monotonic_ns());
-            let seen = self
-                .acceptor
-                .wait(wait_ns)
-                .map_err(CacheError::system("poll"))?;
-            if seen.signal {
-                return Ok(());
-            }
-            if seen.connection {
-                let admit = |socket| self.admit(socket, reporter, &mut turn);
-                if let Err(error) = self.acceptor.accept_all(admit) {
-                    // Out of descriptors: the backlog waits until some connection closes.
-                    tracing::warn!("accept: {error}");
-                }
-            }
-            if intervals.pass(monotonic_ns()) {
-                self.write_stats(reporter, slow)?;
-            }
-        }
+        self.acceptor.serve(
+            interval,
+            monotonic_ns,
+            CacheError::system("poll"),
+            |socket| self.admit(socket, reporter, &mut turn),
+            || self.write_stats(reporter, slow),
+        )
     }
 
     fn admit(&self, mut socket: TcpStream, reporter: &Reporter, turn: &mut usize) {

@@ -3,21 +3,11 @@ use std::fs;
 use super::*;
 use crate::config::MachineLimits;
 use crate::rows::Labels;
-
-fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
-    let folder = tempfile::tempdir().unwrap();
-    for (path, text) in files {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    let tree = Tree::new(folder.path());
-    (folder, tree)
-}
+use crate::testing::tree;
 
 #[test]
 fn a_window_of_the_machine() {
-    let (folder, tree) = host(&[
+    let (folder, tree) = tree(&[
         (
             "proc/stat",
             "cpu  100 0 50 900 7 1 2 3 0 0\ncpu0 1\ncpu1 1\nintr 1\n",
@@ -114,7 +104,7 @@ fn a_window_of_the_machine() {
 
 #[test]
 fn what_a_machine_is() {
-    let (_folder, tree) = host(&[
+    let (_folder, tree) = tree(&[
         (
             "proc/cpuinfo",
             "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R)  Xeon(R) @ 2.10GHz\n\nprocessor : 1\n",
@@ -163,7 +153,7 @@ fn what_a_machine_is() {
         (machine.memory_bytes, machine.kernel.as_deref()),
         (Some(102_400), Some("6.1.0"))
     );
-    let (_empty, nothing) = host(&[]);
+    let (_empty, nothing) = crate::testing::tree(&[]);
     let machine = inventory(
         &nothing,
         &Topology::of(&nothing),

@@ -33,23 +33,32 @@ pub const DEFINITION: Definition = Definition {
     open,
 };
 
-const COLUMNS: &[Column] = &[
-    Column::TIME,
-    Column::gauge("pid", "1", "process id").label_too(),
-    Column::gauge(
-        "start_ticks",
-        "1",
-        "when it started, clock ticks since boot: tells apart processes that had the same id",
-    )
-    .label_too(),
-    Column::label("command", "name of the executable, at most 15 bytes"),
-    Column::counter("user_ns", "ns", "CPU time in user mode, of all its threads"),
-    Column::counter("system_ns", "ns", "CPU time in the kernel"),
-    Column::gauge("rss_bytes", "bytes", "resident memory"),
-    Column::gauge("threads", "1", "threads"),
-    Column::counter("minor_faults", "1", "page faults without a disk"),
-    Column::counter("major_faults", "1", "page faults that read a disk"),
-];
+/// The columns of a process in every table of processes, and `more` behind them.
+macro_rules! process_columns {
+    ($($more:expr),* $(,)?) => {
+        &[
+            Column::TIME,
+            Column::gauge("pid", "1", "process id").label_too(),
+            Column::gauge(
+                "start_ticks",
+                "1",
+                "when it started, clock ticks since boot: tells apart processes that had the same id",
+            )
+            .label_too(),
+            Column::label("command", "name of the executable, at most 15 bytes"),
+            Column::counter("user_ns", "ns", "CPU time in user mode, of all its threads"),
+            Column::counter("system_ns", "ns", "CPU time in the kernel"),
+            Column::gauge("rss_bytes", "bytes", "resident memory"),
+            Column::gauge("threads", "1", "threads"),
+            Column::counter("minor_faults", "1", "page faults without a disk"),
+            Column::counter("major_faults", "1", "page faults that read a disk"),
+            $($more),*
+        ]
+    };
+}
+pub(crate) use process_columns;
+
+const COLUMNS: &[Column] = process_columns![];
 
 /// Most rows of a tick.
 pub const ROWS: usize = 32;

@@ -2,26 +2,12 @@
 
 use super::thread::{Kept, Reader, Thread, ThreadRow};
 use crate::source::Tick;
+use crate::sources::process::process_columns;
 use crate::table::{Column, Table};
 use steelyard_kernel::scan::key_value;
 use steelyard_kernel::{Stat, Tree, page_bytes};
 
-pub const COLUMNS: &[Column] = &[
-    Column::TIME,
-    Column::gauge("pid", "1", "process id").label_too(),
-    Column::gauge(
-        "start_ticks",
-        "1",
-        "when it started, clock ticks since boot: tells apart processes that had the same id",
-    )
-    .label_too(),
-    Column::label("command", "name of the executable, at most 15 bytes"),
-    Column::counter("user_ns", "ns", "CPU time in user mode, of all its threads"),
-    Column::counter("system_ns", "ns", "CPU time in the kernel"),
-    Column::gauge("rss_bytes", "bytes", "resident memory"),
-    Column::gauge("threads", "1", "threads"),
-    Column::counter("minor_faults", "1", "page faults without a disk"),
-    Column::counter("major_faults", "1", "page faults that read a disk"),
+pub const COLUMNS: &[Column] = process_columns![
     Column::counter(
         "read_bytes",
         "bytes",
@@ -62,7 +48,7 @@ pub struct Watched {
     /// Threads beyond those that are looked at.
     unread: usize,
     rss_bytes: u64,
-    /// Threads that its stat file told of.
+    /// Threads according to its stat file.
     told: u64,
     start_ticks: Option<u64>,
     ended: bool,
