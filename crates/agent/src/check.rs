@@ -142,7 +142,7 @@ fn tasks(tree: &Tree, hierarchies: Hierarchies, config: &Config) -> Vec<Finding>
                 format!("{} threads, {power}", machine.threads),
             )
         }
-        None => finding("machine", State::Missing, "/proc/stat tells no CPU time"),
+        None => finding("machine", State::Missing, "/proc/stat has no CPU time"),
     });
     found
 }
@@ -202,7 +202,11 @@ fn columns(sampler: &Sampler, tasks: &[TaskSample]) -> Vec<Finding> {
 
 fn profiles(tree: &Tree) -> Finding {
     if !tree.is_live() {
-        return finding("profiles", State::Missing, "a recorded tree is not sampled");
+        return finding(
+            "profiles",
+            State::Missing,
+            "a recorded tree cannot be sampled",
+        );
     }
     match Addresses::open(Scope::All, 1) {
         Ok(addresses) => {

@@ -1,12 +1,12 @@
-//! A folder of the agent's own: nobody else can read it, write to it, or lead the agent out of it by a link.
+//! A folder of the agent's own: no other user can read it, write to it, or lead the agent out of it by a link.
 //!
 //! In: the path of the spool. Out: a [`Disk`] below it. Each step starts from the descriptor of the folder and goes down one
 //! name at a time without following links; files and folders are made for their owner alone, whatever the umask.
 //!
-//! Invariants: the folder and those in it belong to the user that runs the agent and nobody else may write to them; a file
+//! Invariants: the folder and those in it belong to the user that runs the agent and no other user may write to them; a file
 //! that is opened is a regular one.
 //!
-//! Not here: the store, which may be a folder of somebody else's with links in it (`disk::Live`).
+//! Not here: the store, which may be another user's folder with links in it (`disk::Live`).
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -64,7 +64,7 @@ fn enter(folder: &File, name: &OsStr, path: &Path) -> io::Result<File> {
     let below = open_at(folder.as_raw_fd(), name, FOLDER, 0).map_err(|error| {
         match error.raw_os_error() {
             Some(libc::ENOTDIR) => refused(format!(
-                "{} is a symbolic link or no folder",
+                "{} is a symbolic link or not a folder",
                 path.display()
             )),
             _ => error,
@@ -96,13 +96,13 @@ fn own(folder: &File, is_closed: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses a path whose folders somebody else could swap for others: writable by all, and not sticky as /tmp is.
+/// Refuses a path whose folders another user could replace: writable by all, and not sticky as /tmp is.
 fn check_above(path: &Path) -> io::Result<()> {
     for above in path.ancestors().skip(1).filter(|above| above.is_dir()) {
         let mode = fs::metadata(above)?.mode();
         if mode & 0o002 != 0 && mode & 0o1000 == 0 {
             return Err(refused(format!(
-                "anybody may swap it, since {} is writable by all (mode {:04o})",
+                "any user may replace it, since {} is writable by all (mode {:04o})",
                 above.display(),
                 mode & 0o7777
             )));
@@ -208,7 +208,9 @@ impl Private {
         }
         let writes = flags & (libc::O_WRONLY | libc::O_RDWR) != 0;
         if writes && (metadata.uid() != user() || metadata.nlink() > 1) {
-            return Err(refused("somebody else's file, or one with another name"));
+            return Err(refused(
+                "it belongs to another user, or has more than one hard link",
+            ));
         }
         if writes && metadata.mode() & 0o777 != 0o600 {
             file.set_permissions(Permissions::from_mode(0o600))?;

@@ -4,7 +4,7 @@
 //! fleet's profiled machine-minutes are spread evenly all the same.
 //!
 //! In: tasks and the kernel's samples of all CPUs. Out: `profiles` rows, a folded stack each, with the names that the
-//! machine's own files give; what they do not name is told as `0xOFFSET [module@BUILDID]`, for the store's `symbols`.
+//! machine's own files give; what they do not name is written as `0xOFFSET [module@BUILDID]`, for the store's `symbols`.
 //! Names are given here because most files of a fleet have symbols, a name is shorter than an offset with a build id, and
 //! a stack's text is then whole without a second table; what is stripped keeps what is needed to name it later.
 //!
@@ -96,7 +96,7 @@ pub struct Wanted {
     pub duration: Duration,
     /// Samples a second of each busy CPU.
     pub hz: u32,
-    /// Stacks that are told at most.
+    /// Maximum number of stacks.
     pub max_stacks: usize,
     /// Share of machine-minutes that are profiled.
     pub sampled_ratio: f64,

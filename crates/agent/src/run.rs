@@ -63,7 +63,7 @@ pub enum AgentError {
 
 /// How to run.
 pub struct Running {
-    /// What the agent is told.
+    /// Settings of the agent.
     pub settings: AgentSettings,
     /// Where its files go.
     pub store: Box<dyn Store + Send>,
@@ -260,7 +260,7 @@ impl Carrier {
         };
         if ended != Err(RecvTimeoutError::Disconnected) {
             tracing::warn!(
-                "the store did not take everything in time; the rest stays in the spool"
+                "the upload did not finish in time; the remaining rows stay in the spool"
             );
         }
     }
@@ -272,7 +272,7 @@ fn report_store(step: &Result<Step, UploadError>, reported: &mut Option<String>,
         Err(error) => {
             let text = error.to_string();
             if reported.as_ref() != Some(&text) {
-                tracing::warn!("the store cannot be reached, rows wait in the spool: {text}");
+                tracing::warn!("the store cannot be reached; rows wait in the spool: {text}");
                 *reported = Some(text);
             }
         }

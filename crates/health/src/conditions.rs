@@ -59,7 +59,7 @@ fn machine() -> Option<Ticks> {
 }
 
 /// The first line of /proc/stat: user nice system idle iowait irq softirq steal ... (proc_stat(5)). Interrupts
-/// are left out of `busy`, because those of our own I/O cannot be told from others.
+/// are left out of `busy`, because those of our own I/O cannot be separated from others.
 fn parse(stat: &str) -> Option<Ticks> {
     let line = stat.lines().find(|line| line.starts_with("cpu "))?;
     let fields: Vec<u64> = line

@@ -57,7 +57,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Ends the part when somebody asked the check to stop.
+    /// Ends the part when the check was interrupted.
     pub(crate) fn check_stop(&self) -> Result<(), HealthError> {
         if self.stop.load(Ordering::Relaxed) {
             Stop::allow_if_asked(FINISH);

@@ -64,7 +64,7 @@ pub(crate) fn measure(run: &mut Run<'_>) -> Result<CoreToCore, HealthError> {
     let (cpus, sample) = choose_default(&run.topology.cpus);
     if cpus.len() < 2 {
         return Err(HealthError::Unavailable(
-            "this process may use one CPU only, and a line needs two to go between".to_owned(),
+            "this process may use only one CPU; a cache line needs two to move between".to_owned(),
         ));
     }
     let (repeats, round_trips) = match run.settings.mode {
@@ -195,7 +195,7 @@ impl Waiting<'_> {
                 {
                     self.broken.store(true, Ordering::Relaxed);
                     return Err(HealthError::Unavailable(format!(
-                        "CPUs {} and {} did not answer each other",
+                        "CPUs {} and {} did not respond to each other",
                         cpus[0], cpus[1]
                     )));
                 }

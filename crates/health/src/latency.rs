@@ -154,7 +154,7 @@ fn huge_enough(region: &Region, topology: &Topology) -> Result<(), HealthError> 
             ratio * 100.0
         ))),
         None => Err(HealthError::Unavailable(
-            "the kernel does not tell which pages it gave (/proc/self/smaps)".to_owned(),
+            "the kernel does not show the pages' sizes (/proc/self/smaps)".to_owned(),
         )),
     }
 }

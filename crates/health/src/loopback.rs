@@ -19,7 +19,7 @@ use crate::estimate::estimate;
 const BLOCK_BYTES: usize = 128 << 10;
 const MESSAGE_BYTES: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A prime, so that a byte's place in the stream can be told from its value.
+/// A prime, so that a byte's place in the stream can be distinguished from its value.
 const PERIOD: u64 = 251;
 
 struct Plan {

@@ -129,7 +129,7 @@ impl Region {
         }
     }
 
-    /// Share of the region that huge pages hold, none when the kernel does not tell it.
+    /// Share of the region that huge pages hold, none when the kernel does not report it.
     pub(crate) fn huge_ratio(&self) -> Option<f64> {
         let text = fs::read_to_string("/proc/self/smaps").ok()?;
         let start = self.start() as u64;
@@ -137,7 +137,7 @@ impl Region {
             .map(|huge| (huge as f64 / self.bytes as f64).min(1.0))
     }
 
-    /// The node that holds the page at `offset`, none when the kernel does not tell it.
+    /// The node that holds the page at `offset`, none when the kernel does not report it.
     pub(crate) fn node_of(&self, offset: usize) -> Option<u32> {
         let mut node: libc::c_int = -1;
         // SAFETY: the kernel writes one int; no mask is asked for; the address is only looked up.

@@ -29,7 +29,7 @@ impl Settings {
             if !PARTS.contains(&part.as_str()) {
                 return Err(HealthError::Setting {
                     name: "--parts",
-                    why: format!("{part:?} is none of {}", PARTS.join(", ")),
+                    why: format!("{part:?} is not one of {}", PARTS.join(", ")),
                 });
             }
         }
@@ -125,7 +125,7 @@ fn part<T>(
 ) -> Result<Option<T>, HealthError> {
     if !run.settings.parts.iter().any(|part| part == name) {
         run.missing
-            .insert(name.to_owned(), "not asked for (--parts)".to_owned());
+            .insert(name.to_owned(), "not requested (--parts)".to_owned());
         return Ok(None);
     }
     run.progress(name, 0.0);
@@ -158,7 +158,7 @@ mod tests {
         let result = run(&settings(&["core_to_core"]), &topology, &surroundings).expect("a result");
         assert!(result.interrupted);
         assert_eq!(result.missing["core_to_core"], "interrupted");
-        assert_eq!(result.missing["disk"], "not asked for (--parts)");
+        assert_eq!(result.missing["disk"], "not requested (--parts)");
         assert_eq!(result.missing.len(), PARTS.len());
     }
 

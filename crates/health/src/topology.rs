@@ -15,9 +15,9 @@ pub struct Node {
     pub id: u32,
     /// Usable CPUs of the node, in order.
     pub cpus: Vec<usize>,
-    /// Memory, none when the kernel does not tell it.
+    /// Memory, none when the kernel does not report it.
     pub memory_bytes: Option<u64>,
-    /// Free memory, none when the kernel does not tell it.
+    /// Free memory, none when the kernel does not report it.
     pub free_bytes: Option<u64>,
     /// ACPI distances to every node, in order.
     pub distances: Vec<u32>,
@@ -32,7 +32,7 @@ pub struct Topology {
     pub cpus: Vec<HealthCpu>,
     /// NUMA nodes; one without CPUs is memory only.
     pub nodes: Vec<Node>,
-    /// Whether the kernel told the nodes; else the one node stands for the whole machine.
+    /// Whether the kernel listed the nodes; else one node stands for the whole machine.
     pub has_nodes: bool,
     /// Data and unified caches of the first usable CPU, smallest level first.
     pub caches: Vec<HealthCache>,

@@ -1,10 +1,10 @@
-//! /proc/PID/stat, which tells of a process (and /proc/PID/task/TID/stat of a thread).
+//! /proc/PID/stat of a process and /proc/PID/task/TID/stat of a thread.
 //!
 //! Source: proc_pid_stat(5).
 
 use crate::scan::words;
 
-/// What /proc/PID/stat tells.
+/// Contents of /proc/PID/stat.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stat<'t> {
     /// Name of the executable.

@@ -41,7 +41,7 @@ fn ticks(time: Duration) -> u32 {
     u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
-/// The signals that are waited for: all but those that whoever started this process had it ignore.
+/// The signals that are waited for: all but those that this process inherited as ignored.
 fn awaited() -> libc::sigset_t {
     // SAFETY: sigset_t and sigaction are plain data; sigemptyset makes the set valid, and the signals exist.
     unsafe {

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use steelyard_record::{LatencySummary, QuantileValue};
 
-/// Longest latency that is told from longer ones: 1 h.
+/// Longest latency that is resolved: 1 h.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 

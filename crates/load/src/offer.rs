@@ -120,7 +120,7 @@ pub fn count(
     }
 }
 
-/// For each bound, how many values lie beyond it, as far as the histogram tells values apart.
+/// For each bound, how many values lie beyond it, at the histogram's resolution.
 pub fn beyond(histogram: &Histogram<u64>, bounds: &[PercentileBound]) -> Vec<u64> {
     let mut counts = vec![0; bounds.len()];
     for step in histogram.iter_recorded() {
@@ -134,7 +134,7 @@ pub fn beyond(histogram: &Histogram<u64>, bounds: &[PercentileBound]) -> Vec<u64
     counts
 }
 
-/// Whether somebody listens at the target.
+/// Whether a server listens at the target.
 pub fn is_there(settings: &Settings) -> bool {
     TcpStream::connect_timeout(&settings.target, Duration::from_secs(2)).is_ok()
 }
@@ -155,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The share beyond a bound and the percentile tell the same.
+        /// The share beyond a bound and the percentile agree.
         #[test]
         fn counts_agree_with_percentiles(
             values in proptest::collection::vec(1u64..5_000_000_000, 1..400),

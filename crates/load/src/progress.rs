@@ -72,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// A phase has begun; the prefill is told as a phase too.
+    /// A phase has begun; the prefill is reported as a phase too.
     pub fn phase(self, name: &str, begin_ns: u64) {
         match self {
             Self::None => {}

@@ -1,9 +1,9 @@
-//! The protocols that the engine speaks, by name.
+//! The protocols of the engine, by name.
 
 /// Most requests in flight on a connection in CQL: stream ids are 15 bits.
 pub const CQL_STREAMS_MAX: u32 = 32_768;
 
-/// A protocol that the engine speaks.
+/// A protocol of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// memcached's text protocol.

@@ -150,12 +150,7 @@ impl Settings {
 
     /// Refuses what cannot be run.
     pub fn check(&self) -> Result<(), LoadError> {
-        let wrong = |name, why: &str| {
-            Err(LoadError::Setting {
-                name,
-                why: why.to_owned(),
-            })
-        };
+        let wrong = |name, why: &str| Err(LoadError::setting(name, why.to_owned()));
         if self.threads == 0 || self.threads > 4096 {
             return wrong("--threads", "must be between 1 and 4096");
         }
@@ -180,7 +175,7 @@ impl Settings {
         if self.rate_per_s.is_some() && self.arrival.mean_rate_per_s().is_some() {
             return wrong(
                 "--rate",
-                "goes with a constant or Poisson arrival; the others bring their rate",
+                "needs a constant or Poisson arrival; the others define their rate",
             );
         }
         if self.duration_ns == 0 {

@@ -51,10 +51,10 @@ impl Sizes {
         }
         match text.parse() {
             Ok(bytes) if bytes <= SIZE_BYTES_MAX => Ok(Self::fixed(bytes)),
-            _ => Err(LoadError::Setting {
-                name: flag,
-                why: format!("{text} bytes are more than {SIZE_BYTES_MAX}"),
-            }),
+            _ => Err(LoadError::setting(
+                flag,
+                format!("{text} bytes are more than {SIZE_BYTES_MAX}"),
+            )),
         }
     }
 

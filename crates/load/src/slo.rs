@@ -175,7 +175,7 @@ fn ratio(text: &str) -> Result<f64, SloError> {
     }
 }
 
-/// `500ms`: at least 1 ns, at most 1 h, which is the longest latency that the histograms tell from longer ones.
+/// `500ms`: at least 1 ns, at most 1 h, which is the longest latency that the histograms resolve.
 fn latency_ns(text: &str) -> Result<u64, SloError> {
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let value = units.iter().find_map(|(unit, ns)| {

@@ -58,7 +58,7 @@ struct Course {
     closed_loop_per_s: Option<f64>,
     /// The points that were measured, in the order in which their rates were offered.
     points: Vec<SweepPoint>,
-    /// Whether somebody has stopped it.
+    /// Whether it was interrupted.
     interrupted: bool,
     /// Whether the server has gone.
     lost: bool,
@@ -69,12 +69,7 @@ struct Course {
 impl Sweep {
     /// Refuses what cannot be swept.
     pub fn check(&self) -> Result<(), LoadError> {
-        let wrong = |name, why: &str| {
-            Err(LoadError::Setting {
-                name,
-                why: why.to_owned(),
-            })
-        };
+        let wrong = |name, why: &str| Err(LoadError::setting(name, why));
         let usable = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate <= 1e9;
         if !self.rates_per_s.iter().all(usable) {
             return wrong("--rates", "must be above 0 and at most 1e9 per second");
@@ -83,10 +78,7 @@ impl Sweep {
             return wrong("--points", "must be between 2 and 1000");
         }
         if self.settings.arrival.mean_rate_per_s().is_some() {
-            return wrong(
-                "--arrival",
-                "must be constant or poisson where the rates are swept",
-            );
+            return wrong("--arrival", "must be constant or poisson in a sweep");
         }
         self.settings.check()
     }
@@ -283,7 +275,7 @@ fn verdict(course: &Course) -> Verdict {
     let (level, claim) = match (&course.host, course.interrupted, course.lost) {
         (Some(Lost { host, why }), ..) => invalid(&format!("Host {host} was lost: {why}.")),
         (_, _, true) => invalid("The server has stopped answering."),
-        (_, true, _) => invalid("The sweep was stopped before its time."),
+        (_, true, _) => invalid("The sweep was interrupted."),
         _ => (Level::Valid, "Every rate was offered.".to_owned()),
     };
     let generator = course.points.iter().filter(|point| {
@@ -295,7 +287,7 @@ fn verdict(course: &Course) -> Verdict {
     let claim_of_generator = match count {
         0 => "The generator kept up at every rate.".to_owned(),
         _ => format!(
-            "At {count} rates the generator could do no more: their points are not the server's."
+            "At {count} rates the generator was at its limit: these points do not show the server."
         ),
     };
     let level_of_generator = if count > 0 {

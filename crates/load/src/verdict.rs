@@ -60,9 +60,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
 
 fn interrupted(evidence: &Evidence<'_>) -> Check {
     let claim = if evidence.interrupted {
-        "The load was stopped before its time."
+        "The load was interrupted."
     } else {
-        "The load ran its time."
+        "The load ran for its full duration."
     };
     check(
         "interrupted",
@@ -98,7 +98,7 @@ fn unanswered(measured: &Measured) -> Check {
 
 fn unsent(measured: &Measured) -> Check {
     let claim = format!(
-        "{} of {} requests that were due were never sent.",
+        "{} of {} due requests were never sent.",
         measured.unsent, measured.intended
     );
     let (fails, value) = (measured.unsent > 0, measured.unsent as f64);
@@ -127,13 +127,13 @@ fn generator_late(evidence: &Evidence<'_>) -> Check {
     let consequence = if matters || late == 0 {
         ": the generator lacked CPU time."
     } else {
-        ", which is little beside their response time."
+        ", which is small beside their response time."
     };
     check(
         "generator-late",
         Level::Suspect,
         ratio > BOUNDS.generator_late_ratio && matters,
-        format!("{late} requests were noticed more than 1 ms after they were due{consequence}"),
+        format!("{late} requests were started more than 1 ms late{consequence}"),
         ratio,
         BOUNDS.generator_late_ratio,
     )
@@ -159,7 +159,7 @@ fn generator_bound(evidence: &Evidence<'_>) -> Check {
 
 /// Lag is response time that is not the server's. In an open loop it spoils the latencies, which are the result; in a
 /// closed one it keeps requests from the server, whose throughput is the result unless it was busy all the same, which
-/// only who sees the server can tell.
+/// only measuring the server can show.
 fn generator_lag(evidence: &Evidence<'_>) -> Option<Check> {
     let ratio = evidence.lag_ratio?;
     let open = evidence.achieved_ratio.is_some();
@@ -168,7 +168,7 @@ fn generator_lag(evidence: &Evidence<'_>) -> Option<Check> {
         bounds.invalid = f64::INFINITY;
     }
     let claim = format!(
-        "{:.1} % of the response time passed in the generator.",
+        "{:.1} % of the response time was spent in the generator.",
         100.0 * ratio
     );
     Some(above("generator-lag", bounds, claim, ratio))
@@ -194,7 +194,7 @@ fn samples(measured: &Measured) -> Check {
 fn connections(measured: &Measured) -> Check {
     let lost = measured.connections_lost;
     let claim = format!(
-        "{lost} connections were lost, {} attempts to connect again failed.",
+        "{lost} connections were lost, {} attempts to reconnect failed.",
         measured.connects_failed
     );
     let (fails, value) = (lost > 0, lost as f64);

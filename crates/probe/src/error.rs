@@ -13,13 +13,13 @@ pub enum ProbeError {
         known: String,
     },
     /// A source that is recorded only with settings of its own.
-    #[error("source {name} wants settings: --counters PLAN")]
+    #[error("source {name} needs --counters PLAN")]
     Unsettled {
         /// The source.
         name: String,
     },
     /// A file that is no plan of events.
-    #[error("{path}: no counter plan: {reason}")]
+    #[error("{path}: not a counter plan: {reason}")]
     Plan {
         /// The file.
         path: PathBuf,
@@ -90,7 +90,7 @@ pub enum ProbeError {
     #[error(transparent)]
     Record(#[from] steelyard_record::RecordError),
     /// A directory that holds no recording.
-    #[error("{path} holds no recording: no telemetry.json and no .arrows file")]
+    #[error("{path} has no recording: no telemetry.json and no .arrows file")]
     NoRecording {
         /// The directory.
         path: PathBuf,

@@ -280,10 +280,7 @@ impl Recording {
     fn read(&mut self, tick: &Tick<'_>, before_ns: u64) -> u64 {
         if let Err(error) = self.source.read(tick, &mut self.table) {
             if self.failed_reads == 0 {
-                tracing::warn!(
-                    "{}: {error}; it will be tried again at each tick",
-                    self.name
-                );
+                tracing::warn!("{}: {error}; it is retried at each tick", self.name);
             }
             self.failed_reads += 1;
             self.last_failure = Some(error.to_string());

@@ -126,7 +126,7 @@ impl Schedule {
         }
     }
 
-    /// Ticks that were due and that nobody waited for, when something else ended the recording. The last
+    /// Ticks that were due and were not waited for, when something else ended the recording. The last
     /// tick, which is taken then, stands for one of them.
     pub fn missed_at_the_end(&mut self) -> Result<u64, ProbeError> {
         let due = self.poll(Some(0))?[2];

@@ -175,7 +175,7 @@ fn end_command(child: &mut Child) -> Option<ExitStatus> {
     child.wait().ok()
 }
 
-/// An exit status as shells tell it: 128 + signal for a command ended by one.
+/// An exit status as shells report it: 128 + signal for a command ended by one.
 fn exit_code(status: ExitStatus) -> i32 {
     status
         .code()

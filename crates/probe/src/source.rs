@@ -130,7 +130,7 @@ pub struct Availability {
     pub unavailable: Option<Unavailable>,
 }
 
-/// `columns` as `telemetry.json` tells them.
+/// `columns` as `telemetry.json` lists them.
 pub fn record_columns(columns: &[Column], missing: &[(String, String)]) -> Vec<RecordColumn> {
     columns
         .iter()

@@ -106,7 +106,7 @@ impl Stream {
     }
 }
 
-/// The batches of a stream; what follows the last whole one is dropped and told by [`Batches::cut_short`].
+/// The batches of a stream; what follows the last whole one is dropped and reported by [`Batches::cut_short`].
 pub struct Batches {
     reader: StreamReader<BufReader<File>>,
     cut_short: Option<ArrowError>,

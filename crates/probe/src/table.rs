@@ -68,7 +68,7 @@ impl Column {
         }
     }
 
-    /// A name that tells the rows of one tick apart.
+    /// A name that distinguishes the rows of one tick.
     pub const fn label(name: &'static str, about: &'static str) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -79,7 +79,7 @@ impl Column {
         }
     }
 
-    /// A number that tells the rows of one tick apart.
+    /// A number that distinguishes the rows of one tick.
     pub const fn index(name: &'static str, about: &'static str) -> Self {
         Self::label(name, about).of_type(Type::I32)
     }
@@ -98,7 +98,7 @@ impl Column {
         self
     }
 
-    /// The same column, where its numbers tell the rows of one tick apart.
+    /// The same column, where its numbers distinguish the rows of one tick.
     pub const fn label_too(mut self) -> Self {
         self.unit = None;
         self.of_kind(ColumnKind::Label)
@@ -248,7 +248,7 @@ impl Table {
     }
 }
 
-/// A row being written; cells that nobody filled are null.
+/// A row being written; empty cells are null.
 pub struct Row<'t> {
     cells: std::slice::IterMut<'t, Cells>,
 }

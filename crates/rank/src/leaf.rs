@@ -79,7 +79,7 @@ impl Service for Leaf {
                 request.uncompressed_bytes,
             )
             .ok_or_else(|| {
-                Refusal::Bad("features do not unpack to the bytes announced".to_owned())
+                Refusal::Bad("features do not unpack to the announced size".to_owned())
             })?;
         let Some((vector, text)) = features.split_first_chunk::<VECTOR>() else {
             return Err(Refusal::Bad(format!(

@@ -81,7 +81,7 @@ fn bounded(name: &str, value: i32, max: usize) -> Result<usize, Refusal> {
 
 fn compression(code: i32) -> Result<Compression, Refusal> {
     Compression::from_code(code)
-        .ok_or_else(|| Refusal::Bad(format!("compression {code} is none of the IDL's")))
+        .ok_or_else(|| Refusal::Bad(format!("compression {code} is not in the IDL")))
 }
 
 /// Reads field 1 of the arguments with `read`.
@@ -195,7 +195,7 @@ impl Blob {
 
     /// Reads a leaf's answer to `score`; an exception is an error.
     pub fn read_answer(message: &[u8]) -> Result<Self, String> {
-        Self::read(message).map_err(|error| format!("a leaf's answer is misshapen: {error}"))?
+        Self::read(message).map_err(|error| format!("a leaf's answer is malformed: {error}"))?
     }
 
     fn read(bytes: &[u8]) -> Result<Result<Self, String>, ThriftError> {

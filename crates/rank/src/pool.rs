@@ -82,7 +82,7 @@ impl<J> Queue<J> {
         }
     }
 
-    /// Takes nothing more in, lets the threads end that wait, and returns the jobs that nobody took.
+    /// Takes nothing more in, lets the threads end that wait, and returns the jobs that were not taken.
     pub fn stop(&self) -> VecDeque<J> {
         let mut waiting = lock(&self.waiting);
         waiting.stopped = true;

@@ -191,7 +191,7 @@ impl Root {
                     Refusal::Leaf("a leaf's answer does not match its checksum".to_owned())
                 })?;
             read_results(&results, &mut room.scored)
-                .map_err(|error| Refusal::Leaf(format!("a leaf's answer is misshapen: {error}")))?;
+                .map_err(|error| Refusal::Leaf(format!("a leaf's answer is malformed: {error}")))?;
         }
         Ok(())
     }

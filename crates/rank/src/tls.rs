@@ -147,7 +147,7 @@ pub fn client(path: &Path, name: &str) -> Result<LeafTls, RankError> {
     Ok(LeafTls {
         config: Arc::new(config),
         name: ServerName::try_from(name.to_owned())
-            .map_err(|_| fault(path)(&format!("{name:?} is no name of a server")))?,
+            .map_err(|_| fault(path)(&format!("{name:?} is not a server name")))?,
     })
 }
 

@@ -61,7 +61,7 @@ pub struct HealthSettings {
 /// The machine as far as it decides what is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HealthMachine {
-    /// Processor's name, null when the kernel does not tell it.
+    /// Processor's name, null when the kernel does not report it.
     pub cpu_model: Option<String>,
     /// CPUs that this process may use, as the kernel lists them.
     pub usable_cpus: String,
@@ -71,7 +71,7 @@ pub struct HealthMachine {
     pub nodes: Vec<HealthNode>,
     /// Data and unified caches of the CPU on which latency is measured.
     pub caches: Vec<HealthCache>,
-    /// `MemAvailable` at the start, null when the kernel does not tell it.
+    /// `MemAvailable` at the start, null when the kernel does not report it.
     pub memory_available_bytes: Option<u64>,
     /// `always`, `madvise` or `never`, null when the kernel has no transparent huge pages.
     pub transparent_huge_pages: Option<String>,
@@ -82,11 +82,11 @@ pub struct HealthMachine {
 pub struct HealthCpu {
     /// Number.
     pub id: u32,
-    /// Lowest CPU number of its core, null when the kernel does not tell it.
+    /// Lowest CPU number of its core, null when the kernel does not report it.
     pub core: Option<u32>,
-    /// Lowest CPU number that shares its last-level cache, null when the kernel does not tell it.
+    /// Lowest CPU number that shares its last-level cache, null when the kernel does not report it.
     pub last_level_cache: Option<u32>,
-    /// Processor package, null when the kernel does not tell it.
+    /// Processor package, null when the kernel does not report it.
     pub socket: Option<u32>,
     /// NUMA node, null when the kernel has none.
     pub node: Option<u32>,
@@ -99,9 +99,9 @@ pub struct HealthNode {
     pub id: u32,
     /// Its usable CPUs, as the kernel lists them; empty for memory without CPUs.
     pub cpus: String,
-    /// Memory, null when the kernel does not tell it.
+    /// Memory, null when the kernel does not report it.
     pub memory_bytes: Option<u64>,
-    /// Free memory at the start, null when the kernel does not tell it.
+    /// Free memory at the start, null when the kernel does not report it.
     pub memory_free_bytes: Option<u64>,
     /// ACPI distances to every node, in order.
     pub distances: Vec<u32>,
@@ -114,9 +114,9 @@ pub struct HealthCache {
     pub level: u32,
     /// Size of this instance.
     pub size_bytes: u64,
-    /// Size of a line, null when the kernel does not tell it.
+    /// Size of a line, null when the kernel does not report it.
     pub line_bytes: Option<u64>,
-    /// CPUs that share it, as the kernel lists them, null when the kernel does not tell it.
+    /// CPUs that share it, as the kernel lists them, null when the kernel does not report it.
     pub cpus: Option<String>,
 }
 
@@ -216,9 +216,9 @@ pub struct DiskHealth {
     pub engine: String,
     /// Folder of the file.
     pub directory: String,
-    /// File system's type, null when the kernel does not tell it.
+    /// File system's type, null when the kernel does not report it.
     pub file_system: Option<String>,
-    /// Device below it, null when the kernel does not tell it.
+    /// Device below it, null when the kernel does not report it.
     pub device: Option<String>,
     /// Size of the file.
     pub file_bytes: u64,
@@ -276,7 +276,7 @@ pub struct HealthConditions {
     /// End of the part.
     pub end_ns: u64,
     /// CPU time of everything but this process and its children over the CPU time that there was, null when
-    /// the kernel does not tell it or the part was shorter than its clock's tick.
+    /// the kernel does not report it or the part was shorter than its clock's tick.
     pub foreign_busy_ratio: Option<f64>,
     /// CPU time that the hypervisor gave to others over the CPU time that there was, null likewise.
     pub steal_ratio: Option<f64>,

@@ -107,7 +107,7 @@ pub struct LoadSettings {
     /// Whether the protocol is wrapped in TLS. Absent before 1.2.
     #[serde(default)]
     pub tls: bool,
-    /// How bytes are moved: `uring` or `epoll`; `unknown` when a host was lost before it told.
+    /// How bytes are moved: `uring` or `epoll`; `unknown` when a host was lost before it reported.
     pub io: String,
     /// Generator threads.
     pub threads: u32,

@@ -192,7 +192,7 @@ pub struct NumaNode {
     pub memory_bytes: Option<u64>,
     /// ACPI distances to every node, in order.
     pub distances: Vec<u32>,
-    /// Latency and bandwidth, as HMAT tells.
+    /// Latency and bandwidth, from HMAT.
     #[serde(default)]
     pub access: Option<MemoryAccess>,
     /// Caches in front of the node's memory.
@@ -306,7 +306,7 @@ pub struct HugePagePool {
     pub size_bytes: u64,
     /// Pages set aside.
     pub pages: u64,
-    /// Of these, pages that nobody uses.
+    /// Of these, unused pages.
     #[serde(default)]
     pub free_pages: Option<u64>,
 }
@@ -369,7 +369,7 @@ pub struct SideCache {
     pub size_bytes: Option<u64>,
 }
 
-/// What `ethtool` tells of an interface: only the running kernel can be asked.
+/// Output of `ethtool` for an interface, which only the running kernel has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSettings {
     /// Descriptors of a receive ring.

@@ -38,7 +38,7 @@ pub struct NumaScoreNode {
     pub id: u32,
     /// CPUs, as the kernel lists them; empty for memory without CPUs.
     pub cpus: String,
-    /// Memory, null when the kernel does not tell it.
+    /// Memory, null when the kernel does not report it.
     pub memory_bytes: Option<u64>,
     /// Distances from its CPUs to the memory of each node.
     pub distances: Vec<f64>,

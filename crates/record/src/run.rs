@@ -80,7 +80,7 @@ pub struct Series {
 pub struct Orchestrator {
     /// Process id.
     pub pid: u32,
-    /// Start time in clock ticks since boot (field 22 of /proc/PID/stat), which tells a reused id.
+    /// Start time in clock ticks since boot (field 22 of /proc/PID/stat), which reveals a reused id.
     pub start_ticks: u64,
     /// Boot that the process belongs to.
     pub boot_id: Option<String>,
@@ -123,7 +123,7 @@ pub struct CpuInstance {
     pub server: String,
     /// CPUs of the load on it, null without a load.
     pub load: Option<String>,
-    /// NUMA nodes of its servers' CPUs, null where the kernel tells none.
+    /// NUMA nodes of its servers' CPUs, null where the kernel reports none.
     pub nodes: Option<String>,
     /// NUMA nodes that its servers' memory is bound to, null when it is not bound.
     pub memory_nodes: Option<String>,

@@ -51,7 +51,7 @@ pub struct TooLittleMemory {
     pub available_bytes: u64,
 }
 
-/// Refuses a server that is about to fill more memory than is available. Where the kernel does not tell, it may try.
+/// Refuses a server that is about to fill more memory than is available. Where the kernel does not report it, the server may try.
 pub fn check_available(wanted_bytes: u64) -> Result<(), TooLittleMemory> {
     match available_bytes(&Tree::new("/")) {
         Some(available_bytes) if wanted_bytes > available_bytes => Err(TooLittleMemory {

@@ -27,7 +27,7 @@ impl ThreadRow {
         self.name.rsplit('-').next()?.parse().ok()
     }
 
-    /// Its user and system time, ns; None when the kernel does not tell.
+    /// Its user and system time, ns; None when the kernel does not report it.
     pub fn cpu_ns(&self) -> Option<(u64, u64)> {
         self.ended_cpu_ns.or_else(|| thread_times_ns(self.tid))
     }

@@ -38,7 +38,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A failure that the user is told in one line, with the exit code it ends in.
+/// A failure that is printed in one line, with the exit code it ends in.
 #[derive(Debug)]
 pub struct Failure {
     /// Exit code.
@@ -81,7 +81,7 @@ macro_rules! examples {
     };
 }
 
-/// Reads this process's command line, as `clap::Parser::parse` does, but tells what is wrong with it in one line.
+/// Reads this process's command line, as `clap::Parser::parse` does, but prints what is wrong with it in one line.
 ///
 /// `--generate-docs DIR` writes the program's man pages and shell completions below `DIR` and ends the process.
 /// `--help` and `--version` print and end the process with 0; arguments that do not fit end it with
@@ -165,7 +165,7 @@ pub fn run(name: &str, body: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode
     }
 }
 
-/// An error with its chain of causes in one line. Causes that an error tells itself are not told again.
+/// An error with its chain of causes in one line. Causes that an error's own text has are not repeated.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -1,7 +1,7 @@
 //! One batch: a worker's operations between two readings of the clocks.
 //!
 //! The wall clock gives the time per operation. The thread's CPU clock and its count of involuntary context switches
-//! tell whether something else had the CPU meanwhile; such a batch is counted, never dropped.
+//! show whether something else had the CPU meanwhile; such a batch is counted, never dropped.
 
 use steelyard_kernel::usage::{Usage, thread_cpu_ns};
 

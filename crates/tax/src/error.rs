@@ -29,7 +29,7 @@ pub enum TaxError {
         why: String,
     },
     /// A measuring thread ended without a result.
-    #[error("a measuring thread ended without a result: {why}")]
+    #[error("a measuring thread failed: {why}")]
     Thread {
         /// What is known about it.
         why: String,
@@ -43,6 +43,6 @@ pub enum TaxError {
         source: io::Error,
     },
     /// Stopped by a signal before there was anything to report.
-    #[error("stopped before the first round was complete")]
+    #[error("interrupted before the first round was complete")]
     Stopped,
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// How progress is told.
+/// Format of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// A line of JSON a second.

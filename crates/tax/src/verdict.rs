@@ -56,7 +56,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         checks.push(Check {
             id: "interrupted".to_owned(),
             level: Level::Suspect,
-            claim: "stopped before its time".to_owned(),
+            claim: "interrupted".to_owned(),
             value: None,
             bound: None,
             unit: None,
@@ -82,7 +82,7 @@ fn disturbed(evidence: &Evidence<'_>) -> Check {
             100.0 * lost.category_ratio
         )
     });
-    let claim = format!("something else had the CPU during {count} of {total} batches{cost}");
+    let claim = format!("{count} of {total} batches were interrupted by other processes{cost}");
     check(
         "disturbed-batches",
         BOUNDS.headline_ratio.level(ratio),
@@ -99,7 +99,7 @@ fn score_interval(evidence: &Evidence<'_>) -> Option<Check> {
         return Some(Check {
             id: "score-interval".to_owned(),
             level: Level::Suspect,
-            claim: "neighbouring rounds are alike, so that the score has no interval: something \
+            claim: "neighbouring rounds are correlated, so the score has no interval: something \
                     disturbed the machine for longer than a round"
                 .to_owned(),
             value: None,
@@ -161,11 +161,11 @@ fn checksums(changed: &[&str]) -> Check {
     let (level, claim) = match changed {
         [] => (
             Level::Valid,
-            "every batch computed what the batch before it did".to_owned(),
+            "every batch computed the same result".to_owned(),
         ),
         [name, ..] => (
             Level::Invalid,
-            format!("{name} did not compute the same in every batch"),
+            format!("{name} did not compute the same result in every batch"),
         ),
     };
     check("checksums", level, claim, changed.len() as f64, 0.0)

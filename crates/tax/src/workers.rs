@@ -156,7 +156,7 @@ impl Workers {
         self.commands[thread]
             .send(command)
             .map_err(|_| TaxError::Thread {
-                why: format!("number {thread} is gone"),
+                why: format!("thread {thread} has ended"),
             })
     }
 

@@ -14,7 +14,7 @@ pub enum ThriftError {
     #[error("a field id is outside 16 bits")]
     FieldId,
     /// A boolean that is neither true nor false.
-    #[error("{0} is no boolean")]
+    #[error("{0} is not a boolean")]
     Boolean(u8),
     /// Text that is not UTF-8.
     #[error("a string is not UTF-8")]

@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The beginning of a map: types of keys and values and how many pairs follow; None for an empty one, which
-    /// does not tell its types.
+    /// does not contain its types.
     #[inline]
     pub fn map(&mut self) -> Result<Option<(Type, Type, usize)>, ThriftError> {
         let count = self.varint32()? as usize;

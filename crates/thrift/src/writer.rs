@@ -70,12 +70,12 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Bytes. More than the 2 GiB that a length can tell is a bug of the caller.
+    /// Bytes. More than the 2 GiB that a length can hold is a bug of the caller.
     #[inline]
     pub fn binary(&mut self, value: &[u8]) {
         assert!(
             i32::try_from(value.len()).is_ok(),
-            "a value above 2 GiB cannot be told"
+            "a value above 2 GiB cannot be encoded"
         );
         self.varint(value.len() as u64);
         self.out.extend_from_slice(value);

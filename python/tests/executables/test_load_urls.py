@@ -40,7 +40,7 @@ def test_urls_reach_servers_of_each_protocol(tmp_path: Path) -> None:
     ("arguments", "why"),
     [
         (["capcity"], "is not a URL"),
-        (["ftp://127.0.0.1:1"], "is not a scheme"),
+        (["ftp://127.0.0.1:1"], "is not a supported scheme"),
         (["redis://127.0.0.1:1/7"], "only HTTP has a path"),
         (["redis://me:word@127.0.0.1:1"], "--user"),
         (["http://127.0.0.1:1/a", "--target", "127.0.0.1:1"], "cannot be used with"),

@@ -280,7 +280,7 @@ def test_without_root_what_is_missing_has_a_reason(tmp_path: Path) -> None:
     [
         (["--sort", "hats"], 2, "hats is none of cpu, ipc"),
         (["--interval", "1ms"], 2, "not between 100ms and 1h"),
-        (["--pid", "4194304"], 2, "process 4194304: there is none"),
+        (["--pid", "4194304"], 2, "process 4194304 does not exist"),
         (["--once", "--count", "2"], 2, "cannot be used with"),
         (["--root", "/nosuch", "--once"], 3, "has no processes"),
     ],

@@ -157,7 +157,7 @@ def test_nodes_whose_numbers_have_gaps(tmp_path: Path) -> None:
     assert far.cpu_seconds_per_node == [0, 0, 0, 1, 0, 0, 0, 0]
     assert far.memory_bytes_per_node == [0] * 7 + [5 * 4096]
     assert unknown.score is None
-    assert unknown.missing == "16384 bytes are on nodes of which /sys tells no distances"
+    assert unknown.missing == "16384 bytes are on nodes without distances in /sys"
 
 
 def test_latencies_that_the_firmware_leaves_out_are_no_distances(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ use crate::starts::Starts;
 use crate::table::Row;
 use steelyard_kernel::cgroup::Hierarchies;
 
-/// What an agent is told, judged already.
+/// Settings of an agent, already checked.
 #[derive(Debug, Clone)]
 pub struct AgentSettings {
     /// The machine.
@@ -154,7 +154,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// The agent's figures, shared with whoever shows them.
+    /// The agent's figures, shared with the page that shows them.
     pub fn health(&self) -> Arc<Mutex<Health>> {
         Arc::clone(&self.health)
     }
@@ -261,7 +261,7 @@ impl Agent {
         let samples = match late_ns > window_ns.max(SECOND_NS) {
             true => {
                 tracing::warn!(
-                    "a window of {:.1} s took {:.1} s longer, and is left out",
+                    "a window of {:.1} s took {:.1} s longer and is skipped",
                     window_ns as f64 / 1e9,
                     late_ns as f64 / 1e9
                 );
@@ -352,7 +352,7 @@ impl Agent {
         }
     }
 
-    /// A row of `machines` when it is new, has changed, or was told a day ago.
+    /// A row of `machines` when it is new, has changed, or was written a day ago.
     fn note_machine(&mut self, now_unix_s: i64) {
         let config = &self.settings.config;
         let machine = inventory(

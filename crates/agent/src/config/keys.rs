@@ -24,48 +24,48 @@ pub const KEYS: &[Key] = &[
     key(
         "cluster",
         "",
-        "The cluster this machine belongs to; `--cluster` goes before it; `default` without either.",
+        "Cluster of this machine; `--cluster` overrides it; `default` without either.",
     ),
     key(
         "machine",
         "",
-        "The machine's name, unique in its cluster; the host name when absent.",
+        "Name of this machine, unique in its cluster; the host name when absent.",
     ),
     key(
         "platform",
         "",
-        "Its kind of CPU, as the fleet calls it; the CPU's model name when absent.",
+        "Type of its CPU in the fleet; the CPU's model name when absent.",
     ),
-    key("labels", "{}", "Labels of the machine: a table of texts."),
+    key("labels", "{}", "Labels of the machine: a table of strings."),
     key(
         "shipped_rules",
         "true",
-        "Whether the agent's own rules (`data/agent/tasks.toml`) are asked after those of `[[rule]]`.",
+        "Whether the agent's own rules (`data/agent/tasks.toml`) are tried after those of `[[rule]]`.",
     ),
     key(
         "store.url",
         "",
-        "A folder, or `s3://BUCKET/PREFIX`; `--store` goes before it.",
+        "A folder, or `s3://BUCKET/PREFIX`; `--store` overrides it.",
     ),
     key(
         "store.create",
         "false",
-        "Make it a store where it is none. Off, since the folder of a disk that is not mounted looks empty.",
+        "Create the store where there is none. Off, since the folder of a disk that is not mounted looks empty.",
     ),
     key(
         "spool.folder",
         "",
-        "Where rows wait for the store; `--spool` goes before it.",
+        "Folder of rows that wait for upload; `--spool` overrides it.",
     ),
     key(
         "spool.batch_minutes",
         "10",
-        "Windows of so many minutes share a file; divides 1440.",
+        "Minutes of windows in a file; a divisor of 1440.",
     ),
     key(
         "spool.bound_mib",
         "1024",
-        "Waiting files that are kept, MiB; beyond it the oldest are dropped and counted.",
+        "Maximum size of waiting files, MiB; above it the oldest are dropped and counted.",
     ),
     key(
         "sampling.period_s",
@@ -80,7 +80,7 @@ pub const KEYS: &[Key] = &[
     key(
         "sampling.max_tasks",
         "1000",
-        "Tasks that are sampled at most; the rest is counted.",
+        "Maximum tasks that are sampled; the others are counted.",
     ),
     key(
         "sampling.counters",
@@ -101,55 +101,51 @@ pub const KEYS: &[Key] = &[
     key(
         "profiles.max_stacks",
         "20000",
-        "Stacks of one minute that are stored at most, the most frequent first.",
+        "Maximum stacks stored for a minute, the most frequent first.",
     ),
     key(
         "metrics.listen",
         "\"127.0.0.1:9273\"",
-        "Where Prometheus finds the agent's figures: an address on loopback, or empty for none.",
+        "Address of the page for Prometheus, on loopback; empty for none.",
     ),
     key(
         "limits.cpu_ratio",
         "0.02",
-        "CPU seconds a second that the agent may use over ten minutes; above it profiles are left out, above twice of it every second window too.",
+        "Maximum CPU usage of the agent over ten minutes, in CPUs; above it profiles are skipped, above twice of it every second window too.",
     ),
     key(
         "limits.memory_mib",
         "128",
-        "Resident memory that the agent may use, MiB; above it batches are written out at once and profiles are left out.",
+        "Maximum resident memory of the agent, MiB; above it batches are written at once and profiles are skipped.",
     ),
     key(
         "machine_limits.memory_bandwidth_bytes_per_s",
         "",
-        "What the machine's memory can do, for `machines`.",
+        "Memory bandwidth of the machine, for `machines`.",
     ),
     key(
         "machine_limits.disk_bytes_per_s",
         "",
-        "What its disks can do.",
+        "Bandwidth of its disks.",
     ),
     key(
         "machine_limits.network_bytes_per_s",
         "",
-        "What its network can do; the sum of the interfaces' speeds when absent.",
+        "Bandwidth of its network; the sum of the interfaces' speeds when absent.",
     ),
     key(
         "rule",
         "[]",
         "Rules that make control groups tasks: see below.",
     ),
-    key(
-        "telemetry",
-        "[]",
-        "What jobs tell of themselves: see below.",
-    ),
+    key("telemetry", "[]", "Telemetry of jobs: see below."),
     key("guard", "{}", "The guard against interference: see below."),
 ];
 
 /// Keys of a `[[telemetry]]` table.
 pub const TELEMETRY_KEYS: &[Key] = &[
-    key("job", "", "The job whose tasks it belongs to."),
-    key("task", "", "Only this task of it."),
+    key("job", "", "Job of the tasks that export it."),
+    key("task", "", "Task of the job; all of its tasks when absent."),
     key(
         "file",
         "",
@@ -163,19 +159,19 @@ pub const TELEMETRY_KEYS: &[Key] = &[
     key(
         "operations",
         "",
-        "The counter of operations, with the labels that must fit: `requests_total{code=\"200\"}`; all that fit are added.",
+        "Counter of operations, with labels that must match: `requests_total{code=\"200\"}`; all that match are added.",
     ),
     key("latency", "", "The histogram or summary of latency."),
     key(
         "latency_unit_s",
         "1.0",
-        "What one unit of it is, s: 0.001 for milliseconds.",
+        "Unit of the latency, s: 0.001 for milliseconds.",
     ),
 ];
 
 /// Keys of a `[[rule]]` table.
 pub const RULE_KEYS: &[Key] = &[
-    key("name", "", "What the rule is called where it is told of."),
+    key("name", "", "Name of the rule in messages."),
     key(
         "path",
         "",
@@ -184,17 +180,17 @@ pub const RULE_KEYS: &[Key] = &[
     key(
         "command",
         "",
-        "One that the name of the group's first process must match.",
+        "A regular expression that the name of the group's first process must match.",
     ),
     key(
         "environment",
         "{}",
-        "By variable of that process's environment, one that its value must match.",
+        "By variable of that process's environment, a regular expression that its value must match.",
     ),
     key(
         "action",
         "\"task\"",
-        "`task`, `ignore` (neither it nor what is below it) or `descend` (it is none, what is below may be).",
+        "`task`, `ignore` (neither the group nor groups below it are tasks) or `descend` (the group is no task, groups below it may be).",
     ),
     key(
         "job",

@@ -38,13 +38,13 @@ pub struct Config {
     pub metrics: MetricsConfig,
     /// What the agent itself may use.
     pub limits: LimitsConfig,
-    /// The machine's capacities, which nothing on it tells.
+    /// The machine's capacities, which it cannot report itself.
     pub machine_limits: MachineLimits,
     /// Whether the agent's own rules are asked after those of the file.
     pub shipped_rules: bool,
     /// Rules that make control groups tasks.
     pub rule: Vec<RuleText>,
-    /// What jobs tell of themselves.
+    /// Telemetry of jobs.
     pub telemetry: Vec<TelemetryConfig>,
     /// The guard's own settings.
     pub guard: toml::Table,
@@ -96,7 +96,7 @@ pub struct ProfilesConfig {
     pub hz: u32,
     /// Machines of one seed choose independently; another seed is another choice.
     pub seed: u64,
-    /// Stacks of one minute that are stored at most, the most frequent first.
+    /// Maximum stacks stored for a minute, the most frequent first.
     pub max_stacks: usize,
 }
 
@@ -118,7 +118,7 @@ pub struct LimitsConfig {
     pub memory_mib: u64,
 }
 
-/// What nothing on a machine tells of it.
+/// What a machine cannot report about itself.
 #[derive(Debug, Clone, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineLimits {
@@ -136,13 +136,13 @@ pub struct MachineLimits {
 pub struct TelemetryConfig {
     /// The job.
     pub job: String,
-    /// Only this task of it.
+    /// Task of the job; all of its tasks when absent.
     pub task: Option<String>,
     /// A file of Prometheus text; `${task}` stands for the task's name.
     pub file: Option<String>,
     /// A page of Prometheus text, `http://127.0.0.1:PORT/metrics`.
     pub url: Option<String>,
-    /// The counter of operations, with labels that must fit: `requests_total{code="200"}`.
+    /// The counter of operations, with labels that must match: `requests_total{code="200"}`.
     pub operations: String,
     /// The histogram or summary of latency.
     pub latency: Option<String>,
@@ -308,7 +308,7 @@ impl Config {
         let listen = &self.metrics.listen;
         if !listen.is_empty() {
             let address: std::net::SocketAddr = listen.parse().map_err(|_| {
-                format!("metrics.listen is {listen:?}, which is no address such as 127.0.0.1:9273")
+                format!("metrics.listen is {listen:?}, not an address such as 127.0.0.1:9273")
             })?;
             if !address.ip().is_loopback() {
                 return Err(format!(
@@ -349,11 +349,11 @@ fn judge_telemetry(telemetry: &TelemetryConfig) -> Result<(), String> {
             let parsed = crate::store::http::parse_url(url);
             if parsed.is_none_or(|url| url.scheme_str() != Some("http")) {
                 return refuse(format!(
-                    "url is {url:?}, which is none such as http://127.0.0.1:8080/metrics"
+                    "url is {url:?}, not a URL such as http://127.0.0.1:8080/metrics"
                 ));
             }
         }
-        _ => return refuse("it wants either file or url".to_owned()),
+        _ => return refuse("set either file or url".to_owned()),
     }
     if let Err(reason) = crate::sample::prometheus::Selector::parse(&telemetry.operations) {
         return refuse(format!("operations: {reason}"));

@@ -82,7 +82,7 @@ fn what_does_not_fit_is_told_in_one_line() {
         ("cluster = \"\"\n", "cluster is \"\""),
         (
             "[[telemetry]]\njob = \"a\"\noperations = \"x\"\n",
-            "telemetry of job \"a\": it wants either file or url",
+            "telemetry of job \"a\": set either file or url",
         ),
         (
             "[[telemetry]]\njob = \"a\"\noperations = \"x{\"\nfile = \"f\"\n",
@@ -90,7 +90,7 @@ fn what_does_not_fit_is_told_in_one_line() {
         ),
         (
             "[[rule]]\nname = \"r\"\npath = \"(\"\n",
-            "rule \"r\": path is no regular expression",
+            "rule \"r\": path is not a regular expression",
         ),
     ] {
         let told = Config::parse(text).unwrap_err();

@@ -15,7 +15,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "action",
         "\"dry-run\"",
-        "`none` (incidents are recorded), `dry-run` (what would be capped is recorded too) or `cap`.",
+        "`none` (record incidents), `dry-run` (also record which task would be capped) or `cap`.",
     ),
     (
         "threshold_sigmas",
@@ -70,7 +70,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "0.01",
         "CPU-s/s that a capped best-effort task keeps.",
     ),
-    ("max_caps", "4", "Most caps at once."),
+    ("max_caps", "4", "Maximum number of caps at once."),
     (
         "victims_allow",
         "[]",
@@ -79,7 +79,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "victims_deny",
         "[]",
-        "Jobs that are not, whatever `victims_allow` says.",
+        "Jobs that are not protected, whatever `victims_allow` says.",
     ),
     (
         "antagonists_allow",
@@ -89,22 +89,22 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "antagonists_deny",
         "[]",
-        "Jobs that may not be, whatever `antagonists_allow` says.",
+        "Jobs that may not be capped, whatever `antagonists_allow` says.",
     ),
     (
         "spec_stale_s",
         "172800.0",
-        "Age from which a specification is called stale. It is still used.",
+        "Age at which a specification is reported as stale. It is still used.",
     ),
     (
         "refresh_s",
         "600.0",
-        "Time between two looks for specifications in the store.",
+        "Time between reads of specifications from the store.",
     ),
     (
         "watchdog",
         "true",
-        "Whether a small process takes caps back should the agent be killed; the next start does in any case.",
+        "Whether a small process undoes caps when the agent is killed; the next start undoes them in any case.",
     ),
 ];
 
@@ -185,20 +185,16 @@ impl GuardConfig {
             .map_err(|error: toml::de::Error| format!("guard: {}", error.message()))?;
         let action = Action::parse(&text.action).ok_or_else(|| {
             format!(
-                "guard.action is {:?}, which is none of none, dry-run, cap",
+                "guard.action is {:?}, not none, dry-run or cap",
                 text.action
             )
         })?;
-        let rule = Rule::parse(&text.rule).ok_or_else(|| {
-            format!(
-                "guard.rule is {:?}, which is none of tested, paper",
-                text.rule
-            )
-        })?;
+        let rule = Rule::parse(&text.rule)
+            .ok_or_else(|| format!("guard.rule is {:?}, not tested or paper", text.rule))?;
         let refresh = Duration::try_from_secs_f64(text.refresh_s)
             .ok()
             .filter(|refresh| !refresh.is_zero())
-            .ok_or_else(|| format!("guard.refresh_s is {}, which is no time", text.refresh_s))?;
+            .ok_or_else(|| format!("guard.refresh_s is {}, not a time", text.refresh_s))?;
         let settings = Settings {
             action,
             threshold_sigmas: text.threshold_sigmas,

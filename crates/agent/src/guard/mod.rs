@@ -1,7 +1,7 @@
 //! The local CPI2 guard: who suffers on this machine, who is the cause, and what is done about it.
 //!
 //! In: the task samples of each window, and what is normal (`cpi_specs`), which a thread of its own pulls from the store.
-//! Out: incidents; and, only where it was told so, caps on the CPU time of a batch or best-effort task, which are always taken
+//! Out: incidents; and, only where this is enabled, caps on the CPU time of a batch or best-effort task, which are always taken
 //! back; an audit log of what was done and why.
 //!
 //! The journey of one window: `watch` judges each sample against its specification (`specs`), keeps the last minutes of all
@@ -10,7 +10,7 @@
 //! ends, or, after a kill, by its watchdog or at the next start (`service`).
 //!
 //! Invariants: nothing is changed unless [`Action::Cap`] was asked for; only knobs of a CPU quota, and each only after its old
-//! value is on the disk; what somebody else wrote meanwhile is left alone; time and the roots of control groups are injected.
+//! value is on the disk; what another program wrote meanwhile is left alone; time and the roots of control groups are injected.
 //!
 //! Not here: how samples are taken, and how specifications are made.
 //!

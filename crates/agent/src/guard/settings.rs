@@ -146,7 +146,7 @@ pub struct Settings {
     pub batch_cap_cpu_ratio: f64,
     /// CPU-seconds per second that a best-effort antagonist keeps.
     pub best_effort_cap_cpu_ratio: f64,
-    /// Most caps at once.
+    /// Maximum number of caps at once.
     pub max_caps: usize,
     /// Jobs that may be protected, among the latency-sensitive ones.
     pub victims: JobList,
@@ -223,7 +223,7 @@ impl Settings {
         }
         if !(-1.0..=1.0).contains(&self.min_correlation) {
             return Some(format!(
-                "a correlation lies in [-1, 1], so that {} is none to act from",
+                "a correlation lies in [-1, 1], so {} cannot be a threshold",
                 self.min_correlation
             ));
         }
@@ -231,15 +231,15 @@ impl Settings {
         // Below, no history that is kept could name anybody.
         if !(0.001..1.0).contains(&ratio) {
             return Some(format!(
-                "{ratio} is no chance of a wrong name: 0.001 or more, and below 1"
+                "{ratio} is not a probability of a wrong name, from 0.001 to below 1"
             ));
         }
         if !(self.min_usage.is_finite() && self.min_usage >= 0.0) {
-            return Some(format!("{} CPU-s/s is no usage", self.min_usage));
+            return Some(format!("{} CPU-s/s is not a usage", self.min_usage));
         }
         match self.threshold_sigmas {
             Some(sigmas) if !(sigmas.is_finite() && sigmas > 0.0) => {
-                Some(format!("{sigmas} standard deviations are no threshold"))
+                Some(format!("{sigmas} standard deviations is not a threshold"))
             }
             _ => None,
         }

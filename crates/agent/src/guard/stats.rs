@@ -23,7 +23,7 @@ pub struct Stats {
     pub cap_failures: u64,
     /// Caps that ended.
     pub caps_ended: u64,
-    /// Caps that ended otherwise than by being put back: somebody else had changed the quota.
+    /// Caps that were not undone because another program had changed the quota.
     pub caps_not_undone: u64,
     /// Times the clock went back by more than the outlier window.
     pub clock_steps: u64,

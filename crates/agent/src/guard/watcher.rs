@@ -7,7 +7,7 @@ use super::service::Service;
 use crate::agent::Watch;
 use crate::rows::{Incident, TaskSample};
 
-/// A running guard with what an earlier agent left to be told.
+/// A running guard with what an earlier agent left to report.
 pub struct Watcher {
     service: Service,
     left: Vec<Incident>,

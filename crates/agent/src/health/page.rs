@@ -1,8 +1,8 @@
-//! The page on loopback: GET /metrics, and GET /healthz for whoever wants a yes or no.
+//! The page on loopback: GET /metrics, and GET /healthz for probes.
 //!
 //! One thread serves all clients, one request each. A client has two seconds for its request and the answer together, and at most
-//! [`CLIENTS_MAX`] are kept: whoever comes then takes the place of the one that has been there longest, so that slow clients
-//! keep nobody from an answer. Only requests for a name of this machine are answered, so that no page of the web reads names of
+//! [`CLIENTS_MAX`] are kept: the next takes the place of the one that has been there longest, so that slow clients
+//! keep no other from an answer. Only requests for a name of this machine are answered, so that no page of the web reads names of
 //! tasks through a browser.
 
 use std::io::{self, Read, Write};
@@ -19,13 +19,13 @@ const DEADLINE: Duration = Duration::from_secs(2);
 pub const CLIENTS_MAX: usize = 64;
 /// Longest request, bytes.
 const REQUEST_BYTES_MAX: usize = 8 * 1024;
-/// How long nobody is admitted after the system refused, mostly for want of descriptors.
+/// How long no client is admitted after the system refused, mostly for lack of descriptors.
 const REST: Duration = Duration::from_millis(20);
 
 /// Answers requests as long as the process lives.
 pub fn serve(listener: TcpListener, health: Arc<Mutex<Health>>) {
     if let Err(error) = listener.set_nonblocking(true) {
-        tracing::warn!("no figures are served: {error}");
+        tracing::warn!("the page of metrics is not served: {error}");
         return;
     }
     let mut clients = Vec::new();
@@ -34,13 +34,13 @@ pub fn serve(listener: TcpListener, health: Arc<Mutex<Health>>) {
         let now = Instant::now();
         clients.retain_mut(|client: &mut Client| client.go_on(&health, now).unwrap_or(false));
         if is_waiting && let Err(error) = admit(&listener, &mut clients, now) {
-            tracing::debug!("a request for figures: {error}");
+            tracing::debug!("a request for metrics: {error}");
             std::thread::sleep(REST);
         }
     }
 }
 
-/// Waits until a client can go on, a deadline is over or somebody waits to be admitted; whether somebody does.
+/// Waits until a client can go on, a deadline is over or a client waits to be admitted; whether one does.
 fn wait(listener: &TcpListener, clients: &[Client]) -> bool {
     let entry = |fd: RawFd, events| libc::pollfd {
         fd,

@@ -141,7 +141,7 @@ impl Counting {
         }
     }
 
-    /// What was counted since, by path, the machine's by the empty one; whoever is missing was not counted.
+    /// What was counted since, by path, the machine's by the empty one; a missing path was not counted.
     pub fn end(&mut self) -> HashMap<String, Counted> {
         let mut found: HashMap<String, Counted> = HashMap::new();
         let Some(mut open) = self.open.take() else {

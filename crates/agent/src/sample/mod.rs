@@ -218,7 +218,7 @@ impl Sampler {
     }
 
     /// The networks of those tasks that have one of their own, by group. A namespace that two tasks share (containers of
-    /// a pod), or that is the agent's, tells nothing of one of them.
+    /// a pod), or that is the agent's, is counted for neither.
     fn networks<'t>(&self, tasks: &'t [Arc<Task>]) -> HashMap<&'t str, Network> {
         let Some(root) = self.hierarchies.cpu_root() else {
             return HashMap::new();

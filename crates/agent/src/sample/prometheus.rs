@@ -112,8 +112,9 @@ impl Selector {
     /// The selector in `name{label="value",...}`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let line = format!("{} 0", text.trim());
-        let sample = sample(&line)
-            .ok_or_else(|| format!("{text:?} is none such as requests_total{{code=\"200\"}}"))?;
+        let sample = sample(&line).ok_or_else(|| {
+            format!("{text:?} is not a counter such as requests_total{{code=\"200\"}}")
+        })?;
         Ok(Self {
             name: sample.name.to_owned(),
             labels: sample

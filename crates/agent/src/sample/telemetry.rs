@@ -1,4 +1,4 @@
-//! What jobs tell of themselves: operations and latency, as Prometheus text.
+//! Telemetry of jobs: operations and latency, as Prometheus text.
 //!
 //! In: where it is, by job. Out: how many operations there were between two looks, and how long they took.
 //!
@@ -74,7 +74,7 @@ impl Telemetry {
         }
     }
 
-    /// What a task tells now.
+    /// The current values of a task.
     pub fn read(&mut self, task: &Task, clock: &dyn Fn() -> u64) -> Operations {
         let fits = |place: &&Place| {
             place.config.job == task.job

@@ -312,7 +312,7 @@ impl<D: Disk> Spool<D> {
         }
         if self.lost != before {
             tracing::warn!(
-                "the spool is full: {} files ({} bytes) that the store never got were dropped",
+                "the spool is full: {} files ({} bytes) were dropped before upload",
                 self.lost.files - before.files,
                 self.lost.bytes - before.bytes
             );

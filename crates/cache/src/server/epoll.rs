@@ -29,7 +29,7 @@ struct Connection {
     session: Session,
     /// Answers that were sent from the front of the ready ones.
     sent: usize,
-    /// What the kernel was asked to tell: EPOLLIN, EPOLLOUT.
+    /// The registered events: EPOLLIN, EPOLLOUT.
     interest: u32,
     holding: Holding,
 }

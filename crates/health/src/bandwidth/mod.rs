@@ -19,9 +19,9 @@ use crate::estimate::estimate;
 use crate::pages::{Pages, Region};
 use crate::topology::{Node, Topology};
 
-const COUNTING: &str = "bytes that the loop asks for, as STREAM counts them: read 1, write 1, copy 2, triad 3 for each \
+const COUNTING: &str = "bytes that the loop requests, as STREAM counts them: read 1, write 1, copy 2, triad 3 for each \
      byte of an array; lines that plain stores bring into the cache first are not counted; plain stores but \
-     for write_nontemporal; transparent huge pages asked for";
+     for write_nontemporal; transparent huge pages requested";
 
 /// Each array is four times the caches that the threads use, so that little of one pass is left for the next.
 const CACHE_MULTIPLE: u64 = 4;
@@ -198,7 +198,7 @@ fn pair(
 }
 
 /// The times of the passes of each kernel on one CPU, ns. The team goes through the same barriers whatever
-/// goes wrong in one of them: errors are told at the end.
+/// goes wrong in one of them: errors are reported at the end.
 fn work(
     team: &Team<'_>,
     cpu: usize,
@@ -259,7 +259,7 @@ fn timed_pass(team: &Team<'_>, arrays: &mut Arrays<'_>, kernel: Kernel, pass: u6
     (began.elapsed().as_nanos() as f64, sum)
 }
 
-/// Whether the kernel put the pages where it was told, as far as it says.
+/// Whether the kernel put the pages where they were bound, as far as it reports.
 fn are_on(regions: &[Region], node: u32) -> Result<(), HealthError> {
     for region in regions {
         for offset in [0, region.bytes() / 2, region.bytes() - 1] {

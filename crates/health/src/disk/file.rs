@@ -126,7 +126,7 @@ impl Buffer {
     }
 }
 
-/// Type and device of the file system that holds `directory`, as far as the kernel tells.
+/// Type and device of the file system that holds `directory`, as far as the kernel reports it.
 pub(crate) fn mounted(directory: &Path) -> (Option<String>, Option<String>) {
     let found: io::Result<_> = (|| {
         let device = fs::metadata(directory)?.dev();

@@ -124,7 +124,7 @@ pub fn parse(output: &[u8], read: bool) -> Result<Measured, String> {
     let start = output
         .iter()
         .position(|byte| *byte == b'{')
-        .ok_or("its output holds no JSON")?;
+        .ok_or("its output has no JSON")?;
     let document: Document = serde_json::from_slice(&output[start..])
         .map_err(|error| format!("its JSON does not fit: {error}"))?;
     let [job] = document.jobs.as_slice() else {

@@ -29,7 +29,7 @@ use crate::context::{Mode, Run};
 use crate::error::HealthError;
 use crate::estimate::estimate;
 
-/// Reads come first: what a write leaves behind in the device slows whoever comes next.
+/// Reads come first: what a write leaves behind in the device slows the next part.
 const ACCESSES: [Access; 6] = [
     Access {
         pattern: Pattern::SequentialRead,

@@ -1,7 +1,7 @@
 //! Distances between the nodes of a machine.
 //!
-//! From the firmware's table (SLIT), from the latencies that the firmware tells of some pairs (HMAT), or from any
-//! table that somebody measured. Only the ratios `D(i,i) / D(i,j)` matter, so that units do not.
+//! From the firmware's table (SLIT), from the latencies that the firmware reports for some pairs (HMAT), or from any
+//! measured table. Only the ratios `D(i,i) / D(i,j)` matter, so that units do not.
 
 use super::Missing;
 use super::nodes::parse_numbers;
@@ -11,9 +11,9 @@ use crate::{cpu_list, scan};
 /// Where distances came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DistanceSource {
-    /// ACPI SLIT, as /sys/devices/system/node/node*/distance tells it.
+    /// ACPI SLIT, as /sys/devices/system/node/node*/distance reports it.
     Slit,
-    /// ACPI HMAT read latencies where the firmware tells them, SLIT in proportion elsewhere.
+    /// ACPI HMAT read latencies where the firmware reports them, SLIT in proportion elsewhere.
     Hmat,
     /// A table that was given.
     Given,
@@ -56,7 +56,7 @@ impl Distances {
         let nodes = table.len().isqrt();
         if nodes == 0 || nodes * nodes != table.len() {
             return Err(Missing::new(format!(
-                "{} distances make no square table",
+                "{} distances are not a square table",
                 table.len()
             )));
         }
@@ -64,7 +64,7 @@ impl Distances {
             .iter()
             .find(|value| !(**value > 0.0 && value.is_finite()))
         {
-            return Err(Missing::new(format!("{wrong} is no distance")));
+            return Err(Missing::new(format!("{wrong} is not a distance")));
         }
         Ok(Self {
             table,
@@ -86,7 +86,7 @@ impl Distances {
                 if !word.is_empty() {
                     table.push(scan::decimal(word).ok_or_else(|| {
                         Missing::new(format!(
-                            "{:?} is no distance",
+                            "{:?} is not a distance",
                             String::from_utf8_lossy(word)
                         ))
                     })?);
@@ -112,7 +112,7 @@ impl Distances {
         Self::new(table, DistanceSource::Given)
     }
 
-    /// The distances of one node as the kernel tells them.
+    /// The distances of one node as named by the kernel.
     pub fn row(tree: &Tree, id: u32) -> Vec<u64> {
         let text = tree.text(format!("sys/devices/system/node/node{id}/distance"));
         parse_numbers(&text.unwrap_or_default())
@@ -120,7 +120,7 @@ impl Distances {
 
     /// SLIT's distances of the nodes `ids` (in order) of `tree`.
     ///
-    /// A row holds a distance to each node that is online, in order; a recording may lack folders of some. Where it tells nothing and the machine has
+    /// A row holds a distance to each node that is online, in order; a recording may lack folders of some. Where it is empty and the machine has
     /// one node, the distance to itself is 10, as the firmware would say.
     pub fn slit(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
         const NODE: &str = "sys/devices/system/node";
@@ -154,9 +154,9 @@ impl Distances {
         Self::new(table, DistanceSource::Slit)
     }
 
-    /// HMAT's read latencies of the pairs that the firmware tells, else SLIT in proportion to the node's own latency.
+    /// HMAT's read latencies of the pairs that the firmware reports, else SLIT in proportion to the node's own latency.
     ///
-    /// The kernel tells the latency from the initiators nearest to a node's memory only (`access1` of CPUs, else
+    /// The kernel reports the latency from the initiators nearest to a node's memory only (`access1` of CPUs, else
     /// `access0` of anything; Documentation/admin-guide/mm/numaperf.rst), which is what is wanted of memory without
     /// CPUs: SLIT does not know how much slower such memory is.
     pub(crate) fn hmat(tree: &Tree, ids: &[u32]) -> Result<Self, Missing> {
@@ -175,7 +175,7 @@ impl Distances {
         }
         if known.iter().all(Option::is_none) {
             return Err(Missing::fixed(
-                "the firmware tells no latencies (no HMAT): use the distances of SLIT",
+                "the firmware has no latencies (no HMAT): use the distances of SLIT",
             ));
         }
         let mut table = Vec::with_capacity(count * count);
@@ -212,7 +212,7 @@ impl Distances {
         self.table[i * self.nodes + j]
     }
 
-    /// `D(i,i) / D(i,j)`, at most 1: memory that is nearer than a node's own (as HMAT may tell of memory on the
+    /// `D(i,i) / D(i,j)`, at most 1: memory that is nearer than a node's own (as HMAT may report for memory on the
     /// package) counts as local.
     pub fn ratio(&self, i: usize, j: usize) -> f64 {
         (self.between(i, i) / self.between(i, j)).min(1.0)

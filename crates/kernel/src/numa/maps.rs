@@ -70,7 +70,7 @@ pub(super) struct LineReader<'n> {
 }
 
 impl<'n> LineReader<'n> {
-    /// `page_bytes` is the size of a page on lines that tell none, `huge_page_bytes` that of huge ones.
+    /// `page_bytes` is the size of a page on lines without one, `huge_page_bytes` that of huge ones.
     pub(crate) fn new(nodes: &'n Nodes, page_bytes: u64, huge_page_bytes: Option<u64>) -> Self {
         Self {
             nodes,

@@ -18,7 +18,8 @@ impl fmt::Display for Missing {
 
 impl Missing {
     /// C has no shares.
-    pub const NO_CPU_TIME: Self = Self::fixed("it has not run: no CPU time to weigh its memory by");
+    pub const NO_CPU_TIME: Self =
+        Self::fixed("it has not run: without CPU time its memory has no weights");
     /// M has no shares.
     pub const NO_MEMORY: Self = Self::fixed("it has no memory on any node (a zombie, or exiting)");
     /// Kernel threads have no memory of their own.
@@ -46,7 +47,7 @@ impl Missing {
         Self(Cow::Borrowed(reason))
     }
 
-    /// A reason that tells of this machine.
+    /// A reason specific to this machine.
     pub fn new(reason: impl Into<String>) -> Self {
         Self(Cow::Owned(reason.into()))
     }

@@ -15,14 +15,14 @@ pub struct Node {
     pub id: u32,
     /// Its CPUs, in order; none where there is memory only.
     pub cpus: Vec<u32>,
-    /// Its memory, None where the kernel does not tell; 0 where there are CPUs only.
+    /// Its memory, None where the kernel does not report it; 0 where there are CPUs only.
     pub memory_bytes: Option<u64>,
-    /// Of this, what nothing uses; None where the kernel does not tell.
+    /// Of this, what nothing uses; None where the kernel does not report it.
     pub free_bytes: Option<u64>,
 }
 
 impl Node {
-    /// The nodes of `tree`, in the order of their numbers; none where /sys tells of none.
+    /// The nodes of `tree`, in the order of their numbers; none where /sys lists none.
     pub fn all(tree: &Tree) -> Vec<Self> {
         tree.numbered("sys/devices/system/node", "node")
             .into_iter()
@@ -54,7 +54,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes of `tree` with distances as chosen; an error where /sys tells of no nodes or no distances.
+    /// The nodes of `tree` with distances as chosen; an error where /sys lists no nodes or no distances.
     pub fn read(tree: &Tree, choice: &DistanceChoice) -> Result<Self, Missing> {
         let nodes = Node::all(tree);
         if nodes.is_empty() {
@@ -152,7 +152,7 @@ impl Nodes {
         &self.distances
     }
 
-    /// Size of a huge page where a kernel does not tell it of each mapping.
+    /// Size of a huge page where a kernel does not report it for each mapping.
     pub(crate) fn huge_page_bytes(&self) -> Option<u64> {
         self.huge_page_bytes
     }

@@ -9,11 +9,11 @@ pub struct Pages {
     /// that may be shared, since the kernel does not count shared pages. None of a control group, to which each page
     /// is charged once.
     pub shared_bytes_per_node: Option<Vec<u64>>,
-    /// Of these, bytes in pages of hugetlbfs; transparent huge pages are not told apart here.
+    /// Of these, bytes in pages of hugetlbfs; transparent huge pages are not distinguished here.
     pub huge_bytes_per_node: Vec<u64>,
-    /// Of the sum, anonymous memory; None where the kernel does not tell.
+    /// Of the sum, anonymous memory; None where the kernel does not report it.
     pub anon_bytes: Option<u64>,
-    /// Of the sum, pages of files; None where the kernel does not tell.
+    /// Of the sum, pages of files; None where the kernel does not report it.
     pub file_bytes: Option<u64>,
     /// Bytes on nodes that are not among the machine's: these have no distance.
     pub elsewhere_bytes: u64,

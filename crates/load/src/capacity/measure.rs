@@ -1,4 +1,4 @@
-//! The search with real loads: offers what [`super::search`] asks for and tells it what came back.
+//! The search with real loads: offers the rates that [`super::search`] chooses and returns the results.
 //!
 //! In: settings of a load, an objective, a plan. Out: a [`CapacityResult`], whole or marked interrupted. Not
 //! here: how loads are offered ([`crate::offer`]), what a result is worth ([`super::report`]).
@@ -81,12 +81,7 @@ impl Trail {
 impl Capacity {
     /// Refuses what cannot be searched.
     pub fn check(&self) -> Result<(), LoadError> {
-        let wrong = |name, why: &str| {
-            Err(LoadError::Setting {
-                name,
-                why: why.to_owned(),
-            })
-        };
+        let wrong = |name, why: &str| Err(LoadError::setting(name, why));
         if !(5..=1000).contains(&self.probes) {
             return wrong("--probes", "must be between 5 and 1000");
         }
@@ -105,7 +100,7 @@ impl Capacity {
         if self.settings.arrival.mean_rate_per_s().is_some() {
             return wrong(
                 "--arrival",
-                "must be constant or poisson where the rate is sought",
+                "must be constant or poisson in a capacity search",
             );
         }
         self.settings.check()

@@ -136,12 +136,12 @@ fn sentence(trail: &Trail) -> String {
             }),
         ) => {
             return format!(
-                "The probes cannot bear an interval: {probes} of them lasted {measure_s:.1} s, which this objective needs, of {needed} at least. Give the search more time."
+                "The probes are too few for an interval: {probes} of them lasted {measure_s:.1} s, which this objective needs, of {needed} at least. Give the search more time."
             );
         }
         (End::Search(Ended::Used), Some(Unable::Wide(factor))) => {
             return format!(
-                "The probes cannot bear an interval: the capacity is known only to a factor of {factor:.1}. Give the search more time."
+                "The probes are too few for an interval: the capacity is known only to a factor of {factor:.1}. Give the search more time."
             );
         }
         _ => {}
@@ -153,13 +153,11 @@ fn sentence(trail: &Trail) -> String {
         }
         End::Search(Ended::Used) => "All probes or all time is used.",
         End::Search(Ended::NeverMet) if unloaded(trail) => {
-            "The server does not meet the objective even nearly without load."
+            "The server does not meet the objective even at very low load."
         }
-        End::Search(Ended::NeverMet) => "The objective is not met at any rate that was offered.",
-        End::Search(Ended::GeneratorBound) => {
-            "The generator can offer no more than the server takes."
-        }
-        End::Interrupted => "The search was stopped before its time.",
+        End::Search(Ended::NeverMet) => "The objective was met at no offered rate.",
+        End::Search(Ended::GeneratorBound) => "The generator reached its limit before the server.",
+        End::Interrupted => "The search was interrupted.",
         End::HostLost => "A host was lost.",
         End::Lost => "The server has stopped answering.",
     }

@@ -113,7 +113,7 @@ pub trait Codec: Send {
         answers: &mut Vec<Answer>,
     ) -> Result<(), ProtocolError>;
 
-    /// What to tell a person about why the connection did not come up or broke, where the kind of the error says
+    /// Message for the user about why the connection failed, where the kind of the error says
     /// too little.
     fn complaint(&self) -> Option<&str> {
         None

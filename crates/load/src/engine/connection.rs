@@ -43,7 +43,7 @@ pub struct Connection<C> {
     pub codec: C,
     /// Whether it can be used.
     pub link: Link,
-    /// While it is being opened: when that began, or when the server was last heard.
+    /// While it is being opened: when that began, or when the server last answered.
     pub heard_ns: u64,
     /// Requests without an answer, oldest first.
     pub pending: VecDeque<Pending>,

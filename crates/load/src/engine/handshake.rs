@@ -63,7 +63,7 @@ impl<C: Codec> State<C> {
         if handshakes.settled && complaint.is_some() {
             tracing::warn!(
                 kind,
-                "a connection did not come up again: {}",
+                "a connection could not be reopened: {}",
                 complaint.unwrap_or(kind)
             );
         }

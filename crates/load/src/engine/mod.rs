@@ -43,7 +43,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A prefill without an answer for this long has failed.
 const PREFILL_STALL_NS: u64 = 10_000_000_000;
 
-/// What a generator thread tells the controlling thread.
+/// What a generator thread reports to the controlling thread.
 pub enum Report {
     /// Its connections are made and its keys are in the server.
     Ready,

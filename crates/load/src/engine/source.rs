@@ -37,7 +37,7 @@ impl Source {
         }
     }
 
-    /// The request that `peek` has told the time of.
+    /// The request whose time `peek` returned.
     #[inline]
     pub fn take(&mut self, workload: &Workload) -> Request {
         match self {

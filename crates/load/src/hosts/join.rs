@@ -1,8 +1,8 @@
 //! The process that takes orders: `steelyard-load join`.
 //!
 //! In: orders on standard input, a JSON line each. Out: reports on standard output. It ends at once when its
-//! input ends or nobody has given an order for half a minute: whoever commanded it is gone, and a load that
-//! nobody reads must not go on.
+//! input ends or no command has come for half a minute: the controlling process is gone, and a load that
+//! has no reader must not go on.
 
 use std::io::{BufRead, Read, Write};
 use std::ops::ControlFlow;
@@ -89,7 +89,7 @@ fn listen(loads: &Sender<(Vec<String>, Changes)>) {
             Ok(Order::Stop) => STOP.store(true, Ordering::Relaxed),
             Ok(Order::Ping) => {}
             Err(error) => {
-                eprintln!("steelyard-load: an order cannot be read: {error}");
+                eprintln!("steelyard-load: malformed command: {error}");
                 std::process::exit(FAILED);
             }
         }
@@ -101,7 +101,7 @@ fn watch_silence() {
         thread::sleep(Duration::from_secs(1));
         let silent_ns = monotonic_ns().saturating_sub(HEARD_NS.load(Ordering::Relaxed));
         if u128::from(silent_ns) > SILENCE.as_nanos() {
-            eprintln!("steelyard-load: nobody has given an order for {SILENCE:?}");
+            eprintln!("steelyard-load: no command for {SILENCE:?}");
             std::process::exit(FAILED);
         }
     }
@@ -119,13 +119,13 @@ fn change(settings: Settings, changes: &Changes) -> Result<Settings, LoadError> 
     if let Arrival::Recorded(recording) = &settings.arrival
         && changes.recording != Some(recording.fingerprint())
     {
-        return Err(LoadError::Setting {
-            name: "--arrival",
-            why: format!(
-                "{} holds other arrivals than where the load is ordered",
+        return Err(LoadError::setting(
+            "--arrival",
+            format!(
+                "{} differs from the file of the controlling host",
                 recording.name()
             ),
-        });
+        ));
     }
     Ok(Settings {
         rate_per_s: changes.rate_per_s,

@@ -17,7 +17,7 @@ use crate::LoadError;
 
 /// What is kept of a process's standard error, bytes.
 const ERRORS_KEPT: usize = 4096;
-/// A process that loads and tells of no interval for this long is lost: it hangs, or the way to it does.
+/// A process that reports no interval for this long is lost: it hangs, or the way to it does.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// A process, its orders and its reports.
@@ -170,7 +170,7 @@ impl Member {
         self.send(&Order::Measure)
     }
 
-    /// Says that somebody is there, and passes a stop on once.
+    /// Sends a sign of life, and passes a stop on once.
     pub fn tell(&mut self, stop: bool, ping: Duration) -> Result<(), LoadError> {
         if stop && !self.stopping {
             self.stopping = true;
@@ -197,7 +197,7 @@ impl Member {
         if any {
             self.last_report = Instant::now();
         } else if self.is_warm() && self.last_report.elapsed() > SILENCE {
-            return Err(self.error(&format!("nothing was heard of it for {SILENCE:?}")));
+            return Err(self.error(&format!("no message from it for {SILENCE:?}")));
         }
         Ok(any)
     }
@@ -237,7 +237,7 @@ impl Member {
                 return Ok(report);
             }
             if stop.load(Ordering::Relaxed) {
-                return Err(self.error("stopped before it answered"));
+                return Err(self.error("interrupted before it answered"));
             }
             if Instant::now() > deadline {
                 return Err(self.error("it did not answer"));
@@ -263,7 +263,7 @@ impl Member {
         let why = match (words.is_empty(), status) {
             (false, _) => words,
             (true, Some(status)) => format!("its process ended: {status}"),
-            (true, None) => "its process has closed its output".to_owned(),
+            (true, None) => "its process closed its output".to_owned(),
         };
         self.error(&why)
     }
@@ -291,10 +291,10 @@ fn command(host: &str, remote: &Remote) -> Result<Command, LoadError> {
         && !host.starts_with('-')
         && host.chars().all(|c| !c.is_whitespace() && !c.is_control());
     if !usable {
-        return Err(LoadError::Setting {
-            name: "--host",
-            why: format!("{host:?} is not a host such as user@host"),
-        });
+        return Err(LoadError::setting(
+            "--host",
+            format!("{host:?} is not a host such as user@host"),
+        ));
     }
     if host == "localhost" {
         let here = std::env::current_exe().map_err(|source| LoadError::Environment {
@@ -306,10 +306,7 @@ fn command(host: &str, remote: &Remote) -> Result<Command, LoadError> {
         return Ok(command);
     }
     let Some((program, options)) = remote.ssh.split_first() else {
-        return Err(LoadError::Setting {
-            name: "--ssh",
-            why: "must name a program".to_owned(),
-        });
+        return Err(LoadError::setting("--ssh", "must name a program"));
     };
     let mut command = Command::new(program);
     command.args(options);

@@ -117,7 +117,7 @@ impl Sums {
     }
 }
 
-/// The result of the whole load, every process of which has told what it came to.
+/// The result of the whole load, from the results of all processes.
 pub fn merge(parts: &Parts<'_>, log: Option<&mut Log<'_>>) -> Result<Offered, LoadError> {
     let shares: Vec<&Share> = parts
         .members

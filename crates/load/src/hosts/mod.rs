@@ -7,7 +7,7 @@
 //!
 //! No clock is trusted across hosts: every process measures on its own, times go over the wire only as lengths,
 //! and what each process saw is put together by the time since the begin of its own measure phase
-//! ([`rows`], [`merge`]). Processes tell of their intervals while they load, so that what was measured until a
+//! ([`rows`], [`merge`]). Processes report their intervals during the load, so that what was measured until a
 //! host is lost is not lost with it ([`partial`]). How far apart the phases began follows from when the order was sent, here, and how long after it
 //! came the phase began, there; what the way took is in that figure too.
 //!
@@ -58,13 +58,13 @@ pub struct Fleet<'a> {
     stop: &'a AtomicBool,
 }
 
-/// How often a process is told that somebody is still there.
+/// How often a process gets a sign of life.
 const PING: Duration = Duration::from_secs(5);
 /// How long a process may take to say hello.
 const HELLO: Duration = Duration::from_secs(30);
-/// How long processes that were asked to stop may take to tell what they have.
+/// How long interrupted processes may take to report their results.
 const STOPPING: Duration = Duration::from_secs(3);
-/// How long to sleep when no process has told anything.
+/// How long to sleep when no process has reported anything.
 const LOOK_AROUND: Duration = Duration::from_millis(10);
 /// Length of an interval, so that phases begin at most this far apart; rows are put together later.
 const INTERVAL_NS: u64 = 100_000_000;
@@ -96,9 +96,11 @@ impl<'a> Fleet<'a> {
                 Report::Hello { version } if version == env!("CARGO_PKG_VERSION") => {}
                 Report::Hello { version } => {
                     let here = env!("CARGO_PKG_VERSION");
-                    return Err(member.error(&format!("it has version {version}, here is {here}")));
+                    return Err(
+                        member.error(&format!("it has version {version}, this host has {here}"))
+                    );
                 }
-                _ => return Err(member.error("it did not say hello")),
+                _ => return Err(member.error("it sent no greeting")),
             }
         }
         Ok(fleet)
@@ -106,7 +108,7 @@ impl<'a> Fleet<'a> {
 
     /// Refuses loads that cannot be split.
     pub fn check(hosts: usize, settings: &Settings) -> Result<(), LoadError> {
-        let wrong = |name, why: String| Err(LoadError::Setting { name, why });
+        let wrong = |name, why: String| Err(LoadError::setting(name, why));
         let least = settings.threads as usize * hosts;
         if (settings.connections as usize) < least {
             return wrong(
@@ -117,8 +119,7 @@ impl<'a> Fleet<'a> {
         if settings.trace.is_some() {
             return wrong(
                 "--trace",
-                "is for a load of one process: its requests follow one another from the begin of the load, \
-                 which several processes cannot share"
+                "is for a load of one process: several processes cannot share its sequence of requests"
                     .to_owned(),
             );
         }
@@ -160,7 +161,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Lets every process load, until each has told what its load came to.
+    /// Lets every process run its load, until each has reported its result.
     fn load(&mut self, settings: &Settings) -> Result<(), (usize, LoadError)> {
         // The first fills the server before the others look.
         for index in 0..self.members.len() {
@@ -202,7 +203,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Notes what the processes report; they are told that somebody is there, and of a stop. An error is about the
+    /// Notes what the processes report; they get signs of life, and a stop. An error is about the
     /// process with the number.
     fn take_reports(&mut self) -> Result<(), (usize, LoadError)> {
         let stop = self.stop.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! What is left of a load of several processes when one of them is lost: what all had told until then.
+//! What is left of a load of several processes when one of them is lost: what all had reported until then.
 //!
-//! In: the intervals that the processes told while they loaded. Out: a record of the measure phase up to the
-//! last moment that every process had told of, marked interrupted. Everything in it is counted by when it
-//! happened, since what became of single requests was not told; what only the end of a process tells (operations,
+//! In: the intervals that the processes reported during the load. Out: a record of the measure phase up to the
+//! last report of every process, marked interrupted. Everything in it is counted by when it
+//! happened, since the fate of single requests was not reported; what a process reports only at its end (operations,
 //! threads, kinds of errors) is left out. Not here: noticing that a process is lost ([`super::member`]).
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub fn merge(
     })
 }
 
-/// How much of its measure phase a process has told of, ns.
+/// How much of its measure phase a process has reported, ns.
 fn measured_ns(part: &Part<'_>) -> i64 {
     let mut intervals = part.intervals.iter().rev();
     let last = intervals.find(|interval| interval.phase == Phase::Measure);
@@ -88,7 +88,7 @@ fn until<'a>(part: &Part<'a>, until_ns: i64) -> &'a [super::wire::PackedInterval
     &part.intervals[..part.intervals.partition_point(ends)]
 }
 
-/// Counts and latencies of a process's measure phase, as far as it is told.
+/// Counts and latencies of a process's measure phase, as far as it was reported.
 fn measured(part: &Part<'_>) -> Result<(Counts, Latencies), LoadError> {
     let (mut counts, mut latencies) = (Counts::default(), Latencies::default());
     let intervals = part.intervals.iter();
@@ -183,7 +183,7 @@ fn sums(
 
 fn verdict(host: &str, lost: &Loss, together: Check) -> Verdict {
     let claim = format!(
-        "Host {host} was lost: {}. The record ends where every host had told what it did.",
+        "Host {host} was lost: {}. The record ends with the last report of every host.",
         lost.why
     );
     let interrupted = Check {
@@ -207,7 +207,7 @@ mod tests {
     use crate::control::Interval;
     use crate::slo::Slo;
 
-    /// What a process tells that warms up for one interval from `start_ns` on, then measures for `measured`.
+    /// Reports of a process that warms up for one interval from `start_ns` on, then measures for `measured`.
     fn load_from(start_ns: u64, measured: u64) -> MemberLoad {
         const LENGTH_NS: u64 = 100_000_000;
         let intervals = (0..=measured).map(|index| {

@@ -1,6 +1,6 @@
-//! Rows of a load of several processes: the intervals that they told, put together by time.
+//! Rows of a load of several processes: the intervals that they reported, put together by time.
 //!
-//! In: what each process told. Out: one interval a length and phase, with counts summed and histograms added
+//! In: what each process reported. Out: one interval a length and phase, with counts summed and histograms added
 //! exactly, by the clock here. Intervals are put together by the time since the begin of each process's own
 //! measure phase. Invariant: histograms are unpacked for one row at a time, whatever the load's length.
 

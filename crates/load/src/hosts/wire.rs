@@ -21,7 +21,7 @@ pub const LINE_MAX: u64 = 256 << 20;
 /// No clock has run for 146 years: times below this can be subtracted as signed numbers.
 const TIME_MAX_NS: u64 = 1 << 62;
 
-/// What the one process that commands tells another.
+/// Messages of the controlling process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "lowercase")]
 pub enum Order {
@@ -34,9 +34,9 @@ pub enum Order {
     },
     /// Begin to measure.
     Measure,
-    /// End the load and tell what there is.
+    /// End the load and report the results.
     Stop,
-    /// Nothing but that somebody is there.
+    /// A sign of life.
     Ping,
 }
 
@@ -67,7 +67,7 @@ pub struct Changes {
     pub recording: Option<u64>,
 }
 
-/// What a process tells the one that commands.
+/// Messages to the controlling process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "lowercase")]
 pub enum Report {
@@ -177,7 +177,7 @@ impl PackedHistogram {
             .deserialize(&mut &bytes[..])
             .map_err(|error| format!("a histogram cannot be read: {error:?}"))?;
         if (read.low(), read.high(), read.sigfig()) != (ours.low(), ours.high(), ours.sigfig()) {
-            return Err("a histogram has other bounds than ours".to_owned());
+            return Err("a histogram has other bounds".to_owned());
         }
         Ok(read)
     }
@@ -213,7 +213,7 @@ pub fn read_report(line: &str) -> Result<Report, String> {
         && !(interval.begin_ns <= interval.end_ns && interval.end_ns < TIME_MAX_NS)
     {
         return Err(format!(
-            "an interval from {} to {} ns is none",
+            "an interval from {} to {} ns is empty",
             interval.begin_ns, interval.end_ns
         ));
     }

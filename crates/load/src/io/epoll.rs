@@ -20,7 +20,7 @@ struct Slot {
     sent: usize,
     /// Whether writability is asked for.
     watches_write: bool,
-    /// Error found while sending, told at the next poll.
+    /// Error of sending, reported at the next poll.
     failed: Option<&'static str>,
     /// Tells a reused slot from the one an event was for.
     generation: u32,

@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Structs and lists may nest this deep in a Thrift argument.
 const THRIFT_DEPTH_MAX: usize = 16;
 
-/// A mix as its file has it, in every protocol that it speaks.
+/// A mix as its file has it, in every protocol that it supports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MixFile {
     /// The shipped name, or the file's.
@@ -157,7 +157,7 @@ struct ArgumentTable {
 impl MixFile {
     /// The shipped mix of this name, or the file.
     pub fn find(name: &str) -> Result<Self, LoadError> {
-        let wrong = |why: String| LoadError::Setting { name: "--mix", why };
+        let wrong = |why: String| LoadError::setting("--mix", why);
         if let Some(shipped) = SHIPPED.iter().find(|shipped| shipped.name == name) {
             return Self::parse(shipped.text, name, Path::new(""))
                 .map_err(|why| wrong(format!("{name}: {why}")));
@@ -204,7 +204,9 @@ impl MixFile {
         if let Some(prefill) = &root.prefill
             && !operations.iter().any(|o| o.name == *prefill)
         {
-            return Err(format!("prefill names {prefill:?}, which is no operation"));
+            return Err(format!(
+                "prefill names {prefill:?}, which is not an operation"
+            ));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -237,13 +239,13 @@ impl MixFile {
             let needed = operation.weight > 0.0 || self.prefill.as_deref() == Some(&operation.name);
             if steps.is_empty() && needed {
                 let (mix, name) = (&self.name, &operation.name);
-                return Err(LoadError::Setting {
-                    name: "--mix",
-                    why: format!(
+                return Err(LoadError::setting(
+                    "--mix",
+                    format!(
                         "{mix}: operation {name} cannot be done over {protocol}",
                         protocol = protocol.name()
                     ),
-                });
+                ));
             }
             // What HTTP finds is a status, which is counted by class, not as a hit or a miss.
             let effect = if protocol == Protocol::Http {
@@ -343,7 +345,7 @@ fn operation(table: OperationTable) -> Result<FileOperation, String> {
         "call" => Effect::Call,
         other => {
             return Err(format!(
-                "operation {name}: effect {other:?} is none of read, write, call"
+                "operation {name}: effect {other:?} is not read, write or call"
             ));
         }
     };

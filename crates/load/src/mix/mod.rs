@@ -68,10 +68,7 @@ impl Mix {
     pub fn of_gets_and_sets(protocol: Protocol, set_ratio: f64) -> Result<Self, LoadError> {
         if !(0.0..=1.0).contains(&set_ratio) {
             let why = format!("{set_ratio} is not between 0 and 1");
-            return Err(LoadError::Setting {
-                name: "--set-ratio",
-                why,
-            });
+            return Err(LoadError::setting("--set-ratio", why));
         }
         let words = |words: &[&str]| {
             let texts: Result<Vec<Text>, String> = words.iter().map(|w| Text::parse(w)).collect();
@@ -88,10 +85,10 @@ impl Mix {
                 Template::Redis(words(&["SET", "{key}", "{value}"])),
             ),
             Protocol::Http | Protocol::Thrift | Protocol::Cql => {
-                return Err(LoadError::Setting {
-                    name: "--mix",
-                    why: format!("{} has no gets and sets: name a mix", protocol.name()),
-                });
+                return Err(LoadError::setting(
+                    "--mix",
+                    format!("{} has no gets and sets: name a mix", protocol.name()),
+                ));
             }
         };
         let operations = vec![
@@ -110,10 +107,7 @@ impl Mix {
 
     /// HTTP requests for one path, which may hold placeholders.
     pub fn of_path(path: &str) -> Result<Self, LoadError> {
-        let get = HttpTemplate::get(path).map_err(|why| LoadError::Setting {
-            name: "--path",
-            why,
-        })?;
+        let get = HttpTemplate::get(path).map_err(|why| LoadError::setting("--path", why))?;
         Ok(Self {
             name: "path".to_owned(),
             protocol: Protocol::Http,

@@ -88,7 +88,7 @@ impl HttpTemplate {
             return Err(format!("{:?} is not a method", self.method));
         }
         if self.method == "CONNECT" {
-            return Err("CONNECT makes a tunnel, which is no request to weigh".to_owned());
+            return Err("CONNECT makes a tunnel, which cannot be measured as a request".to_owned());
         }
         let begins = match self.path.pieces().first() {
             Some(Piece::Literal(bytes)) => {
@@ -112,7 +112,9 @@ impl HttpTemplate {
             }
             for ours in ["content-length", "transfer-encoding", "connection"] {
                 if name.eq_ignore_ascii_case(ours) {
-                    return Err(format!("the header {name} is written by the load itself"));
+                    return Err(format!(
+                        "the header {name} is written by the load generator"
+                    ));
                 }
             }
             if !literals(value).all(|b| b == b'\t' || (b >= b' ' && b != 0x7f)) {

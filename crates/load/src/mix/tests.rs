@@ -168,7 +168,7 @@ fn bad_mixes_are_refused_in_a_line_that_says_why() {
             around("").replace("weight = 1", "weight = \"much\""),
             "line 5",
         ),
-        (around("effect = \"reads\""), "none of read, write, call"),
+        (around("effect = \"reads\""), "not read, write or call"),
         (around("redis = []"), "it is empty"),
         (around("redis = [1]"), "operation o: redis"),
         (around("redis = [\"GET\", \"{name}\"]"), "not a placeholder"),
@@ -205,7 +205,7 @@ fn bad_mixes_are_refused_in_a_line_that_says_why() {
         ),
         (
             around("http = { path = \"/\", headers = { Content-Length = \"1\" } }"),
-            "written by the load itself",
+            "written by the load generator",
         ),
         (
             around("http = { path = \"/\", query = \"x\" }"),
@@ -218,7 +218,7 @@ fn bad_mixes_are_refused_in_a_line_that_says_why() {
         ),
         (
             "prefill = \"x\"\n".to_owned() + head + ping,
-            "which is no operation",
+            "which is not an operation",
         ),
         (
             head.to_owned() + "[keys]\nsizes = -1\n" + ping,

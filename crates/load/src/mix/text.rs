@@ -22,7 +22,7 @@ pub const PLACEHOLDERS: [(&str, &str); 7] = [
     ("{text:N}", "as `{value:N}`, but of digits and letters only"),
     (
         "{uniform:LOW:HIGH}",
-        "a whole number from LOW to HIGH, each as likely, drawn for each request",
+        "a random whole number from LOW to HIGH, uniform, for each request",
     ),
 ];
 
@@ -42,7 +42,7 @@ pub enum Piece {
     ValueBytes,
     /// The key's printable value of this number.
     Text(u32),
-    /// A whole number drawn from the range; `place` tells it from others of the same request.
+    /// A whole number drawn from the range; `place` distinguishes it from others of the same request.
     Uniform {
         /// Which of the request's draws.
         place: u64,
@@ -85,11 +85,11 @@ impl Text {
                 continue;
             }
             if brace == "}" {
-                return Err(format!("{text:?} closes a brace that it has not opened"));
+                return Err(format!("{text:?} closes a brace that is not open"));
             }
             let end = rest[at..]
                 .find('}')
-                .ok_or_else(|| format!("{text:?} opens a brace that it does not close"))?;
+                .ok_or_else(|| format!("{text:?} has an open brace"))?;
             if !literal.is_empty() {
                 pieces.push(Piece::Literal(std::mem::take(&mut literal).into_bytes()));
             }

@@ -137,11 +137,11 @@ fn choose_io(choice: IoChoice) -> Result<&'static str, LoadError> {
         IoChoice::Uring | IoChoice::Auto => match Uring::new(1) {
             Ok(_) => Ok("uring"),
             Err(error) if choice == IoChoice::Auto => {
-                tracing::info!(%error, "io_uring is not to be had, epoll is used");
+                tracing::info!(%error, "io_uring is not available, epoll is used");
                 Ok("epoll")
             }
             Err(source) => Err(LoadError::Environment {
-                what: "io_uring is not to be had".to_owned(),
+                what: "io_uring is not available".to_owned(),
                 source,
             }),
         },
@@ -437,7 +437,7 @@ fn listen(input: Box<dyn BufRead + Send>) -> Receiver<Order> {
                     return;
                 }
                 Ok(line) if line.trim().is_empty() => {}
-                Ok(line) => tracing::warn!(?line, "unknown order; the only one is `measure`"),
+                Ok(line) => tracing::warn!(?line, "unknown command: expected `measure`"),
                 Err(_) => break,
             }
         }

@@ -43,10 +43,7 @@ pub enum Arrival {
 impl Arrival {
     /// `constant`, `poisson`, `ramp:FROM-TO`, `step:R1,R2,...` or `recorded:FILE`, which is read.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
-        let wrong = |why: String| LoadError::Setting {
-            name: "--arrival",
-            why,
-        };
+        let wrong = |why: String| LoadError::setting("--arrival", why);
         let rate = |text: &str| match text.trim().parse::<f64>() {
             Ok(rate) if (0.0..=RATE_MAX_PER_S).contains(&rate) => Ok(rate),
             _ => Err(wrong(format!(
@@ -71,12 +68,12 @@ impl Arrival {
             Some(("recorded", path)) => Self::Recorded(Arc::new(Recording::read(Path::new(path))?)),
             _ => {
                 return Err(wrong(format!(
-                    "{text:?} is none of constant, poisson, ramp:FROM-TO, step:R1,R2,... and recorded:FILE"
+                    "{text:?} is not constant, poisson, ramp:FROM-TO, step:R1,R2,... or recorded:FILE"
                 )));
             }
         };
         if arrival.mean_rate_per_s() == Some(0.0) {
-            return Err(wrong(format!("{text:?} offers no request")));
+            return Err(wrong(format!("{text:?} has no requests")));
         }
         Ok(arrival)
     }
@@ -138,10 +135,8 @@ impl Recording {
             source,
         })?;
         let name = path.display().to_string();
-        Self::parse(&text, name).map_err(|why| LoadError::Setting {
-            name: "--arrival",
-            why: format!("{}: {why}", path.display()),
-        })
+        Self::parse(&text, name)
+            .map_err(|why| LoadError::setting("--arrival", format!("{}: {why}", path.display())))
     }
 
     /// Takes a recording from the text of the file `name`; an error says what is wrong with it.
@@ -175,7 +170,9 @@ impl Recording {
         for (number, line) in lines {
             let value = match line.parse::<f64>() {
                 Ok(value) if value.is_finite() && value >= 0.0 => value,
-                _ => return Err(format!("line {number}: {line:?} is not a number from 0 up")),
+                _ => {
+                    return Err(format!("line {number}: {line:?} is not a number >= 0"));
+                }
             };
             if times.len() == RECORDED_MAX {
                 return Err(format!("it has more than {RECORDED_MAX} arrivals"));
@@ -186,23 +183,20 @@ impl Recording {
             } else {
                 value - *first.get_or_insert(value)
             };
-            let at_ns = at * unit_ns;
+            let at_ns = (at * unit_ns).round();
             // Beyond this a double no longer tells one nanosecond from the next.
             if at_ns > 9e15 {
                 return Err(format!("line {number}: it lasts longer than 104 days"));
             }
-            if times
-                .last()
-                .is_some_and(|&last| at_ns.round() < last as f64)
-            {
-                return Err(format!("line {number}: {line} is before the time above it"));
+            if times.last().is_some_and(|&last| at_ns < last as f64) {
+                return Err(format!("line {number}: {line} is before the line above"));
             }
-            times.push(at_ns.round() as u64);
+            times.push(at_ns as u64);
         }
         let last_ns = times.last().copied().unwrap_or(0);
         if times.len() < 2 || last_ns == 0 {
             return Err(format!(
-                "{} arrivals within {last_ns} ns are no recording",
+                "{} arrivals within {last_ns} ns are not a recording",
                 times.len()
             ));
         }
@@ -223,7 +217,7 @@ impl Recording {
         &self.name
     }
 
-    /// A number that tells its arrivals from others, whatever the file's name.
+    /// A fingerprint of its arrivals, whatever the file's name.
     pub fn fingerprint(&self) -> u64 {
         let times = self.times_ns.iter().chain([&self.length_ns]);
         times.fold(0, |sum, &time_ns| mix(sum ^ time_ns).wrapping_add(1))

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::random::mix;
 
-/// The bits of a key's number that tell its place in its thread's part.
+/// The bits of a key's number that hold its place in its thread's part.
 const PLACE_BITS: u32 = 40;
 
 /// The keys of all generator threads.
@@ -26,7 +26,7 @@ struct Part {
 #[derive(Debug, Default)]
 struct Entry {
     text: Vec<u8>,
-    /// Size of the value, `u32::MAX` where the trace does not tell.
+    /// Size of the value, `u32::MAX` where the trace has none.
     bytes: u32,
     hash: u64,
 }
@@ -74,7 +74,7 @@ impl TraceKeys {
         self.with(key, |entry| out.extend_from_slice(&entry.text));
     }
 
-    /// A hash of the key's text, and the size of its value if the trace tells it.
+    /// A hash of the key's text, and the size of its value if the trace has it.
     pub fn value(&self, key: u64) -> (u64, Option<usize>) {
         self.with(key, |entry| {
             let told = entry.bytes != u32::MAX;

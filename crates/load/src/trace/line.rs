@@ -32,7 +32,7 @@ pub struct Row<'a> {
     pub operation: Cow<'a, str>,
     /// To which key.
     pub key: Cow<'a, str>,
-    /// Size of the value, if the trace tells, bytes.
+    /// Size of the value, if the trace has it, bytes.
     pub size: Option<u32>,
 }
 
@@ -47,12 +47,12 @@ impl Columns {
                 (place, None) => Ok(place),
             }
         };
-        let missing = |what: &str| format!("the first line names no column {what}");
+        let missing = |what: &str| format!("the header has no column {what}");
         let mut time = None;
         for (name, unit_ns) in TIME_COLUMNS {
             if let Some(found) = place(name)? {
                 if time.is_some() {
-                    return Err("the first line names two columns of time".to_owned());
+                    return Err("the header has two columns of time".to_owned());
                 }
                 time = Some((found, unit_ns));
             }
@@ -67,7 +67,7 @@ impl Columns {
         })
     }
 
-    /// The request that `line` tells.
+    /// The request in `line`.
     pub fn row<'a>(&self, line: &'a str) -> Result<Row<'a>, String> {
         let mut fields = fields(line)?;
         let count = fields.len();

@@ -1,7 +1,7 @@
 //! Traces: a file of requests with their own times, replayed as an open loop.
 //!
 //! In: comma-separated values, plain or packed by gzip or zstd. Out: for each generator thread its share of the
-//! requests, in order. The file is read twice: once whole before the load, so that a bad line is told with its number
+//! requests, in order. The file is read twice: once whole before the load, so that a bad line is reported with its number
 //! before anything is sent, and once in step with the load. It is never in memory. Invariant: intended times are the
 //! trace's own, from its first line on, divided by the speed.
 
@@ -37,7 +37,7 @@ pub struct Trace {
     pub requests: u64,
     /// From the first request to the last, as replayed, ns.
     pub length_ns: u64,
-    /// The largest size that it tells, bytes.
+    /// Its largest size, bytes.
     pub largest_value_bytes: usize,
 }
 
@@ -50,10 +50,10 @@ impl Trace {
         mix: &Mix,
     ) -> Result<Self, LoadError> {
         if !(speed_ratio.is_finite() && speed_ratio > 0.0) {
-            return Err(LoadError::Setting {
-                name: "--speed",
-                why: format!("{speed_ratio} is not a factor above 0"),
-            });
+            return Err(LoadError::setting(
+                "--speed",
+                format!("{speed_ratio} is not a factor above 0"),
+            ));
         }
         let mut trace = Self {
             path: path.to_owned(),
@@ -71,7 +71,7 @@ impl Trace {
             trace.largest_value_bytes = trace.largest_value_bytes.max(bytes);
         }
         if trace.requests == 0 {
-            return Err(bad(path, "it holds no requests"));
+            return Err(bad(path, "it has no requests"));
         }
         Ok(trace)
     }
@@ -83,10 +83,7 @@ impl Trace {
 }
 
 fn bad(path: &Path, why: impl std::fmt::Display) -> LoadError {
-    LoadError::Setting {
-        name: "--trace",
-        why: format!("{}: {why}", path.display()),
-    }
+    LoadError::setting("--trace", format!("{}: {why}", path.display()))
 }
 
 /// One request as read.
@@ -196,7 +193,7 @@ impl Reader {
         let Some(operation) = known.filter(|&index| !mix.operations[index].inserts) else {
             let names: Vec<&str> = mix.operations.iter().map(|o| o.name.as_str()).collect();
             return Err(self.wrong(format_args!(
-                "{:?} is no operation of {}, which has {}",
+                "{:?} is not an operation of {}: use {}",
                 row.operation,
                 mix.name,
                 names.join(", ")
@@ -212,7 +209,7 @@ impl Reader {
         read.size = row.size;
         let first_ns = *self.first_ns.get_or_insert(time_ns);
         if self.number > 2 && time_ns < self.last_ns {
-            return Err(self.wrong("the time is before that of the line above"));
+            return Err(self.wrong("the time is before that of the previous line"));
         }
         self.last_ns = time_ns;
         read.at_ns = ((time_ns - first_ns) / self.speed_ratio) as u64;
@@ -233,7 +230,7 @@ fn check_key(key: &str, protocol: Protocol) -> Result<(), String> {
     let in_line = matches!(protocol, Protocol::Memcached | Protocol::Http);
     if in_line && key.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err(format!(
-            "{key:?} holds a space or a control character, which no key of {} may",
+            "{key:?} holds a space or a control character, which keys of {} must not",
             protocol.name()
         ));
     }

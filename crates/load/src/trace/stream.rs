@@ -134,7 +134,7 @@ impl TraceStream {
         self.start_ns + self.batch.requests[self.next].at_ns
     }
 
-    /// The request that `peek` has told the time of.
+    /// The request whose time `peek` returned.
     #[inline]
     pub fn take(&mut self, workload: &Workload) -> Request {
         let dealt = self.batch.requests[self.next];

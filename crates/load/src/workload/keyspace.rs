@@ -25,7 +25,7 @@ pub struct Keyspace {
     count: u64,
     key_sizes: Sizes,
     value_sizes: Sizes,
-    /// Digits that tell every key from every other.
+    /// Digits that distinguish all keys.
     width: usize,
     /// Random bytes that values are cut from.
     block: Vec<u8>,
@@ -43,7 +43,7 @@ impl Keyspace {
         value_sizes: Sizes,
         stores: bool,
     ) -> Result<Self, LoadError> {
-        let wrong = |name, why: String| Err(LoadError::Setting { name, why });
+        let wrong = |name, why: String| Err(LoadError::setting(name, why));
         if count == 0 {
             return wrong("--keys", "needs at least one key".to_owned());
         }
@@ -58,7 +58,7 @@ impl Keyspace {
         if key_sizes.largest() < width {
             return wrong(
                 "--key-sizes",
-                format!("{count} keys cannot differ in {} B", key_sizes.largest()),
+                format!("{count} keys do not fit in {} B", key_sizes.largest()),
             );
         }
         let block = if stores {
@@ -101,10 +101,7 @@ impl Keyspace {
                 self.width,
                 self.key_sizes.largest()
             );
-            return Err(LoadError::Setting {
-                name: "--key-sizes",
-                why,
-            });
+            return Err(LoadError::setting("--key-sizes", why));
         }
         Ok(self)
     }
@@ -232,7 +229,7 @@ fn random_block(largest: usize) -> Vec<u8> {
     block
 }
 
-/// Digits of base 32 that tell `count` keys from each other.
+/// Digits of base 32 that distinguish `count` keys.
 fn digits(count: u64) -> usize {
     let mut width = 1;
     while width < 13 && (count - 1) >> (5 * width) > 0 {

@@ -119,8 +119,7 @@ impl Workload {
         mix: Arc<Mix>,
     ) -> Result<Self, LoadError> {
         let weights = mix.operations.iter().map(|o| (o.name.as_str(), o.weight));
-        crate::mix::check_weights(weights)
-            .map_err(|why| LoadError::Setting { name: "--mix", why })?;
+        crate::mix::check_weights(weights).map_err(|why| LoadError::setting("--mix", why))?;
         let sum: f64 = mix.operations.iter().map(|o| o.weight).sum();
         let mut below = 0.0;
         let mut shares: Vec<f64> = mix

@@ -35,21 +35,18 @@ pub const LAWS: [(&str, &str); 4] = [
     ),
     (
         "latest:EXPONENT",
-        "the same law over ages: the key inserted last has rank 1",
+        "the same, by age: the key inserted last has rank 1",
     ),
     (
         "hotspot:KEYS:REQUESTS",
-        "the share KEYS of the keys gets the share REQUESTS of the requests",
+        "a share KEYS of the keys gets a share REQUESTS of the requests",
     ),
 ];
 
 impl Popularity {
     /// One of `LAWS` over `keys` keys.
     pub fn parse(text: &str, keys: u64) -> Result<Self, LoadError> {
-        let wrong = |why: String| LoadError::Setting {
-            name: "--key-distribution",
-            why,
-        };
+        let wrong = |why: String| LoadError::setting("--key-distribution", why);
         let zipf = |exponent: &str| match exponent.parse::<f64>() {
             Ok(value) if value > 0.0 && value <= 20.0 => Ok(Zipf::new(keys.max(1), value)),
             _ => Err(wrong(format!(
@@ -71,7 +68,10 @@ impl Popularity {
             }),
             _ => {
                 let known: Vec<&str> = LAWS.iter().map(|(name, _)| *name).collect();
-                Err(wrong(format!("{text:?} is none of {}", known.join(", "))))
+                Err(wrong(format!(
+                    "{text:?} is not one of {}",
+                    known.join(", ")
+                )))
             }
         }
     }

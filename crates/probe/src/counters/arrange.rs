@@ -109,8 +109,8 @@ impl<'a> Arranger<'a> {
             let parts = self.fit(&pmu, queue);
             if let (Some(name), 2..) = (name, parts.len()) {
                 self.notes.push(format!(
-                    "group {name} does not fit the counters of PMU {} that are free: it is counted as {} \
-                     groups, not all at the same time",
+                    "group {name} does not fit the counters of PMU {} that are free: it is split into {} \
+                     groups that take turns",
                     pmu.name,
                     parts.len()
                 ));
@@ -243,7 +243,7 @@ impl<'a> Arranger<'a> {
         let holder = if watchdog.ok().and_then(|text| scan::number(&text)) == Some(1) {
             "the NMI watchdog holds one of each CPU's: sysctl kernel.nmi_watchdog=0 frees it"
         } else {
-            "somebody else holds some of them"
+            "another program holds some of them"
         };
         let note = format!(
             "PMU {} has fewer counters free than the CPU has, so that groups are smaller: {holder}",

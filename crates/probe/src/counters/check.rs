@@ -37,7 +37,7 @@ struct Row {
     entities: u64,
     /// What was counted while trying; null where no counter was free all the time.
     count: Option<u64>,
-    /// Share of the enabled time that it was counted; null where nobody ran.
+    /// Share of the enabled time that it was counted; null where nothing ran.
     coverage_ratio: Option<f64>,
     #[serde(skip)]
     enabled_ns: u64,
@@ -177,7 +177,7 @@ impl Checked {
         for row in &self.rows {
             let share = match (row.count, row.coverage_ratio) {
                 (None, _) => "never: no counter was free".to_owned(),
-                (_, None) => "nobody ran".to_owned(),
+                (_, None) => "did not run".to_owned(),
                 (_, Some(ratio)) => format!("{:.0} %", ratio * 100.0),
             };
             let _ = writeln!(

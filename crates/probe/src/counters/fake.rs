@@ -1,6 +1,6 @@
 //! A machine with counters in the kernel's place: so many general ones, some fixed, groups that take turns.
 //!
-//! What it knows of the kernel: a group that no CPU could count at once is refused (EINVAL) as if nobody else
+//! What it knows of the kernel: a group that no CPU could count at once is refused (EINVAL) as if no other program
 //! held a counter; of those opened, whole groups get the counters in turn, a millisecond each; time enabled
 //! goes on while time running waits; counts grow with time running.
 
@@ -22,7 +22,7 @@ pub struct FakePmu {
     pub general: usize,
     /// Configs that have a counter of their own.
     pub fixed: BTreeSet<u64>,
-    /// General counters that somebody else holds for good, which opening does not know.
+    /// General counters that another program holds permanently, which opening does not notice.
     pub held: usize,
 }
 

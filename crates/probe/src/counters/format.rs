@@ -109,16 +109,16 @@ pub fn parse_event(text: &str) -> Result<Vec<(String, u64)>, String> {
         .map(|term| {
             let (name, value) = term.trim().split_once('=').unwrap_or((term.trim(), "1"));
             if name.is_empty() {
-                return Err(format!("{text:?} is no list of terms"));
+                return Err(format!("{text:?} is not a list of terms"));
             }
             if value == "?" {
-                return Err(format!("the event wants a value for {name}"));
+                return Err(format!("the event needs a value for {name}"));
             }
             let number = match value.strip_prefix("0x").or(value.strip_prefix("0X")) {
                 Some(digits) => u64::from_str_radix(digits, 16),
                 None => value.parse(),
             };
-            let number = number.map_err(|_| format!("{name}={value} is no number"))?;
+            let number = number.map_err(|_| format!("{name}={value} is not a number"))?;
             Ok((name.to_owned(), number))
         })
         .collect()

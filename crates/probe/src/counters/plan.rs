@@ -116,7 +116,7 @@ pub fn check(plan: &CounterPlan) -> Result<(), String> {
         }
         if !seen.insert((&event.name, &event.pmu)) {
             return Err(format!(
-                "event {} of PMU {} is there twice",
+                "event {} of PMU {} is listed twice",
                 event.name, event.pmu
             ));
         }

@@ -111,7 +111,10 @@ impl Pmu {
             )?
         } else {
             if self.directory.is_none() && terms.keys().any(|term| term != "config") {
-                return Err(format!("an event of {} has no term but config", self.name));
+                return Err(format!(
+                    "an event of {} has only the term config",
+                    self.name
+                ));
             }
             words(
                 terms.iter().map(|(term, value)| (term.as_str(), *value)),
@@ -123,7 +126,7 @@ impl Pmu {
     }
 
     fn listed(&self, tree: &Tree, name: &str) -> Result<Vec<(String, u64)>, String> {
-        let none = || format!("PMU {} lists no event {name}", self.name);
+        let none = || format!("PMU {} has no event {name}", self.name);
         // A name with a slash would lead out of the folder.
         let directory = self
             .directory

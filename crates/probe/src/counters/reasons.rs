@@ -1,4 +1,4 @@
-//! Why something cannot be counted, in words for whoever has to change it.
+//! Why something cannot be counted, and what to change.
 //!
 //! In: what the kernel said, and of what. Out: one sentence with the setting that would help.
 //! Source: perf_event_open(2), ERRORS; Documentation/admin-guide/sysctl/kernel.rst, perf_event_paranoid.
@@ -88,8 +88,8 @@ pub fn event_refused(
         Some(libc::EOPNOTSUPP) => {
             format!("PMU {} does not count it in this scope or mode", pmu.name)
         }
-        Some(libc::ENODEV | libc::ENXIO) => format!("PMU {} is not there any more", pmu.name),
-        Some(libc::EBUSY) => "somebody else has the counter for himself alone".to_owned(),
+        Some(libc::ENODEV | libc::ENXIO) => format!("PMU {} has disappeared", pmu.name),
+        Some(libc::EBUSY) => "another program has exclusive use of the counter".to_owned(),
         _ => refused(error, need, tree, kernel),
     }
 }

@@ -158,7 +158,7 @@ fn cgroups(targets: &[String], tree: &Tree) -> (Vec<Entity>, Vec<Refused>) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => refused.push((
                 label,
                 format!(
-                    "{} does not exist: counters follow this hierarchy only",
+                    "{} does not exist: counters use only this hierarchy",
                     path.display()
                 ),
             )),

@@ -3,7 +3,7 @@
 //! In: a plan, scopes and targets. Out: the sums of each group at each read.
 //!
 //! Invariants: an entity is counted on all its CPUs and threads or not at all, so that no sum is short without
-//! a word; nobody is counted twice; nothing is enabled before everything is open.
+//! a reason; nothing is counted twice; nothing is enabled before everything is open.
 
 use std::io;
 use std::rc::Rc;
@@ -161,8 +161,7 @@ impl Opener<'_> {
             let machine = followed && matches!(event.pmu.reach, Reach::Machine(_));
             if machine {
                 let reason = format!(
-                    "PMU {} counts for the whole machine and cannot tell whose work it was: \
-                     --counter-scope system",
+                    "PMU {} counts only for the whole machine: use --counter-scope system",
                     event.pmu.name
                 );
                 self.set
@@ -226,7 +225,7 @@ impl Opener<'_> {
             let reason = match error.raw_os_error() {
                 Some(libc::ESRCH) => "there is no such process, or it has ended".to_owned(),
                 Some(libc::EBADF) => {
-                    "it is no folder of the hierarchy that counters follow".to_owned()
+                    "it is not in the hierarchy of control groups that counters use".to_owned()
                 }
                 _ => reasons::refused(&error, need, self.tree, self.kernel),
             };
@@ -259,8 +258,8 @@ impl Opener<'_> {
             }
             if listing == LISTINGS {
                 self.set.notes.push(format!(
-                    "process {pid} made threads faster than they could be found: some of those that it had \
-                     at the begin are not counted"
+                    "process {pid} created threads faster than they could be found: some of its first \
+                     threads are not counted"
                 ));
                 return Ok(());
             }

@@ -3,7 +3,7 @@
 //! Version 1: `memory.numa_stat` counts pages (`hierarchical_total=9 N0=5 N1=4`, with the groups below), of LRU lists:
 //! anonymous, file and unevictable ones. Version 2: it counts bytes by kind (`anon N0=4096 N1=0`, with the groups below);
 //! anonymous and file pages are taken, kernel memory is not. Neither has pages of hugetlbfs, which
-//! `hugetlb.SIZE.numa_stat` tells in bytes. Sources: Linux, Documentation/admin-guide/cgroup-v1/memory.rst (5.6),
+//! `hugetlb.SIZE.numa_stat` has bytes. Sources: Linux, Documentation/admin-guide/cgroup-v1/memory.rst (5.6),
 //! cgroup-v2.rst (memory.numa_stat, hugetlb), mm/hugetlb_cgroup.c.
 
 use std::path::{Path, PathBuf};
@@ -160,7 +160,7 @@ fn sum(amounts: &[u64]) -> u64 {
         .fold(0, |sum: u64, amount| sum.saturating_add(*amount))
 }
 
-/// Version 1's memory.numa_stat: pages, with the groups below where the kernel tells so.
+/// Version 1's memory.numa_stat: pages, with the groups below where the kernel includes them.
 pub(super) fn parse_version_1(text: &[u8], nodes: &Nodes, page_bytes: u64) -> Pages {
     let mut pages = Pages::new(nodes.len());
     let has_hierarchy = lines(text).any(|line| line.starts_with(b"hierarchical_total="));
@@ -211,7 +211,7 @@ pub(super) fn parse_version_2(text: &[u8], nodes: &Nodes) -> Pages {
     pages
 }
 
-/// A hugetlb.SIZE.numa_stat: bytes, with the groups below where the kernel tells so.
+/// A hugetlb.SIZE.numa_stat: bytes, with the groups below where the kernel includes them.
 pub(super) fn parse_huge(text: &[u8], nodes: &Nodes) -> Vec<u64> {
     let line = lines(text)
         .find(|line| line.starts_with(b"hierarchical_total="))

@@ -17,7 +17,7 @@ impl Placement {
     pub fn score(&self, distances: &Distances) -> Result<f64, Missing> {
         if self.pages.elsewhere_bytes > 0 {
             return Err(Missing::new(format!(
-                "{} bytes are on nodes of which /sys tells no distances",
+                "{} bytes are on nodes without distances in /sys",
                 self.pages.elsewhere_bytes
             )));
         }
@@ -34,7 +34,7 @@ impl Placement {
 /// `sum over i, j of C[i] * M[j] * D(i,i) / D(i,j)`, where C and M are `cpu` and `memory` divided by their sums.
 ///
 /// `cpu` and `memory` are amounts by node (of any unit) in the order of `distances`; missing ends count as 0. The
-/// score is in (0, 1]. An error where either sum is 0, or where an amount is negative or no number.
+/// score is in (0, 1]. An error where either sum is 0, or where an amount is negative or not a number.
 pub fn score(cpu: &[f64], memory: &[f64], distances: &Distances) -> Result<f64, Missing> {
     let cpu_sum = sum(cpu, distances, Missing::NO_CPU_TIME)?;
     let memory_sum = sum(memory, distances, Missing::NO_MEMORY)?;
@@ -64,7 +64,7 @@ fn sum(amounts: &[f64], distances: &Distances, empty: Missing) -> Result<f64, Mi
         .iter()
         .any(|amount| !amount.is_finite() || *amount < 0.0)
     {
-        return Err(Missing::fixed("an amount is negative or no number"));
+        return Err(Missing::fixed("an amount is negative or not a number"));
     }
     let sum: f64 = amounts.iter().sum();
     if !sum.is_finite() {

@@ -140,7 +140,7 @@ fn not_wanted(nodes: &Nodes, who: &Who, request: &Request) -> Option<Missing> {
     let largest = request.largest_bytes?;
     (bytes > largest).then(|| {
         Missing::new(format!(
-            "it has {bytes} bytes resident, more than {largest}: looking through them would hold it up"
+            "it has {bytes} bytes resident, more than {largest}: reading their nodes would delay it"
         ))
     })
 }

@@ -130,7 +130,7 @@ impl Survey {
         }
     }
 
-    /// Counts what ran since the look before: more looks tell better where.
+    /// Counts what ran since the look before: more looks give a better estimate.
     pub fn look(&mut self) {
         self.look_at(false);
     }

@@ -27,7 +27,7 @@ const COLUMNS: &[Column] = &[
     Column::counter("iowait_ns", "ns", "idle while a task waited for a disk"),
     Column::counter("irq_ns", "ns", "in interrupts"),
     Column::counter("softirq_ns", "ns", "in soft interrupts"),
-    Column::counter("steal_ns", "ns", "wanted but taken by the hypervisor"),
+    Column::counter("steal_ns", "ns", "stolen by the hypervisor"),
     Column::counter("guest_ns", "ns", "running guests, part of user_ns"),
     Column::counter(
         "guest_nice_ns",

@@ -16,7 +16,7 @@ use steelyard_kernel::{Tree, TreeFile};
 
 pub const CPUFREQ: Definition = Definition {
     name: "cpufreq",
-    about: "clock frequency of each core as cpufreq tells it, from /sys/devices/system/cpu/cpu*/cpufreq",
+    about: "clock frequency of each core as reported by cpufreq, from /sys/devices/system/cpu/cpu*/cpufreq",
     columns: CPUFREQ_COLUMNS,
     open: open_cpufreq,
 };
@@ -165,7 +165,7 @@ impl Source for AperfmperfSource {
 /// Heat that made the hardware slow down.
 pub const THROTTLE: Definition = Definition {
     name: "throttle",
-    about: "how often heat slowed each core and its package, from /sys/devices/system/cpu/cpu*/thermal_throttle",
+    about: "thermal throttling of each core and its package, from /sys/devices/system/cpu/cpu*/thermal_throttle",
     columns: THROTTLE_COLUMNS,
     open: open_throttle,
 };

@@ -30,7 +30,7 @@ pub const SOFTIRQS: Definition = Definition {
 const INTERRUPT_COLUMNS: &[Column] = &[
     Column::TIME,
     Column::label("irq", "number or short name of the interrupt"),
-    Column::label("name", "chip, kind and devices, as the kernel tells them"),
+    Column::label("name", "chip, kind and devices, as named by the kernel"),
     Column::index("cpu", "number of the core, null for a count over all"),
     Column::counter("count", "1", "interrupts taken"),
 ];

@@ -19,7 +19,7 @@ pub struct Places(Vec<Place>);
 enum Place {
     /// The line's key is the one of this number.
     Wanted(usize),
-    /// The line's key is not among those wanted; this tells it from others.
+    /// The line's key is not among those wanted; this distinguishes it from others.
     Passed([usize; 3]),
 }
 

@@ -23,7 +23,7 @@ const COLUMNS: &[Column] = &[
     Column::gauge(
         "available_bytes",
         "bytes",
-        "could be had without swapping (MemAvailable)",
+        "available without swapping (MemAvailable)",
     ),
     Column::gauge("buffers_bytes", "bytes", "block device buffers (Buffers)"),
     Column::gauge(
@@ -31,7 +31,7 @@ const COLUMNS: &[Column] = &[
         "bytes",
         "page cache and shared memory (Cached)",
     ),
-    Column::gauge("dirty_bytes", "bytes", "waits to be written (Dirty)"),
+    Column::gauge("dirty_bytes", "bytes", "waiting to be written (Dirty)"),
     Column::gauge("writeback_bytes", "bytes", "being written (Writeback)"),
     Column::gauge(
         "anonymous_bytes",

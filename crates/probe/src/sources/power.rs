@@ -1,7 +1,7 @@
 //! Energy and power: RAPL by powercap, and sensors by hwmon.
 //!
 //! RAPL's counters wrap to 0 after `energy_max_uj`, within minutes on a busy large machine; they are stored
-//! as they are, with that value beside them, so that whoever takes differences can undo the wrap.
+//! as they are, with that value beside them, so that differences can be corrected for the wrap.
 //! Sources: Linux, Documentation/power/powercap/powercap.rst and Documentation/hwmon/sysfs-interface.rst.
 
 use std::io;
@@ -33,7 +33,7 @@ const COLUMNS: &[Column] = &[
     Column::gauge(
         "power_uw",
         "microwatt",
-        "power now, where a sensor tells it",
+        "power now, where a sensor reports it",
     ),
     Column::gauge(
         "energy_max_uj",
@@ -181,12 +181,12 @@ impl Source for PowerSource {
             lacks(
                 |domain| domain.power.is_some(),
                 "power_uw",
-                "no sensor tells power",
+                "no sensor reports power",
             ),
             lacks(
                 |domain| domain.energy_max_uj.is_some(),
                 "energy_max_uj",
-                "no domain tells where its counter wraps",
+                "no domain has the value at which its counter wraps",
             ),
         ]
         .into_iter()

@@ -28,7 +28,7 @@ const COLUMNS: &[Column] = &[
     Column::counter(
         "failed_attempts",
         "1",
-        "connections that never came about (AttemptFails)",
+        "failed attempts to connect (AttemptFails)",
     ),
     Column::counter("resets", "1", "connections reset (EstabResets)"),
     Column::gauge("established", "1", "connections now (CurrEstab)"),
@@ -51,17 +51,17 @@ const COLUMNS: &[Column] = &[
     Column::counter(
         "udp_receive_buffer_errors",
         "1",
-        "datagrams dropped for want of room (RcvbufErrors)",
+        "datagrams dropped because a buffer was full (RcvbufErrors)",
     ),
     Column::counter(
         "udp_send_buffer_errors",
         "1",
-        "datagrams not sent for want of room (SndbufErrors)",
+        "datagrams not sent because a buffer was full (SndbufErrors)",
     ),
     Column::counter(
         "listen_overflows",
         "1",
-        "connections that a full accept queue turned away (ListenOverflows)",
+        "connections refused by a full accept queue (ListenOverflows)",
     ),
     Column::counter(
         "listen_drops",
@@ -87,7 +87,7 @@ const COLUMNS: &[Column] = &[
     Column::counter(
         "pruned",
         "1",
-        "receive queues pruned for want of memory (PruneCalled)",
+        "receive queues pruned because memory was short (PruneCalled)",
     ),
 ];
 

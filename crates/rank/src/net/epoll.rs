@@ -3,9 +3,9 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// To be told that bytes have come.
+/// Notify when bytes have come.
 pub const READ: u32 = libc::EPOLLIN as u32;
-/// To be told that there is room for bytes.
+/// Notify when there is room for bytes.
 pub const WRITE: u32 = libc::EPOLLOUT as u32;
 /// Told without being asked: the other side is gone.
 pub const GONE: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;

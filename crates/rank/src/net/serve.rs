@@ -2,7 +2,7 @@
 //!
 //! Invariants: no bytes from a client end the thread; a connection that sends what is no call, or begins something
 //! and does not go on with it for `stall_ns`, is closed; one that does not read its answers is no longer read from.
-//! Answers go out in the order in which the work ends: the call's sequence number tells whose they are.
+//! Answers go out in the order in which the work ends: the call's sequence number matches them to requests.
 
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;

@@ -330,7 +330,7 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
         write_folded(&recorded.profile, text)?;
     }
     if let (Some(path), Some(times)) = (&arguments.times, &recorded.profile.times) {
-        write(Some(path), |out| times.write(out)).map_err(failure)?;
+        write(Some(path), |out| times.write(out))?;
     }
     if arguments.json {
         output::print_json(&outcome(&recorded, output, text))?;

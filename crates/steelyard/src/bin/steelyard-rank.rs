@@ -296,7 +296,7 @@ fn settings(
     })
 }
 
-/// Tells whoever started the process that it serves, and where.
+/// Prints the line that says that the server is ready, and where.
 fn say_ready(
     role: &str,
     address: &str,
@@ -369,7 +369,9 @@ fn run_root(arguments: &RootArguments) -> Result<Exit, Failure> {
         (true, _) => None,
         (false, Some(authority)) => Some((authority, arguments.leaf_name.clone())),
         (false, None) => {
-            let error = anyhow::anyhow!("nothing says whom to trust for the leaves' certificates");
+            let error = anyhow::anyhow!(
+                "no certificate authority for the leaves: pass --leaf-ca or --tls-dir"
+            );
             return Err(Failure::new(Exit::Usage, error).hint("pass --leaf-ca"));
         }
     };

@@ -151,12 +151,9 @@ fn failure(error: TopError) -> Failure {
         TopError::NoProcess { .. } => (Exit::Usage, None),
         TopError::NoProcesses { .. } => (
             Exit::Environment,
-            Some("--root names a folder with proc and sys in it"),
+            Some("--root must have proc and sys in it"),
         ),
-        TopError::Terminal { .. } => (
-            Exit::Environment,
-            Some("--once prints a table without steering the terminal"),
-        ),
+        TopError::Terminal { .. } => (Exit::Environment, Some("--once prints a table and exits")),
         TopError::Output(_) => (Exit::Failed, None),
     };
     let failure = Failure::new(exit, error);

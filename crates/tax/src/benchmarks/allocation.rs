@@ -186,7 +186,7 @@ impl Worker for Objects {
         if apart && whole {
             Ok(())
         } else {
-            Err("malloc gave the same memory twice".to_owned())
+            Err("malloc returned the same memory twice".to_owned())
         }
     }
 

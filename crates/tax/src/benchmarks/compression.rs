@@ -235,13 +235,13 @@ impl Worker for Core {
         for block in self.blocks.iter() {
             let bytes = self.coder.compress(&block.plain, &mut self.out)?;
             if self.out[..bytes] != *block.packed {
-                return Err("the same block was compressed to other bytes".to_owned());
+                return Err("two compressions of a block differ".to_owned());
             }
             let mut again = vec![0; block.plain.len()];
             if self.coder.decompress(&block.packed, &mut again)? != again.len()
                 || again != *block.plain
             {
-                return Err("what was compressed came back as something else".to_owned());
+                return Err("the decompressed block differs from the original".to_owned());
             }
         }
         Ok(())

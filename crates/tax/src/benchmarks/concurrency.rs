@@ -1,7 +1,7 @@
 //! Locks, atomics, queues and switches between threads.
 //!
 //! The contended ones share one lock or one word among all workers, and are measured where two or more cores run
-//! at once; on one core alone there is nobody to contend with. Hand-offs have a partner thread on the worker's own
+//! at once; on one core alone there is no contention. Hand-offs have a partner thread on the worker's own
 //! CPU, so that each way is a switch of the CPU from one thread to the other.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -50,21 +50,21 @@ pub fn benchmarks() -> Vec<Box<dyn Microbenchmark>> {
     vec![
         entry(
             "mutex-uncontended",
-            "takes and leaves a lock of its own",
+            "locks and unlocks its own lock",
             false,
             false,
             lock,
         ),
         entry(
             "mutex-contended",
-            "takes and leaves a lock that all cores want",
+            "locks and unlocks a lock that all cores share",
             true,
             true,
             lock,
         ),
         entry(
             "atomic-uncontended",
-            "adds to a word of its own",
+            "adds to its own word",
             false,
             false,
             add,
@@ -92,7 +92,7 @@ pub fn benchmarks() -> Vec<Box<dyn Microbenchmark>> {
         ),
         entry(
             "futex-wake",
-            "wakes a futex on which nobody waits",
+            "wakes a futex without waiters",
             false,
             false,
             |_| Box::new(Wake(AtomicU32::new(0))),
@@ -125,7 +125,7 @@ impl Microbenchmark for Concurrency {
     }
 
     fn missing(&self, workers: usize) -> Option<String> {
-        (self.contended && workers < 2).then(|| "one core alone contends with nobody".to_owned())
+        (self.contended && workers < 2).then(|| "one core has no contention".to_owned())
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Prepared, TaxError> {
@@ -355,7 +355,7 @@ impl Worker for Switch {
         if self.there_and_back() {
             Ok(())
         } else {
-            Err("the turn did not come back".to_owned())
+            Err("the other thread did not respond".to_owned())
         }
     }
 
@@ -382,7 +382,7 @@ impl Worker for Wake {
     fn verify(&mut self) -> Result<(), String> {
         match futex_wake(&self.0) {
             0 => Ok(()),
-            other => Err(format!("waking nobody answered {other}")),
+            other => Err(format!("waking without waiters returned {other}")),
         }
     }
 

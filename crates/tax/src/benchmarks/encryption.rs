@@ -211,15 +211,15 @@ impl Worker for RecordCore {
             )
             .map_err(|_| "sealing failed".to_owned())?;
         if record[..16] != known.sealed_begin || tag.as_ref() != known.tag {
-            return Err("the published test comes out otherwise".to_owned());
+            return Err("the published test vector does not match".to_owned());
         }
         let mut record = self.sealed.to_vec();
         let opened = self
             .key
             .open_in_place(nonce(0), Aad::empty(), &mut record)
-            .map_err(|_| "what was sealed cannot be opened".to_owned())?;
+            .map_err(|_| "a sealed record cannot be opened".to_owned())?;
         if *opened != *self.plain {
-            return Err("what was sealed came back as something else".to_owned());
+            return Err("the opened record differs from the sealed one".to_owned());
         }
         Ok(())
     }
@@ -301,7 +301,7 @@ impl Agreement {
         agree_ephemeral(own, &UnparsedPublicKey::new(&X25519, peer), |secret| {
             u64::from_le_bytes(secret[..8].try_into().expect("32 bytes"))
         })
-        .map_err(|_| "no secret was agreed on".to_owned())
+        .map_err(|_| "the key agreement failed".to_owned())
     }
 
     fn pair(&self) -> Result<(EphemeralPrivateKey, Vec<u8>), String> {
@@ -432,7 +432,7 @@ impl Endpoints {
             let sent = carry!(client, server, &mut self.wire);
             let answered = carry!(server, client, &mut self.wire);
             if sent + answered == 0 {
-                return Err("the handshake stands still".to_owned());
+                return Err("the handshake made no progress".to_owned());
             }
             bytes += sent + answered;
         }

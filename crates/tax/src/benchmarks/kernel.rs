@@ -31,7 +31,7 @@ pub fn benchmarks() -> Vec<Box<dyn Microbenchmark>> {
         make,
     };
     vec![
-        Box::new(plain("syscall-getppid", "asks for the parent's id", || {
+        Box::new(plain("syscall-getppid", "gets the parent's id", || {
             Box::new(Getppid)
         })),
         Box::new(plain(
@@ -48,7 +48,7 @@ pub fn benchmarks() -> Vec<Box<dyn Microbenchmark>> {
             waits: true,
             ..plain(
                 "nanosleep-10us",
-                "sleeps 10 us: what is above is lateness",
+                "sleeps 10 us: the rest is lateness",
                 || Box::new(Nanosleep),
             )
         }),
@@ -56,7 +56,7 @@ pub fn benchmarks() -> Vec<Box<dyn Microbenchmark>> {
             cycle: PAGES as u64,
             ..plain(
                 "page-fault",
-                "touches a page that the kernel must give",
+                "touches a page that the kernel must allocate",
                 || {
                     Box::new(Faults {
                         start: std::ptr::null_mut(),
@@ -342,7 +342,7 @@ impl Worker for Pipe {
         let message = std::array::from_fn(|index| index as u8 ^ 0x5a);
         match self.pass(&message) {
             Some(back) if back == message => Ok(()),
-            Some(_) => Err("a pipe gave other bytes than it took".to_owned()),
+            Some(_) => Err("a pipe returned other bytes".to_owned()),
             None => Err(last("a pipe")),
         }
     }

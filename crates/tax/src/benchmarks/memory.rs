@@ -137,7 +137,7 @@ impl Microbenchmark for Memory {
 
     fn missing(&self, _workers: usize) -> Option<String> {
         caches().is_none().then(|| {
-            "the kernel does not tell the sizes of the caches (/sys/devices/system/cpu)".to_owned()
+            "the kernel does not list the sizes of the caches (/sys/devices/system/cpu)".to_owned()
         })
     }
 
@@ -292,7 +292,7 @@ impl Worker for Calls {
             let target = start + one.target_offset;
             let wrong = || {
                 Err(format!(
-                    "call {index} of {} bytes left other bytes than it must",
+                    "call {index} of {} bytes left wrong bytes",
                     one.size
                 ))
             };
@@ -332,10 +332,7 @@ impl Worker for Calls {
                 // SAFETY: as above.
                 if unsafe { call(self.function, from, buffer.as_mut_ptr().add(to), one.size) } == 0
                 {
-                    return Err(format!(
-                        "memcmp of {} bytes does not see a difference",
-                        one.size
-                    ));
+                    return Err(format!("memcmp of {} bytes misses a difference", one.size));
                 }
             }
         }

@@ -42,7 +42,7 @@ pub fn select(only: &[String]) -> Result<Vec<Box<dyn Microbenchmark>>, TaxError>
     {
         return Err(TaxError::Setting {
             name: "--only",
-            why: format!("no benchmark's name holds {word:?}, and no category is called so"),
+            why: format!("no benchmark or category matches {word:?}"),
         });
     }
     if !only.is_empty() {

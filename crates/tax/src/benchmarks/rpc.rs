@@ -147,7 +147,7 @@ impl Worker for Caller {
     fn verify(&mut self) -> Result<(), String> {
         match self.call() {
             Ok(true) => Ok(()),
-            Ok(false) => Err("the echo gave other bytes than it took".to_owned()),
+            Ok(false) => Err("the echo returned other bytes".to_owned()),
             Err(error) => Err(format!("the echo: {error}")),
         }
     }

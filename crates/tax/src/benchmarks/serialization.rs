@@ -261,10 +261,10 @@ impl Worker for Core {
         for pair in self.pairs.iter() {
             self.format.encode(&pair.message, &mut self.out);
             if *self.out != *pair.bytes {
-                return Err("the same message was encoded to other bytes".to_owned());
+                return Err("two encodings of a message differ".to_owned());
             }
             if self.format.decode(&pair.bytes)? != pair.message {
-                return Err("what was encoded came back as something else".to_owned());
+                return Err("the decoded message differs from the original".to_owned());
             }
         }
         Ok(())

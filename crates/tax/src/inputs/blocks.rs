@@ -16,7 +16,7 @@ pub struct Blocks {
     pub bytes: usize,
     /// Blocks that differ.
     pub count: usize,
-    /// Hosts, users or series that it speaks of.
+    /// Hosts, users or series in it.
     hosts: u64,
     /// Words it is made of.
     vocabulary: usize,

@@ -24,7 +24,7 @@ impl Sizes {
         (low + (high - low) * (at - q0) / (q1 - q0)).round() as usize
     }
 
-    /// `count` sizes at evenly spaced quantiles: their distribution is the file's as nearly as so many can tell.
+    /// `count` sizes at evenly spaced quantiles: their distribution is as near the file's as so many can be.
     pub fn evenly(&self, count: usize) -> Vec<usize> {
         (0..count)
             .map(|index| self.at((index as f64 + 0.5) / count as f64))

@@ -122,7 +122,7 @@ impl Settings {
 pub struct Surroundings<'a> {
     /// The command line, for the record.
     pub command: Vec<String>,
-    /// How progress is told.
+    /// Format of progress.
     pub progress: Progress,
     /// Set to end after the batch that runs.
     pub stop: &'a AtomicBool,
@@ -379,7 +379,7 @@ pub(crate) fn run_these(
         return Err(TaxError::Setting {
             name: "--only",
             why: format!(
-                "nothing of it can be measured here: {}",
+                "none of it can be measured here: {}",
                 why.unwrap_or_default()
             ),
         });

@@ -19,7 +19,7 @@ use crate::verdict::{Evidence, Lost, judge};
 const QUANTILE: f64 = 0.25;
 /// Width of an interval over its value above which a result is wide.
 pub const WIDE_RATIO: f64 = 0.02;
-/// Undisturbed rounds from which a benchmark's time can be told without the others.
+/// Undisturbed rounds from which a benchmark's time is estimated without the others.
 const UNDISTURBED_LEAST: usize = 5;
 /// Resamples of the rounds from which a score's interval is read.
 const RESAMPLES: usize = 400;

@@ -1,4 +1,4 @@
-//! What the guard did and why, for whoever asks afterwards: one JSON object a line.
+//! What the guard did and why: one JSON object a line.
 //!
 //! Invariants: a line is written in one call and reaches the disk before what it announces is done; a line that a crash cut
 //! short does not spoil the next; the file is bounded: at [`BYTES`] it becomes `audit.jsonl.1` and a new one begins.

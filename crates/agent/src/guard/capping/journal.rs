@@ -44,7 +44,7 @@ pub struct Entry {
     pub until_unix_s: f64,
     /// The incident that it answers, as far as it is known.
     pub incident: Incident,
-    /// What came of it: an entry that says so needs nothing more than its incident to be told.
+    /// What came of it: an entry that says so needs only its incident reported.
     pub ended: Option<Ended>,
 }
 
@@ -180,7 +180,7 @@ impl Journal {
         Ok((entries, unreadable))
     }
 
-    /// Gives an unreadable entry another name, so that it is told of once and kept.
+    /// Gives an unreadable entry another name, so that it is reported once and kept.
     pub fn set_aside(&self, path: &Path) -> io::Result<()> {
         self.folder
             .rename(path, &path.with_extension("unreadable"))?;
@@ -192,7 +192,7 @@ impl Journal {
         let entry = parse(&text).map_err(Reading::Shape)?;
         // The name is what the entry is removed by.
         if path.file_stem().is_none_or(|stem| *stem != *entry.id) {
-            return Err(Reading::Shape("it bears another entry's name".into()));
+            return Err(Reading::Shape("its file has another entry's name".into()));
         }
         Ok(entry)
     }

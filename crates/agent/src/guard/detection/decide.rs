@@ -11,7 +11,7 @@ use crate::rows::JobClass;
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// The place of the suspect in the list: the one to act upon, or the likeliest one that may not be; None where nobody is
+    /// The place of the suspect in the list: the one to act upon, or the likeliest one that may not be; None where none is
     /// suspected enough.
     pub suspect: Option<usize>,
     /// CPU-s/s that it is to be left; None: nothing is done.
@@ -72,7 +72,7 @@ pub fn decide<'a>(
     }
     leave(
         Some(0),
-        format!("nobody may be capped: {}", some(&refusals)),
+        format!("no task may be capped: {}", some(&refusals)),
     )
 }
 
@@ -103,9 +103,9 @@ fn no_suspect(settings: &Settings, suspects: &[Suspect]) -> String {
                     ..
                 }),
             ..
-        }) => format!("nobody is named: of the likeliest, {name}: {refusal}"),
+        }) => format!("no antagonist: the likeliest is {name}: {refusal}"),
         Some(likeliest) => format!(
-            "nobody is suspected enough: the likeliest, {}, has a correlation of {:.3}, below {}",
+            "no antagonist: the likeliest, {}, has a correlation of {:.3}, below {}",
             likeliest.name, likeliest.correlation, settings.min_correlation
         ),
     }

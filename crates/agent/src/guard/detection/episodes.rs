@@ -1,6 +1,6 @@
 //! When the tested rule looks at a victim: at the 3rd, 9th, 27th ... of its anomalous windows that belong together.
 //!
-//! In: anomalous windows. Out: whether to look. Each look is another chance to name somebody wrong.
+//! In: anomalous windows. Out: whether to look. Each look is another chance to name a wrong task.
 
 use std::collections::HashMap;
 

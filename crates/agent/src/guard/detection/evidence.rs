@@ -60,7 +60,7 @@ pub struct Series {
     pub misses: Option<Vec<Option<f64>>>,
 }
 
-/// What speaks for a suspect. None is unknown.
+/// Evidence against a suspect. None is unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// Correlation of usage and CPI, times the square root of the usage's standard deviation.

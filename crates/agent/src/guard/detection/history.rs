@@ -52,7 +52,7 @@ pub struct Suspect {
     pub correlation: f64,
     /// Its mean usage over the windows in which the victim was an outlier, in CPU-s/s.
     pub usage_in_outliers: f64,
-    /// What speaks for it; None by the paper's rule.
+    /// Its evidence; None by the paper's rule.
     pub evidence: Option<Evidence>,
 }
 

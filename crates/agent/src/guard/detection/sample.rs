@@ -38,13 +38,13 @@ impl fmt::Display for TaskName {
 /// Why a sample cannot be true, if it cannot.
 pub fn fault(sample: &TaskSample) -> Option<&'static str> {
     if !(sample.window_s.is_finite() && sample.window_s > 0.0) {
-        return Some("a window without a length");
+        return Some("the window has no length");
     }
     if !(sample.cpu_s.is_finite() && sample.cpu_s >= 0.0) {
-        return Some("a CPU time that is no time");
+        return Some("the CPU time is negative or not finite");
     }
     match sample.cpi {
-        Some(cpi) if !(cpi.is_finite() && cpi > 0.0) => Some("a CPI that is no ratio"),
+        Some(cpi) if !(cpi.is_finite() && cpi > 0.0) => Some("the CPI is not above 0 and finite"),
         _ => None,
     }
 }

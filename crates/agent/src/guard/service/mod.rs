@@ -142,7 +142,7 @@ impl Service {
         let mut audit = Audit::open(&folder).map_err(&failed)?;
         let journal = Journal::open(&folder).map_err(&failed)?;
         let boot = boot_id().map_err(&failed)?;
-        let why = "left by an agent that ended without taking it back";
+        let why = "left by an agent that ended without undoing it";
         let left = replay(&journal, now, &boot, |_| true, why, &mut audit).map_err(&failed)?;
         let incidents = tell_of_left(&left);
         forget(&journal, &left.ended).map_err(&failed)?;
@@ -203,7 +203,7 @@ impl Service {
             return Vec::new();
         }
         left.retry_boot_s = now.boot_s + RETRY_S;
-        let why = "left by an agent that ended without taking it back, tried again";
+        let why = "left by an agent that ended without undoing it, tried again";
         let others = |entry: &Entry| entry.owner != left.owner;
         let audit = self.guard.audit();
         let replayed = replay(&left.journal, now, &left.boot_id, others, why, audit)
@@ -305,7 +305,7 @@ fn caps(
 /// The incidents of caps that an earlier agent left, as they ended.
 fn tell_of_left(left: &Replayed) -> Vec<Incident> {
     for (entry, error) in &left.failed {
-        tracing::warn!(cgroup = entry.cgroup, %error, "a cap of an earlier agent cannot be taken back");
+        tracing::warn!(cgroup = entry.cgroup, %error, "a cap of an earlier agent cannot be undone");
     }
     left.ended
         .iter()
@@ -318,7 +318,7 @@ fn tell_of_left(left: &Replayed) -> Vec<Incident> {
 }
 
 /// Takes back the caps that an agent with this state folder left, or only those of `owner`. Their incidents stay in the journal for
-/// the next agent to tell.
+/// the next agent to report.
 pub fn undo(state: &Path, owner: Option<&str>, now: Moment) -> Result<Replayed, GuardError> {
     let folder = folder(state);
     let failed = unusable(&folder);
@@ -329,7 +329,7 @@ pub fn undo(state: &Path, owner: Option<&str>, now: Moment) -> Result<Replayed, 
     };
     let mut audit = Audit::open(&folder).map_err(&failed)?;
     let why = match owner {
-        None => "asked for by steelyard-agent undo",
+        None => "requested by steelyard-agent undo",
         Some(_) => "the agent is gone",
     };
     let boot = boot_id().map_err(&failed)?;

@@ -20,7 +20,7 @@ const ROWS_MAX: usize = 2_000_000;
 pub fn decode(bytes: Vec<u8>) -> Result<Vec<CpiSpec>, String> {
     if bytes.len() > BYTES_MAX {
         return Err(format!(
-            "{} bytes are more than specifications have",
+            "{} bytes is too large for a file of specifications",
             bytes.len()
         ));
     }
@@ -36,7 +36,9 @@ fn decode_trusting(bytes: Bytes) -> Result<Vec<CpiSpec>, String> {
         .map_err(|error| error.to_string())?;
     let rows = builder.metadata().file_metadata().num_rows();
     if usize::try_from(rows).map_or(true, |rows| rows > ROWS_MAX) {
-        return Err(format!("{rows} rows are no specifications"));
+        return Err(format!(
+            "{rows} rows is too many for a file of specifications"
+        ));
     }
     let reader = builder.build().map_err(|error| error.to_string())?;
     let mut specs = Vec::new();

@@ -15,10 +15,10 @@ pub fn threshold(spec: &CpiSpec, sigmas: Option<f64>) -> f64 {
 fn fault(spec: &CpiSpec) -> Option<&'static str> {
     let figures = [spec.cpi_mean, spec.cpi_sd, spec.threshold_cpi];
     if figures.iter().any(|value| !value.is_finite()) {
-        return Some("a figure that is no number");
+        return Some("a value that is not finite");
     }
     if spec.cpi_mean <= 0.0 || spec.cpi_sd < 0.0 || spec.threshold_cpi <= 0.0 {
-        return Some("a figure below what is possible");
+        return Some("a value that is negative or 0");
     }
     None
 }

@@ -1,7 +1,7 @@
 //! The guard itself: takes each finished window, and ends with incidents.
 //!
 //! In: the samples of a window, the specifications as they are, the time. Out: incidents that are over, as rows of the
-//! store; caps, if it was told to make any; lines of the audit log; figures of its own.
+//! store; caps, if these are enabled; lines of the audit log; figures of its own.
 //!
 //! Invariants: an incident is returned once, when it is over: when its cap has ended, or after the time that a cap would have
 //! lasted; a victim has one incident at a time, and its outliers count for one; nothing waits here, neither for the store
@@ -33,7 +33,7 @@ struct Open {
     /// When its observation ends by itself; a cap's end ends it before or after.
     until_boot_s: f64,
     capped: bool,
-    /// Whether somebody is named.
+    /// Whether an antagonist is named.
     named: bool,
     /// Windows that began from here on show what the action did.
     acted_unix_s: i64,
@@ -193,7 +193,7 @@ impl Guard {
         let line = Line {
             what: "clock",
             why: format!("the clock went back by {back_s} s"),
-            outcome: "what was known of all tasks is forgotten".into(),
+            outcome: "the history of all tasks is discarded".into(),
             ..Line::default()
         };
         self.tell(now, &line);
@@ -350,7 +350,7 @@ impl Guard {
         decide(&self.settings, victim, suspects, groups, capped)
     }
 
-    /// Does what was decided, as far as it may be done, and tells of it.
+    /// Does what was decided, as far as it is allowed, and records it.
     fn act(
         &mut self,
         now: Moment,
@@ -387,8 +387,7 @@ impl Guard {
             .filter(|open| open.incident.action != Action::None.as_str())
             .count();
         if in_force >= self.settings.max_caps {
-            incident.reason +=
-                &format!("; not done: {in_force} caps are in force, no more at once");
+            incident.reason += &format!("; not done: {in_force} caps are in force, the maximum");
             return;
         }
         let (seconds, note) = self.tests.seconds(&self.settings, incident, suspect, now);
@@ -397,7 +396,7 @@ impl Guard {
             return;
         };
         match (self.settings.action, &mut self.caps) {
-            (Action::None, _) => incident.reason += "; not done: told to do nothing",
+            (Action::None, _) => incident.reason += "; not done: guard.action is none",
             (Action::DryRun, _) | (Action::Cap, None) => {
                 incident.action = Action::DryRun.as_str().into();
                 incident.cap_cpu_ratio = Some(ratio);

@@ -3,7 +3,7 @@
 //! In: TOML of `[[rule]]` tables, the shipped ones or a configuration's. Out: for a group's path and its first process,
 //! what the first matching rule says.
 //!
-//! Invariants: every rule is judged when it is read; a value that a template wants and nobody gives makes the next
+//! Invariants: every rule is judged when it is read; a missing value of a template makes the next
 //! template of its list be taken, never an empty name.
 
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ pub enum Answer {
 pub struct Rules(Vec<Rule>);
 
 impl Rules {
-    /// The rules of `own`, then the shipped ones if they are wanted. An error tells rule and reason.
+    /// The rules of `own`, then the shipped ones if they are wanted. An error names rule and reason.
     pub fn new(own: &[RuleText], shipped: bool) -> Result<Self, String> {
         let mut rules: Vec<Rule> = own.iter().map(judge).collect::<Result<_, _>>()?;
         if shipped {
@@ -165,7 +165,8 @@ fn judge(text: &RuleText) -> Result<Rule, String> {
     let name = &text.name;
     let refuse = |what: String| format!("rule {name:?}: {what}");
     let regex = |key: &str, text: &str| {
-        Regex::new(text).map_err(|error| refuse(format!("{key} is no regular expression: {error}")))
+        Regex::new(text)
+            .map_err(|error| refuse(format!("{key} is not a regular expression: {error}")))
     };
     let path = regex("path", &text.path)?;
     let command = match &text.command {
@@ -237,7 +238,7 @@ fn template(text: &str, known: &dyn Fn(&str) -> bool) -> Result<Template, String
             || known(name))
         {
             return Err(format!(
-                "${{{name}}} in {text:?} is no capture, no env.NAME and not command"
+                "${{{name}}} in {text:?} is not a capture, env.NAME or command"
             ));
         }
         pieces.push(Piece::Value(name.to_owned()));

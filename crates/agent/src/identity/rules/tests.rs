@@ -191,7 +191,7 @@ fn own_rules_are_asked_first_and_judged() {
     for (text, wanted) in [
         (
             "[[rule]]\nname = \"a\"\npath = '('\n",
-            "rule \"a\": path is no regular expression",
+            "rule \"a\": path is not a regular expression",
         ),
         (
             "[[rule]]\nname = \"a\"\npath = 'x'\n",

@@ -14,7 +14,7 @@ use crate::rows::{Labels, Machine};
 /// Which logical CPU is on which core, socket and node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Topology {
-    /// Online CPUs with socket, die and core; empty where the kernel does not tell.
+    /// Online CPUs with socket, die and core; empty where the kernel does not report it.
     places: BTreeMap<u32, (u32, u32, u32)>,
     nodes: Option<usize>,
     distances: Option<Vec<f64>>,
@@ -71,7 +71,7 @@ fn cpu_info(tree: &Tree) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The kind of CPU where nobody says what the fleet calls it: the model's name, or implementer and part.
+/// The kind of CPU where the configuration names none: the model's name, or implementer and part.
 pub fn platform_of(tree: &Tree) -> String {
     let info = cpu_info(tree);
     let named = info
@@ -135,7 +135,7 @@ pub fn inventory(
     }
 }
 
-/// The frequency that a model's name tells: `... @ 2.10GHz`.
+/// The frequency in a model's name: `... @ 2.10GHz`.
 fn nominal_hz(model: &str) -> Option<f64> {
     let (_, text) = model.rsplit_once('@')?;
     let ghz: f64 = text.trim().strip_suffix("GHz")?.trim().parse().ok()?;

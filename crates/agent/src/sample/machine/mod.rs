@@ -1,7 +1,7 @@
 //! The machine: what it is, and what all of it did in a window.
 //!
-//! In: /proc and /sys below a root. Out: `machines` and `machine_samples` rows. What is not told there is missing; so is
-//! what two threads of a core did together, which no file tells.
+//! In: /proc and /sys below a root. Out: `machines` and `machine_samples` rows. What they lack is missing; so is
+//! what two threads of a core did together, which no file has.
 //!
 //! Sources: proc(5), Linux's Documentation/ABI/testing/sysfs-devices-system-cpu, sysfs-class-powercap, iostats.rst.
 
@@ -59,7 +59,7 @@ impl Machines {
         }
     }
 
-    /// What it tells now.
+    /// The current readings.
     pub fn read(&self, clock: &dyn Fn() -> u64) -> MachineReading {
         let mut reading = MachineReading {
             time_ns: clock(),
@@ -145,7 +145,7 @@ impl Machines {
         })
     }
 
-    /// What happened between two readings; None where not even CPU time is told.
+    /// What happened between two readings; None where not even CPU time is known.
     pub fn sample(
         &self,
         then: &MachineReading,

@@ -20,7 +20,7 @@ const ENTRY_BYTES: usize = std::mem::size_of::<BufRingEntry>();
 
 /// The buffers of one thread.
 pub struct Buffers {
-    /// Entries that tell the kernel of free buffers.
+    /// Entries that give free buffers to the kernel.
     entries: Region,
     memory: Region,
     tail: u16,

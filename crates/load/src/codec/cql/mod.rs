@@ -3,7 +3,7 @@
 //!
 //! A connection asks what the server offers, starts a session, proves who it is where that is asked for, and
 //! prepares every statement of the mix; then it takes requests. Each request in flight has a stream id of its own, and
-//! answers come in any order. A server that has forgotten a statement is told it again, once for each request. Rows are
+//! answers come in any order. A statement that a server has dropped is prepared again, once for each request. Rows are
 //! counted and not looked at. Invariants: a stream id in use is never given to another request; what a server sends
 //! unasked breaks the connection. Not here: paging, batches, compression, choosing among nodes.
 

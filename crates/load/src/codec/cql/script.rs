@@ -91,10 +91,10 @@ impl CqlScript {
         let known = CONSISTENCIES.iter().find(|(name, _)| *name == wanted);
         let Some(&(_, consistency)) = known else {
             let names: Vec<&str> = CONSISTENCIES.iter().map(|(name, _)| *name).collect();
-            return Err(LoadError::Setting {
-                name: "--mix",
-                why: format!("consistency {wanted:?} is none of {}", names.join(", ")),
-            });
+            return Err(LoadError::setting(
+                "--mix",
+                format!("consistency {wanted:?} is not one of {}", names.join(", ")),
+            ));
         };
         Ok(Self {
             credentials,

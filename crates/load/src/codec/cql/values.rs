@@ -39,7 +39,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// Reads an [option] that tells a type.
+    /// Reads an [option], which is a type.
     pub fn read(body: &mut Body<'_>) -> Result<Self, ProtocolError> {
         Self::read_within(body, DEPTH_MAX)
     }
@@ -156,7 +156,7 @@ impl Bind {
         };
         match (kind, text.pieces()) {
             (Type::Uuid { version }, [Piece::Key]) => Ok(Self::KeyUuid(version)),
-            (Type::Uuid { .. } | Type::Boolean, _) => refuse("a number is none"),
+            (Type::Uuid { .. } | Type::Boolean, _) => refuse("a number is not"),
             (Type::Integer(bytes), [piece]) => {
                 let most = i64::MAX as u64 >> (64 - 8 * bytes as u32);
                 // The sizes of values are far below the largest int.

@@ -62,9 +62,8 @@ impl ThriftScript {
                 _ => None,
             });
             let calls: Result<Vec<Call>, String> = calls.collect();
-            calls.map_err(|why| LoadError::Setting {
-                name: "--mix",
-                why: format!("operation {}: {why}", operation.name),
+            calls.map_err(|why| {
+                LoadError::setting("--mix", format!("operation {}: {why}", operation.name))
             })
         });
         Ok(Self {
@@ -169,7 +168,7 @@ impl Parts<'_> {
                     self.value(name, element, item)?;
                 }
             }
-            _ => return Err(format!("the value is no {name}")),
+            _ => return Err(format!("the value is not a {name}")),
         }
         Ok(())
     }
@@ -184,7 +183,7 @@ impl Parts<'_> {
                 let literal = String::from_utf8_lossy(bytes);
                 let number: i64 = literal
                     .parse()
-                    .map_err(|_| format!("{literal:?} is no number"))?;
+                    .map_err(|_| format!("{literal:?} is not a number"))?;
                 check_range(kind, i128::from(number))?;
                 Writer::new(&mut self.literal).i64(number);
                 return Ok(());
@@ -229,7 +228,7 @@ fn kind(name: &str) -> Result<Type, String> {
         _ if name.starts_with("list:") => Type::List,
         _ => {
             return Err(format!(
-                "type {name:?} is none of bool, byte, i8, i16, i32, i64, double, string, binary, struct, list:TYPE"
+                "type {name:?} is not one of bool, byte, i8, i16, i32, i64, double, string, binary, struct, list:TYPE"
             ));
         }
     })

@@ -200,7 +200,10 @@ fn what_is_no_answer_breaks_the_connection() {
 #[test]
 fn arguments_that_do_not_fit_are_refused_with_the_reason() {
     for (argument, words) in [
-        (r#"{ id = 1, type = "int", value = 1 }"#, "is none of bool"),
+        (
+            r#"{ id = 1, type = "int", value = 1 }"#,
+            "is not one of bool",
+        ),
         (
             r#"{ id = 1, type = "i8", value = 300 }"#,
             "does not fit 8 bits",

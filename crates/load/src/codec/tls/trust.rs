@@ -30,9 +30,11 @@ pub struct Trust {
 impl Trust {
     /// Reads the certificates that `tls` names and checks its server name.
     pub fn new(tls: &Tls) -> Result<Self, LoadError> {
-        let name = ServerName::try_from(tls.name.clone()).map_err(|_| LoadError::Setting {
-            name: "--tls-name",
-            why: format!("{:?} is neither a host name nor an address", tls.name),
+        let name = ServerName::try_from(tls.name.clone()).map_err(|_| {
+            LoadError::setting(
+                "--tls-name",
+                format!("{:?} is neither a host name nor an address", tls.name),
+            )
         })?;
         let mut roots = RootCertStore::empty();
         match &tls.ca {
@@ -41,10 +43,7 @@ impl Trust {
         }
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|error| LoadError::Setting {
-                name: "--tls",
-                why: error.to_string(),
-            })?
+            .map_err(|error| LoadError::setting("--tls", error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
         // Every handshake is a whole one: the same work whether a connection is the first or the thousandth.
@@ -58,10 +57,7 @@ impl Trust {
 
 /// Adds every certificate of a PEM file.
 fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), LoadError> {
-    let wrong = |why: String| LoadError::Setting {
-        name: "--tls-ca",
-        why: format!("{}: {why}", path.display()),
-    };
+    let wrong = |why: String| LoadError::setting("--tls-ca", format!("{}: {why}", path.display()));
     let certificates = match CertificateDer::pem_file_iter(path) {
         Err(PemError::Io(source)) => {
             let path = path.to_owned();
@@ -95,8 +91,8 @@ fn add_system(roots: &mut RootCertStore) -> Result<(), LoadError> {
             return Ok(());
         }
     }
-    Err(LoadError::Setting {
-        name: "--tls",
-        why: "this system has no file of trusted certificates; name one with --tls-ca".to_owned(),
-    })
+    Err(LoadError::setting(
+        "--tls",
+        "this system has no file of trusted certificates; name one with --tls-ca",
+    ))
 }

@@ -40,7 +40,7 @@ fn a_plan_that_contradicts_itself_is_refused_in_one_line() {
     let plan = |events: &[PlannedEvent]| system(events).plan;
     let twice =
         super::super::plan::check(&plan(&[event("a", 1), event("a", 2)])).expect_err("twice");
-    assert_eq!(twice, "event a of PMU cpu is there twice");
+    assert_eq!(twice, "event a of PMU cpu is listed twice");
     assert!(super::super::plan::check(&plan(&[])).is_err());
     assert!(super::super::plan::check(&plan(&[event("a\u{1b}[1m", 1)])).is_err());
     assert!(super::super::plan::check(&plan(&[of_pmu("../x", event("a", 1))])).is_err());

@@ -1,7 +1,7 @@
 //! CPU, memory and disk use of control groups, versions 1 and 2.
 //!
 //! The groups nearest to the root come first, and at most [`GROUPS`] are recorded, since a machine may have
-//! thousands. Which hierarchy a figure comes from is told by /proc/mounts. On a machine with both versions
+//! thousands. /proc/mounts says which hierarchy a value comes from. On a machine with both versions
 //! the one that has the controllers is read. A group that goes away loses its rows; one that comes is seen
 //! within seconds.
 //!
@@ -33,15 +33,11 @@ const COLUMNS: &[Column] = &[
     Column::counter("usage_ns", "ns", "CPU time of the group and those below"),
     Column::counter("user_ns", "ns", "CPU time in user mode"),
     Column::counter("system_ns", "ns", "CPU time in the kernel"),
-    Column::counter(
-        "throttled_ns",
-        "ns",
-        "time the group's CPU quota held it back",
-    ),
+    Column::counter("throttled_ns", "ns", "time throttled by its CPU quota"),
     Column::counter(
         "throttled_periods",
         "1",
-        "periods in which it was held back",
+        "periods in which it was throttled",
     ),
     Column::gauge("memory_bytes", "bytes", "memory charged to the group"),
     Column::gauge("memory_peak_bytes", "bytes", "most memory ever charged"),
@@ -74,7 +70,7 @@ pub struct GroupFiles {
     reader: Reader,
 }
 
-/// What a control group's files tell; None for what they do not.
+/// Values of a control group's files; None for those they lack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupCounters {
     /// CPU time of the group and those below, ns.

@@ -83,7 +83,7 @@ impl Members {
         self.in_cgroups > 0 || named.into_iter().any(|pid| self.stat(*pid).is_some())
     }
 
-    /// What /proc/PID/stat tells; None of one that has ended, which a zombie has too.
+    /// Contents of /proc/PID/stat; None for a process that has ended, and for a zombie.
     fn stat(&self, pid: u32) -> Option<ThreadStat> {
         let text = self.tree.text(format!("proc/{pid}/stat")).ok()?;
         ThreadStat::parse(&text).filter(|stat| !stat.has_ended())

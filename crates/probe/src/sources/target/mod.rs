@@ -37,7 +37,7 @@ use steelyard_kernel::{SharedFile, Tree};
 pub const COST_RATIO: f64 = 0.02;
 /// CPU time that looks may take before the share counts, ns: opening the files of thousands of threads.
 pub const BURST_NS: u64 = 100_000_000;
-/// Threads in one look; a program with more is told from these.
+/// Threads in one look; a program with more is described by these.
 pub const THREADS: usize = 16_384;
 /// Longest time between two searches for new processes and threads, ns.
 const SEARCH_AT_LEAST_NS: u64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! One thread: what its files tell, and when they are read.
+//! One thread: the contents of its files, and when they are read.
 //!
 //! Source: proc_pid_stat(5), proc_pid_wchan(5), proc_pid_syscall(5); Linux,
 //! Documentation/scheduler/sched-stats.rst.
@@ -36,7 +36,7 @@ pub const COLUMNS: &[Column] = &[
     ),
     Column::reading(
         "sleeps_in",
-        "kernel function that it sleeps in; null where it does not sleep or the kernel does not tell this user",
+        "kernel function that it sleeps in; null where it does not sleep or this user may not read it",
     ),
     Column::reading(
         "system_call",
@@ -57,7 +57,7 @@ const REST_NS: u64 = 10_000_000;
 /// Files that a thread keeps open.
 const FILES: usize = 3;
 
-/// What the stat file of a thread, or of a process, tells here.
+/// The fields of the stat file of a thread or process that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadStat {
     /// Letter of the state.

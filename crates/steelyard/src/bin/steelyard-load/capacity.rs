@@ -51,13 +51,13 @@ pub struct CapacityArguments {
     pub load: LoadArguments,
 }
 
-/// An objective's text, read here rather than by clap so that what is wrong with it is told in one line.
+/// An objective's text, read here rather than by clap so that an error is one line.
 fn slo(text: &str) -> Result<Slo, Failure> {
     text.parse()
         .map_err(|error: steelyard_load::slo::SloError| {
             let why = error.to_string();
             let name = "--slo";
-            Failure::new(Exit::Usage, LoadError::Setting { name, why })
+            Failure::new(Exit::Usage, LoadError::setting(name, why))
         })
 }
 
@@ -65,10 +65,13 @@ fn slo(text: &str) -> Result<Slo, Failure> {
 pub fn base(load: &LoadArguments, settle: std::time::Duration) -> Result<Settings, Failure> {
     let wrong = |name, why: &str| {
         let why = why.to_owned();
-        Err(Failure::new(Exit::Usage, LoadError::Setting { name, why }))
+        Err(Failure::new(Exit::Usage, LoadError::setting(name, why)))
     };
     if load.rate.is_some() {
-        return wrong("--rate", "is for a single load; here rates are chosen");
+        return wrong(
+            "--rate",
+            "is for a single load; the search chooses its own rates",
+        );
     }
     if load.hold {
         return wrong("--hold", "is for a single load");
@@ -152,7 +155,7 @@ fn write_table(result: &CapacityResult, out: &mut dyn Write) -> io::Result<()> {
     match (&result.interval, result.answer.as_str()) {
         (_, "never") => writeln!(
             out,
-            "capacity    none: the server does not meet the objective at any rate that was offered"
+            "capacity    none: the server met the objective at no offered rate"
         ),
         (Some(interval), "interval") => writeln!(
             out,

@@ -39,7 +39,7 @@ pub fn offerer<'a>(
 pub fn check(load: &LoadArguments) -> Result<(), Failure> {
     let wrong = |name, why: &str| {
         let why = why.to_owned();
-        Err(Failure::new(Exit::Usage, LoadError::Setting { name, why }))
+        Err(Failure::new(Exit::Usage, LoadError::setting(name, why)))
     };
     if load.host.is_empty() {
         return Ok(());
@@ -53,7 +53,7 @@ pub fn check(load: &LoadArguments) -> Result<(), Failure> {
 /// How a command ends whose load lost a host, after its record has been written.
 pub fn lost(host: Lost) -> Failure {
     let failure = Failure::new(Exit::Failed, LoadError::from(host));
-    failure.hint("the record holds what was measured until then")
+    failure.hint("the record has the results until then")
 }
 
 /// Takes orders until the input ends.
@@ -65,7 +65,9 @@ pub fn join() {
             None => &line.load,
             Some(Mode::Capacity(arguments)) => &arguments.load,
             Some(Mode::Sweep(arguments)) => &arguments.load,
-            Some(Mode::Join) => return Err("a process that takes orders makes no load".to_owned()),
+            Some(Mode::Join) => {
+                return Err("a process that runs `join` makes no load of its own".to_owned());
+            }
         };
         let settings = settings(load).map_err(|failure| format!("{:#}", failure.error))?;
         crate::pin(&settings).map_err(|failure| format!("{:#}", failure.error))?;

@@ -1,4 +1,4 @@
-//! `steelyard-load`: puts load on a server and tells what came back.
+//! `steelyard-load`: generates load for a server and reports throughput and latency.
 
 mod arguments;
 mod capacity;
@@ -116,10 +116,10 @@ fn body() -> Result<Exit, Failure> {
         die_with_parent(libc::SIGKILL, parent)?;
     }
     if line.mode.is_some() && load.trace.is_some() {
-        let error = LoadError::Setting {
-            name: "--trace",
-            why: "a trace has its own rate, which no search can set".to_owned(),
-        };
+        let error = LoadError::setting(
+            "--trace",
+            "a trace has its own rate, which a search cannot set",
+        );
         return Err(Failure::new(Exit::Usage, error));
     }
     let stop = Stop::watch()?.flag();

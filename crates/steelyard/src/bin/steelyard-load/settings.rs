@@ -24,18 +24,13 @@ pub fn settings(arguments: &LoadArguments) -> Result<Settings, Failure> {
     let usage = |error: LoadError| Failure::new(Exit::Usage, error);
     let arguments = &arguments
         .resolved()
-        .map_err(|(name, why)| usage(LoadError::Setting { name, why }))?;
+        .map_err(|(name, why)| usage(LoadError::setting(name, why)))?;
     let cpus = arguments
         .cpus
         .as_deref()
         .map(args::cpu_list)
         .transpose()
-        .map_err(|why| {
-            usage(LoadError::Setting {
-                name: "--cpus",
-                why,
-            })
-        })?;
+        .map_err(|why| usage(LoadError::setting("--cpus", why)))?;
     let ns = |duration: Duration| {
         u64::try_from(duration.as_nanos())
             .unwrap_or(u64::MAX / 4)
@@ -172,10 +167,10 @@ fn trace(
         return Ok(None);
     };
     if arguments.prefill.is_some() {
-        return Err(LoadError::Setting {
-            name: "--prefill",
-            why: "a trace names its own keys: load them by a trace of stores before".to_owned(),
-        });
+        return Err(LoadError::setting(
+            "--prefill",
+            "a trace names its own keys: load them by a trace of stores before",
+        ));
     }
     Trace::check(path, arguments.speed, protocol, mix).map(Some)
 }
@@ -193,32 +188,31 @@ fn duration_ns(
     let rest_ns = (trace.length_ns + 1)
         .checked_sub(warmup_ns)
         .filter(|rest_ns| *rest_ns > 0)
-        .ok_or_else(|| LoadError::Setting {
-            name: "--trace",
-            why: format!(
-                "{} takes {:.3} s, no longer than the warm-up: use --warmup 0s",
-                trace.path.display(),
-                trace.length_ns as f64 / 1e9
-            ),
+        .ok_or_else(|| {
+            LoadError::setting(
+                "--trace",
+                format!(
+                    "{} takes {:.3} s, no longer than the warm-up: use --warmup 0s",
+                    trace.path.display(),
+                    trace.length_ns as f64 / 1e9
+                ),
+            )
         })?;
     Ok(asked_ns.map_or(rest_ns, |asked_ns| asked_ns.min(rest_ns)))
 }
 
 /// Index of the operation that every key is asked for with before the load.
 fn prefill(arguments: &LoadArguments, mix: &Mix) -> Result<Option<usize>, LoadError> {
-    let wrong = |why: String| LoadError::Setting {
-        name: "--prefill",
-        why,
-    };
+    let wrong = |why: String| LoadError::setting("--prefill", why);
     match arguments.prefill {
         None => Ok(None),
         Some(PrefillArgument::Get) if arguments.mix.is_none() && mix.prefill == Some(SET) => {
             Ok(Some(GET))
         }
-        Some(PrefillArgument::Get) => Err(wrong(format!("{} has no get to do it with", mix.name))),
+        Some(PrefillArgument::Get) => Err(wrong(format!("{} has no get operation", mix.name))),
         Some(PrefillArgument::Set) => match mix.prefill {
             Some(operation) => Ok(Some(operation)),
-            None => Err(wrong(format!("{} does not say how", mix.name))),
+            None => Err(wrong(format!("{} declares no prefill operation", mix.name))),
         },
     }
 }
@@ -226,7 +220,7 @@ fn prefill(arguments: &LoadArguments, mix: &Mix) -> Result<Option<usize>, LoadEr
 fn resolve(arguments: &LoadArguments) -> Result<SocketAddr, LoadError> {
     let target = arguments.target.as_deref().unwrap_or_default();
     let name = arguments.url.as_ref().map_or("--target", |_| "URL");
-    let wrong = |why: String| LoadError::Setting { name, why };
+    let wrong = |why: String| LoadError::setting(name, why);
     let mut addresses = target
         .to_socket_addrs()
         .map_err(|error| wrong(format!("{target:?} is not ADDRESS:PORT: {error}")))?;
@@ -260,7 +254,7 @@ pub fn failure(error: LoadError) -> Failure {
         LoadError::Handshake { why, .. } if why.contains(' ') => (Exit::Environment, None),
         LoadError::Handshake { .. } => (
             Exit::Environment,
-            Some("is it the server that the flags describe?"),
+            Some("do the flags describe this server?"),
         ),
         LoadError::Environment { .. } => (
             Exit::Environment,

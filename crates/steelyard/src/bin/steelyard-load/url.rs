@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<Url, String> {
     let Some(&(_, protocol, tls, default_port)) = known else {
         let names: Vec<&str> = SCHEMES.iter().map(|known| known.0).collect();
         return Err(format!(
-            "{scheme:?} is not a scheme of the load: use {}",
+            "{scheme:?} is not a supported scheme: use {}",
             names.join(", ")
         ));
     };
@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Result<Url, String> {
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     if authority.contains('@') {
-        return Err("a URL with a user is not taken: use --user and --password-file (CQL)".into());
+        return Err("a URL cannot contain a user: use --user and --password-file (CQL)".into());
     }
     // The colons of an IPv6 address stand in brackets.
     let after_host = authority.rfind(']').map_or(0, |bracket| bracket + 1);
@@ -59,10 +59,10 @@ pub fn parse(text: &str) -> Result<Url, String> {
     let target = match (has_port, default_port) {
         (true, _) => authority.to_owned(),
         (false, Some(port)) => format!("{authority}:{port}"),
-        (false, None) => return Err(format!("{text:?} names no port")),
+        (false, None) => return Err(format!("{text:?} has no port")),
     };
     if authority.is_empty() || target.starts_with(':') {
-        return Err(format!("{text:?} names no host"));
+        return Err(format!("{text:?} has no host"));
     }
     let is_http = protocol == ProtocolArgument::Http;
     if !is_http && !matches!(path, "" | "/") {
@@ -129,12 +129,12 @@ mod tests {
         for (text, why) in [
             ("127.0.0.1:80", "is not a URL"),
             ("capcity", "is not a URL"),
-            ("ftp://a", "is not a scheme"),
+            ("ftp://a", "is not a supported scheme"),
             ("redis://user:word@a", "--user"),
             ("redis://a/3", "only HTTP has a path"),
-            ("thrift://a", "names no port"),
-            ("http://", "names no host"),
-            ("http://:80/", "names no host"),
+            ("thrift://a", "has no port"),
+            ("http://", "has no host"),
+            ("http://:80/", "has no host"),
         ] {
             let said = parse(text).expect_err(text);
             assert!(said.contains(why), "{text}: {said}");

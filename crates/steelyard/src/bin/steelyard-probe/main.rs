@@ -1,5 +1,5 @@
-//! `steelyard-probe`: records what /proc and /sys tell, watches one program's threads, and says what can be
-//! told here; scores where processes run against where their memory is.
+//! `steelyard-probe`: records /proc and /sys, watches one program's threads, and lists what can be
+//! recorded here; scores where processes run against where their memory is.
 
 mod numa;
 
@@ -77,11 +77,9 @@ enum Verb {
     },
 }
 
+/// How much is recorded, and where.
 #[derive(Args)]
-struct Record {
-    /// Time between samples: 10ms to 1h, or 0 for no pause.
-    #[arg(long, default_value = "1s", value_parser = interval)]
-    interval: Duration,
+struct Extent {
     /// Number of samples.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
@@ -91,6 +89,15 @@ struct Record {
     /// Folder of the recording; created if it does not exist.
     #[arg(long)]
     out: PathBuf,
+}
+
+#[derive(Args)]
+struct Record {
+    /// Time between samples: 10ms to 1h, or 0 for no pause.
+    #[arg(long, default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    #[command(flatten)]
+    extent: Extent,
     /// Root of /proc and /sys.
     #[arg(long, default_value = "/")]
     root: PathBuf,
@@ -165,7 +172,7 @@ fn target(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err(format!(
-            "{text} is neither a process id nor a control group, which begins with /"
+            "{text} is not a process id, nor a control group, which begins with /"
         ))
     }
 }
@@ -194,11 +201,11 @@ impl Counting {
         scopes.sort_unstable();
         scopes.dedup();
         let wrong = if pids && !scopes.contains(&CounterScope::Process) {
-            Some("a process id is given, but the scopes leave processes out")
+            Some("a process id is given, but not the scope process")
         } else if groups && !scopes.contains(&CounterScope::Cgroup) {
-            Some("a control group is given, but the scopes leave control groups out")
+            Some("a control group is given, but not the scope cgroup")
         } else if !groups && scopes.contains(&CounterScope::Cgroup) {
-            Some("--counter-scope cgroup wants --counter-target /GROUP")
+            Some("--counter-scope cgroup needs --counter-target /GROUP")
         } else {
             None
         };
@@ -229,15 +236,8 @@ struct Watch {
     /// Time between samples: 10ms to 1h, or 0 for no pause. They take at most 2 % of one CPU.
     #[arg(long, default_value = "100ms", value_parser = interval)]
     interval: Duration,
-    /// Number of samples.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
-    /// Time to record.
-    #[arg(long, value_parser = args::duration)]
-    duration: Option<Duration>,
-    /// Folder of the recording; created if it does not exist.
-    #[arg(long)]
-    out: PathBuf,
+    #[command(flatten)]
+    extent: Extent,
     /// Root of /proc.
     #[arg(long, default_value = "/")]
     root: PathBuf,
@@ -303,20 +303,20 @@ fn run_record(arguments: Record, parent: i32) -> Result<Exit, Failure> {
                 && arguments.command.is_empty()
                 && arguments.counting.counter_target.is_empty()
             {
-                let wrong = "--counter-scope process wants --counter-target PID, or a command";
+                let wrong = "--counter-scope process needs --counter-target PID, or a command";
                 return Err(Failure::new(Exit::Usage, anyhow::anyhow!(wrong)));
             }
             Some(arguments.counting.settings(plan, true)?)
         }
         None if arguments.counting.is_given() => {
-            let wrong = "--counter-scope and --counter-target want --counters PLAN";
+            let wrong = "--counter-scope and --counter-target need --counters PLAN";
             return Err(Failure::new(Exit::Usage, anyhow::anyhow!(wrong)));
         }
         None => None,
     };
     let session = Session {
         recorder: RecorderSettings {
-            directory: arguments.out,
+            directory: arguments.extent.out,
             root: arguments.root,
             sources: arguments.sources,
             counters,
@@ -324,8 +324,8 @@ fn run_record(arguments: Record, parent: i32) -> Result<Exit, Failure> {
             interval_ns: arguments.interval.as_nanos() as u64,
             command: std::env::args().collect(),
         },
-        count: arguments.count,
-        duration: arguments.duration,
+        count: arguments.extent.count,
+        duration: arguments.extent.duration,
         command: arguments.command,
     };
     let end = record(&session).map_err(failure)?;
@@ -362,7 +362,7 @@ fn run_watch(arguments: Watch, parent: i32) -> Result<Exit, Failure> {
     }
     let session = Session {
         recorder: RecorderSettings {
-            directory: arguments.out,
+            directory: arguments.extent.out,
             root: arguments.root,
             sources: None,
             counters: None,
@@ -374,8 +374,8 @@ fn run_watch(arguments: Watch, parent: i32) -> Result<Exit, Failure> {
             interval_ns: arguments.interval.as_nanos() as u64,
             command: std::env::args().collect(),
         },
-        count: arguments.count,
-        duration: arguments.duration,
+        count: arguments.extent.count,
+        duration: arguments.extent.duration,
         command: Vec::new(),
     };
     record(&session).map_err(failure)?;
@@ -403,7 +403,7 @@ fn failure(error: ProbeError) -> Failure {
         ProbeError::Plan { .. } => (Exit::Usage, Some("docs/guides/counters.md shows a plan")),
         ProbeError::NothingToRecord { .. } => (
             Exit::Environment,
-            Some("`steelyard-probe sources` tells what can be read here"),
+            Some("`steelyard-probe sources` lists the readable sources"),
         ),
         ProbeError::Output { .. } => (
             Exit::Environment,
@@ -412,7 +412,7 @@ fn failure(error: ProbeError) -> Failure {
         ProbeError::Command { .. } | ProbeError::System { .. } => (Exit::Environment, None),
         ProbeError::Write { .. } | ProbeError::Parquet { .. } => (
             Exit::Failed,
-            Some("what was recorded before is readable; `steelyard-probe recover` finishes it"),
+            Some("the recording until then is readable; `steelyard-probe recover` completes it"),
         ),
         ProbeError::Arrow { .. } | ProbeError::Record(_) => (Exit::Failed, None),
     };

@@ -59,7 +59,7 @@ pub fn run(arguments: Numa) -> Result<Exit, Failure> {
     let tree = Tree::new(&arguments.root);
     let choice = distances(&arguments.distances)?;
     let nodes = Nodes::read(&tree, &choice).map_err(|why| {
-        Failure::new(Exit::Environment, why).hint("`--distances FILE` gives a table of your own")
+        Failure::new(Exit::Environment, why).hint("`--distances FILE` takes your own table")
     })?;
     let subjects = if arguments.all {
         Subjects::All
@@ -133,8 +133,8 @@ fn all_absent(score: &NumaScore) -> Result<(), Failure> {
     if !score.subjects.is_empty() && score.subjects.iter().all(is_gone) {
         let first = &score.subjects[0];
         let what = match first.pid {
-            Some(pid) => format!("there is no process {pid}"),
-            None => format!("there is no control group {}", first.name),
+            Some(pid) => format!("no process {pid}"),
+            None => format!("no control group {}", first.name),
         };
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(what)));
     }

@@ -89,7 +89,7 @@ fn settings(arguments: &HealthArguments) -> Settings {
     }
 }
 
-/// Checks, tells, and stores.
+/// Runs the checks, prints and stores the result.
 pub fn run(arguments: &HealthArguments, parent: libc::pid_t) -> Result<Exit, Failure> {
     if arguments.die_with_parent {
         die_with_parent(libc::SIGKILL, parent)?;
@@ -134,7 +134,7 @@ pub fn run(arguments: &HealthArguments, parent: libc::pid_t) -> Result<Exit, Fai
     })
 }
 
-/// One line of progress; nobody may be reading.
+/// Writes one line of progress; a missing reader is no error.
 fn tell(progress: ProgressArgument, part: &str, ratio: f64) {
     let mut out = std::io::stderr().lock();
     let _ = match progress {

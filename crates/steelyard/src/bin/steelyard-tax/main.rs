@@ -43,9 +43,7 @@ enum Command {
 /// The exit code and the advice that go with an error.
 fn failure(error: TaxError) -> Failure {
     let (exit, hint) = match &error {
-        TaxError::Setting { name: "--only", .. } => {
-            (Exit::Usage, Some("steelyard-tax list names them"))
-        }
+        TaxError::Setting { name: "--only", .. } => (Exit::Usage, Some("see steelyard-tax list")),
         TaxError::Setting { .. } => (Exit::Usage, None),
         TaxError::Environment { .. } => {
             (Exit::Environment, Some("see ulimit -a and taskset -p $$"))

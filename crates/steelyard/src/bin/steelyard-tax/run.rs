@@ -50,7 +50,7 @@ pub struct RunArguments {
     die_with_parent: bool,
 }
 
-/// Which benchmarks to tell of.
+/// Which benchmarks to list.
 #[derive(Debug, Args)]
 pub struct ListArguments {
     /// Only benchmarks with this word in their name, or of this category; repeatable
@@ -75,7 +75,7 @@ enum ProgressArgument {
     None,
 }
 
-/// Measures, tells, and stores.
+/// Measures, prints and stores the result.
 pub fn run(arguments: &RunArguments, parent: libc::pid_t) -> Result<Exit, Failure> {
     if arguments.die_with_parent {
         die_with_parent(libc::SIGKILL, parent)?;

@@ -34,7 +34,7 @@ fn cell(measure: Option<&TaxMeasure>) -> String {
     format!("{:>11} {width:>7}{mark} {rate:>11}", time(measure.time_ns))
 }
 
-fn row(out: &mut impl Write, row: &TaxBenchmark) -> io::Result<()> {
+fn row(out: &mut dyn Write, row: &TaxBenchmark) -> io::Result<()> {
     let scaling = row
         .scaling_ratio
         .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
@@ -47,7 +47,7 @@ fn row(out: &mut impl Write, row: &TaxBenchmark) -> io::Result<()> {
     )
 }
 
-fn score(out: &mut impl Write, title: &str, score: &TaxScore) -> io::Result<()> {
+fn score(out: &mut dyn Write, title: &str, score: &TaxScore) -> io::Result<()> {
     let width = score
         .interval_low_per_s
         .zip(score.interval_high_per_s)

@@ -4,7 +4,7 @@
 //! request, after an error, and, after a crash, at the next start ([`replay`]).
 //!
 //! Invariants: the journal holds a cap before its first knob is changed and until its last is back; a knob is put back only
-//! while it says what the cap made it say: what somebody else wrote meanwhile is left as it is and told in the audit log;
+//! while it says what the cap made it say: what another program wrote meanwhile is left as it is and recorded in the audit log;
 //! a group that was removed, or removed and made again, is left alone.
 //!
 //! Not here: whom to cap (see `decide`).
@@ -79,7 +79,10 @@ impl Undoing {
                     .iter()
                     .map(|(file, text)| format!("{file} says {text:?}"))
                     .collect();
-                format!("changed by somebody else, left alone: {}", found.join(", "))
+                format!(
+                    "changed by another program, left as it is: {}",
+                    found.join(", ")
+                )
             }
             Self::Failed(error) => format!("not put back: {error}"),
         }
@@ -154,7 +157,7 @@ pub struct Order<'a> {
 struct Active {
     entry: Entry,
     until_boot_s: f64,
-    /// Whether it was told that it could not be put back.
+    /// Whether the failure to undo it was reported.
     told: bool,
 }
 
@@ -168,7 +171,7 @@ pub struct Caps {
     owner: String,
     boot_id: String,
     active: Vec<Active>,
-    /// Caps that ended while something else was done, to be told of at the next tick.
+    /// Caps that ended while something else was done, to be reported at the next tick.
     ended: Vec<Entry>,
     made: u64,
     watchdog: Option<Watchdog>,
@@ -329,7 +332,7 @@ impl Caps {
         self.ended.append(&mut ended);
     }
 
-    /// Takes back the caps that are over, and lets go of those that somebody else changed.
+    /// Undoes the caps that are over, and drops those that another program changed.
     pub fn tick(&mut self, now: Moment, audit: &mut Audit) -> Vec<Entry> {
         for active in &mut self.active {
             // What cannot be looked at now is looked at when it is put back.
@@ -384,7 +387,7 @@ impl Caps {
                 outcome: undoing.outcome(),
             });
             if let Err(error) = self.journal.remove(&entry.id) {
-                tracing::warn!(%error, "a journal entry of a cap that was taken back cannot be removed");
+                tracing::warn!(%error, "the journal entry of an undone cap cannot be removed");
             }
             (self.step)("out of the journal");
             ended.push(entry);
@@ -426,7 +429,7 @@ pub struct Replayed {
 }
 
 /// Takes back what an agent left capped, of the entries that are `meant`. Entries stay in the journal, with what came of them,
-/// until [`forget`], so that their incidents can be told by whoever is able to.
+/// until [`forget`], so that their incidents can still be reported.
 pub fn replay(
     journal: &Journal,
     now: Moment,
@@ -477,7 +480,7 @@ pub fn replay(
     Ok(replayed)
 }
 
-/// Removes entries whose incidents were told.
+/// Removes entries whose incidents were reported.
 pub fn forget(journal: &Journal, entries: &[Entry]) -> std::io::Result<()> {
     entries
         .iter()

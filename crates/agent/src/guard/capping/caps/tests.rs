@@ -215,7 +215,7 @@ fn what_somebody_else_wrote_is_left_alone_and_told() {
         machine.audit_lines()[1]["outcome"]
             .as_str()
             .unwrap()
-            .contains("somebody else")
+            .contains("another program")
     );
 }
 

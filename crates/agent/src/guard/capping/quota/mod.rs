@@ -92,7 +92,7 @@ pub enum QuotaError {
         root: PathBuf,
     },
     /// A path that is none of a control group below the root.
-    #[error("{path:?} is no path of a control group: {reason}")]
+    #[error("{path:?} is not a path of a control group: {reason}")]
     Path {
         /// The path.
         path: PathBuf,

@@ -4,7 +4,7 @@
 //! are, and why there are none or no newer ones.
 //!
 //! Invariants: the guard never waits for the store; a store that is away, a file that is broken or a row that cannot be true
-//! leaves what was known in use, and is told of.
+//! leaves the known ones in use, and is reported.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -181,10 +181,10 @@ fn post(board: &Board, now: Moment, outcome: Result<Pulled, StoreError>) {
             let specs = Specs::newest(pulled.rows);
             let mut failures = pulled.broken;
             if specs.rejected() > 0 {
-                failures.push(format!("{} rows cannot be true", specs.rejected()));
+                failures.push(format!("{} rows have impossible values", specs.rejected()));
             }
             for failure in &failures {
-                tracing::warn!(failure, "CPI specifications were left out");
+                tracing::warn!(failure, "CPI specifications were skipped");
             }
             board.put(|known| {
                 known.specs = Arc::new(specs);
