@@ -1,12 +1,10 @@
 //! What the agent reads from outside: configuration and rules, Prometheus text, journals, HTTP answers and requests, lists of
-//! objects, cgroup files: whatever the bytes are, nothing panics.
+//! objects: whatever the bytes are, nothing panics.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use steelyard_agent::cgroups::Hierarchies;
 use steelyard_agent::config::Config;
 use steelyard_agent::health::{Health, answer};
-use steelyard_agent::profiling::group_of;
 use steelyard_agent::sample::prometheus::Selector;
 use steelyard_agent::spool::journal::payloads;
 use steelyard_agent::store::{http, s3};
@@ -16,11 +14,19 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = Config::parse(&text);
     if let Ok(selector) = Selector::parse("a") {
         let latency = selector.latency(&text);
-        let _ = (selector.sum(&text), latency.since(&latency), Selector::parse(&text));
+        let _ = (
+            selector.sum(&text),
+            latency.since(&latency),
+            Selector::parse(&text),
+        );
     }
     let (found, used) = payloads(bytes);
     assert!(used <= bytes.len() && found.len() <= bytes.len());
-    let _ = (http::parse(bytes, false), http::parse(bytes, true), http::parse_url(&text));
-    let _ = (s3::parse_list(&text), Hierarchies::parse(bytes), group_of(bytes, "cpuacct"));
+    let _ = (
+        http::parse(bytes, false),
+        http::parse(bytes, true),
+        http::parse_url(&text),
+    );
+    let _ = s3::parse_list(&text);
     let _ = answer(bytes, &Health::default());
 });

@@ -20,10 +20,18 @@ fn check(mut whole: impl Codec, mut pieces: impl Codec, text: &[u8], cuts: &[usi
 
 fuzz_target!(|input: (Vec<u8>, Vec<u16>)| {
     let (text, cuts) = input;
-    let mut cuts: Vec<usize> = cuts.iter().map(|&cut| usize::from(cut) % (text.len() + 1)).collect();
+    let mut cuts: Vec<usize> = cuts
+        .iter()
+        .map(|&cut| usize::from(cut) % (text.len() + 1))
+        .collect();
     cuts.extend([0, text.len()]);
     cuts.sort_unstable();
-    check(MemcachedText::default(), MemcachedText::default(), &text, &cuts);
+    check(
+        MemcachedText::default(),
+        MemcachedText::default(),
+        &text,
+        &cuts,
+    );
     check(Resp::default(), Resp::default(), &text, &cuts);
     check(Http::default(), Http::default(), &text, &cuts);
 });

@@ -11,7 +11,10 @@ fuzz_target!(|text: &str| {
     let mut last_ns = 0;
     for index in 0..1_000 {
         let at_ns = recording.at_ns(index);
-        assert!(last_ns <= at_ns, "arrival {index}: {at_ns} ns after {last_ns} ns");
+        assert!(
+            last_ns <= at_ns,
+            "arrival {index}: {at_ns} ns after {last_ns} ns"
+        );
         last_ns = at_ns;
     }
 });

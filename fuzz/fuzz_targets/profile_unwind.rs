@@ -24,8 +24,14 @@ struct Land {
 impl Ground for Land {
     fn spot(&mut self, address: u64) -> Spot {
         match address >> 40 {
-            0 => Spot::File { module: 0, offset: address },
-            1 => Spot::File { module: 1, offset: address & ((1 << 40) - 1) },
+            0 => Spot::File {
+                module: 0,
+                offset: address,
+            },
+            1 => Spot::File {
+                module: 1,
+                offset: address & ((1 << 40) - 1),
+            },
             2 => Spot::Anonymous,
             _ => Spot::Nowhere,
         }
@@ -44,7 +50,8 @@ impl Ground for Land {
         if module == 1 {
             return std::env::current_exe().ok();
         }
-        SCRATCH.with_borrow(|file| Some(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))))
+        SCRATCH
+            .with_borrow(|file| Some(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))))
     }
 }
 
@@ -52,7 +59,11 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((head, rest)) = bytes.split_first_chunk::<34>() else {
         return;
     };
-    let processor = if head[0] & 1 == 0 { Processor::X86_64 } else { Processor::Aarch64 };
+    let processor = if head[0] & 1 == 0 {
+        Processor::X86_64
+    } else {
+        Processor::Aarch64
+    };
     let file_bytes = (usize::from(head[1]) * 64).min(rest.len());
     let (elf, stack) = rest.split_at(file_bytes);
     SCRATCH.with_borrow_mut(|file| {
