@@ -37,7 +37,7 @@ test-slow test-changed: build-dev
 # A shell that starts a job in the background may have it ignore the signals that tests send to their programs.
 SIGNALS := env --default-signal=HUP,INT,QUIT
 test-rust:
-	$(SIGNALS) cargo test --workspace --locked
+	$(SIGNALS) cargo test --workspace --locked --no-fail-fast
 
 # What starts no server runs on all CPUs, neighbouring tests in one process, which makes what they share once. What starts
 # servers runs in two rows, file by file: every test holds beside other work, and most of its time is waiting, as is

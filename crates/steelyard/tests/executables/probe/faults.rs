@@ -100,7 +100,8 @@ fn a_directory_without_a_recording_is_no_recording() {
     let output = probe().arg("recover").arg(directory.path()).output();
     let output = output.expect("the probe runs");
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("holds no recording"));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("no telemetry.json and no .arrows file"), "{message}");
 }
 
 /// Asserts that a recording into `recording` ended for want of space and that what came before is readable.
