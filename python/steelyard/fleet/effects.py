@@ -206,8 +206,8 @@ def correlation(strata: Ids, sums: Mapping[str, Floats]) -> float | None:
     one of them does not differ. ``sums`` holds ``yy`` beside the others.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = _correlation(strata, sums)
-    return found if found is not None and np.isfinite(found) else None
+        value = _correlation(strata, sums)
+    return value if value is not None and np.isfinite(value) else None
 
 
 def _correlation(strata: Ids, sums: Mapping[str, Floats]) -> float | None:

@@ -152,10 +152,10 @@ def frequency_of_fleet(machine_samples: Any, machines: Any, reference: str = "no
         )
 
     def grouped(*keys: str) -> tuple[Lost, ...]:
-        found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in rows:
-            found.setdefault(tuple(row[key] for key in keys), []).append(row)
-        return tuple(_lost(dict(zip(keys, key, strict=True)), found[key]) for key in sorted(found))
+            groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+        return tuple(_lost(dict(zip(keys, key, strict=True)), groups[key]) for key in sorted(groups))
 
     worst = fetch_rows(by_machine(machine_samples, machines, reference))
     return FrequencyResult(

@@ -137,14 +137,14 @@ def used_of_fleet(machine_samples: Any, *, uplifts: Mapping[str, float] | None =
     if unknown:
         raise UsageError(f"there is no platform {unknown[0]!r}", hint=", ".join(platforms[:12]))
     found_uplifts = _uplifts(rows, given)
-    by_platform = {(one.platform, one.threads_per_core): one.ratio for one in found_uplifts}
+    by_platform = {(uplift.platform, uplift.threads_per_core): uplift.ratio for uplift in found_uplifts}
 
     def grouped(*keys: str) -> tuple[Used, ...]:
-        found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in rows:
-            found.setdefault(tuple(row[key] for key in keys), []).append(row)
+            groups.setdefault(tuple(row[key] for key in keys), []).append(row)
         return tuple(
-            _used(dict(zip(keys, key, strict=True)), found[key], by_platform) for key in sorted(found)
+            _used(dict(zip(keys, key, strict=True)), groups[key], by_platform) for key in sorted(groups)
         )
 
     two = [row for row in rows if row["threads_per_core"] == 2]
@@ -161,16 +161,16 @@ def used_of_fleet(machine_samples: Any, *, uplifts: Mapping[str, float] | None =
 
 def _uplifts(rows: Iterable[dict[str, Any]], given: Mapping[str, float]) -> tuple[Uplift, ...]:
     kinds = {(row["platform"], row["threads_per_core"]) for row in rows}
-    found = []
+    uplifts = []
     for platform, threads in sorted(kinds, key=lambda kind: (kind[0], kind[1] or 0.0)):
         ratio = given.get(platform, given.get(ALL))
         if threads == 1:
-            found.append(Uplift(platform, threads, None, "one thread a core"))
+            uplifts.append(Uplift(platform, threads, None, "one thread a core"))
         elif ratio is None:
-            found.append(Uplift(platform, threads, None, "not given: between 0 and 1"))
+            uplifts.append(Uplift(platform, threads, None, "not given: between 0 and 1"))
         else:
-            found.append(Uplift(platform, threads, ratio, "given"))
-    return tuple(found)
+            uplifts.append(Uplift(platform, threads, ratio, "given"))
+    return tuple(uplifts)
 
 
 def _used(
@@ -185,13 +185,13 @@ def _used(
         if not row["core_s"]:
             missing = missing or "how many cores machines have is not recorded"
             continue
-        found = _bounds(row, uplifts.get((row["platform"], row["threads_per_core"])))
-        if found.low is None or found.high is None:
-            missing = found.missing
+        bounds = _bounds(row, uplifts.get((row["platform"], row["threads_per_core"])))
+        if bounds.low is None or bounds.high is None:
+            missing = bounds.missing
             continue
         core_s += row["core_s"]
-        low += found.low * row["core_s"]
-        high += found.high * row["core_s"]
+        low += bounds.low * row["core_s"]
+        high += bounds.high * row["core_s"]
     known = core_s > 0 and missing is None
     return Used(
         platform=key["platform"],

@@ -88,14 +88,14 @@ class Anomalies:
         return {
             "jobs": [
                 {
-                    **asdict(one),
-                    "anomalous_task_day_ratio": one.anomalous_task_day_ratio,
-                    "is_ordinary": one.is_ordinary,
+                    **asdict(job),
+                    "anomalous_task_day_ratio": job.anomalous_task_day_ratio,
+                    "is_ordinary": job.is_ordinary,
                 }
-                for one in self.jobs
+                for job in self.jobs
             ],
             "anomalous_tasks": self.anomalous_tasks,
-            "tasks": [asdict(one) for one in self.tasks],
+            "tasks": [asdict(task) for task in self.tasks],
         }
 
 
@@ -129,9 +129,9 @@ def find_anomalies(outliers: Any, counts: Any) -> Anomalies:
         # A job without a source has no samples that count.
         if row["cpi_source"] is None or not row["samples"]:
             continue
-        found = by_job.get(key)
+        sums = by_job.get(key)
         has_spec = row["threshold_cpi"] is not None
-        outlying = int(found["outliers_sum"]) if found else 0
+        outlying = int(sums["outliers_sum"]) if sums else 0
         jobs.append(
             JobOutliers(
                 job=row["job"],
@@ -141,14 +141,14 @@ def find_anomalies(outliers: Any, counts: Any) -> Anomalies:
                 samples=int(row["samples"]),
                 outliers=outlying,
                 outlier_ratio=outlying / row["samples"] if has_spec else None,
-                tasks_with_outliers=int(found["task_count"]) if found else 0,
-                anomalous_tasks=int(found["is_anomalous_sum"]) if found else 0,
-                anomalous_samples=int(found["anomalous_sum"]) if found else 0,
+                tasks_with_outliers=int(sums["task_count"]) if sums else 0,
+                anomalous_tasks=int(sums["is_anomalous_sum"]) if sums else 0,
+                anomalous_samples=int(sums["anomalous_sum"]) if sums else 0,
                 task_days=int(row["task_days"]),
                 anomalous_task_days=days.get(key, 0),
             )
         )
-    jobs.sort(key=lambda one: (-one.anomalous_tasks, -one.outliers, one.job, one.platform))
+    jobs.sort(key=lambda job: (-job.anomalous_tasks, -job.outliers, job.job, job.platform))
     chosen = tasks.filter(pc.greater(tasks["anomalous"], 0))
     order = [("anomalous", "descending"), ("highest_cpi", "descending")]
     order += [("machine", "ascending"), ("task", "ascending")]

@@ -104,7 +104,7 @@ def expression(samples: Any, incidents: Any, rule: Rule = PAPER, guards: Guards 
             role=ibis.literal(role),
         )
         parts.append(who.join(rows, ["cluster", "machine", "job", "task"]))
-    both = ibis.union(*[one.drop("job", "task") for one in parts], distinct=False)
+    both = ibis.union(*[part.drop("job", "task") for part in parts], distinct=False)
     now = both.window_start_unix_s
     phase = ibis.cases(
         ((now >= both.begin - rule.correlation_s) & (now < both.begin), "before"),
@@ -135,9 +135,9 @@ def find_effects(
         victim = {phase: cells.get(("victim", phase)) for phase in PHASES}
         other = {phase: cells.get(("antagonist", phase)) for phase in PHASES}
         effects[incident] = CapEffect(
-            victim_cpi={phase: one["cpi_mean"] if one else None for phase, one in victim.items()},
-            victim_samples={phase: int(one["cpi_samples"]) if one else 0 for phase, one in victim.items()},
-            antagonist_usage={phase: one["usage_mean"] if one else None for phase, one in other.items()},
+            victim_cpi={phase: row["cpi_mean"] if row else None for phase, row in victim.items()},
+            victim_samples={phase: int(row["cpi_samples"]) if row else 0 for phase, row in victim.items()},
+            antagonist_usage={phase: row["usage_mean"] if row else None for phase, row in other.items()},
             threshold_cpi=next(iter(cells.values()))["threshold_cpi"],
         )
     return effects

@@ -82,7 +82,7 @@ class Distribution:
             "gev_sd": None if self.fit is None else self.fit.gev.sd,
             "missing": self.missing,
             "chance_distance": self.chance_distance,
-            "others": [asdict(one) for one in self.others],
+            "others": [asdict(spec) for spec in self.others],
             "above_threshold_ratio": above[0],
             "gev_above_threshold_ratio": above[1],
         }
@@ -104,14 +104,14 @@ def width_table(specs: Iterable[Spec]) -> Any:
     """Return the widths of the bins of usable specs as an Ibis table."""
     import pyarrow as pa
 
-    wide = [(one, bin_width(one)) for one in specs if one.is_usable and one.cpi_source is not None]
-    rows = [(one, width) for one, width in wide if width is not None]
+    wide = [(spec, bin_width(spec)) for spec in specs if spec.is_usable and spec.cpi_source is not None]
+    rows = [(spec, width) for spec, width in wide if width is not None]
     return ibis.memtable(
         pa.table(
             {
-                "job": texts([one.job for one, _ in rows]),
-                "platform": texts([one.platform for one, _ in rows]),
-                "cpi_source": texts([one.cpi_source for one, _ in rows]),
+                "job": texts([spec.job for spec, _ in rows]),
+                "platform": texts([spec.platform for spec, _ in rows]),
+                "cpi_source": texts([spec.cpi_source for spec, _ in rows]),
                 "width": floats([width for _, width in rows]),
             }
         )
@@ -159,7 +159,7 @@ def find_distributions(
     from steelyard.telemetry.engine import fetch
 
     settings = settings or SpecSettings()
-    usable = [one for one in specs if one.is_usable]
+    usable = [spec for spec in specs if spec.is_usable]
     if not usable:
         return []
     if settings.as_of is not None:
@@ -174,12 +174,14 @@ def find_distributions(
     bins: dict[tuple[str, str, str | None], list[tuple[int, float, float]]] = {}
     for job, platform, source, day, width, place, n in zip(*columns.values(), strict=True):
         bins.setdefault((job, platform, source), []).append((place, width, days[day] * n))
-    found = [_distribution(one, bins.get(one.key, [])) for one in usable]
-    if not errors or all(one.fit is None for one in found):
-        return found
-    rows = fetch(by_task(samples, widths, _moved(found), _day_table(days), settings.guards)).to_pylist()
+    distributions = [_distribution(spec, bins.get(spec.key, [])) for spec in usable]
+    if not errors or all(distribution.fit is None for distribution in distributions):
+        return distributions
+    rows = fetch(
+        by_task(samples, widths, _moved(distributions), _day_table(days), settings.guards)
+    ).to_pylist()
     sums = {(row["job"], row["platform"], row["cpi_source"]): row for row in rows}
-    return [_with_errors(one, sums.get(one.spec.key)) for one in found]
+    return [_with_errors(distribution, sums.get(distribution.spec.key)) for distribution in distributions]
 
 
 def _moved(distributions: Sequence[Distribution]) -> Any:
@@ -187,12 +189,12 @@ def _moved(distributions: Sequence[Distribution]) -> Any:
     import pyarrow as pa
 
     parts = []
-    for one in distributions:
-        if one.fit is None:
+    for distribution in distributions:
+        if distribution.fit is None:
             continue
-        bins = one.histogram
-        moved = scores(bins, one.fit.gev)
-        spec, count = one.spec, len(bins.count)
+        bins = distribution.histogram
+        moved = scores(bins, distribution.fit.gev)
+        spec, count = distribution.spec, len(bins.count)
         parts.append(
             pa.table(
                 {
@@ -220,16 +222,16 @@ def _day_table(days: dict[str, float]) -> Any:
     )
 
 
-def _with_errors(one: Distribution, row: dict[str, Any] | None) -> Distribution:
+def _with_errors(distribution: Distribution, row: dict[str, Any] | None) -> Distribution:
     """Return a distribution whose fit has errors by task."""
-    if one.fit is None:
-        return one
+    if distribution.fit is None:
+        return distribution
     if row is None:
-        bare = replace(one.fit, shape_error=None, location_error=None, scale_error=None)
-        return replace(one, fit=replace(bare, errors_missing="no sample has a task"))
+        bare = replace(distribution.fit, shape_error=None, location_error=None, scale_error=None)
+        return replace(distribution, fit=replace(bare, errors_missing="no sample has a task"))
     products = np.array([[row[f"s{min(a, b)}{max(a, b)}"] for b in range(3)] for a in range(3)])
     sums = TaskSums(float(row["n"]), float(row["n_square"]), products)
-    return replace(one, fit=clustered(one.fit, one.histogram, sums))
+    return replace(distribution, fit=clustered(distribution.fit, distribution.histogram, sums))
 
 
 def with_tails(
@@ -238,17 +240,17 @@ def with_tails(
     """Return ``specs`` with the fitted curve and its ``quantile`` as another threshold."""
     if not 0 < quantile < 1:
         raise ValueError(f"a quantile of {quantile} is not between 0 and 1")
-    by_key = {one.spec.key: one for one in distributions}
-    found = []
+    by_key = {distribution.spec.key: distribution for distribution in distributions}
+    extended = []
     for spec in specs:
-        one = by_key.get(spec.key)
-        if one is None or one.fit is None:
-            why = spec.missing if one is None else one.missing
-            found.append(replace(spec, gev=None, gev_missing=why))
+        distribution = by_key.get(spec.key)
+        if distribution is None or distribution.fit is None:
+            why = spec.missing if distribution is None else distribution.missing
+            extended.append(replace(spec, gev=None, gev_missing=why))
         else:
-            tail = one.fit.gev.quantile(quantile)
-            found.append(replace(spec, gev=one.fit.gev, gev_missing=None, gev_threshold_cpi=tail))
-    return found
+            tail = distribution.fit.gev.quantile(quantile)
+            extended.append(replace(spec, gev=distribution.fit.gev, gev_missing=None, gev_threshold_cpi=tail))
+    return extended
 
 
 def by_tail(spec: Spec) -> Spec:

@@ -134,11 +134,11 @@ def weigh(
     """
     cpi = _array(victim_cpi)
     known = np.isfinite(cpi)
-    usage = np.array([_present(_array(one)) for one in usages]).reshape(len(usages), len(cpi))
+    usage = np.array([_present(_array(values)) for values in usages]).reshape(len(usages), len(cpi))
     above = known & (np.nan_to_num(cpi) > threshold_cpi)
     below = known & ~above
     with np.errstate(invalid="ignore"):
-        ranges = np.array([np.ptp(one[np.isfinite(one)]) if np.isfinite(one).any() else 0.0 for one in usage])
+        ranges = np.array([np.ptp(row[np.isfinite(row)]) if np.isfinite(row).any() else 0.0 for row in usage])
     compared = ranges >= bar.least_swing
     fits = np.full((len(cpi), len(usages)), -np.inf)
     if compared.any() and above.any() and below.any():
@@ -148,25 +148,25 @@ def weigh(
         float((highest >= fit - _TIE).sum()) / len(cpi) if np.isfinite(fit) else None for fit in fits[0]
     ]
     shape = _shape(cpi, above, below, usage)
-    found = []
+    results = []
     for number, p_value in enumerate(p_values):
         counted = None if misses is None else misses[number]
         rise = _rise(counted, above, below)
-        one = _Shape(*(column[number] for column in shape))
-        refusal = _refusal(one, int(above.sum()), int(below.sum()), rise, p_value, bar)
-        found.append(
+        figures = _Shape(*(column[number] for column in shape))
+        refusal = _refusal(figures, int(above.sum()), int(below.sum()), rise, p_value, bar)
+        results.append(
             Evidence(
                 fit=None if p_value is None else float(fits[0, number]),
                 p_value=p_value,
-                swing=float(one.swing) if np.isfinite(one.swing) else None,
-                explained_ratio=float(one.explained) if np.isfinite(one.explained) else None,
-                effect_ratio=float(one.effect) if np.isfinite(one.effect) else None,
-                windows=int(one.windows),
+                swing=float(figures.swing) if np.isfinite(figures.swing) else None,
+                explained_ratio=float(figures.explained) if np.isfinite(figures.explained) else None,
+                effect_ratio=float(figures.effect) if np.isfinite(figures.effect) else None,
+                windows=int(figures.windows),
                 misses_rise=rise,
                 refusal=refusal,
             )
         )
-    return found
+    return results
 
 
 class _Shape(NamedTuple):
@@ -204,20 +204,20 @@ def _shape(cpi: Floats, above: NDArray[np.bool_], below: NDArray[np.bool_], usag
 
 
 def _refusal(
-    one: _Shape, above: int, below: int, rise: bool | None, p_value: float | None, bar: Bar
+    figures: _Shape, above: int, below: int, rise: bool | None, p_value: float | None, bar: Bar
 ) -> str | None:
     """Return the first condition that does not hold; the order is that of the Rust side."""
-    if one.windows < bar.fewest_windows:
-        return f"{one.windows} windows of the {bar.fewest_windows} that a name takes"
+    if figures.windows < bar.fewest_windows:
+        return f"{figures.windows} windows of the {bar.fewest_windows} that a name takes"
     if min(above, below) < bar.least_windows:
         return f"the victim was not {bar.least_windows} windows above and below its threshold"
-    if not one.swing >= bar.least_swing:
+    if not figures.swing >= bar.least_swing:
         return f"its usage is not {bar.least_swing:g} CPU-s/s higher while the victim suffers"
-    if min(one.on, one.windows - one.on) < bar.least_windows:
+    if min(figures.on, figures.windows - figures.on) < bar.least_windows:
         return f"it was not {bar.least_windows} windows on and off"
-    if not one.explained >= bar.least_explained_ratio:
+    if not figures.explained >= bar.least_explained_ratio:
         return f"its usage explains less than {bar.least_explained_ratio:g} of the victim's excess"
-    if not one.effect >= bar.least_effect_ratio:
+    if not figures.effect >= bar.least_effect_ratio:
         return f"its usage adds less than {bar.least_effect_ratio:g} of the victim's calm CPI"
     if rise is False:
         return "its cache misses do not rise"
@@ -247,8 +247,8 @@ def _fits(cpi: Floats, usage: Floats) -> Floats:
     turns = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
     values, mask = filled[turns], known[turns].astype(float)
     present = np.isfinite(usage)
-    means = np.array([one[here].mean() for one, here in zip(usage, present, strict=True)])
-    weight = np.sqrt(np.array([one[here].std() for one, here in zip(usage, present, strict=True)]))
+    means = np.array([series[here].mean() for series, here in zip(usage, present, strict=True)])
+    weight = np.sqrt(np.array([series[here].std() for series, here in zip(usage, present, strict=True)]))
     uses = np.where(present, usage - means[:, None], 0.0).T
     here = present.astype(float).T
     pairs = mask @ here

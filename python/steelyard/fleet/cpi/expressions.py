@@ -30,10 +30,10 @@ def _outliers(store: Store) -> Any:
 
 def _windows(store: Store) -> Any:
     """The samples of the machines that had an anomalous task, over the time of its anomalies."""
-    found = _outliers(store)
-    found = found.filter(found.is_anomalous)
-    start = found.window_start_unix_s
-    spans = found.group_by("cluster", "machine").aggregate(first=start.min() - 600, last=start.max())
+    outliers = _outliers(store)
+    outliers = outliers.filter(outliers.is_anomalous)
+    start = outliers.window_start_unix_s
+    spans = outliers.group_by("cluster", "machine").aggregate(first=start.min() - 600, last=start.max())
     return cpi_windows.expression(store.table("task_samples"), spans)
 
 

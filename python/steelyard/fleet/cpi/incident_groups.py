@@ -48,21 +48,21 @@ class IncidentGroup:
         return asdict(self)
 
 
-def group_incidents(found: Iterable[Incident]) -> list[IncidentGroup]:
-    """Return the groups of ``found``."""
+def group_incidents(incidents: Iterable[Incident]) -> list[IncidentGroup]:
+    """Return the groups of ``incidents``."""
     groups: dict[tuple[str, str | None], list[Incident]] = {}
-    for one in found:
-        antagonist = None if one.antagonist is None else one.antagonist.job
-        groups.setdefault((one.victim_job, antagonist), []).append(one)
+    for incident in incidents:
+        antagonist = None if incident.antagonist is None else incident.antagonist.job
+        groups.setdefault((incident.victim_job, antagonist), []).append(incident)
     made = [_group(*key, group) for key, group in groups.items()]
     return sorted(
         made,
-        key=lambda one: (
-            -one.may_be_capped,
-            one.antagonist_job is None,
-            -one.incidents,
-            one.victim_job,
-            one.antagonist_job or "",
+        key=lambda group: (
+            -group.may_be_capped,
+            group.antagonist_job is None,
+            -group.incidents,
+            group.victim_job,
+            group.antagonist_job or "",
         ),
     )
 
@@ -70,27 +70,40 @@ def group_incidents(found: Iterable[Incident]) -> list[IncidentGroup]:
 def _group(victim: str, antagonist: str | None, incidents: Sequence[Incident]) -> IncidentGroup:
     correlations = [
         suspect.correlation
-        for one in incidents
-        for suspect in (one.suspects[:1] if one.antagonist is None else (one.antagonist,))
+        for incident in incidents
+        for suspect in (incident.suspects[:1] if incident.antagonist is None else (incident.antagonist,))
         if suspect.correlation is not None
     ]
-    ratios = [one.victim_cpi / one.threshold_cpi for one in incidents if one.threshold_cpi > 0]
-    caps = [one.cap_cpu_ratio for one in incidents if one.cap is not None and one.cap_cpu_ratio is not None]
-    reasons = Counter(one.reason for one in incidents if one.cap is None and one.reason)
-    classes = Counter(one.antagonist.job_class for one in incidents if one.antagonist is not None)
+    ratios = [
+        incident.victim_cpi / incident.threshold_cpi for incident in incidents if incident.threshold_cpi > 0
+    ]
+    caps = [
+        incident.cap_cpu_ratio
+        for incident in incidents
+        if incident.cap is not None and incident.cap_cpu_ratio is not None
+    ]
+    reasons = Counter(incident.reason for incident in incidents if incident.cap is None and incident.reason)
+    classes = Counter(
+        incident.antagonist.job_class for incident in incidents if incident.antagonist is not None
+    )
     return IncidentGroup(
         victim_job=victim,
         antagonist_job=antagonist,
         antagonist_class=classes.most_common(1)[0][0] if classes else None,
         incidents=len(incidents),
-        victim_tasks=len({(one.cluster, one.machine, one.victim_task) for one in incidents}),
-        machines=len({(one.cluster, one.machine) for one in incidents}),
-        first_unix_s=min(one.start_unix_s for one in incidents),
-        last_unix_s=max(one.start_unix_s if one.end_unix_s is None else one.end_unix_s for one in incidents),
+        victim_tasks=len(
+            {(incident.cluster, incident.machine, incident.victim_task) for incident in incidents}
+        ),
+        machines=len({(incident.cluster, incident.machine) for incident in incidents}),
+        first_unix_s=min(incident.start_unix_s for incident in incidents),
+        last_unix_s=max(
+            incident.start_unix_s if incident.end_unix_s is None else incident.end_unix_s
+            for incident in incidents
+        ),
         highest_correlation=max(correlations, default=None),
         highest_cpi_ratio=max(ratios, default=None),
-        may_be_capped=sum(one.cap is not None for one in incidents),
+        may_be_capped=sum(incident.cap is not None for incident in incidents),
         cap_cpu_ratio=min(caps, default=None),
         reason=reasons.most_common(1)[0][0] if reasons else None,
-        capped_by_agents=sum(one.effect is not None for one in incidents),
+        capped_by_agents=sum(incident.effect is not None for incident in incidents),
     )

@@ -96,10 +96,10 @@ class Incident:
 
     def document(self) -> dict[str, Any]:
         """Return the incident for ``--json``."""
-        found = asdict(self)
-        found["seen_by"] = self.seen_by
-        found["effect"] = self.effect.document() if self.effect is not None else None
-        return found
+        document = asdict(self)
+        document["seen_by"] = self.seen_by
+        document["effect"] = self.effect.document() if self.effect is not None else None
+        return document
 
 
 def find_incidents(
@@ -119,21 +119,23 @@ def find_incidents(
 
     if bar is not None:
         episodes = cpi_windows.find_episodes(outliers, rule)
-        found = [of_judged(one) for one in cpi_windows.judge_episodes(samples, episodes, rule, bar, guards)]
+        incidents = [
+            of_judged(judged) for judged in cpi_windows.judge_episodes(samples, episodes, rule, bar, guards)
+        ]
     else:
         ranked = cpi_suspects.expression(samples, outliers, rule, guards)
         # Beyond the first few only those that may be capped at all can matter.
         ranked = ranked.filter((ranked["rank"] <= MOST_SUSPECTS) | ranked.is_guilty)
-        found = of_rows(fetch_rows(ranked), rule)
+        incidents = of_rows(fetch_rows(ranked), rule)
     if recorded is not None:
         effects = cpi_caps.find_effects(samples, recorded, rule, guards)
-        found = merge(found, fetch_rows(recorded), effects, rule)
-    return sorted(found, key=_clearness)
+        incidents = merge(incidents, fetch_rows(recorded), effects, rule)
+    return sorted(incidents, key=_clearness)
 
 
-def of_judged(one: Judged) -> Incident:
+def of_judged(judged: Judged) -> Incident:
     """Return the incident of a judged episode."""
-    episode, judgement = one.episode, one.judgement
+    episode, judgement = judged.episode, judged.judgement
 
     def as_suspect(ranked: Ranked) -> RankedSuspect:
         suspect = ranked.suspect
@@ -143,7 +145,7 @@ def of_judged(one: Judged) -> Incident:
             job_class=suspect.job_class,
             correlation=ranked.correlation.value,
             pairs=ranked.correlation.pairs,
-            usage_mean=one.usage_mean[suspect.job, suspect.task],
+            usage_mean=judged.usage_mean[suspect.job, suspect.task],
             may_be_capped=ranked.may_be_capped,
             evidence=ranked.evidence,
         )
@@ -158,7 +160,7 @@ def of_judged(one: Judged) -> Incident:
         victim_class=episode.job_class,
         start_unix_s=episode.start_unix_s,
         end_unix_s=episode.end_unix_s,
-        decided_unix_s=one.decided_unix_s,
+        decided_unix_s=judged.decided_unix_s,
         anomalous_samples=len(episode.anomalous_unix_s),
         threshold_cpi=episode.threshold_cpi,
         victim_cpi=episode.victim_cpi,
@@ -194,8 +196,8 @@ def _of_group(rows: Sequence[dict[str, Any]], rule: Rule) -> Incident:
         )
         for row in named
     ]
-    guilty = [one for one, row in zip(suspects, named, strict=True) if row["is_guilty"]]
-    cap = next((one for one in guilty if one.may_be_capped), None)
+    guilty = [suspect for suspect, row in zip(suspects, named, strict=True) if row["is_guilty"]]
+    cap = next((suspect for suspect in guilty if suspect.may_be_capped), None)
     return Incident(
         cluster=first["cluster"],
         machine=first["machine"],
@@ -230,7 +232,7 @@ def _reason(
 
 
 def merge(
-    found: Sequence[Incident],
+    incidents: Sequence[Incident],
     recorded: Iterable[dict[str, Any]],
     effects: dict[str, CapEffect] | None = None,
     rule: Rule = PAPER,
@@ -241,10 +243,12 @@ def merge(
     the correlation looks back; of several, to the nearest. A record without one stands for itself.
     """
     # In an order of their own, so that ties are broken alike whatever order the engine gave.
-    merged = sorted(found, key=_clearness)
+    merged = sorted(incidents, key=_clearness)
     places: dict[tuple[str, str, str, str], list[int]] = {}
-    for at, one in enumerate(merged):
-        places.setdefault((one.cluster, one.machine, one.victim_job, one.victim_task), []).append(at)
+    for at, incident in enumerate(merged):
+        places.setdefault(
+            (incident.cluster, incident.machine, incident.victim_job, incident.victim_task), []
+        ).append(at)
     for row in sorted(recorded, key=lambda row: (row["start_unix_s"], row["incident"])):
         effect = (effects or {}).get(row["incident"])
         key = (row["cluster"], row["machine"], row["victim_job"], row["victim_task"])
@@ -261,10 +265,10 @@ def merge(
     return merged
 
 
-def _apart(one: Incident, row: dict[str, Any]) -> int:
+def _apart(incident: Incident, row: dict[str, Any]) -> int:
     end = row["end_unix_s"] if row["end_unix_s"] is not None else row["start_unix_s"]
-    last = one.end_unix_s if one.end_unix_s is not None else one.start_unix_s
-    return int(max(0, row["start_unix_s"] - last, one.start_unix_s - end))
+    last = incident.end_unix_s if incident.end_unix_s is not None else incident.start_unix_s
+    return int(max(0, row["start_unix_s"] - last, incident.start_unix_s - end))
 
 
 def _recorded(row: dict[str, Any]) -> Recorded:
@@ -309,14 +313,14 @@ def _of_record(row: dict[str, Any], effect: CapEffect | None) -> Incident:
     )
 
 
-def _clearness(one: Incident) -> tuple[float, str, str, int, str]:
-    best = max((_fit(s) for s in one.suspects), default=-2.0)
+def _clearness(incident: Incident) -> tuple[float, str, str, int, str]:
+    best = max((_fit(s) for s in incident.suspects), default=-2.0)
     # Named ones first: by the evidence a high correlation alone names nobody.
-    best += 10.0 * (one.antagonist is not None)
-    return (-best, one.cluster, one.machine, one.start_unix_s, one.victim_task)
+    best += 10.0 * (incident.antagonist is not None)
+    return (-best, incident.cluster, incident.machine, incident.start_unix_s, incident.victim_task)
 
 
-def _fit(one: RankedSuspect) -> float:
-    if one.evidence is not None:
-        return -2.0 if one.evidence.fit is None else one.evidence.fit
-    return -2.0 if one.correlation is None else one.correlation
+def _fit(suspect: RankedSuspect) -> float:
+    if suspect.evidence is not None:
+        return -2.0 if suspect.evidence.fit is None else suspect.evidence.fit
+    return -2.0 if suspect.correlation is None else suspect.correlation

@@ -32,12 +32,12 @@ def spec_table(specs: Iterable[Spec]) -> Any:
     """Return usable specs as an Ibis table of keys and thresholds."""
     import pyarrow as pa
 
-    rows = [one for one in specs if one.is_usable and one.cpi_source is not None]
+    rows = [spec for spec in specs if spec.is_usable and spec.cpi_source is not None]
     columns = {
-        "job": texts([one.job for one in rows]),
-        "platform": texts([one.platform for one in rows]),
-        "cpi_source": texts([one.cpi_source for one in rows]),
-        "threshold_cpi": floats([one.threshold_cpi for one in rows]),
+        "job": texts([spec.job for spec in rows]),
+        "platform": texts([spec.platform for spec in rows]),
+        "cpi_source": texts([spec.cpi_source for spec in rows]),
+        "threshold_cpi": floats([spec.threshold_cpi for spec in rows]),
     }
     return ibis.memtable(pa.table(columns))
 
@@ -61,7 +61,7 @@ def expression(samples: Any, specs: Any, rule: Rule = PAPER, guards: Guards | No
     thresholds = specs.select(*KEYS, "threshold_cpi")
     both = rows.join(thresholds, list(KEYS))
     above = both.filter(both.cpi > both.threshold_cpi)
-    found = above.select(
+    outliers = above.select(
         *TASK,
         "job_class",
         "cpi_source",
@@ -72,11 +72,11 @@ def expression(samples: Any, specs: Any, rule: Rule = PAPER, guards: Guards | No
         "usage",
     )
     if rule.outliers == 1:
-        return found.mutate(is_anomalous=ibis.literal(True))
+        return outliers.mutate(is_anomalous=ibis.literal(True))
     order = ibis.window(group_by=TASK, order_by=["window_start_unix_s", "cpi"])
-    start = found.window_start_unix_s
+    start = outliers.window_start_unix_s
     first = start.lag(rule.outliers - 1).over(order)
-    return found.mutate(is_anomalous=(start - first < rule.anomaly_s).fill_null(False))
+    return outliers.mutate(is_anomalous=(start - first < rule.anomaly_s).fill_null(False))
 
 
 def by_task(outliers: Any) -> Any:
@@ -94,10 +94,10 @@ def by_task(outliers: Any) -> Any:
 
 def anomalous_days(outliers: Any) -> Any:
     """Return for each job, platform and source on how many days its tasks were anomalous, added up."""
-    found = outliers.filter(outliers.is_anomalous)
-    day = found.window_start_unix_s - found.window_start_unix_s % DAY_S
-    found = found.mutate(day=day)
-    days = found.group_by(*TASK, "cpi_source", "day").aggregate(samples=found.count())
+    anomalous = outliers.filter(outliers.is_anomalous)
+    day = anomalous.window_start_unix_s - anomalous.window_start_unix_s % DAY_S
+    anomalous = anomalous.mutate(day=day)
+    days = anomalous.group_by(*TASK, "cpi_source", "day").aggregate(samples=anomalous.count())
     return days.group_by(*KEYS).aggregate(task_days=days.count())
 
 
@@ -112,11 +112,11 @@ def counts(samples: Any, specs: Any, rule: Rule = PAPER, guards: Guards | None =
     days = rows.group_by("cluster", "machine", "task", "day", *KEYS).aggregate(
         counted=(rows.state == 0).cast("int64").sum()
     )
-    found = days.group_by(*KEYS).aggregate(
+    totals = days.group_by(*KEYS).aggregate(
         samples=days.counted.sum(), task_days=(days.counted > 0).cast("int64").sum()
     )
     thresholds = specs.select(*KEYS, "threshold_cpi")
-    return found.left_join(thresholds, list(KEYS)).select(*KEYS, "samples", "task_days", "threshold_cpi")
+    return totals.left_join(thresholds, list(KEYS)).select(*KEYS, "samples", "task_days", "threshold_cpi")
 
 
 def _guards(rule: Rule, guards: Guards | None) -> Guards:

@@ -118,12 +118,12 @@ def anomalies(start_unix_s: Sequence[int], outlier: Sequence[bool], rule: Rule =
     [False, False, False, True]
     """
     seen: list[int] = []
-    found = []
+    anomalous = []
     for now, is_one in zip(start_unix_s, outlier, strict=True):
         if is_one:
             seen = [then for then in seen if now - then < rule.anomaly_s] + [now]
-        found.append(is_one and len(seen) >= rule.outliers)
-    return found
+        anomalous.append(is_one and len(seen) >= rule.outliers)
+    return anomalous
 
 
 def correlate(
@@ -185,13 +185,15 @@ def judge(
     protected = victim_class == LATENCY_SENSITIVE
     ranked = [
         Ranked(
-            one, correlate(victim_cpi, one.usage, threshold_cpi), protected and may_be_capped(one.job_class)
+            suspect,
+            correlate(victim_cpi, suspect.usage, threshold_cpi),
+            protected and may_be_capped(suspect.job_class),
         )
-        for one in suspects
+        for suspect in suspects
     ]
     ranked.sort(key=_place)
-    guilty = [one for one in ranked if _reaches(one, rule.correlation_floor)]
-    cap = next((one for one in guilty if one.may_be_capped), None)
+    guilty = [candidate for candidate in ranked if _reaches(candidate, rule.correlation_floor)]
+    cap = next((candidate for candidate in guilty if candidate.may_be_capped), None)
     reason = None
     if cap is None:
         reason = _reason(victim_class, ranked, guilty, rule)
@@ -218,21 +220,25 @@ def judge_tested(
     of them, is reported beside the evidence and decides nothing.
     """
     protected = victim_class == LATENCY_SENSITIVE
-    misses = [one.misses for one in suspects]
-    found = weigh(victim_cpi, [one.usage for one in suspects], threshold_cpi, misses, bar)
+    misses = [suspect.misses for suspect in suspects]
+    results = weigh(victim_cpi, [suspect.usage for suspect in suspects], threshold_cpi, misses, bar)
     recent = rule.correlation_s // rule.align_s
     ranked = [
         Ranked(
-            one,
-            correlate(victim_cpi[-recent:], one.usage[-recent:], threshold_cpi),
-            protected and may_be_capped(one.job_class),
+            suspect,
+            correlate(victim_cpi[-recent:], suspect.usage[-recent:], threshold_cpi),
+            protected and may_be_capped(suspect.job_class),
             evidence,
         )
-        for one, evidence in zip(suspects, found, strict=True)
+        for suspect, evidence in zip(suspects, results, strict=True)
     ]
     ranked.sort(key=_fitness)
-    guilty = [one for one in ranked if one.evidence is not None and one.evidence.refusal is None]
-    cap = next((one for one in guilty if one.may_be_capped), None)
+    guilty = [
+        candidate
+        for candidate in ranked
+        if candidate.evidence is not None and candidate.evidence.refusal is None
+    ]
+    cap = next((candidate for candidate in guilty if candidate.may_be_capped), None)
     reason = None
     if not ranked:
         reason = "no suspect shares the machine"
@@ -246,9 +252,9 @@ def judge_tested(
     return Judgement(tuple(ranked), guilty[0] if guilty else None, cap, cap_cpu_ratio, reason)
 
 
-def _fitness(one: Ranked) -> tuple[bool, float, str, str]:
-    fit = None if one.evidence is None else one.evidence.fit
-    return (fit is None, -(fit or 0.0), one.suspect.job, one.suspect.task)
+def _fitness(candidate: Ranked) -> tuple[bool, float, str, str]:
+    fit = None if candidate.evidence is None else candidate.evidence.fit
+    return (fit is None, -(fit or 0.0), candidate.suspect.job, candidate.suspect.task)
 
 
 def may_be_capped(job_class: str) -> bool:
@@ -256,13 +262,13 @@ def may_be_capped(job_class: str) -> bool:
     return job_class in CAP_CPU_RATIO
 
 
-def _place(one: Ranked) -> tuple[bool, float, str, str]:
-    value = one.correlation.value
-    return (value is None, -(value or 0.0), one.suspect.job, one.suspect.task)
+def _place(candidate: Ranked) -> tuple[bool, float, str, str]:
+    value = candidate.correlation.value
+    return (value is None, -(value or 0.0), candidate.suspect.job, candidate.suspect.task)
 
 
-def _reaches(one: Ranked, floor: float) -> bool:
-    return one.correlation.value is not None and one.correlation.value >= floor
+def _reaches(candidate: Ranked, floor: float) -> bool:
+    return candidate.correlation.value is not None and candidate.correlation.value >= floor
 
 
 def _reason(victim_class: str, ranked: Sequence[Ranked], guilty: Sequence[Ranked], rule: Rule) -> str:

@@ -78,8 +78,8 @@ def judged(samples: Any, guards: Guards) -> Any:
 
 def counted(samples: Any, guards: Guards) -> Any:
     """Return the samples that count, with their ``usage``."""
-    found = judged(samples, guards)
-    return found.filter(found.state == 0).drop("state")
+    rows = judged(samples, guards)
+    return rows.filter(rows.state == 0).drop("state")
 
 
 # The largest finite double: above it are infinity and, to both engines, NaN.

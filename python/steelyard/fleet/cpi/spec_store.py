@@ -22,7 +22,7 @@ def write_specs(url: str, specs: Sequence[Spec], *, built_unix_s: int) -> str | 
     from steelyard.fleet.store.schema import TABLES
     from steelyard.fleet.store.store import write_rows
 
-    rows = [_row(one, built_unix_s) for one in specs if one.is_usable and one.cpi_source is not None]
+    rows = [_row(spec, built_unix_s) for spec in specs if spec.is_usable and spec.cpi_source is not None]
     if not rows:
         return None
     date = datetime.fromtimestamp(built_unix_s, tz=UTC).strftime("%Y-%m-%d")

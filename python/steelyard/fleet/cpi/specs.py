@@ -106,7 +106,7 @@ class Spec:
 def expression(samples: Any, settings: SpecSettings) -> Any:
     """Return one row for each job, platform and source: sums, guards, mean, deviation and threshold."""
     tasks = _by_task(_by_task_and_day(samples, settings), settings)
-    found = tasks.group_by(*KEYS).aggregate(
+    groups = tasks.group_by(*KEYS).aggregate(
         samples=tasks.n.sum(),
         tasks=(tasks.n > 0).sum(),
         full_tasks=(tasks.n >= settings.fewest_samples).sum(),
@@ -119,16 +119,16 @@ def expression(samples: Any, settings: SpecSettings) -> Any:
         usage=tasks.usage.sum(),
         **{name: tasks[name].sum() for name in _EXCLUDED.values()},
     )
-    found = found.mutate(cpi_mean=found.cpi / found.w)
-    spread = (found.cpi_squared / found.w - found.cpi_mean * found.cpi_mean) / (
-        1 - found.w_squared / (found.w * found.w)
+    groups = groups.mutate(cpi_mean=groups.cpi / groups.w)
+    spread = (groups.cpi_squared / groups.w - groups.cpi_mean * groups.cpi_mean) / (
+        1 - groups.w_squared / (groups.w * groups.w)
     ).nullif(0.0)
     # Rounding may leave a little less than nothing where all samples are the same.
-    found = found.mutate(cpi_sd=(spread < 0).ifelse(0.0, spread).sqrt())
+    groups = groups.mutate(cpi_sd=(spread < 0).ifelse(0.0, spread).sqrt())
     # Without any spread there is no sample beyond it; infinity and NaN are above every number.
-    varies = (found.cpi_sd > LEAST_SPREAD_RATIO * found.cpi_mean) & (found.cpi_sd <= LARGEST)
-    usable = (found.full_tasks >= settings.fewest_tasks) & varies.fill_null(False)
-    return found.select(
+    varies = (groups.cpi_sd > LEAST_SPREAD_RATIO * groups.cpi_mean) & (groups.cpi_sd <= LARGEST)
+    usable = (groups.full_tasks >= settings.fewest_tasks) & varies.fill_null(False)
+    return groups.select(
         *KEYS,
         "samples",
         "tasks",
@@ -138,9 +138,9 @@ def expression(samples: Any, settings: SpecSettings) -> Any:
         "cpi_mean",
         "cpi_sd",
         *_EXCLUDED.values(),
-        effective_samples=found.w * found.w / found.w_squared,
-        cpu_usage_mean=found.usage / found.w,
-        threshold_cpi=usable.ifelse(found.cpi_mean + settings.sigmas * found.cpi_sd, None),
+        effective_samples=groups.w * groups.w / groups.w_squared,
+        cpu_usage_mean=groups.usage / groups.w,
+        threshold_cpi=usable.ifelse(groups.cpi_mean + settings.sigmas * groups.cpi_sd, None),
     )
 
 
@@ -184,7 +184,7 @@ def find_specs(samples: Any, settings: SpecSettings | None = None) -> list[Spec]
     settings = settings or SpecSettings()
     rows = fetch_rows(expression(samples, settings))
     specs = [_of_row(row, settings) for row in rows]
-    return sorted(specs, key=lambda one: (one.job, one.platform, one.cpi_source or ""))
+    return sorted(specs, key=lambda spec: (spec.job, spec.platform, spec.cpi_source or ""))
 
 
 def _of_row(row: dict[str, Any], settings: SpecSettings) -> Spec:

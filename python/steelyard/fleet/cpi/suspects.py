@@ -63,14 +63,14 @@ def expression(samples: Any, outliers: Any, rule: Rule = PAPER, guards: Guards |
 def tops(samples: Any, outliers: Any, rule: Rule = PAPER, guards: Guards | None = None) -> Any:
     """Return at every anomalous sample the suspect with the highest correlation, whatever the floor."""
     moments = episodes(outliers, rule)
-    found = _correlations(samples, moments, rule, guards)
-    found = found.filter(found.correlation.notnull())
+    best = _correlations(samples, moments, rule, guards)
+    best = best.filter(best.correlation.notnull())
     place = ibis.row_number().over(
         group_by=[*_PLACE, "victim_job", "victim_task", "decided_unix_s"],
-        order_by=[found.correlation.desc(), found.job, found.task],
+        order_by=[best.correlation.desc(), best.job, best.task],
     )
-    found = found.mutate(place=place)
-    found = found.filter(found.place == 0)
+    best = best.mutate(place=place)
+    best = best.filter(best.place == 0)
     known = moments.select(
         *_PLACE,
         "episode_start_unix_s",
@@ -78,7 +78,7 @@ def tops(samples: Any, outliers: Any, rule: Rule = PAPER, guards: Guards | None 
         victim_task="task",
         decided_unix_s="window_start_unix_s",
     )
-    both = known.join(found, [*_PLACE, "victim_job", "victim_task", "decided_unix_s"])
+    both = known.join(best, [*_PLACE, "victim_job", "victim_task", "decided_unix_s"])
     return both.select(
         *_PLACE,
         "victim_job",
@@ -134,7 +134,7 @@ def _correlations(samples: Any, moments: Any, rule: Rule, guards: Guards | None)
     others = spans.filter(spans.usage >= 0).select(*_PLACE, "span", "job", "task", "job_class", "usage")
     pairs = victims.join(others, [*_PLACE, "span"])
     pairs = pairs.filter((pairs.job != pairs.victim_job) | (pairs.task != pairs.victim_task))
-    found = pairs.group_by(
+    sums = pairs.group_by(
         *_PLACE, "victim_job", "victim_task", "decided_unix_s", "job", "task", "job_class"
     ).aggregate(
         pairs=pairs.count(),
@@ -142,13 +142,11 @@ def _correlations(samples: Any, moments: Any, rule: Rule, guards: Guards | None)
         weighted=(pairs.usage * pairs.strain).sum(),
         usage_mean=pairs.usage.mean(),
     )
-    return found.mutate(correlation=found.weighted / found.usage_sum.nullif(0.0)).drop(
-        "usage_sum", "weighted"
-    )
+    return sums.mutate(correlation=sums.weighted / sums.usage_sum.nullif(0.0)).drop("usage_sum", "weighted")
 
 
-def _ranked(moments: Any, found: Any, rule: Rule) -> Any:
-    found = found.rename(
+def _ranked(moments: Any, best: Any, rule: Rule) -> Any:
+    best = best.rename(
         suspect_job="job",
         suspect_task="task",
         suspect_class="job_class",
@@ -156,9 +154,7 @@ def _ranked(moments: Any, found: Any, rule: Rule) -> Any:
         task="victim_task",
     )
     known = moments.mutate(decided_unix_s=moments.window_start_unix_s)
-    rows = known.join(
-        found, [*_PLACE, "job", "task", "decided_unix_s"], how="left", rname=f"{{name}}{_AGAIN}"
-    )
+    rows = known.join(best, [*_PLACE, "job", "task", "decided_unix_s"], how="left", rname=f"{{name}}{_AGAIN}")
     rows = rows.drop(*(f"{name}{_AGAIN}" for name in (*_PLACE, "job", "task", "decided_unix_s")))
     episode = ibis.window(group_by=_EPISODE)
     rows = rows.mutate(

@@ -71,10 +71,10 @@ class Following:
 
     def document(self) -> dict[str, Any]:
         """Return the figures for ``--json``."""
-        found = asdict(self)
+        document = asdict(self)
         for name in ("rates", "cost"):
-            del found[name]["lag_ns"]
-        return found
+            del document[name]["lag_ns"]
+        return document
 
 
 def expression(samples: Any, guards: Guards | None = None, span_s: int = SPAN_S) -> Any:
@@ -212,15 +212,15 @@ def _verdict(slope: Slope | None, floor: float) -> str:
     return "does not follow" if slope.high < floor else "cannot tell"
 
 
-def warnings(found: Sequence[Following]) -> list[str]:
+def warnings(results: Sequence[Following]) -> list[str]:
     """Return a sentence for each job whose CPI must not be read as throughput."""
     warnings = []
-    for one in found:
-        if one.verdict != "does not follow" or one.elasticity is None:
+    for result in results:
+        if result.verdict != "does not follow" or result.elasticity is None:
             continue
         warnings.append(
-            f"{one.job} on {one.platform}: CPI does not follow throughput (1 % more CPI comes with"
-            f" {one.elasticity.value:.2f} % more cycles an operation); a high CPI there need not mean that"
+            f"{result.job} on {result.platform}: CPI does not follow throughput (1 % more CPI comes with"
+            f" {result.elasticity.value:.2f} % more cycles an operation); a high CPI there need not mean that"
             " users wait"
         )
     return warnings

@@ -43,24 +43,24 @@ def expression(samples: Any, incidents: Sequence[Incident]) -> Any:
     """Return the samples around each of the incidents, of the victim and its first suspects."""
     import pyarrow as pa
 
-    wanted: dict[str, list[Any]] = {}
-    for number, one in enumerate(incidents):
-        tasks: list[tuple[str | None, str]] = [(one.victim_job, one.victim_task)]
-        tasks += [(s.job, s.task) for s in one.suspects[:_SUSPECTS]]
+    columns: dict[str, list[Any]] = {}
+    for number, incident in enumerate(incidents):
+        tasks: list[tuple[str | None, str]] = [(incident.victim_job, incident.victim_task)]
+        tasks += [(s.job, s.task) for s in incident.suspects[:_SUSPECTS]]
         for place, (job, task) in enumerate(tasks):
             row = {
                 "number": number,
                 "place": place,
-                "cluster": one.cluster,
-                "machine": one.machine,
+                "cluster": incident.cluster,
+                "machine": incident.machine,
                 "job": job,
                 "task": task,
-                "begin": one.start_unix_s - _AROUND_S,
-                "end": (one.end_unix_s or one.start_unix_s) + _AROUND_S,
+                "begin": incident.start_unix_s - _AROUND_S,
+                "end": (incident.end_unix_s or incident.start_unix_s) + _AROUND_S,
             }
             for name, value in row.items():
-                wanted.setdefault(name, []).append(value)
-    both = samples.join(ibis.memtable(pa.table(wanted)), ["cluster", "machine", "job", "task"])
+                columns.setdefault(name, []).append(value)
+    both = samples.join(ibis.memtable(pa.table(columns)), ["cluster", "machine", "job", "task"])
     start = both.window_start_unix_s
     both = both.filter((start >= both.begin) & (start <= both.end))
     return both.select(
@@ -81,25 +81,30 @@ def find_timelines(samples: Any, incidents: Sequence[Incident], most: int = MOST
     chosen: list[Incident] = []
     seen: set[tuple[str, str]] = set()
     order = sorted(
-        incidents, key=lambda one: (one.antagonist is None, one.effect is None, one.seen_by == "agent")
+        incidents,
+        key=lambda incident: (
+            incident.antagonist is None,
+            incident.effect is None,
+            incident.seen_by == "agent",
+        ),
     )
-    for one in order:
-        if not one.suspects or len(chosen) == most:
+    for incident in order:
+        if not incident.suspects or len(chosen) == most:
             continue
-        key = (one.machine, one.suspects[0].task)
+        key = (incident.machine, incident.suspects[0].task)
         if key not in seen:
             seen.add(key)
-            chosen.append(one)
+            chosen.append(incident)
     if not chosen:
         return []
     rows: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in fetch_rows(expression(samples, chosen)):
         rows.setdefault((row["number"], row["place"]), []).append(row)
-    found = []
-    for number, one in enumerate(chosen):
+    timelines = []
+    for number, incident in enumerate(chosen):
         lines = [_line(rows[key], key[1] == 0) for key in sorted(rows) if key[0] == number]
-        found.append(Timeline(one, tuple(lines)))
-    return found
+        timelines.append(Timeline(incident, tuple(lines)))
+    return timelines
 
 
 def _line(rows: Sequence[dict[str, Any]], is_victim: bool) -> Line:

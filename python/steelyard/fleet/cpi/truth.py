@@ -70,9 +70,9 @@ class Point:
 
     def document(self) -> dict[str, Any]:
         """Return the point for ``--json``."""
-        found = asdict(self)
+        fields = asdict(self)
         return {
-            **found,
+            **fields,
             "precision": self.precision,
             "recall": self.recall,
             "victim_recall": self.victim_recall,
@@ -93,16 +93,23 @@ def guilts(
     """Return antagonist and victim of each episode that begins from day ``first`` to day ``last``."""
     from datetime import UTC, datetime
 
-    found = []
-    for number, one in enumerate(episodes):
-        day = datetime.fromtimestamp(one["start_unix_s"], tz=UTC).strftime("%Y-%m-%d")
+    pairs = []
+    for number, episode in enumerate(episodes):
+        day = datetime.fromtimestamp(episode["start_unix_s"], tz=UTC).strftime("%Y-%m-%d")
         if (first is not None and day < first) or (last is not None and day > last):
             continue
-        found += [
-            Guilt(number, one["machine"], one["task"], v["task"], one["start_unix_s"], one["end_unix_s"])
-            for v in one["victims"]
+        pairs += [
+            Guilt(
+                number,
+                episode["machine"],
+                episode["task"],
+                v["task"],
+                episode["start_unix_s"],
+                episode["end_unix_s"],
+            )
+            for v in episode["victims"]
         ]
-    return found
+    return pairs
 
 
 def find_curve(
@@ -130,16 +137,16 @@ def measured_point(incidents: Iterable[Incident], truth: Sequence[Guilt], rule: 
     """
     rows = [
         {
-            "cluster": one.cluster,
-            "machine": one.machine,
-            "victim_task": one.victim_task,
-            "episode_start_unix_s": one.start_unix_s,
-            "decided_unix_s": one.decided_unix_s,
-            "task": one.antagonist.task,
+            "cluster": incident.cluster,
+            "machine": incident.machine,
+            "victim_task": incident.victim_task,
+            "episode_start_unix_s": incident.start_unix_s,
+            "decided_unix_s": incident.decided_unix_s,
+            "task": incident.antagonist.task,
             "correlation": 1.0,
         }
-        for one in incidents
-        if one.antagonist is not None and one.decided_unix_s is not None
+        for incident in incidents
+        if incident.antagonist is not None and incident.decided_unix_s is not None
     ]
     return replace(point(rows, truth, -1.0, rule), floor=rule.correlation_floor)
 
@@ -155,19 +162,19 @@ def point(rows: Iterable[dict[str, Any]], truth: Sequence[Guilt], floor: float, 
     for guilt in truth:
         by_machine.setdefault(guilt.machine, []).append(guilt)
     right = 0
-    found: set[tuple[int, str]] = set()
+    victims: set[tuple[int, str]] = set()
     for row in named.values():
-        hits = [one for one in by_machine.get(row["machine"], []) if _is_right(one, row, rule)]
+        hits = [guilt for guilt in by_machine.get(row["machine"], []) if _is_right(guilt, row, rule)]
         right += bool(hits)
-        found.update((one.episode, one.victim) for one in hits)
+        victims.update((hit.episode, hit.victim) for hit in hits)
     return Point(
         floor=floor,
         named=len(named),
         right=right,
-        episodes=len({one.episode for one in truth}),
-        episodes_found=len({episode for episode, _ in found}),
+        episodes=len({guilt.episode for guilt in truth}),
+        episodes_found=len({episode for episode, _ in victims}),
         victims=len(truth),
-        victims_found=len(found),
+        victims_found=len(victims),
     )
 
 

@@ -56,8 +56,8 @@ class Episode:
 
     def looks(self, bar: Bar) -> list[int]:
         """Return when it is looked at; an episode too short for that at its last anomalous sample."""
-        found = [t for n, t in enumerate(self.anomalous_unix_s, 1) if is_look(n, bar)]
-        return found or [self.anomalous_unix_s[-1]]
+        looks = [t for n, t in enumerate(self.anomalous_unix_s, 1) if is_look(n, bar)]
+        return looks or [self.anomalous_unix_s[-1]]
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ def find_episodes(outliers: Any, rule: Rule = PAPER) -> list[Episode]:
     rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in fetch_rows(moments):
         rows.setdefault((*(row[n] for n in TASK), row["episode_start_unix_s"]), []).append(row)
-    found = []
+    episodes = []
     for key in sorted(rows):
         group = sorted(rows[key], key=lambda row: row["window_start_unix_s"])
         times = [row["window_start_unix_s"] for row in group]
         last = group[-1]
-        found.append(
+        episodes.append(
             Episode(
                 key=key[:-1],
                 job_class=last["job_class"],
@@ -109,7 +109,7 @@ def find_episodes(outliers: Any, rule: Rule = PAPER) -> list[Episode]:
                 anomalous_unix_s=tuple(times),
             )
         )
-    return found
+    return episodes
 
 
 def expression(samples: Any, spans: Any, rule: Rule = PAPER, guards: Guards | None = None) -> Any:
@@ -136,11 +136,11 @@ def judge_episodes(
     guards: Guards | None = None,
 ) -> Iterator[Judged]:
     """Return every episode with its judgement."""
-    rest = iter(sorted(episodes, key=lambda one: (one.place, one.start_unix_s)))
+    rest = iter(sorted(episodes, key=lambda episode: (episode.place, episode.start_unix_s)))
     while some := list(islice(rest, AT_ONCE)):
         machines = _machines(samples, some, rule, bar, guards)
-        for one in some:
-            yield _judge(one, machines[one.place], rule, bar)
+        for episode in some:
+            yield _judge(episode, machines[episode.place], rule, bar)
 
 
 def _machines(
@@ -151,11 +151,11 @@ def _machines(
     from steelyard.telemetry.engine import fetch
 
     ranges: dict[_Place, list[tuple[int, int]]] = {}
-    for one in episodes:
-        looks = one.looks(bar)
+    for episode in episodes:
+        looks = episode.looks(bar)
         last = looks[-1] - looks[-1] % rule.align_s + rule.align_s - 1
         first = looks[0] - looks[0] % rule.align_s - bar.evidence_s + rule.align_s
-        known = ranges.setdefault(one.place, [])
+        known = ranges.setdefault(episode.place, [])
         if known and first <= known[-1][1]:
             known[-1] = (min(first, known[-1][0]), max(last, known[-1][1]))
         else:
@@ -163,12 +163,12 @@ def _machines(
     flat = [(*place, *each) for place, some in ranges.items() for each in some]
     names = ("cluster", "machine", "first", "last")
     spans = ibis.memtable(pa.table(dict(zip(names, zip(*flat, strict=True), strict=True))))
-    found = fetch(expression(samples, spans, rule, guards))
+    table = fetch(expression(samples, spans, rule, guards))
     by_place: dict[_Place, list[int]] = {place: [] for place in ranges}
-    places = zip(found["cluster"].to_pylist(), found["machine"].to_pylist(), strict=True)
+    places = zip(table["cluster"].to_pylist(), table["machine"].to_pylist(), strict=True)
     for number, place in enumerate(places):
         by_place[place].append(number)
-    return {place: _machine(found.take(rows)) for place, rows in by_place.items()}
+    return {place: _machine(table.take(rows)) for place, rows in by_place.items()}
 
 
 def _machine(rows: Any) -> _Machine:
@@ -196,22 +196,24 @@ def _machine(rows: Any) -> _Machine:
     return _Machine(first, order, tables["usage"], tables["cpi"], source, tables["misses"])
 
 
-def _judge(one: Episode, machine: _Machine, rule: Rule, bar: Bar) -> Judged:
-    for now in one.looks(bar):
-        judgement, means = _look(one, now, machine, rule, bar)
+def _judge(episode: Episode, machine: _Machine, rule: Rule, bar: Bar) -> Judged:
+    for now in episode.looks(bar):
+        judgement, means = _look(episode, now, machine, rule, bar)
         if judgement.antagonist is not None:
             break
-    return Judged(one, now, judgement, means)
+    return Judged(episode, now, judgement, means)
 
 
 def _look(
-    one: Episode, now: int, machine: _Machine, rule: Rule, bar: Bar
+    episode: Episode, now: int, machine: _Machine, rule: Rule, bar: Bar
 ) -> tuple[Judgement, dict[tuple[str, str], float]]:
     last = now // rule.align_s - machine.first
     columns = slice(max(0, last + 1 - bar.evidence_s // rule.align_s), last + 1)
-    mine = one.key[3], one.key[4]
+    mine = episode.key[3], episode.key[4]
     victim = machine.tasks[mine][0]
-    cpi = np.where(machine.source[victim, columns] == one.cpi_source, machine.cpi[victim, columns], np.nan)
+    cpi = np.where(
+        machine.source[victim, columns] == episode.cpi_source, machine.cpi[victim, columns], np.nan
+    )
     suspects, means = [], {}
     for (job, task), (row, job_class) in machine.tasks.items():
         usage = machine.usage[row, columns]
@@ -222,7 +224,7 @@ def _look(
         misses = machine.misses[row, columns]
         counted = _optional(misses) if np.isfinite(misses).any() else None
         suspects.append(Suspect(job, task, job_class, _optional(usage), counted))
-    return judge_tested(one.job_class, _optional(cpi), one.threshold_cpi, suspects, rule, bar), means
+    return judge_tested(episode.job_class, _optional(cpi), episode.threshold_cpi, suspects, rule, bar), means
 
 
 def _optional(values: NDArray[np.float64]) -> list[float | None]:

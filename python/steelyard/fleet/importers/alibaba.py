@@ -166,8 +166,10 @@ def import_2018(
     usage = must(named(paths, "container_usage"), "container_usage.csv", inputs)
     with Reader() as reader:
         meta = reader.csv(must(named(paths, "container_meta"), "container_meta.csv", inputs), _REQUESTS_2018)
-        asked = meta.filter(meta.cpu_request.notnull() & meta.app.notnull())
-        known = asked.group_by("container").agg(cpus=asked.cpu_request.max() / 100.0, job=asked.app.max())
+        requested = meta.filter(meta.cpu_request.notnull() & meta.app.notnull())
+        known = requested.group_by("container").agg(
+            cpus=requested.cpu_request.max() / 100.0, job=requested.app.max()
+        )
         for path in usage:
             rows = reader.csv([path], _USAGE_2018)
             window = _usual_step(rows, "container")
@@ -190,8 +192,8 @@ def _usual_step(rows: Any, entity: str) -> float:
     steps = some.mutate(step=some.time - some.time.lag().over(window))
     steps = steps.filter(steps.step > 0)
     usual = steps.group_by("step").agg(times=steps.count()).order_by(ibis.desc("times"), "step").limit(1)
-    found = fetch_rows(usual)
-    return float(found[0]["step"]) if found else 60.0
+    commonest = fetch_rows(usual)
+    return float(commonest[0]["step"]) if commonest else 60.0
 
 
 def _containers(rows: Any, known: Any, window_s: float, start: str, source: str) -> Any:

@@ -128,15 +128,17 @@ def unpacked(path: Path) -> str:
 
 def find(inputs: Sequence[Path]) -> list[Path]:
     """Return the files among ``inputs``, and those in the folders among them, in order of name."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in inputs:
         if path.is_dir():
-            found += sorted(one for one in path.rglob("*") if one.is_file() and one.name[0] not in "._")
+            files += sorted(
+                entry for entry in path.rglob("*") if entry.is_file() and entry.name[0] not in "._"
+            )
         elif path.is_file():
-            found.append(path)
+            files.append(path)
         else:
             raise UsageError(f"{path}: no such file or folder")
-    return found
+    return files
 
 
 def named(paths: Sequence[Path], word: str) -> list[Path]:
@@ -216,13 +218,13 @@ def _by_day(rows: pa.Table, time: str) -> dict[str, pa.Table]:
 
 def labels(**words: Any) -> Any:
     """Return an Ibis map column of ``words``: texts, or text columns (null ones stay, as null)."""
-    values = [ibis.literal(one) if isinstance(one, str) else one for one in words.values()]
+    values = [ibis.literal(value) if isinstance(value, str) else value for value in words.values()]
     return ibis.map(ibis.array(list(words)), ibis.array(values))
 
 
-def must(found: Sequence[Path], what: str, inputs: Sequence[Path]) -> list[Path]:
-    """Return ``found``. Raises EnvironmentLacksError when it is empty."""
-    if not found:
+def must(files: Sequence[Path], noun: str, inputs: Sequence[Path]) -> list[Path]:
+    """Return ``files``. Raises EnvironmentLacksError when it is empty."""
+    if not files:
         where = ", ".join(map(str, inputs))
-        raise EnvironmentLacksError(f"{where}: no {what} there", hint="name the trace's folder or its files")
-    return list(found)
+        raise EnvironmentLacksError(f"{where}: no {noun} there", hint="name the trace's folder or its files")
+    return list(files)

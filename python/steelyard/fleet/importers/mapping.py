@@ -54,11 +54,11 @@ def read_mapping(path: Path) -> Mapping:
         raise UsageError(f"{path}: {min(unknown)!r} means nothing", hint="table, columns, labels, delimiter")
     schema = table_schema(str(document.get("table", "task_samples")))
     columns = {}
-    for key, said in dict(document.get("columns", {})).items():
+    for key, entry in dict(document.get("columns", {})).items():
         name = schema.today(key)
         if name not in schema.by_name or "<" in schema.by_name[name].type:
             raise UsageError(f"{path}: {schema.name} has no column {name!r} of one value")
-        columns[name] = _checked(path, name, {"column": said} if isinstance(said, str) else said)
+        columns[name] = _checked(path, name, {"column": entry} if isinstance(entry, str) else entry)
     for column in schema.columns:
         if not column.nullable and column.name not in columns and column.type != "map<string,string>":
             raise UsageError(f"{path}: {schema.name} requires {column.name}, which [columns] does not name")
@@ -66,14 +66,14 @@ def read_mapping(path: Path) -> Mapping:
     return Mapping(path, schema, columns, labels, str(document.get("delimiter", ",")))
 
 
-def _checked(path: Path, name: str, said: Any) -> dict[str, Any]:
-    if not isinstance(said, dict) or not said.keys() <= _KEYS or ("column" in said) == ("value" in said):
+def _checked(path: Path, name: str, entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, dict) or not entry.keys() <= _KEYS or ("column" in entry) == ("value" in entry):
         raise UsageError(f"{path}: {name} needs a column or a value", hint="see docs/reference/store.md")
-    if said.get("time") not in (None, "iso", *_TIMES):
-        raise UsageError(f"{path}: {name}: time is {said['time']!r}, not s, ms, us, ns or iso")
-    if not isinstance(said.get("scale", 1.0), int | float):
+    if entry.get("time") not in (None, "iso", *_TIMES):
+        raise UsageError(f"{path}: {name}: time is {entry['time']!r}, not s, ms, us, ns or iso")
+    if not isinstance(entry.get("scale", 1.0), int | float):
         raise UsageError(f"{path}: {name}: scale is no number")
-    return said
+    return entry
 
 
 def import_csv(
@@ -93,11 +93,13 @@ def import_csv(
 
 
 def _shape(rows: Any, mapping: Mapping, path: Path) -> Any:
-    named = [said["column"] for said in mapping.columns.values() if "column" in said]
+    named = [entry["column"] for entry in mapping.columns.values() if "column" in entry]
     for column in [*named, *mapping.labels.values()]:
         if column not in rows.columns:
             raise UsageError(f"{path}: no column {column!r}", hint=f"it has {', '.join(rows.columns[:20])}")
-    shaped = {name: _value(rows, said, mapping.table.by_name[name]) for name, said in mapping.columns.items()}
+    shaped = {
+        name: _value(rows, entry, mapping.table.by_name[name]) for name, entry in mapping.columns.items()
+    }
     if "labels" in mapping.table.by_name:
         names = list(mapping.labels)
         values = [rows[column].cast("string") for column in mapping.labels.values()]
@@ -107,20 +109,20 @@ def _shape(rows: Any, mapping: Mapping, path: Path) -> Any:
     return rows.select(**shaped)
 
 
-def _value(rows: Any, said: dict[str, Any], column: StoreColumn) -> Any:
+def _value(rows: Any, entry: dict[str, Any], column: StoreColumn) -> Any:
     kind = {"string": "string", "int64": "int64", "double": "float64", "bool": "boolean"}[column.type]
-    if "value" in said:
+    if "value" in entry:
         try:
-            return ibis.literal(said["value"], kind)
+            return ibis.literal(entry["value"], kind)
         except TypeError as error:
-            raise UsageError(f"{column.name}: {said['value']!r} is no {column.type}") from error
-    value = rows[said["column"]]
-    time = said.get("time")
+            raise UsageError(f"{column.name}: {entry['value']!r} is no {column.type}") from error
+    value = rows[entry["column"]]
+    time = entry.get("time")
     if time == "iso":
         return _seconds(value)
     if column.type in ("string", "bool"):
         return value.try_cast(kind)
-    factor = float(said.get("scale", 1.0)) / _TIMES.get(time or "s", 1)
+    factor = float(entry.get("scale", 1.0)) / _TIMES.get(time or "s", 1)
     if factor == 1.0 and column.type == "int64":
         return ibis.coalesce(value.try_cast("int64"), value.try_cast("float64").floor().try_cast("int64"))
     number = value.try_cast("float64") * factor

@@ -149,17 +149,17 @@ def _chunks(first: int, last: int, step_s: int) -> Iterator[tuple[int, int]]:
 
 def _ask(source: Source, begin: int, end: int, step_s: int) -> list[dict[str, Any]]:
     """Return the task samples of one range: a row for each series and time with CPU time."""
-    found: dict[tuple[tuple[str, str], ...], dict[int, dict[str, float]]] = {}
+    by_labels: dict[tuple[tuple[str, str], ...], dict[int, dict[str, float]]] = {}
     for column, query in source.queries.items():
         for series in _query_range(source.url, query.replace("${step}", f"{step_s}s"), begin, end, step_s):
             labels = tuple(sorted((str(k), str(v)) for k, v in series["metric"].items() if k != "__name__"))
-            times = found.setdefault(labels, {})
+            times = by_labels.setdefault(labels, {})
             for time, text in series["values"]:
                 value = float(text)
                 if math.isfinite(value):
                     times.setdefault(round(float(time)), {})[column] = value
     rows = []
-    for labels, times in found.items():
+    for labels, times in by_labels.items():
         names = {name: _filled(text, dict(labels)) for name, text in source.identity.items()}
         for time, values in times.items():
             if "cpu_s" in values:
@@ -198,7 +198,7 @@ def _query_range(url: str, query: str, begin: int, end: int, step_s: int) -> lis
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - http(s) was checked
             document = json.load(answer)
     except urllib.error.HTTPError as error:
-        raise RecordError(f"{url} refused a query ({_said(error)})", hint=f"it was {query}") from error
+        raise RecordError(f"{url} refused a query ({_reason(error)})", hint=f"it was {query}") from error
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
         raise EnvironmentLacksError(f"{url}: no answer of a Prometheus: {why}") from error
@@ -211,7 +211,7 @@ def _query_range(url: str, query: str, begin: int, end: int, step_s: int) -> lis
     return result
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _reason(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.load(error)["error"])
     except (ValueError, KeyError, TypeError, OSError):

@@ -142,16 +142,16 @@ class Locality:
     @property
     def disagreement(self) -> str:
         """How the raw samples mislead, empty where they do not."""
-        one, raw = self.effect, self.raw
-        if raw is None or one.low is None or one.high is None or raw.low is None or raw.high is None:
+        effect, raw = self.effect, self.raw
+        if raw is None or effect.low is None or effect.high is None or raw.low is None or raw.high is None:
             return ""
-        clear, raw_clear = one.low > 0 or one.high < 0, raw.low > 0 or raw.high < 0
-        if clear and raw_clear and (one.value > 0) != (raw.value > 0):
+        clear, raw_clear = effect.low > 0 or effect.high < 0, raw.low > 0 or raw.high < 0
+        if clear and raw_clear and (effect.value > 0) != (raw.value > 0):
             return "the raw samples show the opposite"
-        if raw.high < one.low or one.high < raw.low:
+        if raw.high < effect.low or effect.high < raw.low:
             return (
                 "the raw samples understate it"
-                if abs(raw.value) < abs(one.value)
+                if abs(raw.value) < abs(effect.value)
                 else "the raw samples overstate it"
             )
         if clear and not raw_clear:
@@ -214,15 +214,15 @@ class NumaAnswer:
             ],
             "figures": [
                 {
-                    "job": one.job,
-                    "metric": one.metric,
-                    "ratio": list(one.ratios),
-                    "sd": list(one.deviations),
-                    "samples": list(one.counts),
+                    "job": figure.job,
+                    "metric": figure.metric,
+                    "ratio": list(figure.ratios),
+                    "sd": list(figure.deviations),
+                    "samples": list(figure.counts),
                 }
-                for one in self.figures
+                for figure in self.figures
             ],
-            "effects": [one.document() for one in self.localities],
+            "effects": [locality.document() for locality in self.localities],
             "missing": self.missing,
         }
 
@@ -240,18 +240,18 @@ def numa(
     dates = sorted({row["date"] for row in spread})
     counts = {(row["date"], row["bin"]): row["samples"] for row in spread}
     by_load = tuple(metric for metric in METRICS if metric not in BY_HOUR)
-    found = [fetch(sums(rows, by_load, "load")), fetch(sums(rows, BY_HOUR, "hour"))]
+    tables = [fetch(sums(rows, by_load, "load")), fetch(sums(rows, BY_HOUR, "hour"))]
     localities: list[Locality] = []
-    for table, metrics, part in ((found[0], by_load, "load"), (found[1], BY_HOUR, "hour")):
+    for table, metrics, part in ((tables[0], by_load, "load"), (tables[1], BY_HOUR, "hour")):
         localities += effects_of(table, metrics, part)
     order = {metric: at for at, metric in enumerate(METRICS)}
-    localities.sort(key=lambda one: (one.job, order[one.metric]))
+    localities.sort(key=lambda locality: (locality.job, order[locality.metric]))
     figures = normalised(fetch_rows(bins_of(rows, bins)), bins)
-    known = {one.metric for one in figures}
+    known = {figure.metric for figure in figures}
     return NumaAnswer(
         bins=bins,
         samples=sum(counts.values()),
-        machines=len(set(found[1]["machine"].to_pylist())),
+        machines=len(set(tables[1]["machine"].to_pylist())),
         dates=tuple(dates),
         spread=tuple(tuple(counts.get((date, at), 0) for at in range(bins)) for date in dates),
         figures=tuple(figures),
@@ -294,13 +294,13 @@ def _codes(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
 
 def normalised(rows: Sequence[Mapping[str, Any]], bins: int) -> list[Binned]:
     """Return every figure of each job by bin, each platform over its own mean at its best bin."""
-    found: list[Binned] = []
+    results: list[Binned] = []
     for job in sorted({row["job"] for row in rows}):
         for metric in METRICS:
-            one = _normalised([row for row in rows if row["job"] == job], job, metric, bins)
-            if one is not None:
-                found.append(one)
-    return found
+            binned = _normalised([row for row in rows if row["job"] == job], job, metric, bins)
+            if binned is not None:
+                results.append(binned)
+    return results
 
 
 def _normalised(rows: Sequence[Mapping[str, Any]], job: str, metric: str, bins: int) -> Binned | None:

@@ -56,13 +56,13 @@ class PlaceSettings:
     jobs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for what, value, known in (
+        for noun, value, known in (
             ("cost", self.cost, COSTS),
             ("work", self.work, WORK),
             ("capacity", self.capacity, CAPACITIES),
         ):
             if value not in known:
-                raise UsageError(f"{value!r} is no {what}", hint=", ".join(known))
+                raise UsageError(f"{value!r} is no {noun}", hint=", ".join(known))
         if not 0 < self.utilisation_ratio <= 1:
             raise UsageError("the utilisation is a ratio above 0, 1 at most")
         if self.move_cost_cpu_s < 0 or self.horizon_days <= 0 or self.least_samples < 1:
@@ -184,19 +184,19 @@ def observe(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> Fleet:
     per_s = stands_for / span
 
     def matrix(name: str) -> Floats:
-        found = np.zeros((len(platforms), len(jobs)))
+        cells = np.zeros((len(platforms), len(jobs)))
         for row in counted:
-            found[platforms.index(row["platform"]), jobs.index(row["job"])] = row[name] or 0.0
-        return found
+            cells[platforms.index(row["platform"]), jobs.index(row["job"])] = row[name] or 0.0
+        return cells
 
     work, cost, cpu = matrix("work"), matrix("cost"), matrix("counted_cpu_s")
     unplaced = np.zeros(len(platforms))
     for row in rows:
         unplaced[platforms.index(row["platform"])] += (row["cpu_s"] - (row["counted_cpu_s"] or 0.0)) * per_s
     each = cost.sum(axis=1) / np.maximum(cpu.sum(axis=1), 1e-300)
-    found = {row["platform"]: row for row in fetch_rows(capacities(machine_samples))}
+    capacity = {row["platform"]: row for row in fetch_rows(capacities(machine_samples))}
     if settings.capacity == "machines":
-        lacking = [name for name in platforms if name not in found]
+        lacking = [name for name in platforms if name not in capacity]
         if lacking:
             raise EnvironmentLacksError(
                 f"machine samples lack the capacity of {', '.join(lacking[:5])}",
@@ -220,8 +220,8 @@ def observe(tasks: Any, machine_samples: Any, settings: PlaceSettings) -> Fleet:
         cpu_rate=cpu * per_s,
         unplaced_cpu_rate=unplaced,
         cost_per_cpu_s=np.where(cpu.sum(axis=1) > 0, each, np.nan),
-        machines=np.array([float(found[p]["machines"]) if p in found else np.nan for p in platforms]),
-        threads=np.array([float(found[p]["threads"]) if p in found else np.nan for p in platforms]),
+        machines=np.array([float(capacity[p]["machines"]) if p in capacity else np.nan for p in platforms]),
+        threads=np.array([float(capacity[p]["threads"]) if p in capacity else np.nan for p in platforms]),
         window_stands_for=stands_for,
         span_s=float(span),
     )

@@ -107,10 +107,10 @@ class Slowdown:
     @property
     def interval(self) -> tuple[float | None, float | None]:
         """The interval of `ratio`."""
-        one = self.effect or self.predicted
-        if one is None or one.low is None or one.high is None:
+        effect = self.effect or self.predicted
+        if effect is None or effect.low is None or effect.high is None:
             return None, None
-        return 1 + one.low, 1 + one.high
+        return 1 + effect.low, 1 + effect.high
 
     @property
     def source(self) -> str:
@@ -176,28 +176,31 @@ class Pair:
         """What the verdict stands on: what condemns the pair, else the weaker of both directions."""
         order = ("observed", "predicted", "unknown")
         both = (self.first, self.second)
-        condemning = [one.source for one in both if one.verdict == MUST_NOT]
+        condemning = [slowdown.source for slowdown in both if slowdown.verdict == MUST_NOT]
         if condemning:
             return min(condemning, key=order.index)
-        return "limits" if self.over else max((one.source for one in both), key=order.index)
+        return "limits" if self.over else max((slowdown.source for slowdown in both), key=order.index)
 
     @property
     def reason(self) -> str:
         """Why, in words."""
-        said = [f"{RESOURCES[name]} together {self.resources[name]:.0%} of the limit" for name in self.over]
-        for one in (self.first, self.second):
-            if one.verdict == MUST_NOT and one.ratio is not None:
-                said.append(f"{one.job} has {one.ratio:.2f}x its CPI ({one.source})")
+        reasons = [
+            f"{RESOURCES[name]} together {self.resources[name]:.0%} of the limit" for name in self.over
+        ]
+        for slowdown in (self.first, self.second):
+            if slowdown.verdict == MUST_NOT and slowdown.ratio is not None:
+                reasons.append(f"{slowdown.job} has {slowdown.ratio:.2f}x its CPI ({slowdown.source})")
         if self.verdict == UNCLEAR:
-            for one in (self.first, self.second):
-                if one.source == "unknown":
-                    said.append(f"nothing is known of {one.job} beside {one.beside}")
-                elif one.verdict == UNCLEAR:
-                    low, high = one.interval
-                    said.append(
-                        f"{one.job} may have {low or 0:.2f}x to {high or 0:.2f}x its CPI ({one.source})"
+            for slowdown in (self.first, self.second):
+                if slowdown.source == "unknown":
+                    reasons.append(f"nothing is known of {slowdown.job} beside {slowdown.beside}")
+                elif slowdown.verdict == UNCLEAR:
+                    low, high = slowdown.interval
+                    reasons.append(
+                        f"{slowdown.job} may have {low or 0:.2f}x to {high or 0:.2f}x its CPI"
+                        f" ({slowdown.source})"
                     )
-        return "; ".join(said) or f"each keeps its CPI within {TOLERANCE:.0%} ({self.source})"
+        return "; ".join(reasons) or f"each keeps its CPI within {TOLERANCE:.0%} ({self.source})"
 
     def document(self) -> dict[str, Any]:
         """Return what ``--json`` shows."""
@@ -227,8 +230,8 @@ class PairAnswer:
             "jobs": list(self.jobs),
             "tolerance_ratio": TOLERANCE,
             "alpha": ALPHA,
-            "pairs": [one.document() for one in self.pairs],
-            "slowdowns": [one.document() for one in self.slowdowns],
+            "pairs": [pair.document() for pair in self.pairs],
+            "slowdowns": [slowdown.document() for slowdown in self.slowdowns],
             "prediction": self.skill.document(),
         }
 
@@ -244,23 +247,27 @@ def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str
         raise ResultSaysNoError(
             "no task has a CPI from cycles and instructions: contention cannot be measured"
         )
-    names = tuple(sorted({one.job for one in pressures if not jobs or one.job in jobs}))
+    names = tuple(sorted({pressure.job for pressure in pressures if not jobs or pressure.job in jobs}))
     observed = observe(all_sums, with_sums, names)
-    known = {(one.job, one.beside): one.effect for one in observed if one.effect is not None}
+    known = {
+        (slowdown.job, slowdown.beside): slowdown.effect
+        for slowdown in observed
+        if slowdown.effect is not None
+    }
     skill, predictions = predict(known, pressures, names)
     slowdowns = tuple(
-        one
-        if one.effect is not None
+        slowdown
+        if slowdown.effect is not None
         else Slowdown(
-            one.job,
-            one.beside,
+            slowdown.job,
+            slowdown.beside,
             None,
             None,
-            one.machines_with,
-            one.machines_without,
-            predictions.get((one.job, one.beside)),
+            slowdown.machines_with,
+            slowdown.machines_without,
+            predictions.get((slowdown.job, slowdown.beside)),
         )
-        for one in observed
+        for slowdown in observed
     )
     return PairAnswer(names, slowdowns, _pairs(names, slowdowns, pressures), skill)
 
@@ -268,17 +275,17 @@ def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str
 def observe(all_sums: Any, with_sums: Any, names: Sequence[str]) -> list[Slowdown]:
     """Return every ordered pair of ``names`` with what was observed, from the Arrow tables of the sums."""
     places = _Places(all_sums, with_sums)
-    found: list[tuple[str, str, Effect | None, int, int]] = []
+    rows: list[tuple[str, str, Effect | None, int, int]] = []
     for job in names:
         for other in names:
             if job != other:
-                found.append((job, other, *places.effect(job, other)))
-    tested = [at for at, one in enumerate(found) if one[2] is not None and one[2].p_value is not None]
-    p_values = np.array([_p_value(found[at][2]) for at in tested], dtype=np.float64)
+                rows.append((job, other, *places.effect(job, other)))
+    tested = [at for at, row in enumerate(rows) if row[2] is not None and row[2].p_value is not None]
+    p_values = np.array([_p_value(rows[at][2]) for at in tested], dtype=np.float64)
     adjusted = dict(zip(tested, holm(p_values).tolist(), strict=True))
     return [
         Slowdown(job, other, effect, adjusted.get(at), with_it, without, None)
-        for at, (job, other, effect, with_it, without) in enumerate(found)
+        for at, (job, other, effect, with_it, without) in enumerate(rows)
     ]
 
 
@@ -353,8 +360,8 @@ class _Places:
 def _pairs(
     names: Sequence[str], slowdowns: Sequence[Slowdown], pressures: Sequence[JobPressure]
 ) -> tuple[Pair, ...]:
-    of = {(one.job, one.beside): one for one in slowdowns}
-    press = {one.job: one for one in pressures}
+    of = {(slowdown.job, slowdown.beside): slowdown for slowdown in slowdowns}
+    press = {pressure.job: pressure for pressure in pressures}
     made = []
     for a, b in combinations(names, 2):
         sums: dict[str, float] = {}
@@ -366,11 +373,11 @@ def _pairs(
         made.append(Pair(of[a, b], of[b, a], sums, over))
     order = (MUST_NOT, UNCLEAR, MAY)
     made.sort(
-        key=lambda one: (
-            order.index(one.verdict),
-            -max(one.first.ratio or 0.0, one.second.ratio or 0.0),
-            one.first.job,
-            one.second.job,
+        key=lambda pair: (
+            order.index(pair.verdict),
+            -max(pair.first.ratio or 0.0, pair.second.ratio or 0.0),
+            pair.first.job,
+            pair.second.job,
         )
     )
     return tuple(made)

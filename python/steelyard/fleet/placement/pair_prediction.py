@@ -73,7 +73,7 @@ def predict(
     """Return predictions for the ordered pairs of ``jobs`` that were not observed, and how good they are."""
     if len(observed) < LEAST_PAIRS:
         return Skill(len(observed), None, None, {}, f"fewer than {LEAST_PAIRS} pairs were observed"), {}
-    press = {one.job: one for one in pressures}
+    press = {pressure.job: pressure for pressure in pressures}
     shared = [name for name in RESOURCES if all(press[job].mean(name) is not None for job in jobs)]
     if not shared:
         return Skill(len(observed), None, None, {}, "no resource was measured for every job"), {}

@@ -201,7 +201,7 @@ def _answer(
 
 
 def _move_rows(fleet: Fleet, settings: PlaceSettings, program: Program, moves: Moves) -> tuple[MoveRow, ...]:
-    found = []
+    rows = []
     capacity = _machine_capacity(fleet, settings)
     for job, source, target, tasks, load in zip(
         moves.job.tolist(),
@@ -214,7 +214,7 @@ def _move_rows(fleet: Fleet, settings: PlaceSettings, program: Program, moves: M
         there = fleet.tasks[source, job]
         freed = load * fleet.cpi[source, job]
         machine = capacity[source]
-        found.append(
+        rows.append(
             MoveRow(
                 job=fleet.jobs[job],
                 source=fleet.platforms[source],
@@ -229,7 +229,7 @@ def _move_rows(fleet: Fleet, settings: PlaceSettings, program: Program, moves: M
                 move_cost_cpu_s=settings.move_cost_cpu_s * tasks,
             )
         )
-    return tuple(sorted(found, key=lambda row: -row.saved))
+    return tuple(sorted(rows, key=lambda row: -row.saved))
 
 
 def _after(fleet: Fleet, program: Program, moves: Moves | None) -> Floats | None:

@@ -121,7 +121,7 @@ class _Scaled:
 
 def _check_range(*costs: Floats) -> None:
     """Raise ResultSaysNoError where sums of a store's figures have left the range of numbers."""
-    if not all(np.isfinite(one).all() for one in costs):
+    if not all(np.isfinite(cost).all() for cost in costs):
         raise ResultSaysNoError(
             "the figures of the store are too large or too small to place jobs by",
             hint="`steelyard fleet check` names rows with figures that cannot be counts",
@@ -131,7 +131,7 @@ def _check_range(*costs: Floats) -> None:
 def _scaled(program: Program) -> _Scaled:
     from scipy.sparse import csr_array
 
-    rows, columns = (np.asarray(one, dtype=np.int64) for one in np.nonzero(~np.isnan(program.cpi)))
+    rows, columns = (np.asarray(indices, dtype=np.int64) for indices in np.nonzero(~np.isnan(program.cpi)))
     loads = np.where(program.load > 0, program.load, 1.0)
     cycles = program.cpi[rows, columns] * program.load[columns]
     total = max(float((np.nanmean(program.cpi, axis=0) * program.load).sum()), 1e-300)
@@ -233,11 +233,11 @@ def plan_moves(program: Program, present: Present, *, whole: bool = True) -> Mov
         raise WorkloadFailedError(f"the moves were not found: {result.message}")
     tasks = np.asarray(result.x, dtype=np.float64)
     if whole:
-        found = _whole_tasks(cost, matrices, limits, tasks)
-        if found is None:
+        repaired = _whole_tasks(cost, matrices, limits, tasks)
+        if repaired is None:
             whole = False
         else:
-            tasks = found
+            tasks = repaired
     keep = tasks > 1e-6
     each = present.load[source, job] / present.tasks[source, job]
     return Moves(job[keep], source[keep], target[keep], tasks[keep], (tasks * each)[keep], whole)
@@ -255,8 +255,8 @@ def _possible(program: Program, present: Present) -> tuple[Integers, Integers, I
         for target in np.nonzero(allowed[:, one_job])[0].tolist()
         if target != one_source
     ]
-    found = np.array(pairs, dtype=np.int64).reshape(-1, 3)
-    return found[:, 0], found[:, 1], found[:, 2]
+    triples = np.array(pairs, dtype=np.int64).reshape(-1, 3)
+    return triples[:, 0], triples[:, 1], triples[:, 2]
 
 
 def _move_program(

@@ -167,9 +167,9 @@ def diff(
         keyed = keyed_by_stack(both, memtable(own_keys(stacks, by, rules)))
     else:
         keyed = keyed_by_column(both, by)
-    found = fetch(pair_moments(both, keyed))
+    pairs = fetch(pair_moments(both, keyed))
     modules = modules_of(stacks.profile) if by == "function" else {}
-    made = judge(found, size, modules, confidence)
+    made = judge(pairs, size, modules, confidence)
     return FleetDiff(
         names=(a.text, b.text),
         by=by,
@@ -186,11 +186,11 @@ def diff(
 
 
 def judge(
-    found: Any, size: dict[str, Any], modules: dict[str, str], confidence: float
+    pairs: Any, size: dict[str, Any], modules: dict[str, str], confidence: float
 ) -> tuple[DiffRow, ...]:
     """Return the rows of an Arrow table of moments, judged together."""
-    sums: dict[str, Floats] = {name: floats(found[name]) for name in _SUMS}
-    machines = integers(found["machines"])
+    sums: dict[str, Floats] = {name: floats(pairs[name]) for name in _SUMS}
+    machines = integers(pairs["machines"])
     known = differences_of(sums, size)
     p, q = known.a, known.b
     # Shares of the same rows are equal but for rounding, and their variance is 0 or hardly more.
@@ -198,7 +198,7 @@ def judge(
     judged = (known.holders >= LEAST_HOLDERS) & np.isfinite(known.variance) & (varies | same)
     reach, p_values = _tests(q - p, known, judged & varies, confidence)
     reach[judged & ~varies], p_values[same] = 0.0, 1.0
-    keys, a_samples, b_samples = (found[name].to_pylist() for name in ("key", "a_samples", "b_samples"))
+    keys, a_samples, b_samples = (pairs[name].to_pylist() for name in ("key", "a_samples", "b_samples"))
     rows = []
     for at, key in enumerate(keys):
         is_judged = bool(judged[at])

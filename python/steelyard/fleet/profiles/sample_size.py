@@ -78,23 +78,23 @@ class Sample:
 def sample_of(
     rows: Any,
     keyed: Any,
-    found: Sequence[Mapping[str, Any]],
+    moments: Sequence[Mapping[str, Any]],
     size: Mapping[str, Any],
     more: Sequence[int | None],
 ) -> Sample:
     """Return how much was sampled.
 
-    ``found`` are the moments of functions (``keyed``), ``more`` the machines that each row shown still needs.
+    ``moments`` are those of functions (``keyed``), ``more`` the machines that each row shown still needs.
     """
-    weights = np.array([row["own_y"] for row in found], dtype=np.float64)
-    alone = np.array([row["machines"] == 1 for row in found], dtype=bool)
+    weights = np.array([row["own_y"] for row in moments], dtype=np.float64)
+    alone = np.array([row["machines"] == 1 for row in moments], dtype=bool)
     unseen = float(weights[alone].sum() / weights.sum()) if weights.sum() > 0 else 0.0
     parts = _parts(fetch(grouped(rows, keyed)))
     first, second = parts[:, ::2].sum(axis=1), parts[:, 1::2].sum(axis=1)
     distance = expected = None
     if first.sum() > 0 and second.sum() > 0:
         distance = float(np.abs(first / first.sum() - second / second.sum()).sum())
-        expected = _expected(found, size)
+        expected = _expected(moments, size)
     return Sample(
         machine_minutes=int(size["machine_minutes"]),
         machines=int(size["machines"]),
@@ -115,7 +115,7 @@ def _parts(table: Any) -> Floats:
     return made
 
 
-def _expected(found: Sequence[Mapping[str, Any]], size: Mapping[str, Any]) -> float:
+def _expected(moments: Sequence[Mapping[str, Any]], size: Mapping[str, Any]) -> float:
     """Return the distance of two halves that the variances of the shares let expect.
 
     Of n machines one half has (n + 1) // 2: the difference of two independent halves has the variance of the
@@ -125,5 +125,5 @@ def _expected(found: Sequence[Mapping[str, Any]], size: Mapping[str, Any]) -> fl
     count = int(size["machines"])
     larger = (count + 1) // 2
     factor = (count / larger + count / max(1, count - larger)) ** 0.5
-    errors = [one.standard_error or 0.0 for one in shares(found, size)]
+    errors = [share.standard_error or 0.0 for share in shares(moments, size)]
     return float(factor * np.sqrt(2 / np.pi) * np.sum(errors))

@@ -139,50 +139,50 @@ def clusters_of(size: Mapping[str, Any]) -> Clusters:
 
 
 def shares(
-    found: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
     size: Mapping[str, Any],
     confidence: float = 0.95,
     kind: str = "own",
 ) -> list[Share]:
     """Return the shares of rows of `moments` in the weight of `sizes`."""
-    columns = [np.array([row[f"{kind}_{part}"] for row in found], dtype=np.float64) for part in _PARTS]
+    columns = [np.array([row[f"{kind}_{part}"] for row in rows], dtype=np.float64) for part in _PARTS]
     return share_rows(shares_of(Parts(*columns), clusters_of(size), confidence))
 
 
-def share_rows(found: Shares) -> list[Share]:
+def share_rows(estimates: Shares) -> list[Share]:
     """Return the same values one by one, None for those that are none."""
 
     def plain(value: float) -> float | None:
         return value if np.isfinite(value) else None
 
-    columns = (found.ratio, found.low, found.high, found.error, found.holders)
+    columns = (estimates.ratio, estimates.low, estimates.high, estimates.error, estimates.holders)
     lines = zip(*(column.tolist() for column in columns), strict=True)
     return [Share(ratio, plain(a), plain(b), plain(e), plain(h)) for ratio, a, b, e, h in lines]
 
 
-def needed(one: Share, machines: int, precision: float) -> int | None:
+def needed(share: Share, machines: int, precision: float) -> int | None:
     """Return how many more machines bring the interval's half to ``precision`` of the share.
 
     Errors shrink with the square root of the number of machines. None where there is no interval.
     """
-    if one.low is None or one.high is None or not one.ratio:
+    if share.low is None or share.high is None or not share.ratio:
         return None
-    half = (one.high - one.low) / 2
-    return max(0, int(np.ceil(machines * (half / (precision * one.ratio)) ** 2)) - machines)
+    half = (share.high - share.low) / 2
+    return max(0, int(np.ceil(machines * (half / (precision * share.ratio)) ** 2)) - machines)
 
 
-def machines_to_state(one: Share, machines: int) -> int | None:
+def machines_to_state(share: Share, machines: int) -> int | None:
     """Return about how many machines in all give a share without an interval one; None where it has one."""
-    if one.low is not None or not one.holders:
+    if share.low is not None or not share.holders:
         return None
-    return max(machines + 1, int(np.ceil(machines * LEAST_HOLDERS / one.holders)))
+    return max(machines + 1, int(np.ceil(machines * LEAST_HOLDERS / share.holders)))
 
 
 def sides(a: Any, b: Any) -> Any:
     """Return the rows of two selections, with their weights ``a`` and ``b``; a row of both is there twice."""
-    one = a.mutate(a=a.fleet, b=0.0 * a.fleet, a_samples=a.samples, b_samples=0 * a.samples)
-    other = b.mutate(a=0.0 * b.fleet, b=b.fleet, a_samples=0 * b.samples, b_samples=b.samples)
-    return one.union(other)
+    from_a = a.mutate(a=a.fleet, b=0.0 * a.fleet, a_samples=a.samples, b_samples=0 * a.samples)
+    from_b = b.mutate(a=0.0 * b.fleet, b=b.fleet, a_samples=0 * b.samples, b_samples=b.samples)
+    return from_a.union(from_b)
 
 
 def pair_sizes(both: Any) -> Any:

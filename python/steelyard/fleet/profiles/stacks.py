@@ -83,7 +83,7 @@ class Selection:
                 values.setdefault(name, []).append(value)
             else:
                 raise UsageError(f"profiles cannot be selected by {name!r}", hint=_SELECT_HINT)
-        chosen = {name: tuple(found) for name, found in values.items()}
+        chosen = {name: tuple(texts) for name, texts in values.items()}
         return Selection(**chosen, labels=tuple(labels), first_s=first, end_s=end, text=text or "everything")
 
 
@@ -137,16 +137,16 @@ def stacks(rows: Any, most: int = MOST_STACKS) -> Any:
     return added.order_by([ibis.desc("fleet"), "stack"]).limit(most)
 
 
-def choose_event(found: Sequence[dict[str, Any]]) -> str:
+def choose_event(rows: Sequence[dict[str, Any]]) -> str:
     """Return the event to show: cycles where they were counted, else the one with most samples.
 
     Raises ResultSaysNoError when nothing was sampled.
     """
-    if not found:
+    if not rows:
         raise ResultSaysNoError("no profile was selected: the store holds no samples of these")
-    if any(row["event"] == "cycles" for row in found):
+    if any(row["event"] == "cycles" for row in rows):
         return "cycles"
-    return str(max(found, key=lambda row: (row["samples"], row["event"]))["event"])
+    return str(max(rows, key=lambda row: (row["samples"], row["event"]))["event"])
 
 
 def unit_of(event: str) -> str:
@@ -192,11 +192,11 @@ def gather(
     from steelyard.fleet.profiles.symbols import name_stacks
 
     if numbered_stacks is None:
-        found = fetch(stacks(rows, most))
+        table = fetch(stacks(rows, most))
     else:
-        found = fetch(numbered_stacks.order_by([ibis.desc("fleet"), "stack"]).limit(most))
-    texts = tuple(found["stack"].to_pylist())
-    fleet = floats(found["fleet"])
+        table = fetch(numbered_stacks.order_by([ibis.desc("fleet"), "stack"]).limit(most))
+    texts = tuple(table["stack"].to_pylist())
+    fleet = floats(table["fleet"])
     named = name_stacks(texts, symbols)
     divisor, unit = 1.0, unit_of(event)
     # A fleet's cycles may be more than an integer holds: a day of a million machines has 1e22.
@@ -211,13 +211,13 @@ def gather(
         event,
         unit_of(event),
         texts,
-        integers(found["samples"]),
+        integers(table["samples"]),
         fleet,
         profile,
         index,
         divisor,
         dict(zip(texts, named.texts, strict=True)),
-        texts if numbered_stacks is None else tuple(found["number"].to_pylist()),
+        texts if numbered_stacks is None else tuple(table["number"].to_pylist()),
         _unknown(named, fleet),
     )
 
@@ -227,17 +227,17 @@ def _unknown(named: Named, fleet: Floats) -> tuple[tuple[str, float], ...]:
     for module, weight in zip(named.unknown_leaf, fleet.tolist(), strict=True):
         if module is not None:
             weights[module] = weights.get(module, 0.0) + weight
-    return tuple(sorted(weights.items(), key=lambda one: (-one[1], one[0])))
+    return tuple(sorted(weights.items(), key=lambda item: (-item[1], item[0])))
 
 
-def event_rows(rows: Any, wanted: str | None) -> tuple[Any, str, list[dict[str, Any]]]:
+def event_rows(rows: Any, name: str | None) -> tuple[Any, str, list[dict[str, Any]]]:
     """Return the rows of one event, its name, and all events that there are.
 
     Raises ResultSaysNoError when nothing was sampled, UsageError when the wanted event was not.
     """
-    found = fetch_rows(events(rows))
-    if wanted is not None and all(row["event"] != wanted for row in found):
-        names = ", ".join(str(row["event"]) for row in found) or "none"
-        raise UsageError(f"no samples of {wanted!r} are here", hint=f"there are: {names}")
-    event = wanted or choose_event(found)
-    return rows.filter(rows.event == event), event, found
+    counts = fetch_rows(events(rows))
+    if name is not None and all(row["event"] != name for row in counts):
+        names = ", ".join(str(row["event"]) for row in counts) or "none"
+        raise UsageError(f"no samples of {name!r} are here", hint=f"there are: {names}")
+    event = name or choose_event(counts)
+    return rows.filter(rows.event == event), event, counts

@@ -55,14 +55,14 @@ def symbols_of(symbols: Any, builds: Sequence[str]) -> Any:
 
 def name_stacks(texts: Sequence[str], symbols: Any) -> Named:
     """Name the offset frames of ``texts``; distinct frames are looked up once."""
-    found: dict[str, re.Match[str] | None] = {}
+    matches: dict[str, re.Match[str] | None] = {}
     for text in texts:
         if "@" not in text:
             continue
         for frame in text.split(";"):
-            if frame not in found:
-                found[frame] = _FRAME.fullmatch(frame)
-    offsets = {frame: match for frame, match in found.items() if match is not None}
+            if frame not in matches:
+                matches[frame] = _FRAME.fullmatch(frame)
+    offsets = {frame: match for frame, match in matches.items() if match is not None}
     names = _look_up(offsets, symbols) if offsets else {}
     named: list[str] = []
     unknown: list[str | None] = []
@@ -99,11 +99,11 @@ def _look_up(offsets: dict[str, re.Match[str]], symbols: Any) -> dict[str, str]:
         first, last = (int(np.searchsorted(builds, build, side)) for side in ("left", "right"))
         if first == last:
             continue
-        wanted = np.array(
+        addresses = np.array(
             [min(int(offsets[frame][1], 16), (1 << 63) - 1) for frame in frames], dtype=np.int64
         )
-        places = first + np.searchsorted(starts[first:last], wanted, "right") - 1
-        for frame, place, offset in zip(frames, places.tolist(), wanted.tolist(), strict=True):
+        places = first + np.searchsorted(starts[first:last], addresses, "right") - 1
+        for frame, place, offset in zip(frames, places.tolist(), addresses.tolist(), strict=True):
             if place < first or not _covers(place, last, offset, starts, sizes):
                 continue
             names[frame] = f"{clean(functions[place].as_py())} [{offsets[frame][2]}]"
@@ -180,8 +180,8 @@ def read_symbols(binary: Path, program: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise EnvironmentLacksError(f"{program} is not here", hint="scripts/build makes it") from None
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise UsageError(said[0].removeprefix(f"{PROGRAM}: "), hint="give ELF files with a build id")
+        message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise UsageError(message[0].removeprefix(f"{PROGRAM}: "), hint="give ELF files with a build id")
     try:
         document: dict[str, Any] = json.loads(done.stdout)
     except ValueError as error:

@@ -102,8 +102,10 @@ class Apart:
                 "part": part,
                 "machines": self.machines[at],
                 "shares": {
-                    key: None if one is None else {"ratio": one.ratio, "low": one.low, "high": one.high}
-                    for key, one in zip(self.keys, (row[at] for row in self.shares), strict=True)
+                    key: None
+                    if share is None
+                    else {"ratio": share.ratio, "low": share.low, "high": share.high}
+                    for key, share in zip(self.keys, (row[at] for row in self.shares), strict=True)
                 },
             }
             for at, part in enumerate(self.parts)
@@ -149,7 +151,7 @@ class Top:
             "bucket_s": self.bucket_s,
             "by_time": self.times.document(),
             "tax": {
-                "categories": {one.id: one.share_ratio for one in self.tax.categories},
+                "categories": {category.id: category.share_ratio for category in self.tax.categories},
                 "tax_ratio": self.tax.tax_ratio,
                 "unclassified_ratio": self.tax.unclassified_ratio,
             },
@@ -193,11 +195,11 @@ def top(
         keyed = keyed_by_column(chosen, by)
     else:
         keyed = keyed_by_stack(chosen, memtable(own_keys(stacks, by, rules)))
-    found = fetch_rows(moments(chosen, keyed))
-    found.sort(key=lambda row: (-row["own_y"], row["key"]))
-    totals = _totals(chosen, stacks, [row["key"] for row in found[:rows]]) if by == "function" else {}
+    ranked = fetch_rows(moments(chosen, keyed))
+    ranked.sort(key=lambda row: (-row["own_y"], row["key"]))
+    totals = _totals(chosen, stacks, [row["key"] for row in ranked[:rows]]) if by == "function" else {}
     modules = modules_of(stacks.profile) if by == "function" else {}
-    made = _rows(found[:rows], totals, modules, size, confidence)
+    made = _rows(ranked[:rows], totals, modules, size, confidence)
     names = [row.key for row in made[:_APART]]
     bucket = bucket_of(chosen)
     timed = keyed.mutate(bucket=_bucket(keyed, bucket))
@@ -208,8 +210,8 @@ def top(
         unit=stacks.unit,
         fleet=fleet,
         rows=made,
-        keys=len(found),
-        sample=_sample(chosen, functions, size, found if by == "function" else None, made),
+        keys=len(ranked),
+        sample=_sample(chosen, functions, size, ranked if by == "function" else None, made),
         platforms=_apart(chosen, keyed, "platform", names, confidence),
         times=_apart(chosen.mutate(bucket=_bucket(chosen, bucket)), timed, "bucket", names, confidence),
         bucket_s=bucket,
@@ -229,8 +231,8 @@ def own_keys(stacks: Stacks, by: str, rules: Rules) -> Keys:
     """Return each stack's key by its leaf's function, or by its category of the tax map."""
     profile = stacks.profile
     if by == "category":
-        titles = {one.id: one.title for one in rules.categories}
-        names = [titles.get(one.category, one.category) for one in place_all(profile, rules)]
+        titles = {category.id: category.title for category in rules.categories}
+        names = [titles.get(place.category, place.category) for place in place_all(profile, rules)]
     else:
         names = [profile.frames[leaf].key for leaf in profile.leaves.tolist()]
     kept = [at for at, number in enumerate(stacks.index.tolist()) if number >= 0]
@@ -241,8 +243,8 @@ def own_keys(stacks: Stacks, by: str, rules: Rules) -> Keys:
 def total_keys(stacks: Stacks, functions: Sequence[str]) -> Keys:
     """Return, for each of ``functions``, the stacks that it is anywhere in."""
     profile = stacks.profile
-    wanted = {name: at for at, name in enumerate(functions)}
-    of_frame = np.array([wanted.get(frame.key, -1) for frame in profile.frames], dtype=np.int64)
+    indices = {name: at for at, name in enumerate(functions)}
+    of_frame = np.array([indices.get(frame.key, -1) for frame in profile.frames], dtype=np.int64)
     lengths = np.diff(profile.starts)
     stack_of = np.repeat(np.arange(len(lengths)), lengths)
     key_of = of_frame[profile.entries]
@@ -278,13 +280,13 @@ def _totals(rows: Any, stacks: Stacks, functions: Sequence[str]) -> dict[str, di
 
 
 def _rows(
-    found: Sequence[dict[str, Any]],
+    ranked: Sequence[dict[str, Any]],
     totals: dict[str, dict[str, Any]],
     modules: dict[str, str],
     size: dict[str, Any],
     confidence: float,
 ) -> tuple[TopRow, ...]:
-    called = [row["key"] for row in found if row["key"] in totals]
+    called = [row["key"] for row in ranked if row["key"] in totals]
     with_callees = shares([totals[key] for key in called], size, confidence, "total")
     total = dict(zip(called, with_callees, strict=True))
     machines = int(size["machines"])
@@ -300,7 +302,7 @@ def _rows(
             more_machines=needed(own, machines, PRECISION),
             least_machines=machines_to_state(own, machines),
         )
-        for row, own in zip(found, shares(found, size, confidence), strict=True)
+        for row, own in zip(ranked, shares(ranked, size, confidence), strict=True)
     )
 
 
@@ -313,8 +315,8 @@ def _sample(
 ) -> Sample:
     """Return how much was sampled; ``known`` are the moments of functions, if they were fetched already."""
     keyed = keyed_by_stack(rows, memtable(functions))
-    found = known if known is not None else fetch_rows(moments(rows, keyed))
-    return sample_of(rows, keyed, found, size, [row.more_machines for row in shown])
+    ranked = known if known is not None else fetch_rows(moments(rows, keyed))
+    return sample_of(rows, keyed, ranked, size, [row.more_machines for row in shown])
 
 
 def bucket_of(rows: Any) -> int:
@@ -335,11 +337,13 @@ def _apart(rows: Any, keyed: Any, by: str, keys: Sequence[str], confidence: floa
     """Return the shares of ``keys`` in each part of the fleet by ``by``, of the part's own weight."""
     parts = fetch_rows(sizes(rows, (by,)))
     some = keyed.filter(keyed.key.isin(list(keys)))
-    found = {(row[by], row["key"]): row for row in fetch_rows(moments(rows, some, (by,)))}
+    by_part = {(row[by], row["key"]): row for row in fetch_rows(moments(rows, some, (by,)))}
     columns = []
     for part in parts:
-        present = [row for key in keys if (row := found.get((part[by], key))) is not None]
-        known = {row["key"]: one for row, one in zip(present, shares(present, part, confidence), strict=True)}
+        present = [row for key in keys if (row := by_part.get((part[by], key))) is not None]
+        known = {
+            row["key"]: share for row, share in zip(present, shares(present, part, confidence), strict=True)
+        }
         # What no machine of the part has is not known to be nothing: no interval.
         column = [known.get(key, Share(0.0, None, None, None)) for key in keys]
         columns.append(column if part["weight"] else [None for _ in keys])

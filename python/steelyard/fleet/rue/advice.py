@@ -85,13 +85,13 @@ def units_of(settings: RueSettings, alike: Alike | None) -> str:
 
 def with_mismatch(comparison: Comparison, ratios: Sequence[SampleRatio]) -> Comparison:
     """Return the comparison with its decision taken back where a declared split was not kept."""
-    broken = [one for one in ratios if one.mismatch and one.expected_shares is not None]
+    broken = [ratio for ratio in ratios if ratio.mismatch and ratio.expected_shares is not None]
     if not broken or comparison.missing is not None:
         return comparison
-    found = broken[0]
-    share = found.counts[1] / max(1e-300, sum(found.counts))
-    declared = found.expected_shares or (0.0, 0.0)
-    noun, unit, name = NOUNS[comparison.resource], found.unit.removesuffix("s"), comparison.configurations[1]
+    ratio = broken[0]
+    share = ratio.counts[1] / max(1e-300, sum(ratio.counts))
+    declared = ratio.expected_shares or (0.0, 0.0)
+    noun, unit, name = NOUNS[comparison.resource], ratio.unit.removesuffix("s"), comparison.configurations[1]
     return replace(
         comparison,
         decision=Decision.UNDECIDED,
@@ -135,14 +135,14 @@ def _where(fair: Reweighted, names: tuple[str, str]) -> str:
 
 def _but(groups: Sequence[Group], *, better: bool) -> str:
     """Return the groups with a significant difference in the other direction."""
-    found = []
+    names = []
     for group in groups:
         if group.speedup is not None and group.speedup.side == (-1 if better else 1):
-            found.append(" ".join(group.levels))
-    if not found:
+            names.append(" ".join(group.levels))
+    if not names:
         return ""
-    more = f" and {len(found) - 3} more groups" if len(found) > 3 else ""
-    return f", but {'more' if better else 'less'} in {', '.join(found[:3])}{more}"
+    more = f" and {len(names) - 3} more groups" if len(names) > 3 else ""
+    return f", but {'more' if better else 'less'} in {', '.join(names[:3])}{more}"
 
 
 def _collect(
@@ -161,9 +161,9 @@ def _collect(
         return f"{known}; run {names[1]!r} on more {units}"
     if need.enough:
         return f"{known}; it is close to a bound, so collect more data"
-    asked = [
+    amounts = [
         f"{count:,} more {units} with {name!r}"
         for count, name in zip(need.more, names, strict=True)
         if count > 0
     ]
-    return f"{known}; collect about {' and '.join(asked)}"
+    return f"{known}; collect about {' and '.join(amounts)}"

@@ -55,7 +55,7 @@ def sample_ratios(
     keep = np.isin(codes, pair)
     arm = np.where(codes[keep] == pair[1], 1, 0).astype(np.int64)
     declared = None
-    if settings.split is not None and all(one in settings.split for one in names):
+    if settings.split is not None and all(configuration in settings.split for configuration in names):
         declared = (settings.split[names[0]], settings.split[names[1]])
     if alike is not None and alike.assigned:
         if declared is None:
@@ -70,7 +70,7 @@ def sample_ratios(
             continue
         # A unit that changed its configuration was assigned twice, and counts in neither.
         sure = ~np.isin(unit, both)
-        levels = [assigned.factors[one].codes[keep][sure] for one in strata if one != LOAD]
+        levels = [assigned.factors[factor].codes[keep][sure] for factor in strata if factor != LOAD]
         return _of_units(name, arm[sure], unit[sure], levels, declared, strata)
     return _of_work(cells, strata, declared, settings)
 
@@ -92,7 +92,7 @@ def _of_units(
     if levels:
         _, group = np.unique(np.stack(levels, axis=1), axis=0, return_inverse=True)
         code = np.asarray(group.reshape(-1), dtype=np.int64)
-        factors = ", ".join(one for one in strata if one != LOAD)
+        factors = ", ".join(factor for factor in strata if factor != LOAD)
         question = f"is the split of {name}s the same in every group by {factors}?"
         tests.append(_tested(question, name, counts, None, lambda: _uneven(arm, unit, code)))
     return tests
@@ -121,9 +121,9 @@ def _of_work(
         if jobs > 1 and name == "operations":
             # Operations of several jobs are not added: each job's count as shares of its own.
             work = work / np.maximum(_per_job(cells, stratum, shape[2]), 1e-300)
-        one, two = work[0].sum(axis=1), work[1].sum(axis=1)
+        first, second = work[0].sum(axis=1), work[1].sum(axis=1)
         share = shares[1] / sum(shares)
-        tests.append(_tested(question, name, counts, shares, lambda: share_mismatch(one, two, share)))
+        tests.append(_tested(question, name, counts, shares, lambda: share_mismatch(first, second, share)))
     if strata:
         question = f"is the split of {name} the same in every group by {', '.join(strata)}?"
         tests.append(_tested(question, name, counts, None, lambda: uneven_shares(work[0], work[1])))
@@ -134,9 +134,9 @@ def _per_job(cells: Cells, stratum: Integers, count: int) -> NDArray[np.float64]
     """Return, for each stratum, the work of all of its job."""
     codes = cells.factors["job"].codes
     of_job = np.bincount(codes, weights=cells.work)
-    found = np.ones(count)
-    found[stratum] = of_job[codes]
-    return found
+    shares = np.ones(count)
+    shares[stratum] = of_job[codes]
+    return shares
 
 
 def _uneven(arm: Integers, unit: Integers, group: Integers) -> Mismatch:
@@ -157,8 +157,8 @@ def _tested(
 ) -> SampleRatio:
     scaled = None if shares is None else (shares[0] / sum(shares), shares[1] / sum(shares))
     try:
-        found = test()
+        outcome = test()
     except ValueError as error:
         return SampleRatio(question, unit, counts, scaled, None, None, None, str(error))
-    mismatch = found.p_value < MISMATCH_P_VALUE
-    return SampleRatio(question, unit, counts, scaled, found.p_value, found.method, mismatch)
+    mismatch = outcome.p_value < MISMATCH_P_VALUE
+    return SampleRatio(question, unit, counts, scaled, outcome.p_value, outcome.method, mismatch)

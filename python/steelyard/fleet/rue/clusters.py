@@ -63,8 +63,8 @@ def prefix_of(machine: str) -> str:
     ('rack7', 'r3', '', 'solo')
     """
     host = machine.split(".")[0]
-    found = _NAME.fullmatch(host)
-    return found[1] if found else host
+    match = _NAME.fullmatch(host)
+    return match[1] if match else host
 
 
 def prefixes(machines: Factor) -> Factor:
@@ -97,7 +97,7 @@ def find_alike(cells: Cells, strata: tuple[str, ...], settings: RueSettings) -> 
         factors = (
             {settings.cluster_by: factors[settings.cluster_by]} if settings.cluster_by in factors else {}
         )
-    found: list[tuple[float, Alike, Cells]] = []
+    candidates: list[tuple[float, Alike, Cells]] = []
     alone = _effect(cells, strata)
     for name, factor in factors.items():
         declared = settings.cluster_by is not None
@@ -110,12 +110,12 @@ def find_alike(cells: Cells, strata: tuple[str, ...], settings: RueSettings) -> 
         if not declared and _is_uninformative(groups, cells, cells.strata(strata)):
             continue
         made = replace(cells, replicate=groups)
-        one = _judged(name, made, cells, strata, alone, declared=declared)
-        if one is not None:
-            found.append((one.design_effect or np.inf, one, made))
-    if not found:
+        alike = _judged(name, made, cells, strata, alone, declared=declared)
+        if alike is not None:
+            candidates.append((alike.design_effect or np.inf, alike, made))
+    if not candidates:
         return None, cells
-    _, best, made = max(found, key=lambda each: (each[0], each[1].name))
+    _, best, made = max(candidates, key=lambda each: (each[0], each[1].name))
     return best, made
 
 
@@ -130,15 +130,15 @@ def _judged(
     ratio = None
     if effect is not None and alone is not None and effect.log_variance and alone.log_variance:
         ratio = effect.log_variance / alone.log_variance
-    found = Alike(name, counts, declared, assigned, ratio)
+    alike = Alike(name, counts, declared, assigned, ratio)
     if declared or assigned:
-        return found
+        return alike
     if ratio is None or effect is None or effect.degrees is None:
         return None
     from scipy.special import chdtrc
 
     # The variance by replicates has many more degrees of freedom, and is taken for known.
-    return found if chdtrc(effect.degrees, effect.degrees * ratio) < ALPHA else None
+    return alike if chdtrc(effect.degrees, effect.degrees * ratio) < ALPHA else None
 
 
 def _groups(replicate: Integers, factor: Factor) -> Integers | None:

@@ -82,12 +82,12 @@ def compare(tasks: Any, settings: RueSettings) -> RueResult:
             ratios += sample_ratios(assigned, cells, (first, other), pair, strata, settings, alike)
     if settings.baseline is None:
         notes.append(f"configuration 1 is {names[first]!r}, which most samples have (--baseline sets it)")
-    if settings.cluster_by is None and all(one.alike is None for one in comparisons):
+    if settings.cluster_by is None and all(comparison.alike is None for comparison in comparisons):
         notes.append(
             f"{settings.replicate}s are treated as independent: names and labels show no racks or rollout"
             " waves (--cluster-by declares them)"
         )
-    if any(LOAD in one.choice.factors for one in comparisons):
+    if any(LOAD in comparison.choice.factors for comparison in comparisons):
         notes.append(
             "a configuration also changes the load of its machines: strata by load remove that part of the"
             " difference"
@@ -99,7 +99,7 @@ def compare(tasks: Any, settings: RueSettings) -> RueResult:
         looks=settings.looks,
         confidence=settings.confidence,
         least_effect_ratio=settings.least_effect_ratio,
-        comparisons=tuple(rue_advice.with_mismatch(one, ratios) for one in comparisons),
+        comparisons=tuple(rue_advice.with_mismatch(comparison, ratios) for comparison in comparisons),
         sample_ratios=tuple(ratios),
         samples=int(observed.samples.sum()),
         no_work=observed.no_work,
@@ -147,11 +147,11 @@ def compare_one(
     sums = cells.sums(choice.factors)
     groups = _groups(cells, samples, sums, choice.factors, settings)
     by_first = _by_first(cells, samples, sums, choice.factors, settings)
-    # Of many small groups some are on either side by chance: where there are larger ones, they are asked.
-    asked = by_first or groups
-    total, reweighted, need = _over_all(sums, samples, cells, asked, choice, settings)
+    # Many small groups differ by chance: the larger groups of the first factor decide where they exist.
+    deciding = by_first or groups
+    total, reweighted, need = _over_all(sums, samples, cells, deciding, choice, settings)
     decision, recommendation = rue_advice.recommend(
-        resource, names, total, reweighted, asked, choice, need, settings, alike
+        resource, names, total, reweighted, deciding, choice, need, settings, alike
     )
     return Comparison(
         resource=resource,
@@ -262,7 +262,7 @@ def _groups(
     strata = cells.strata(factors)
     comparable = set(comparable_strata(sums, least_replicates=1).tolist())
     everything = float(samples.sum())
-    found = []
+    groups = []
     for stratum, levels in cells.levels(factors).items():
         sides = [sums.sums(arm, stratum) for arm in (0, 1)]
         here = strata == stratum
@@ -273,7 +273,7 @@ def _groups(
         else:
             lacking = [str(arm + 1) for arm in (0, 1) if not (sides[arm][0] > 0 and sides[arm][1] > 0)]
             missing = f"configuration {' and '.join(lacking)} did nothing here"
-        found.append(
+        groups.append(
             Group(
                 levels=levels,
                 shares=(shares[0], shares[1]),
@@ -285,7 +285,7 @@ def _groups(
                 missing=missing,
             )
         )
-    return tuple(sorted(found, key=lambda group: (-sum(group.shares), group.levels)))
+    return tuple(sorted(groups, key=lambda group: (-sum(group.shares), group.levels)))
 
 
 def _by_first(
@@ -301,15 +301,17 @@ def _by_first(
     kept = set(comparable_strata(sums).tolist())
     levels = cells.levels(factors)
     coarse = _groups(cells, samples, cells.sums(factors[:1]), factors[:1], settings)
-    found = []
+    merged = []
     for group in coarse:
-        inside = [one for one, names in levels.items() if names[0] == group.levels[0] and one in kept]
+        inside = [
+            stratum for stratum, names in levels.items() if names[0] == group.levels[0] and stratum in kept
+        ]
         if not inside:
-            found.append(replace(group, speedup=None, missing="no group within it has both configurations"))
+            merged.append(replace(group, speedup=None, missing="no group within it has both configurations"))
             continue
         effect = reweighted_effect(sums.in_strata(np.array(inside, dtype=np.int64)))
-        found.append(replace(group, speedup=_speedup(effect, settings, len(coarse))))
-    return tuple(found)
+        merged.append(replace(group, speedup=_speedup(effect, settings, len(coarse))))
+    return tuple(merged)
 
 
 def _over_all(
@@ -428,7 +430,7 @@ def _need(sums: ArmSums, fair: Effect, settings: RueSettings) -> Need | None:
     variances = arm_variances(sums)
     if variances is None or fair.log_variance is None:
         return None
-    wanted = variance_needed(
+    variance = variance_needed(
         float(np.log1p(settings.least_effect_ratio)),
         confidence=settings.confidence,
         power=settings.power,
@@ -439,8 +441,8 @@ def _need(sums: ArmSums, fair: Effect, settings: RueSettings) -> Need | None:
     )
     both = np.intersect1d(sums.cluster[sums.arm == 0], sums.cluster[sums.arm == 1])
     if 2 * len(both) > min(fair.replicates):
-        return pairs_needed(fair.log_variance, fair.replicates, wanted)
-    return replicates_needed(variances, fair.replicates, wanted)
+        return pairs_needed(fair.log_variance, fair.replicates, variance)
+    return replicates_needed(variances, fair.replicates, variance)
 
 
 def _speedup(effect: Effect, settings: RueSettings, among: int = 1) -> Speedup:

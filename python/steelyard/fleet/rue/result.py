@@ -163,7 +163,9 @@ class RueResult:
     @property
     def is_refused(self) -> bool:
         """Whether a total is refused."""
-        return any(one.total is not None and one.total.refused for one in self.comparisons)
+        return any(
+            comparison.total is not None and comparison.total.refused for comparison in self.comparisons
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the answer as JSON values."""

@@ -77,8 +77,8 @@ class Cells:
         if not names:
             return np.zeros(len(self.arm), dtype=np.int64)
         codes = np.stack([self.factors[name].codes for name in names], axis=1)
-        _, found = np.unique(codes, axis=0, return_inverse=True)
-        return np.asarray(found.reshape(-1), dtype=np.int64)
+        _, inverse = np.unique(codes, axis=0, return_inverse=True)
+        return np.asarray(inverse.reshape(-1), dtype=np.int64)
 
     def sums(self, names: tuple[str, ...]) -> ArmSums:
         """Return the sums by arm, stratum and replicate."""
@@ -87,11 +87,11 @@ class Cells:
     def levels(self, names: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
         """Return the levels of the factors ``names`` in each stratum of `strata`."""
         strata = self.strata(names)
-        found: dict[int, tuple[str, ...]] = {}
+        levels: dict[int, tuple[str, ...]] = {}
         firsts = np.unique(strata, return_index=True)
         for stratum, row in zip(firsts[0].tolist(), firsts[1].tolist(), strict=True):
-            found[stratum] = tuple(self.factors[name].names[self.factors[name].codes[row]] for name in names)
-        return found
+            levels[stratum] = tuple(self.factors[name].names[self.factors[name].codes[row]] for name in names)
+        return levels
 
 
 def choose_strata(cells: Cells, candidates: tuple[str, ...], forced: tuple[str, ...] = ()) -> StrataChoice:
@@ -111,16 +111,16 @@ def choose_strata(cells: Cells, candidates: tuple[str, ...], forced: tuple[str, 
         steps.append(Step(name, *_explained(values, weights, with_it, fold)))
     while open_names and len(chosen) < max(FACTORS_AT_MOST, len(forced)):
         before = _explained(values, weights, cells.strata(tuple(chosen))[known], fold)[1] if chosen else 0.0
-        found = {
+        scores = {
             name: _explained(values, weights, cells.strata((*chosen, name))[known], fold)
             for name in open_names
         }
-        best = max(open_names, key=lambda name: (found[name][1], name))
-        gain = found[best][1] - before
+        best = max(open_names, key=lambda name: (scores[name][1], name))
+        gain = scores[best][1] - before
         open_names.remove(best)
         if gain < LEAST_GAIN_RATIO:
             for name in (best, *open_names):
-                left_out[name] = _too_little(found[name][1] - before)
+                left_out[name] = _too_little(scores[name][1] - before)
             break
         covered = _covered(cells, (*chosen, best))
         if covered < LEAST_COVERED_RATIO * _covered(cells, tuple(chosen)):
@@ -130,7 +130,7 @@ def choose_strata(cells: Cells, candidates: tuple[str, ...], forced: tuple[str, 
             )
             continue
         chosen.append(best)
-        steps.append(Step(best, *found[best]))
+        steps.append(Step(best, *scores[best]))
     for name in open_names:
         left_out.setdefault(name, f"no more than {FACTORS_AT_MOST} factors are taken")
     return StrataChoice(tuple(chosen), tuple(steps), left_out, forced, inseparable)

@@ -89,13 +89,13 @@ class RueSettings:
         unknown = [name for name in self.resources if name not in RESOURCES]
         if unknown or not self.resources:
             raise UsageError(f"no resource is called {', '.join(unknown)!r}", hint=", ".join(RESOURCES))
-        for what, value, known in (
+        for noun, value, known in (
             ("work", self.work, WORK),
             ("replicate", self.replicate, tuple(REPLICATES)),
             ("looks", self.looks, ("any", "once")),
         ):
             if value not in known:
-                raise UsageError(f"{value!r} is no {what}", hint=", ".join(known))
+                raise UsageError(f"{value!r} is no {noun}", hint=", ".join(known))
         if not 0.5 <= self.confidence < 1 or not 0.5 <= self.power < 1:
             raise UsageError("confidence and power must be from 0.5 to below 1")
         if not 0 < self.least_effect_ratio < 1 or not 0 < self.expected_effect_ratio < 1:

@@ -74,8 +74,8 @@ def _operations(
         operations[mixed] /= np.exp(spread[mixed][:, None] * noise)
     alone = np.flatnonzero(~np.array([job.follows_throughput for job in plan.jobs])[jobs])
     if len(alone):
-        asked = operations[alone].mean(axis=1, keepdims=True) * load.demand
-        operations[alone] = asked * np.exp(np.float32(0.3) * random.standard_normal(asked.shape, np.float32))
+        mean = operations[alone].mean(axis=1, keepdims=True) * load.demand
+        operations[alone] = mean * np.exp(np.float32(0.3) * random.standard_normal(mean.shape, np.float32))
     np.rint(operations, out=operations)
     operations[~np.array([job.exports_operations for job in plan.jobs])[jobs]] = np.nan
     return operations

@@ -123,15 +123,15 @@ class _Watch:
             Suspect(kind.name, task, kind.job_class, machine.cpu[other, span].tolist())
             for other, task, kind in zip(others, tasks, kinds, strict=True)
         ]
-        found = judge(plan.jobs[self.jobs[row]].job_class, counted, threshold, suspects)
+        judgement = judge(plan.jobs[self.jobs[row]].job_class, counted, threshold, suspects)
         action, antagonist = "none", None
-        if found.cap is not None:
+        if judgement.cap is not None:
             action = "cap" if self.enforces else "dry-run"
-            antagonist = int(machine.rows[others[tasks.index(found.cap.suspect.task)]])
+            antagonist = int(machine.rows[others[tasks.index(judgement.cap.suspect.task)]])
         end = window + 1 + self.cap if action == "cap" else self._calm(row, window)
         known_end = end if end is not None and end < machine.cpi.shape[1] else None
         return Incident(
-            int(machine.rows[row]), window, known_end, outliers, threshold, found, action, antagonist
+            int(machine.rows[row]), window, known_end, outliers, threshold, judgement, action, antagonist
         )
 
     def _suspects(self, row: int, span: slice, counts: NDArray[np.bool_], threshold: float) -> list[int]:
@@ -197,14 +197,14 @@ def incident_table(plan: Plan, block: Block, day: int, guarded: Guarded, cpi: Fl
     """Return the rows of ``incidents`` of a block's day, with CPI as it came to be."""
     start, step = plan.settings.day_start_s(day), plan.settings.step_s
     rows = []
-    for one in guarded.incidents:
-        task = block.first_task + one.victim
+    for incident in guarded.incidents:
+        task = block.first_task + incident.victim
         machine = plan.machine_name(int(plan.task_machine[task]))
-        began = start + one.first * step
-        cap, capped = one.judgement.cap, one.action == "cap"
-        named = cap or one.judgement.antagonist
-        held = cpi[one.victim, one.first + 1 : one.end]
-        held_end = start + (one.end if one.end is not None else cpi.shape[1]) * step
+        began = start + incident.first * step
+        cap, capped = incident.judgement.cap, incident.action == "cap"
+        named = cap or incident.judgement.antagonist
+        held = cpi[incident.victim, incident.first + 1 : incident.end]
+        held_end = start + (incident.end if incident.end is not None else cpi.shape[1]) * step
         rows.append(
             {
                 "incident": f"{machine}-{began}-{plan.task_name(task)}",
@@ -213,18 +213,18 @@ def incident_table(plan: Plan, block: Block, day: int, guarded: Guarded, cpi: Fl
                 "victim_job": plan.jobs[plan.task_job[task]].name,
                 "victim_task": plan.task_name(task),
                 "start_unix_s": began,
-                "end_unix_s": None if one.end is None else start + one.end * step,
-                "threshold_cpi": one.threshold_cpi,
-                "victim_cpi": float(cpi[one.victim, one.first]),
-                "outliers": one.outliers,
+                "end_unix_s": None if incident.end is None else start + incident.end * step,
+                "threshold_cpi": incident.threshold_cpi,
+                "victim_cpi": float(cpi[incident.victim, incident.first]),
+                "outliers": incident.outliers,
                 "antagonist_job": named.suspect.job if named else None,
                 "antagonist_task": named.suspect.task if named else None,
                 "antagonist_class": named.suspect.job_class if named else None,
                 "correlation": named.correlation.value if named else None,
-                "action": one.action,
-                "reason": one.judgement.reason
+                "action": incident.action,
+                "reason": incident.judgement.reason
                 or ("antagonist capped" if capped else "caps are not enforced"),
-                "cap_cpu_ratio": one.judgement.cap_cpu_ratio if capped else None,
+                "cap_cpu_ratio": incident.judgement.cap_cpu_ratio if capped else None,
                 "cap_start_unix_s": began + step if capped else None,
                 "cap_end_unix_s": held_end if capped else None,
                 "undone": True if capped else None,

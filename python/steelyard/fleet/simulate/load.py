@@ -66,13 +66,13 @@ def smooth_noise(random: np.random.Generator, rows: int, windows: int, knots: in
     return np.ascontiguousarray(lines.reshape(rows, knots * length)[:, :windows])
 
 
-def _usage(plan: Plan, block: Block, day: int, asked: Floats, random: np.random.Generator) -> Floats:
+def _usage(plan: Plan, block: Block, day: int, demanded: Floats, random: np.random.Generator) -> Floats:
     tasks = slice(block.first_task, block.end_task)
     windows, count = plan.settings.windows, block.end_task - block.first_task
     task_jobs = plan.task_job[tasks]
     amplitude = np.array([job.diurnal for job in plan.jobs], np.float32)[task_jobs][:, None]
     steady = np.array([job.job_class == LATENCY_SENSITIVE for job in plan.jobs])[task_jobs]
-    usage = 1.0 + amplitude * (asked[None, :] - 1.0)
+    usage = 1.0 + amplitude * (demanded[None, :] - 1.0)
     usage *= np.exp(0.12 * smooth_noise(random, count, windows, 48))
     phases = smooth_noise(random, count, windows, 144)
     phases[steady] = 0.0
@@ -99,8 +99,8 @@ def make_load(
 ) -> Load:
     """Return the load of a block on a day. ``caps``: CPU-s/s that a guard allows, where it does."""
     platform = plan.platforms[block.platform]
-    asked = demand(plan, block, day)
-    cpu = _usage(plan, block, day, asked, stream(plan.settings, "load", day, block.number))
+    demanded = demand(plan, block, day)
+    cpu = _usage(plan, block, day, demanded, stream(plan.settings, "load", day, block.number))
     for episode in episodes:
         if episode.antagonist is not None:
             row = episode.antagonist - block.first_task
@@ -130,5 +130,5 @@ def make_load(
         core_busy_ratio=core_busy(ratio, platform.threads_per_core),
         frequency_ratio=np.where(held, np.float32(CAPPED_FREQUENCY_RATIO), free).astype(np.float32),
         uncapped_frequency_ratio=free,
-        demand=asked,
+        demand=demanded,
     )

@@ -86,8 +86,8 @@ class Settings:
     @property
     def tasks_each(self) -> int:
         """Mean tasks of a machine: fewer than jobs, so that not every job is beside every other."""
-        wanted = self.tasks_per_machine or 12
-        return wanted if self.tasks_per_machine else max(2, min(wanted, self.jobs * 2 // 3))
+        tasks = self.tasks_per_machine or 12
+        return tasks if self.tasks_per_machine else max(2, min(tasks, self.jobs * 2 // 3))
 
     @property
     def block_size(self) -> int:

@@ -46,16 +46,16 @@ class Spec:
 
 def _spec(item: JobTally, day: int) -> Spec | None:
     weights = {d: DAY_WEIGHT ** (day - d) for d in item.days}
-    total = sum(weights[d] * one.count for d, one in item.days.items())
+    total = sum(weights[d] * sums.count for d, sums in item.days.items())
     tasks = max(item.day_tasks.values(), default=0)
-    samples = sum(one.count for one in item.days.values())
+    samples = sum(sums.count for sums in item.days.values())
     if tasks < FEWEST_TASKS or samples < FEWEST_SAMPLES * tasks:
         return None
-    mean = sum(weights[d] * one.count * one.mean for d, one in item.days.items()) / total
+    mean = sum(weights[d] * sums.count * sums.mean for d, sums in item.days.items()) / total
     spread = sum(
-        weights[d] * (one.squares + one.count * (one.mean - mean) ** 2) for d, one in item.days.items()
+        weights[d] * (sums.squares + sums.count * (sums.mean - mean) ** 2) for d, sums in item.days.items()
     )
-    squared = sum(weights[d] ** 2 * one.count for d, one in item.days.items())
+    squared = sum(weights[d] ** 2 * sums.count for d, sums in item.days.items())
     variance = spread / total / (1 - squared / total**2)
     usage = sum(weights[d] * item.day_cpu[d] for d in item.days) / total
     return Spec(samples, tasks, usage, mean, variance**0.5)
@@ -63,8 +63,8 @@ def _spec(item: JobTally, day: int) -> Spec | None:
 
 def make_specs(tally: Tally, day: int) -> dict[SpecKey, Spec]:
     """Return the specs that are built when day number ``day`` is over."""
-    found = {key: _spec(item, day) for key, item in sorted(tally.jobs.items())}
-    return {key: spec for key, spec in found.items() if spec is not None}
+    specs = {key: _spec(item, day) for key, item in sorted(tally.jobs.items())}
+    return {key: spec for key, spec in specs.items() if spec is not None}
 
 
 def spec_table(plan: Plan, specs: dict[SpecKey, Spec], day: int) -> pa.Table:

@@ -76,7 +76,7 @@ class Check:
     @property
     def clean(self) -> bool:
         """Whether everything counts."""
-        bad = any(one.bad_rows or one.doubtful_rows or one.repeated for one in self.tables)
+        bad = any(table.bad_rows or table.doubtful_rows or table.repeated for table in self.tables)
         return not self.files and not bad
 
     def document(self) -> dict[str, Any]:
@@ -84,29 +84,32 @@ class Check:
         return {
             "store": self.url,
             "clean": self.clean,
-            "tables": {one.table: _table_document(one) for one in self.tables},
-            "problems": [{"path": one.path, "table": one.table, "reason": one.reason} for one in self.files],
+            "tables": {table.table: _table_document(table) for table in self.tables},
+            "problems": [
+                {"path": problem.path, "table": problem.table, "reason": problem.reason}
+                for problem in self.files
+            ],
             "renamed_count": self.renamed_count,
             "renamed": [
-                {"machine": one.machine, "task": one.task, "jobs": list(one.jobs)} for one in self.renamed
+                {"machine": task.machine, "task": task.task, "jobs": list(task.jobs)} for task in self.renamed
             ],
         }
 
 
-def _table_document(one: TableCheck) -> dict[str, Any]:
-    repeated = one.repeated
+def _table_document(table: TableCheck) -> dict[str, Any]:
+    repeated = table.repeated
     return {
-        "files": one.files,
-        "rows": one.rows,
-        "replaced_files": one.replaced,
-        "bad_rows": sum(problem.rows for problem in one.bad_rows),
+        "files": table.files,
+        "rows": table.rows,
+        "replaced_files": table.replaced,
+        "bad_rows": sum(problem.rows for problem in table.bad_rows),
         "bad": [
             {"reason": problem.reason, "machine": problem.machine or None, "rows": problem.rows}
-            for problem in one.bad_rows
+            for problem in table.bad_rows
         ],
         "doubtful": [
             {"reason": problem.reason, "machine": problem.machine, "rows": problem.rows}
-            for problem in one.doubtful_rows
+            for problem in table.doubtful_rows
         ],
         "repeated_rows": repeated.rows if repeated else 0,
         "repeated_by": list(repeated.machines) if repeated else [],
@@ -118,14 +121,14 @@ def check_store(store: Store) -> Check:
     check = Check(store.url)
     for name, schema in TABLES.items():
         listing = store.listing(name)
-        one = TableCheck(name, len(listing.files), listing.rows, len(listing.replaced))
-        check.tables.append(one)
+        table = TableCheck(name, len(listing.files), listing.rows, len(listing.replaced))
+        check.tables.append(table)
         check.files += listing.problems
         if listing.files:
-            one.bad_rows = bad_rows(store, listing)
+            table.bad_rows = bad_rows(store, listing)
             if name == "task_samples":
-                one.doubtful_rows = _beyond_machine(store)
-            one.repeated = _repeated(store, schema, listing)
+                table.doubtful_rows = _beyond_machine(store)
+            table.repeated = _repeated(store, schema, listing)
     if store.listing("task_samples").files:
         check.renamed_count, check.renamed = _renamed(store)
     return check
@@ -142,23 +145,23 @@ def bad_rows(store: Store, listing: Listing) -> list[RowProblem]:
     ]
     if not parts:
         return []
-    found = store.fetch(
+    broken = store.fetch(
         f"SELECT reason, machine, count(*) AS rows FROM ({' UNION ALL '.join(parts)})"
         " WHERE reason IS NOT NULL GROUP BY ALL ORDER BY rows DESC, reason, machine"
     )
-    return [RowProblem(schema.name, row["reason"], row["machine"], row["rows"]) for row in found.to_pylist()]
+    return [RowProblem(schema.name, row["reason"], row["machine"], row["rows"]) for row in broken.to_pylist()]
 
 
 def _beyond_machine(store: Store) -> list[RowProblem]:
     """Return task samples with more CPU time than their machine's threads have, where those are known."""
-    found = store.fetch(
+    rows = store.fetch(
         f"SELECT machine, count(*) AS rows FROM {store.view('task_samples')} JOIN"
         f" (SELECT cluster, machine, max(threads) AS threads FROM {store.view('machines')} GROUP BY ALL)"
         " USING (cluster, machine) WHERE cpu_s > window_s * threads * 1.1 + 1.0"
         " GROUP BY machine ORDER BY rows DESC, machine"
     )
     reason = "more CPU time than its machine has threads for"
-    return [RowProblem("task_samples", reason, row["machine"], row["rows"]) for row in found.to_pylist()]
+    return [RowProblem("task_samples", reason, row["machine"], row["rows"]) for row in rows.to_pylist()]
 
 
 def _repeated(store: Store, schema: TableSchema, listing: Listing) -> Repeated | None:
@@ -169,16 +172,16 @@ def _repeated(store: Store, schema: TableSchema, listing: Listing) -> Repeated |
         for _, _, rows in suspected(store.engine, store.place, schema, listing.files)
     ]
     who = "machine" if "machine" in schema.key else "''"
-    found = store.fetch(
+    repeats = store.fetch(
         f"SELECT {who} AS machine, CAST(sum(times - 1) AS BIGINT) AS rows FROM"
         f" (SELECT {keys}, count(*) AS times FROM ({' UNION ALL '.join(parts)}) GROUP BY ALL"
         " HAVING times > 1)"
         " GROUP BY 1 ORDER BY rows DESC, machine"
     ).to_pylist()
-    if not found:
+    if not repeats:
         return None
-    names = tuple(row["machine"] for row in found[:NAMED] if row["machine"])
-    return Repeated(schema.name, sum(row["rows"] for row in found), names)
+    names = tuple(row["machine"] for row in repeats[:NAMED] if row["machine"])
+    return Repeated(schema.name, sum(row["rows"] for row in repeats), names)
 
 
 def _renamed(store: Store) -> tuple[int, list[Renamed]]:

@@ -68,14 +68,14 @@ class Compaction:
             "store": self.url,
             "removed_leftovers": self.removed_leftovers,
             "tables": {
-                one.table: {
-                    "files_before": one.files_before,
-                    "files_after": one.files_after,
-                    "rows": one.rows,
-                    "repeated_rows": one.repeated,
-                    "quarantined_rows": one.quarantined,
+                table.table: {
+                    "files_before": table.files_before,
+                    "files_after": table.files_after,
+                    "rows": table.rows,
+                    "repeated_rows": table.repeated,
+                    "quarantined_rows": table.quarantined,
                 }
-                for one in self.tables
+                for table in self.tables
             },
         }
 
@@ -101,23 +101,23 @@ def compact_store(
     for name in tables or TABLES:
         schema = table_schema(name)
         listing = store.listing(name)
-        one = TableCompaction(name)
-        done.tables.append(one)
+        table = TableCompaction(name)
+        done.tables.append(table)
         if not dry_run:
             done.removed_leftovers += len(listing.replaced)
             _remove(store, listing.replaced, step)
-            one.quarantined += _floods(store, listing, step)
-        work = _Work(store, schema, one, step, dry_run)
+            table.quarantined += _floods(store, listing, step)
+        work = _Work(store, schema, table, step, dry_run)
         for partition, files in sorted(_by_partition(listing.files).items()):
             work.compact(partition, files, target_rows)
     return done
 
 
 def _by_partition(files: Iterable[StoreFile]) -> dict[Partition, list[StoreFile]]:
-    found: dict[Partition, list[StoreFile]] = defaultdict(list)
+    partitions: dict[Partition, list[StoreFile]] = defaultdict(list)
     for file in files:
-        found[file.partition].append(file)
-    return found
+        partitions[file.partition].append(file)
+    return partitions
 
 
 def _remove(store: Store, files: Iterable[StoreFile], step: Callable[[str], None]) -> None:
@@ -182,7 +182,7 @@ class _Work:
         rows = rows_of(store.engine, store.place, Listing(schema, list(group)))
         if self._is_repeated(rows):
             rows = once(rows, schema)
-        held = [file for file in settled if any(meet(file, one, schema.time) for one in group)]
+        held = [file for file in settled if any(meet(file, member, schema.time) for member in group)]
         if held:
             rows = without(rows, true_rows(store.engine, store.place, schema, held), schema)
         order = [*schema.sort, *(name for name in schema.key if name not in schema.sort)]
@@ -213,10 +213,10 @@ class _Work:
     def _is_repeated(self, rows: str) -> bool:
         """Return whether two of ``rows`` may have the same key: two hashes are the same."""
         keys = ", ".join(identity(self.schema))
-        found = self.store.fetch(
+        counts = self.store.fetch(
             f"SELECT count(*) AS rows, count(DISTINCT hash({keys})) AS keys FROM ({rows})"
         ).to_pylist()[0]
-        return bool(found["rows"] != found["keys"])
+        return bool(counts["rows"] != counts["keys"])
 
 
 def _groups(files: Sequence[StoreFile], target_rows: int) -> list[list[StoreFile]]:

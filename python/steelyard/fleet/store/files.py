@@ -63,9 +63,9 @@ class Place:
             return sorted(self._walk(folder, closed), key=lambda entry: entry.path)
         selector = pafs.FileSelector(self.full(folder), allow_not_found=True, recursive=True)
         with self._errors_with_path(folder):
-            found = self.filesystem.get_file_info(selector)
+            infos = self.filesystem.get_file_info(selector)
         entries = []
-        for info in found:
+        for info in infos:
             path = info.path.removeprefix(self.root).lstrip("/")
             inner = path.removeprefix(folder).lstrip("/")
             if info.type == pafs.FileType.File and not any(p[:1] in "._" for p in inner.split("/")):
@@ -75,8 +75,8 @@ class Place:
 
     def _walk(self, folder: str, closed: list[tuple[str, str]] | None) -> Iterator[Entry]:
         try:
-            with os.scandir(self.full(folder)) as found:
-                inside = sorted((item for item in found if item.name[0] not in "._"), key=lambda i: i.name)
+            with os.scandir(self.full(folder)) as items:
+                inside = sorted((item for item in items if item.name[0] not in "._"), key=lambda i: i.name)
         except FileNotFoundError:
             return
         except OSError as error:

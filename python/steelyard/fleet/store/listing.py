@@ -130,7 +130,7 @@ def list_table(
 ) -> Listing:
     """Return the files of ``table``, of the days ``first`` to ``last`` (included) where they are given."""
     listing = Listing(table)
-    wanted: list[tuple[Entry, Partition]] = []
+    kept: list[tuple[Entry, Partition]] = []
     closed: list[tuple[str, str]] = []
     entries = place.entries(table.name, closed)
     listing.problems += [Problem(folder, table.name, f"unreadable: {why}") for folder, why in closed]
@@ -142,9 +142,9 @@ def list_table(
         if isinstance(partition, str):
             listing.problems.append(Problem(entry.path, table.name, partition))
         elif (first is None or partition.date >= first) and (last is None or partition.date <= last):
-            wanted.append((entry, partition))
+            kept.append((entry, partition))
     with ThreadPoolExecutor(_READERS) as readers:
-        looks = readers.map(lambda pair: _look(place, table, *pair), wanted)
+        looks = readers.map(lambda pair: _look(place, table, *pair), kept)
         _sort_out(listing, looks)
     _put_floods_aside(listing)
     return listing
@@ -182,19 +182,19 @@ def _put_floods_aside(listing: Listing) -> None:
         rate = rates.get(file.uploader or "", 0.0)
         if rate > bound:
             listing.files.remove(file)
-            said = f"{file.uploader} floods the store: {rate:.0f} rows a minute, the median is {usual:.0f}"
-            listing.problems.append(Problem(file.path, listing.table.name, said))
-            listing.floods.append((file, said))
+            message = f"{file.uploader} floods the store: {rate:.0f} rows a minute, the median is {usual:.0f}"
+            listing.problems.append(Problem(file.path, listing.table.name, message))
+            listing.floods.append((file, message))
 
 
 def look_at(place: Place, table: TableSchema, path: str) -> StoreFile:
     """Return the file at ``path``, which was just written. Raises RecordError when it cannot be read."""
     partition = partition_of(path)
     assert isinstance(partition, Partition)
-    found = _look(place, table, place.entry(path), partition)
-    if isinstance(found, Problem):
-        raise RecordError(f"{path}: {found.reason}", hint="run it again")
-    return found
+    file = _look(place, table, place.entry(path), partition)
+    if isinstance(file, Problem):
+        raise RecordError(f"{path}: {file.reason}", hint="run it again")
+    return file
 
 
 def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) -> StoreFile | Problem:
@@ -230,17 +230,17 @@ def _look(place: Place, table: TableSchema, entry: Entry, partition: Partition) 
 
 def _nulls(metadata: Any, table: TableSchema) -> dict[str, tuple[float, float] | None]:
     """Return the required columns that may hold nulls, as footers know."""
-    found: dict[str, tuple[float, float] | None] = {}
+    nulls: dict[str, tuple[float, float] | None] = {}
     required = {column.name for column in table.columns if not column.nullable and "<" not in column.type}
     for number in range(metadata.num_columns):
         column = metadata.schema.column(number)
         if column.path not in required or not column.max_definition_level:
             continue
         for group in range(metadata.num_row_groups):
-            said = metadata.row_group(group).column(number).statistics
-            if said is None or not said.has_null_count or said.null_count:
-                found[column.path + NULLS] = None
-    return found
+            stats = metadata.row_group(group).column(number).statistics
+            if stats is None or not stats.has_null_count or stats.null_count:
+                nulls[column.path + NULLS] = None
+    return nulls
 
 
 def _extremes(metadata: Any, columns: Mapping[str, str]) -> dict[str, tuple[float, float] | None]:
@@ -248,24 +248,24 @@ def _extremes(metadata: Any, columns: Mapping[str, str]) -> dict[str, tuple[floa
     a column without values.
     """
     places = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
-    found: dict[str, tuple[float, float] | None] = {}
+    extremes: dict[str, tuple[float, float] | None] = {}
     for name, written in columns.items():
         if written not in places:
             continue
         lows, highs, known = [], [], True
         for group in range(metadata.num_row_groups):
             chunk = metadata.row_group(group).column(places[written])
-            said = chunk.statistics
-            if said is not None and said.has_min_max:
-                lows.append(said.min)
-                highs.append(said.max)
-            elif said is None or not said.has_null_count or said.null_count < chunk.num_values:
+            stats = chunk.statistics
+            if stats is not None and stats.has_min_max:
+                lows.append(stats.min)
+                highs.append(stats.max)
+            elif stats is None or not stats.has_null_count or stats.null_count < chunk.num_values:
                 known = False
         if not known:
-            found[name] = None
+            extremes[name] = None
         elif lows:
-            found[name] = (min(lows), max(highs))
-    return found
+            extremes[name] = (min(lows), max(highs))
+    return extremes
 
 
 def _inputs(words: dict[bytes, bytes]) -> tuple[str, ...]:
@@ -277,11 +277,11 @@ def _inputs(words: dict[bytes, bytes]) -> tuple[str, ...]:
 
 def version_fault(words: dict[bytes, bytes], table: TableSchema) -> str | None:
     """Return what is wrong with what a file says of itself; None when it is this table, this version."""
-    said = words.get(TABLE_KEY)
-    if said is None:
+    name = words.get(TABLE_KEY)
+    if name is None:
         return "does not name its table (steelyard.table is not in its metadata)"
-    if said != table.name.encode():
-        return f"is of the table {said.decode(errors='replace')}"
+    if name != table.name.encode():
+        return f"is of the table {name.decode(errors='replace')}"
     version = words.get(VERSION_KEY, b"").decode(errors="replace")
     major, _, minor = version.partition(".")
     if not (major.isdigit() and minor.isdigit()) or int(major) < 1:
@@ -307,9 +307,9 @@ def schema_fault(schema: pa.Schema, table: TableSchema, major: int) -> str | Non
             if not column.nullable:
                 return f"lacks the column {name}"
             continue
-        found = plain_type(schema.field(index).type)
-        if found != plain_type(ARROW_TYPES[column.type]):
-            return f"the column {name} is {found}, not {column.type}"
+        actual = plain_type(schema.field(index).type)
+        if actual != plain_type(ARROW_TYPES[column.type]):
+            return f"the column {name} is {actual}, not {column.type}"
     return None
 
 

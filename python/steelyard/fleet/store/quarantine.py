@@ -31,15 +31,15 @@ def set_aside(store: Store, file: StoreFile, reason: str | None = None) -> int:
     because = rules.reason_of() if reason is None and rules is not None else quoted(reason or "")
     rows = store.engine.files(store.place, schema, [file])
     columns = ", ".join(schema.by_name)
-    found = store.fetch(
+    broken = store.fetch(
         f"SELECT * FROM (SELECT {columns}, {because} AS reason FROM {rows}) WHERE reason IS NOT NULL"
     )
-    if len(found):
-        found = found.append_column("origin", pa.array([file.path] * len(found), pa.string()))
+    if len(broken):
+        broken = broken.append_column("origin", pa.array([file.path] * len(broken), pa.string()))
         sink = pa.BufferOutputStream()
-        pq.write_table(found, sink, compression="zstd")
+        pq.write_table(broken, sink, compression="zstd")
         store.place.write(place_of(file), sink.getvalue())
-    return len(found)
+    return len(broken)
 
 
 def place_of(file: StoreFile) -> str:

@@ -78,15 +78,15 @@ def sharing(files: Iterable[StoreFile]) -> set[StoreFile]:
 
 def _overlapping(files: Sequence[StoreFile], time: str) -> set[StoreFile]:
     """Return those of one uploader's ``files`` whose times meet those of another."""
-    found: set[StoreFile] = set()
+    overlapping: set[StoreFile] = set()
     spans = sorted(files, key=lambda file: file.span(time) or (-float("inf"), float("inf")))
     longest: StoreFile | None = None
     for file in spans:
         if longest is not None and meet(longest, file, time):
-            found |= {longest, file}
+            overlapping |= {longest, file}
         if longest is None or _end(file, time) > _end(longest, time):
             longest = file
-    return found
+    return overlapping
 
 
 def _end(file: StoreFile, time: str) -> float:
@@ -94,12 +94,12 @@ def _end(file: StoreFile, time: str) -> float:
     return span[1] if span is not None else float("inf")
 
 
-def meet(one: StoreFile, other: StoreFile, time: str | None) -> bool:
+def meet(file: StoreFile, other: StoreFile, time: str | None) -> bool:
     """Return whether rows of two files may be of the same time."""
     if time is None:
         return True
-    a, b = one.span(time), other.span(time)
-    if (a is None and one.rows == 0) or (b is None and other.rows == 0):
+    a, b = file.span(time), other.span(time)
+    if (a is None and file.rows == 0) or (b is None and other.rows == 0):
         return False
     return a is None or b is None or (a[0] <= b[1] and b[0] <= a[1])
 

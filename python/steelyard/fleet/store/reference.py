@@ -110,10 +110,10 @@ def _table(table: TableSchema) -> str:
     ]
     lines += ["| column | type | unit | |", "|---|---|---|---|"]
     lines += [_row(column) for column in table.columns]
-    said = rules.descriptions(table.name)
-    if said:
+    reasons = rules.descriptions(table.name)
+    if reasons:
         lines += ["", "Cannot be true:", ""]
-        lines += [f"- {reason}" for reason in said]
+        lines += [f"- {reason}" for reason in reasons]
     return "\n".join(lines) + "\n"
 
 

@@ -66,7 +66,7 @@ class Bound:
     table: str = ""
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The reason for a row that breaks it."""
         if self.reason:
             return self.reason
@@ -298,7 +298,7 @@ class Rules:
         """Return the SQL of the first rule that a row breaks; null for a row that breaks none."""
         if not self.checks:
             return "NULL"
-        cases = (f"WHEN {check.broken()} THEN {_text(_said(check))}" for check in self.checks)
+        cases = (f"WHEN {check.broken()} THEN {_text(_description(check))}" for check in self.checks)
         return f"CASE {' '.join(cases)} END"
 
 
@@ -306,8 +306,8 @@ def _text(words: str) -> str:
     return "'" + words.replace("'", "''") + "'"
 
 
-def _said(check: Bound | Condition | Present) -> str:
-    return check.said if isinstance(check, Bound) else check.reason
+def _description(check: Bound | Condition | Present) -> str:
+    return check.description if isinstance(check, Bound) else check.reason
 
 
 def rules_of(table: str, date: str, written_unix_s: float | None, vouched: str | None = None) -> Rules:
@@ -376,5 +376,5 @@ def columns_of(table: str) -> tuple[str, ...]:
 def descriptions(table: str) -> list[str]:
     """Return the reasons for which rows of ``table`` do not count, in the order in which they are asked."""
     checks = rules_of(table, "2026-01-01", 0.0).checks
-    said = [_said(check) for check in checks if not isinstance(check, Present)]
-    return [*dict.fromkeys(said), "a column that every row must have is missing"]
+    reasons = [_description(check) for check in checks if not isinstance(check, Present)]
+    return [*dict.fromkeys(reasons), "a column that every row must have is missing"]

@@ -112,23 +112,23 @@ def _session(master: str) -> tuple[Any, bool]:
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
-    wanted = "local[*]" if master == "spark-local" else master
+    url = "local[*]" if master == "spark-local" else master
     if running is not None:
         held = running.sparkContext.master
-        if held != wanted:
+        if held != url:
             raise EnvironmentLacksError(
                 f"this process has a Spark application at {held} already",
                 hint="close it before another is begun",
             )
         return running, False
-    builder = SparkSession.builder.master(wanted).appName("steelyard")
-    for name, value in (_SETTINGS | _addresses(wanted) | _bucket()).items():
+    builder = SparkSession.builder.master(url).appName("steelyard")
+    for name, value in (_SETTINGS | _addresses(url) | _bucket()).items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate(), True
     except Exception as error:
         raise EnvironmentLacksError(
-            f"Spark at {wanted} cannot be had: {_first_line(error)}",
+            f"Spark at {url} cannot be had: {_first_line(error)}",
             hint="check that the master runs, and that its workers can reach this machine",
         ) from error
 
@@ -165,14 +165,14 @@ def _bucket() -> dict[str, str]:
 
 
 def _refused(place: Place, error: BaseException) -> EnvironmentLacksError:
-    said = _first_line(error)
+    message = _first_line(error)
     if "S3AFileSystem" in str(error):
         return EnvironmentLacksError(
             f"{place.url}: this Spark has no S3 client",
             hint="set spark.jars.packages org.apache.hadoop:hadoop-aws:3.4.1 in its spark-defaults.conf",
         )
     return EnvironmentLacksError(
-        f"{place.url}: Spark cannot read it: {said}",
+        f"{place.url}: Spark cannot read it: {message}",
         hint="its workers must reach the store by the same path",
     )
 

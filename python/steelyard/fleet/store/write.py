@@ -96,8 +96,8 @@ def _keeps_rules(rows: pa.Table, schema: TableSchema) -> bool:
         connection.execute(MACRO)
         connection.register("written", rows)
         broken = connection.execute(f"SELECT count(*) FROM written WHERE {' OR '.join(wrong)}")  # noqa: S608
-        found = broken.fetchone()
-    return found == (0,)
+        row = broken.fetchone()
+    return row == (0,)
 
 
 def table_schema(name: str) -> TableSchema:
