@@ -34,53 +34,55 @@ def show_comparison(a: str, b: str, folder: Path, *, report: Path | None, as_jso
 
 
 def _show_runs(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:
-    pair, found = _compared(*directories)
+    pair, comparison = _compared(*directories)
     page = None
     if report is not None:
         from steelyard.report.compare.page import write_runs
 
-        page = write_runs(report, pair, found, command=command_line())
+        page = write_runs(report, pair, comparison, command=command_line())
     if as_json:
         names = {"a": pair[0].run_id, "b": pair[1].run_id}
-        print_json({**names, **_document(found), "report": _text(page)}, kind="comparison")
+        print_json({**names, **_document(comparison), "report": _text(page)}, kind="comparison")
         return
     from steelyard.report.compare.table import runs_summary
 
-    _print(runs_summary(pair, found), page)
+    _print(runs_summary(pair, comparison), page)
 
 
 def _show_suites(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:
     from steelyard.analyze.suite_comparison import compare_suites
 
     (a, a_runs), (b, b_runs) = (suite_files.load(directory) for directory in directories)
-    found = compare_suites(a, [run for _, run in a_runs], b, [run for _, run in b_runs])
+    comparison = compare_suites(a, [run for _, run in a_runs], b, [run for _, run in b_runs])
     page = None
     details: dict[str, _Compared] = {}
     if report is not None or as_json:
-        for one in found.members:
-            if one.a.run_id is not None and one.b.run_id is not None:
-                details[one.benchmark] = _compared(
-                    directories[0] / one.a.run_id, directories[1] / one.b.run_id
+        for member in comparison.members:
+            if member.a.run_id is not None and member.b.run_id is not None:
+                details[member.benchmark] = _compared(
+                    directories[0] / member.a.run_id, directories[1] / member.b.run_id
                 )
     names = (a.suite_id, b.suite_id)
     if report is not None:
         from steelyard.report.compare.page import write_suites
 
-        page = write_suites(report, names, found, details, command=command_line())
+        page = write_suites(report, names, comparison, details, command=command_line())
     if as_json:
         members = [
             {
-                **asdict(one),
-                "comparison": _document(details[one.benchmark][1]) if one.benchmark in details else None,
+                **asdict(member),
+                "comparison": _document(details[member.benchmark][1])
+                if member.benchmark in details
+                else None,
             }
-            for one in found.members
+            for member in comparison.members
         ]
-        document = asdict(found) | {"members": members, "report": _text(page)}
+        document = asdict(comparison) | {"members": members, "report": _text(page)}
         print_json({"a": names[0], "b": names[1], **document}, kind="suite_comparison")
         return
     from steelyard.report.compare.table import suites_summary
 
-    _print(suites_summary(names, found), page)
+    _print(suites_summary(names, comparison), page)
 
 
 def _compared(a: Path, b: Path) -> _Compared:
@@ -88,10 +90,10 @@ def _compared(a: Path, b: Path) -> _Compared:
     return (sides[0].run, sides[1].run), compare_runs(*sides)
 
 
-def _document(found: RunComparison) -> dict[str, Any]:
+def _document(comparison: RunComparison) -> dict[str, Any]:
     from steelyard.report.compare.counters import comparison_document
 
-    return asdict(replace(found, counters=None)) | {"counters": comparison_document(found.counters)}
+    return asdict(replace(comparison, counters=None)) | {"counters": comparison_document(comparison.counters)}
 
 
 def _side(directory: Path) -> Side:

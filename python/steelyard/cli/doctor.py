@@ -26,13 +26,13 @@ _TIMEOUT_S = 30.0
 
 
 def _executables() -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for name in EXECUTABLES:
         try:
-            found.append({"name": name, "path": str(executable(name)), "hint": None})
+            rows.append({"name": name, "path": str(executable(name)), "hint": None})
         except EnvironmentLacksError as error:
-            found.append({"name": name, "path": None, "hint": error.hint})
-    return found
+            rows.append({"name": name, "path": None, "hint": error.hint})
+    return rows
 
 
 def _sources() -> list[dict[str, Any]] | None:
@@ -59,7 +59,7 @@ def show_doctor(*, as_json: bool, runs: Path = Path("runs")) -> int:
         print_json(
             {
                 "executables": executables,
-                "capabilities": [one.as_json() for one in capabilities],
+                "capabilities": [capability.as_json() for capability in capabilities],
                 "sources": sources,
             },
             kind="doctor",
@@ -69,8 +69,9 @@ def show_doctor(*, as_json: bool, runs: Path = Path("runs")) -> int:
 
         console = output_console()
         console.print(render(capabilities))
-        for one in executables:
-            if one["path"] is None:
-                console.print(f"{one['name']} is missing: {one['hint']}", markup=False, highlight=False)
-    complete = all(one["path"] for one in executables)
+        for program in executables:
+            if program["path"] is None:
+                message = f"{program['name']} is missing: {program['hint']}"
+                console.print(message, markup=False, highlight=False)
+    complete = all(program["path"] for program in executables)
     return int(ExitCode.OK if complete else ExitCode.ENVIRONMENT)

@@ -88,8 +88,8 @@ def _formatted(callback: Callable[..., Any]) -> Callable[..., Any]:
         "output_format", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=FormatOption
     )
     named = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name])
-        for one in signature.parameters.values()
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
+        for parameter in signature.parameters.values()
     ]
     run.__signature__ = signature.replace(parameters=[*named, option])  # type: ignore[attr-defined]
     run.__annotations__ = {**hints, "output_format": FormatOption}

@@ -54,20 +54,20 @@ def _judge(check: checks.Check, request: HealthRequest, identity: str) -> Compar
         if len(earlier) > 1
         else f"the check of {earlier[-1].folder.name}"
     )
-    return compare(check.result, [one.result for one in earlier], against=names, changes=alerts, notes=notes)
+    return compare(check.result, [run.result for run in earlier], against=names, changes=alerts, notes=notes)
 
 
 def _differences(check: checks.Check, baseline: checks.Check) -> list[str]:
     """Return why figures may differ from a baseline's other than by health."""
-    found = []
+    differences = []
     for noun, now, then in (
         ("processor", check.result.machine.cpu_model, baseline.result.machine.cpu_model),
         ("usable CPUs", check.result.machine.usable_cpus, baseline.result.machine.usable_cpus),
         ("mode", check.result.settings.mode, baseline.result.settings.mode),
     ):
         if now != then:
-            found.append(f"the baseline has another {noun}: {then} (here {now})")
-    return found
+            differences.append(f"the baseline has another {noun}: {then} (here {now})")
+    return differences
 
 
 def show_health(request: HealthRequest, *, as_json: bool) -> int:

@@ -41,21 +41,21 @@ def parameter_document(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def document(what: str, out: Path) -> dict[str, Any]:
-    """Return everything that ``what`` names."""
+def document(part: str, out: Path) -> dict[str, Any]:
+    """Return everything that ``part`` names."""
     parts: dict[str, Any] = {}
-    if what in ("all", "benchmarks", "parameters"):
+    if part in ("all", "benchmarks", "parameters"):
         parts["benchmarks"] = [_benchmark(name) for name in declaration.names()]
-    if what in ("all", "suites"):
+    if part in ("all", "suites"):
         parts["suites"] = [
             {"name": suite.name, "tier": suite.tier, "benchmarks": list(suite.benchmarks)}
             for suite in tiers.suites().values()
         ]
-    if what in ("all", "tiers"):
+    if part in ("all", "tiers"):
         parts["tiers"] = [{"name": name, "doc": doc} for name, doc in tiers.TIERS.items()]
-    if what in ("all", "hooks"):
+    if part in ("all", "hooks"):
         parts["hooks"] = [_hook(name) for name in hooks.names()]
-    if what in ("all", "runs"):
+    if part in ("all", "runs"):
         parts["runs"] = _runs(out)
         parts["suite_runs"] = _suite_runs(out)
     return parts
@@ -64,19 +64,19 @@ def document(what: str, out: Path) -> dict[str, Any]:
 def _benchmark(name: str) -> dict[str, Any]:
     try:
         declared = declaration.find(name)
-        parameters = [parameter_document(one) for one in declared.load().parameters]
+        parameters = [parameter_document(parameter) for parameter in declared.load().parameters]
     except EnvironmentLacksError as error:
         return {"name": name, "title": name, "doc": error.message, "parameters": []}
     return {"name": name, "title": declared.title, "doc": declared.doc, "parameters": parameters}
 
 
 def _hook(name: str) -> dict[str, Any]:
-    found = hooks.find(name)
+    hook = hooks.find(name)
     return {
         "name": name,
-        "doc": found.doc,
-        "always": found.always,
-        "options": [parameter_document(one) for one in found.parameters],
+        "doc": hook.doc,
+        "always": hook.always,
+        "options": [parameter_document(parameter) for parameter in hook.parameters],
     }
 
 
@@ -134,22 +134,22 @@ def _suite_run(directory: Path) -> dict[str, Any]:
     }
 
 
-def show(what: str | None, runs: Path, *, everything: bool, as_json: bool) -> int:
+def show(part: str | None, runs: Path, *, everything: bool, as_json: bool) -> int:
     """Print what there is: in short, all of it, or one of its parts."""
-    if what is not None and what not in PARTS:
-        raise UsageError(f"unknown list {what!r}{nearest(what, PARTS)}", hint=f"lists: {', '.join(PARTS)}")
+    if part is not None and part not in PARTS:
+        raise UsageError(f"unknown list {part!r}{nearest(part, PARTS)}", hint=f"lists: {', '.join(PARTS)}")
     if runs.exists() and not runs.is_dir():
         raise UsageError(f"{runs} is not a folder", hint="give the folder of runs with --runs")
     # A document is for programs, which pick what they need: it is never shortened.
-    if what is None and not everything and not as_json:
+    if part is None and not everything and not as_json:
         _show_short(output_console(), runs)
         return 0
-    parts = document(what or "all", runs)
+    parts = document(part or "all", runs)
     if as_json:
         print_json(parts, kind="list")
         return 0
     console = output_console()
-    for title, columns, rows in _tables(parts, what):
+    for title, columns, rows in _tables(parts, part):
         _table(console, title, columns, rows)
     if "runs" in parts:
         _show_runs(console, parts["runs"], parts["suite_runs"], runs)
@@ -188,9 +188,9 @@ def _show_latest(console: "Console", out: Path) -> None:
 
 
 def _tables(
-    parts: dict[str, Any], what: str | None
+    parts: dict[str, Any], part: str | None
 ) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[str]]]]:
-    if what != "parameters" and "benchmarks" in parts:
+    if part != "parameters" and "benchmarks" in parts:
         rows = [(b["name"], b["doc"]) for b in parts["benchmarks"]]
         yield "Benchmarks", ("name", "description"), rows
     if "suites" in parts:
@@ -198,14 +198,14 @@ def _tables(
         yield "Suites", ("name", "tier", "benchmarks"), suites
     if "tiers" in parts:
         yield "Tiers", ("name", "description"), [(t["name"], t["doc"]) for t in parts["tiers"]]
-    if what in (None, "all", "parameters"):
-        for one in declaration.working():
-            title = f"Parameters of {one.name} (--set NAME=VALUE)"
-            yield title, _PARAMETER_COLUMNS, _parameters(one.load().parameters)
+    if part in (None, "all", "parameters"):
+        for benchmark in declaration.working():
+            title = f"Parameters of {benchmark.name} (--set NAME=VALUE)"
+            yield title, _PARAMETER_COLUMNS, _parameters(benchmark.load().parameters)
     if "hooks" in parts:
         rows = [(h["name"], h["doc"]) for h in parts["hooks"]]
         yield "Hooks (--hook NAME:OPTION=VALUE)", ("name", "description"), rows
-        for name in hooks.names() if what == "hooks" else ():
+        for name in hooks.names() if part == "hooks" else ():
             yield f"Options of hook {name}", _PARAMETER_COLUMNS, _parameters(hooks.find(name).parameters)
 
 
@@ -227,9 +227,13 @@ def _table(console: "Console", title: str, columns: Sequence[str], rows: Sequenc
 
 def _parameters(parameters: Sequence[Parameter]) -> list[tuple[str, str, str, str, str]]:
     rows = []
-    for one in parameters:
-        default = format_value(one, one.default) if one.default is not None else one.derived or "required"
-        rows.append((one.name, one.range_text, one.unit or "", default, one.doc))
+    for parameter in parameters:
+        default = (
+            format_value(parameter, parameter.default)
+            if parameter.default is not None
+            else parameter.derived or "required"
+        )
+        rows.append((parameter.name, parameter.range_text, parameter.unit or "", default, parameter.doc))
     return rows
 
 

@@ -44,8 +44,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"steelyard {steelyard.__version__}")
         raise typer.Exit
 
@@ -126,7 +126,7 @@ def run(
     "list", epilog=examples("steelyard list", "steelyard list runs --runs /srv/runs", "steelyard list --all")
 )
 def list_(
-    what: Annotated[
+    part: Annotated[
         str | None,
         typer.Argument(metavar="[WHAT]", help="One of benchmarks, suites, tiers, parameters, hooks, runs."),
     ] = None,
@@ -139,7 +139,7 @@ def list_(
     """List benchmarks, suites and the latest runs."""
     from steelyard.cli.listing import show
 
-    return show(what, runs, everything=everything, as_json=as_json)
+    return show(part, runs, everything=everything, as_json=as_json)
 
 
 @app.command(

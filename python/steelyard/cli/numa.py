@@ -77,13 +77,13 @@ def map_(
     from steelyard.machine.sources import machine_of
     from steelyard.numa import map_of
 
-    found = map_of(machine_of(machine), _health(health))
+    numa_map = map_of(machine_of(machine), _health(health))
     if as_json:
-        print_json({"machine": machine, **found.document()}, kind="numa_map")
+        print_json({"machine": machine, **numa_map.document()}, kind="numa_map")
     else:
         from steelyard.report.numa import render_map
 
-        output_console().print(render_map(found))
+        output_console().print(render_map(numa_map))
     return int(ExitCode.OK)
 
 

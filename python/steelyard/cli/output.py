@@ -67,8 +67,8 @@ def _console_class() -> "type[Console]":
                 super().print(*objects, **options)
                 return
             # What fills a terminal's width with blanks must not fill this one with them.
-            for one in objects:
-                _fit_to_content(one)
+            for item in objects:
+                _fit_to_content(item)
             with self.capture() as captured:
                 super().print(*objects, **options)
             lines = captured.get().split("\n")
@@ -86,8 +86,8 @@ def _fit_to_content(renderable: Any) -> None:
     from rich.table import Table
 
     if isinstance(renderable, Group):
-        for one in renderable.renderables:
-            _fit_to_content(one)
+        for child in renderable.renderables:
+            _fit_to_content(child)
     elif isinstance(renderable, Table):
         renderable.expand = False
         for column in renderable.columns:
@@ -98,7 +98,7 @@ def _write_tables(target: Writing, objects: Sequence[Any]) -> None:
     """Write the tables among ``objects`` as CSV or Markdown, and in Markdown what is said beside them."""
     from steelyard.report.delimited import Plain, as_csv, as_markdown, parts_of, sentence
 
-    for part in (part for one in objects for part in parts_of(one)):
+    for part in (part for item in objects for part in parts_of(item)):
         if isinstance(part, Plain):
             gap = "\n" if target.tables else ""
             target.tables += 1
@@ -149,7 +149,7 @@ def printable(text: str) -> str:
     """Return ``text``, which may be from anywhere, without what would control a terminal."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else " " if one.isspace() else "?" for one in text)
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
 
 
 def unexpected(error: BaseException) -> ExitCode:

@@ -63,8 +63,10 @@ def baseline_for(name: str | None, benchmarks: Sequence[str]) -> "Baseline | Non
     """
     from steelyard.decide import find_baseline
 
-    folders = [declaration.of_run(one).baselines for one in benchmarks]
-    return find_baseline(name, benchmarks=benchmarks, brought=[one for one in folders if one is not None])
+    folders = [declaration.of_run(benchmark).baselines for benchmark in benchmarks]
+    return find_baseline(
+        name, benchmarks=benchmarks, brought=[folder for folder in folders if folder is not None]
+    )
 
 
 def headline(run: Run) -> tuple[str, ...]:
@@ -78,20 +80,20 @@ def view(directory: Path, run: Run, baseline: "Baseline | None", *, page: Path |
     from steelyard.report import html, table
     from steelyard.report.model import gather
 
-    found = score([run], baseline) if run.status is RunStatus.COMPLETE else None
+    run_score = score([run], baseline) if run.status is RunStatus.COMPLETE else None
     try:
-        data = gather(directory, score=found, headline=headline(run))
+        data = gather(directory, score=run_score, headline=headline(run))
         try:
             path = html.write_data(data, page)
             summary = table.run_summary(
-                run, score=found, findings=data.findings, report_path=path, headline=headline(run)
+                run, score=run_score, findings=data.findings, report_path=path, headline=headline(run)
             )
         finally:
             data.close()
     except SteelyardError as error:
-        summary = table.run_summary(run, score=found, headline=headline(run))
-        return RunView(directory, run, found, summary, None, error)
-    return RunView(directory, run, found, summary, path)
+        summary = table.run_summary(run, score=run_score, headline=headline(run))
+        return RunView(directory, run, run_score, summary, None, error)
+    return RunView(directory, run, run_score, summary, path)
 
 
 def bare_view(directory: Path, run: Run) -> RunView:
@@ -106,17 +108,17 @@ def show_runs(views: Sequence[RunView]) -> None:
     if writing() is not None:
         from steelyard.report.delimited import metrics_of
 
-        console.print(metrics_of([one.run for one in views]))
+        console.print(metrics_of([run_view.run for run_view in views]))
         return
-    for one in views:
-        console.print(one.summary, markup=False)
+    for run_view in views:
+        console.print(run_view.summary, markup=False)
         console.print()
     if len(views) < 2:
         return
     from steelyard.report import table
 
-    for name in dict.fromkeys(one.run.benchmark for one in views):
-        mine = [one.run for one in views if one.run.benchmark == name]
+    for name in dict.fromkeys(run_view.run.benchmark for run_view in views):
+        mine = [run_view.run for run_view in views if run_view.run.benchmark == name]
         if len(mine) > 1:
             console.print(table.repeats_summary(mine, headline=headline(mine[0])))
 
@@ -157,23 +159,23 @@ def _show_report(directory: Path, page: Path | None, *, baseline: str | None, as
     if own := declaration.of_run(run.benchmark).show:
         shown: int = declaration.load(own, run.benchmark)(directory, run, page, as_json=as_json)
         return shown
-    one = view(directory, run, baseline_for(baseline, [run.benchmark]), page=page)
-    if one.error is not None:
-        raise one.error
+    run_view = view(directory, run, baseline_for(baseline, [run.benchmark]), page=page)
+    if run_view.error is not None:
+        raise run_view.error
     if as_json:
-        print_json(one.document())
+        print_json(run_view.document())
     else:
-        show_runs([one])
-    return int(exit_code(one.run))
+        show_runs([run_view])
+    return int(exit_code(run_view.run))
 
 
-def print_score(name: str, found: "Score") -> None:
+def print_score(name: str, run_score: "Score") -> None:
     """Print a score with everything that bears on it."""
     from steelyard.report.format import plain
     from steelyard.report.score_text import score_text
 
-    print(f"{name}: {found.ratio:.3g} x {found.baseline} ({found.metric})")
-    for note in (*score_text(found).notes, *found.reservations):
+    print(f"{name}: {run_score.ratio:.3g} x {run_score.baseline} ({run_score.metric})")
+    for note in (*score_text(run_score).notes, *run_score.reservations):
         print(f"  {plain(note)}")
 
 
@@ -187,11 +189,11 @@ def show_score(name: str, folder: Path, *, baseline: str | None, as_json: bool) 
 
         return suites.show_score(directory, baseline=baseline, as_json=as_json)
     run = runs.load(directory)
-    found = score([run], baseline_for(baseline, [run.benchmark]))
+    run_score = score([run], baseline_for(baseline, [run.benchmark]))
     if as_json:
-        print_json({"run_id": run.run_id, "score": score_document(found)}, kind="run_score")
-    elif isinstance(found, Refusal):
-        print(f"{run.run_id}: no score: {found.reason}")
+        print_json({"run_id": run.run_id, "score": score_document(run_score)}, kind="run_score")
+    elif isinstance(run_score, Refusal):
+        print(f"{run.run_id}: no score: {run_score.reason}")
     else:
-        print_score(run.run_id, found)
-    return int(ExitCode.NO if isinstance(found, Refusal) else ExitCode.OK)
+        print_score(run.run_id, run_score)
+    return int(ExitCode.NO if isinstance(run_score, Refusal) else ExitCode.OK)

@@ -73,7 +73,7 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
 
     Invalid and incomplete runs are counted and left out.
     """
-    found: dict[str, Any] = {}
+    summaries: dict[str, Any] = {}
     for name in dict.fromkeys(attempt.run.benchmark for attempt in attempts):
         headline = declaration.find(name).headline
         mine = [attempt.run for attempt in attempts if attempt.run.benchmark == name]
@@ -105,11 +105,11 @@ def summarise(attempts: list[Attempt], baseline: "Baseline | None") -> dict[str,
                     "effective_count": interval.effective_count,
                     "unit": next(run.metrics[metric].unit for run in counted if metric in run.metrics),
                 }
-        found[name] = {
+        summaries[name] = {
             "id": mine[0].series.id,
             "runs": len(mine),
             "counted": len(counted),
             "metrics": metrics,
             "score": scored,
         }
-    return found
+    return summaries

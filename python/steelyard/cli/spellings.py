@@ -53,16 +53,16 @@ def respelled(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     values, flags = _VALUES[command], _FLAGS.get(command, {})
     words = list(arguments[len(command) :])
-    found = list(command)
+    respelt = list(command)
     while words:
         word = words.pop(0)
         if word == "--":
-            return [*found, word, *words]
+            return [*respelt, word, *words]
         flag, has_value, value = word.partition("=")
         if word in flags:
-            found += flags[word]
+            respelt += flags[word]
         elif flag in values and (has_value or words):
-            found += values[flag](value if has_value else words.pop(0))
+            respelt += values[flag](value if has_value else words.pop(0))
         else:
-            found.append(word)
-    return found
+            respelt.append(word)
+    return respelt

@@ -58,9 +58,9 @@ def weighed(
     """Return the suite in ``directory`` with its scores, and its members' runs."""
     from steelyard.decide import weigh
 
-    suite, found = suite_files.load(directory)
-    suite, scores = weigh(suite, by_benchmark([run for _, run in found]), baseline)
-    return suite, scores, found
+    suite, member_runs = suite_files.load(directory)
+    suite, scores = weigh(suite, by_benchmark([run for _, run in member_runs]), baseline)
+    return suite, scores, member_runs
 
 
 def by_benchmark(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -80,18 +80,18 @@ def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = No
     from steelyard.report.suite import page as suite_page
 
     page = None if page is None else html.page_path(page)
-    suite, scores, found = weighed(directory, baseline)
+    suite, scores, member_runs = weighed(directory, baseline)
     members = [
         reports.view(
             folder, run, baseline, page=None if page is None else page.parent / folder.name / html.PAGE
         )
-        for folder, run in found
+        for folder, run in member_runs
     ]
     pages: dict[str, list[suite_page.MemberRun]] = {}
-    for one in sorted(members, key=lambda one: (one.run.series.index, one.run.run_id)):
-        link = suite_page.page_of(one.directory) if one.report is not None else None
-        pages.setdefault(one.run.benchmark, []).append(suite_page.MemberRun(one.run, link))
-    errors = [one.error for one in members if one.error is not None]
+    for member in sorted(members, key=lambda member: (member.run.series.index, member.run.run_id)):
+        link = suite_page.page_of(member.directory) if member.report is not None else None
+        pages.setdefault(member.run.benchmark, []).append(suite_page.MemberRun(member.run, link))
+    errors = [member.error for member in members if member.error is not None]
     try:
         path = suite_page.write(directory, suite, pages, scores, page)
     except SteelyardError as error:
@@ -99,17 +99,17 @@ def view(directory: Path, baseline: "Baseline | None", *, page: Path | None = No
     return SuiteView(directory, suite, scores, members, path, errors[0] if errors else None)
 
 
-def show(one: SuiteView) -> None:
+def show(suite_view: SuiteView) -> None:
     """Print a suite as a table."""
 
     from steelyard.report.suite.table import suite_summary
 
-    runs = by_benchmark([member.run for member in one.members])
+    runs = by_benchmark([member.run for member in suite_view.members])
     if writing() is not None:
         from steelyard.report.delimited import metrics_of
 
-        output_console().print(metrics_of([member.run for member in one.members]))
-    output_console().print(suite_summary(one.suite, runs, report_path=one.report), markup=False)
+        output_console().print(metrics_of([member.run for member in suite_view.members]))
+    output_console().print(suite_summary(suite_view.suite, runs, report_path=suite_view.report), markup=False)
 
 
 def exit_code(suite: Suite) -> ExitCode:
@@ -127,14 +127,14 @@ def _baseline(directory: Path, name: str | None) -> "Baseline | None":
 
 def show_report(directory: Path, page: Path | None, *, baseline: str | None, as_json: bool) -> int:
     """Show a suite again and write its pages."""
-    one = view(directory, _baseline(directory, baseline), page=page)
-    if one.error is not None:
-        raise one.error
+    suite_view = view(directory, _baseline(directory, baseline), page=page)
+    if suite_view.error is not None:
+        raise suite_view.error
     if as_json:
-        print_json(one.document())
+        print_json(suite_view.document())
     else:
-        show(one)
-    return int(exit_code(one.suite))
+        show(suite_view)
+    return int(exit_code(suite_view.suite))
 
 
 def show_score(directory: Path, *, baseline: str | None, as_json: bool) -> int:
@@ -149,16 +149,16 @@ def show_score(directory: Path, *, baseline: str | None, as_json: bool) -> int:
             {
                 "suite_id": suite.suite_id,
                 "overall": overall.model_dump(mode="json") if overall else None,
-                "scores": {name: reports.score_document(found) for name, found in scores.items()},
+                "scores": {name: reports.score_document(score) for name, score in scores.items()},
             },
             kind="suite_score",
         )
     else:
-        for name, found in scores.items():
-            if isinstance(found, Score):
-                reports.print_score(name, found)
+        for name, score in scores.items():
+            if isinstance(score, Score):
+                reports.print_score(name, score)
             else:
-                print(f"{name}: no score: {found.reason}")
+                print(f"{name}: no score: {score.reason}")
         if overall is not None and overall.score is not None:
             from steelyard.report.score_text import overall_text
 

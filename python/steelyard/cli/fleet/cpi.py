@@ -152,11 +152,11 @@ def specs(
     by_tail = threshold == "gev"
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
     samples = _samples(store, job, platform)
-    found, distributions = _build(samples, settings, quantile if gev or by_tail else None)
+    specs, distributions = _build(samples, settings, quantile if gev or by_tail else None)
     if by_tail:
-        found = [cpi_distribution.by_tail(one) for one in found]
-    path = _write(store, found) if write else None
-    return specs_answer(found, distributions, settings, quantile=quantile, written=path)
+        specs = [cpi_distribution.by_tail(spec) for spec in specs]
+    path = _write(store, specs) if write else None
+    return specs_answer(specs, distributions, settings, quantile=quantile, written=path)
 
 
 @query(
@@ -187,8 +187,8 @@ def outliers(
     samples = _samples(store, job, platform)
     thresholds, source = _thresholds(store, samples, settings, specs)
     rows = cpi_outliers.expression(samples, thresholds, rule)
-    found = cpi_anomalies.find_anomalies(rows, cpi_outliers.counts(samples, thresholds, rule))
-    return outliers_answer(found, rule, source)
+    anomalies = cpi_anomalies.find_anomalies(rows, cpi_outliers.counts(samples, thresholds, rule))
+    return outliers_answer(anomalies, rule, source)
 
 
 @query(
@@ -248,13 +248,13 @@ def incidents(
     rows, recorded = cpi_outliers.expression(samples, thresholds, paper), store.table("incidents")
     if job is not None:
         rows, recorded = rows.filter(rows.job == job), recorded.filter(recorded.victim_job == job)
-    found = cpi_incidents.find_incidents(samples, rows, recorded, paper, bar=bar)
+    incidents = cpi_incidents.find_incidents(samples, rows, recorded, paper, bar=bar)
     truth = cpi_truth.read_truth(store)
     curve = cpi_truth.find_curve(samples, rows, truth, paper, job=job) if truth is not None else None
-    right = cpi_truth.measured_point(found, truth, paper) if truth is not None and job is None else None
-    lines = find_timelines(samples, found) if report is not None else []
+    right = cpi_truth.measured_point(incidents, truth, paper) if truth is not None and job is None else None
+    lines = find_timelines(samples, incidents) if report is not None else []
     return incidents_answer(
-        found, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each
+        incidents, paper, source, bar=bar, curve=curve, right=right, timelines=lines, each=each
     )
 
 
@@ -281,9 +281,9 @@ def distribution(
 
     settings = _settings(sigmas, min_tasks, min_samples, min_usage, day_weight)
     samples = _samples(store, job, platform)
-    found, distributions = _build(samples, settings, quantile, errors=True)
+    specs, distributions = _build(samples, settings, quantile, errors=True)
     following = cpi_throughput.find_following(samples, settings.guards)
-    return distributions_answer(found, distributions, following, quantile=quantile)
+    return distributions_answer(specs, distributions, following, quantile=quantile)
 
 
 def _check_threshold(threshold: str) -> None:
@@ -362,18 +362,18 @@ def _samples(fleet: Store, job: str | None, platform: str | None) -> Any:
 def _build(
     samples: Any, settings: SpecSettings, quantile: float | None, *, errors: bool = False
 ) -> tuple[list[Spec], list[Any]]:
-    """Return specs and, with ``quantile``, their distributions, if wanted with errors of the fits."""
+    """Return specs and, with ``quantile``, their distributions, with errors of the fits if ``errors``."""
     from steelyard._base import UsageError
     from steelyard.fleet.cpi.distribution import find_distributions, with_tails
     from steelyard.fleet.cpi.specs import find_specs
 
     if quantile is not None and not 0 < quantile < 1:
         raise UsageError(f"a quantile of {quantile} is not between 0 and 1")
-    found = find_specs(samples, settings)
+    specs = find_specs(samples, settings)
     if quantile is None:
-        return found, []
-    distributions = find_distributions(samples, found, settings, errors=errors)
-    return with_tails(found, distributions, quantile), distributions
+        return specs, []
+    distributions = find_distributions(samples, specs, settings, errors=errors)
+    return with_tails(specs, distributions, quantile), distributions
 
 
 def _thresholds(fleet: Store, samples: Any, settings: SpecSettings, choice: str | None) -> tuple[Any, str]:
@@ -391,18 +391,18 @@ def _thresholds(fleet: Store, samples: Any, settings: SpecSettings, choice: str 
             return latest(fleet.table("cpi_specs")), f"the store's {stored} latest specs"
         if choice == _STORED:
             raise ResultSaysNoError("the store has no specs", hint="steelyard fleet cpi specs --write")
-    found = find_specs(samples, settings)
-    usable = [one for one in found if one.is_usable]
+    specs = find_specs(samples, settings)
+    usable = [spec for spec in specs if spec.is_usable]
     if not usable:
-        why = found[0].missing if found else "the store has no task samples for these days"
+        why = specs[0].missing if specs else "the store has no task samples for these days"
         raise ResultSaysNoError(f"no job has a spec: {why}", hint="see steelyard fleet cpi specs")
     return spec_table(usable), f"{len(usable)} specs from the same samples, mean + {settings.sigmas:g} sd"
 
 
-def _write(fleet: Store, found: list[Spec]) -> str | None:
+def _write(fleet: Store, specs: list[Spec]) -> str | None:
     """Store the usable specs; return the file's path."""
     import time
 
     from steelyard.fleet.cpi.spec_store import write_specs
 
-    return write_specs(fleet.url, found, built_unix_s=int(time.time()))
+    return write_specs(fleet.url, specs, built_unix_s=int(time.time()))

@@ -51,22 +51,22 @@ def fleet_commands() -> MutableMapping[str, Any]:
     for module in modules():
         if hasattr(module, "register"):
             module.register(made)
-    for one in queries().values():
-        first, _, second = one.name.rpartition(" ")
+    for query in queries().values():
+        first, _, second = query.name.rpartition(" ")
         parent = made
         if first:
             if first not in groups:
                 groups[first] = typer.Typer(
                     cls=Commands,
-                    help=one.group,
+                    help=query.group,
                     epilog=EXIT_CODES,
                     no_args_is_help=True,
                     rich_markup_mode=None,
                 )
                 made.add_typer(groups[first], name=first)
             parent = groups[first]
-        calls = [f"steelyard fleet {one.name} --store STORE {rest}".rstrip() for rest in one.examples]
-        parent.command(second, epilog=examples(*calls))(command(one))
+        calls = [f"steelyard fleet {query.name} --store STORE {rest}".rstrip() for rest in query.examples]
+        parent.command(second, epilog=examples(*calls))(command(query))
     add_format(made)
     commands: MutableMapping[str, Any] = typer.main.get_group(made).commands
     return commands
@@ -77,14 +77,14 @@ def command(query: Any) -> Callable[..., int]:
     from steelyard.cli.fleet import options
 
     def run(**values: Any) -> int:
-        own = {one.name: values[one.name] for one in query.options}
+        own = {option.name: values[option.name] for option in query.options}
         return options.answer(query.ask, own, **{name: values[name] for name in common})
 
     common = dict(list(inspect.signature(options.answer, eval_str=True).parameters.items())[2:])
     keyword = inspect.Parameter.KEYWORD_ONLY
-    own = {one.name: one.replace(kind=keyword) for one in query.options if one.name not in common}
+    own = {option.name: option.replace(kind=keyword) for option in query.options if option.name not in common}
     parameters = {"store": common["store"], **own, **common}
     run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     run.__doc__ = query.ask.__doc__
     return run

@@ -63,7 +63,7 @@ def import_(
     from steelyard._base import UsageError
     from steelyard.cli.output import print_json
 
-    paths = [Path(one) for one in inputs]
+    paths = [Path(name) for name in inputs]
     named = {} if cluster is None else {"cluster": cluster}
     begun = {} if start is None else {"start": start}
     done: Imported

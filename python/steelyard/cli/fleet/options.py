@@ -72,29 +72,32 @@ def answer(
     were put aside while the store was read are named in each of them.
     """
     with opened(store, engine, first, last) as source:
-        found: Answer = ask(source, **own)
+        result: Answer = ask(source, **own)
         problems = source.problems
         if report is not None:
-            _write(report, found, [f"{one.path}: {one.reason}" for one in problems])
+            _write(report, result, [f"{problem.path}: {problem.reason}" for problem in problems])
         if as_json:
             from steelyard.cli.output import print_json
 
-            aside = [{"path": one.path, "table": one.table, "reason": one.reason} for one in problems]
+            aside = [
+                {"path": problem.path, "table": problem.table, "reason": problem.reason}
+                for problem in problems
+            ]
             where = {"report": str(report)} if report is not None else {}
-            asked = {"store": source.url, "engine": source.engine.name}
-            print_json(finite({**asked, **found.document, "problems": aside, **where}))
-            return int(found.says_no)
+            origin = {"store": source.url, "engine": source.engine.name}
+            print_json(finite({**origin, **result.document, "problems": aside, **where}))
+            return int(result.says_no)
 
     from steelyard.cli.output import output_console
     from steelyard.report.fleet.table import terminal
 
     console = output_console(highlight=False)
-    words = {"heading": found.heading, "subline": found.subline}
-    console.print(terminal(found.sections, **words, cautions=found.cautions, rows=found.rows))
+    words = {"heading": result.heading, "subline": result.subline}
+    console.print(terminal(result.sections, **words, cautions=result.cautions, rows=result.rows))
     if report is not None:
         console.print(f"report: {report}", markup=False, soft_wrap=True)
     _warn_of(problems)
-    return int(found.says_no)
+    return int(result.says_no)
 
 
 def numbers_by_name(
@@ -109,17 +112,17 @@ def numbers_by_name(
     """
     from steelyard._base import UsageError
 
-    found = {}
+    numbers = {}
     for text in texts:
         key, _, number = text.rpartition("=")
         key = key.strip() or name
         try:
-            found[key] = float(number)
+            numbers[key] = float(number)
         except ValueError:
             key = ""
-        if not key or not fits(found[key]):
+        if not key or not fits(numbers[key]):
             raise UsageError(f"{flag} {text!r} is not like {like}")
-    return found
+    return numbers
 
 
 def finite(document: Any) -> Any:

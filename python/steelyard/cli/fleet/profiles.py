@@ -132,7 +132,7 @@ def top(
     from steelyard.report.fleet import profiles
 
     found_rules = rules_with(rules or [])
-    found = find(
+    result = find(
         store.table("profiles"),
         store.table("symbols"),
         by=by,
@@ -142,7 +142,7 @@ def top(
         rows=rows,
         rules=found_rules,
     )
-    return profiles.top(found, rules=found_rules)
+    return profiles.top(result, rules=found_rules)
 
 
 @query(
@@ -166,7 +166,7 @@ def diff(
     from steelyard.report.fleet import profiles_diff
 
     found_rules = rules_with(rules or [])
-    found = find(
+    result = find(
         store.table("profiles"),
         store.table("symbols"),
         Selection.parse(a),
@@ -176,7 +176,7 @@ def diff(
         event=event,
         rules=found_rules,
     )
-    return profiles_diff.diff(found, rules=found_rules)
+    return profiles_diff.diff(result, rules=found_rules)
 
 
 def add(
@@ -194,19 +194,19 @@ def add(
 
     added = put(store, binaries, executable(PROGRAM))
     if as_json:
-        print_json([vars_of(one) for one in added])
+        print_json([vars_of(entry) for entry in added])
     else:
-        for one in added:
-            line = f"{one.path}: {one.symbols:,} functions of {one.module}, build {one.build_id}"
+        for entry in added:
+            line = f"{entry.path}: {entry.symbols:,} functions of {entry.module}, build {entry.build_id}"
             print(printable(line))
     return 0
 
 
-def vars_of(one: Any) -> dict[str, Any]:
+def vars_of(entry: Any) -> dict[str, Any]:
     """Return the fields of a plain dataclass."""
     from dataclasses import asdict
 
-    return asdict(one)
+    return asdict(entry)
 
 
 def _selection(where: str, platform: Sequence[str] | None, job: Sequence[str] | None) -> Selection:

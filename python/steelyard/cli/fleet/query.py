@@ -52,23 +52,25 @@ class Query:
         Raises TypeError for one without a type.
         """
         parameters = list(inspect.signature(self.ask).parameters.values())[1:]
-        for one in parameters:
-            if one.annotation is one.empty:
-                raise TypeError(f"parameter {one.name} of {self.name} has no type")
+        for parameter in parameters:
+            if parameter.annotation is parameter.empty:
+                raise TypeError(f"parameter {parameter.name} of {self.name} has no type")
         # The types of the store and of the answer are too heavy to be there before the query runs.
         own = SimpleNamespace(
-            __annotations__={one.name: self.ask.__annotations__[one.name] for one in parameters}
+            __annotations__={
+                parameter.name: self.ask.__annotations__[parameter.name] for parameter in parameters
+            }
         )
         hints = get_type_hints(own, vars(import_module(self.ask.__module__)), include_extras=True)
-        return [one.replace(annotation=hints[one.name]) for one in parameters]
+        return [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
 
     @property
     def all_expressions(self) -> Expressions:
         """Return the expressions, imported where they are named."""
-        found: Expressions = (
+        expressions: Expressions = (
             named(self.expressions) if isinstance(self.expressions, str) else self.expressions
         )
-        return found
+        return expressions
 
 
 def query(

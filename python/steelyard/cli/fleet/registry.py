@@ -25,30 +25,37 @@ GROUP = "steelyard.fleet_queries"
 def modules() -> list[ModuleType]:
     """Return the modules of this folder."""
     package = import_module(__package__)
-    return [import_module(f"{__package__}.{one.name}") for one in pkgutil.iter_modules(package.__path__)]
+    return [
+        import_module(f"{__package__}.{module.name}") for module in pkgutil.iter_modules(package.__path__)
+    ]
 
 
 @functools.cache
 def queries() -> dict[str, Query]:
     """Return every query by its name: those of this folder, then those of other packages."""
-    found = {one.name: one for module in modules() for one in vars(module).values() if isinstance(one, Query)}
+    registered = {
+        value.name: value
+        for module in modules()
+        for value in vars(module).values()
+        if isinstance(value, Query)
+    }
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
-            one = point.load()
-            if not isinstance(one, Query):
+            query = point.load()
+            if not isinstance(query, Query):
                 wrong = f"is not a {Query.__module__}.Query"
             else:
-                wrong = f"has the name of another query, {one.name}" if one.name in found else ""
-                one.options  # noqa: B018
+                wrong = f"has the name of another query, {query.name}" if query.name in registered else ""
+                query.options  # noqa: B018
         except Exception as error:
             wrong = f"cannot be imported: {' '.join(str(error).split())}"
         if wrong:
             print(f"steelyard: fleet query {point.name} ({point.value}) {wrong}", file=sys.stderr)
         else:
-            found[one.name] = one
-    return found
+            registered[query.name] = query
+    return registered
 
 
 def expressions() -> Expressions:
     """Return the Ibis expressions of every query, by name."""
-    return {name: made for one in queries().values() for name, made in one.all_expressions.items()}
+    return {name: made for query in queries().values() for name, made in query.all_expressions.items()}

@@ -172,7 +172,7 @@ def _split(text: str | None) -> dict[str, float] | None:
     if text is None:
         return None
     like = "old=99,new=1"
-    found = numbers_by_name("--split", text.split(","), like, fits=lambda share: 0 < share < math.inf)
-    if len(found) < 2:
+    shares = numbers_by_name("--split", text.split(","), like, fits=lambda share: 0 < share < math.inf)
+    if len(shares) < 2:
         raise UsageError(f"--split {text!r} is not like {like}")
-    return found
+    return shares

@@ -49,7 +49,7 @@ _OTHERS: dict[str, Any] = {
     "symbols_add": ["steelyard.fleet.profiles.symbols:Added"],
 }
 
-_ASKED = {"store": "text", "engine": "text", "problems": _PROBLEMS}
+_COMMON = {"store": "text", "engine": "text", "problems": _PROBLEMS}
 """What every answer of a query says beside it; ``report`` is there with ``--report``."""
 _BARE = ("compact", "expire", "import", "symbols_add")
 _KINDS: dict[str, str] = {"text": "string", "count": "integer", "truth": "boolean", "number": "number"}
@@ -57,7 +57,7 @@ _KINDS: dict[str, str] = {"text": "string", "count": "integer", "truth": "boolea
 
 def commands() -> dict[str, Any]:
     """Return the shape of each command's answer, by its name with ``_`` for spaces."""
-    return {**{name.replace(" ", "_"): one.schema for name, one in queries().items()}, **_OTHERS}
+    return {**{name.replace(" ", "_"): query.schema for name, query in queries().items()}, **_OTHERS}
 
 
 def schema_of(command: str) -> dict[str, Any]:
@@ -65,10 +65,10 @@ def schema_of(command: str) -> dict[str, Any]:
     definitions: dict[str, Any] = {}
     schema = _shape(commands()[command], definitions)
     if command not in _BARE:
-        asked = dict(_ASKED) if command != "check" else {"store": "text", "problems": _PROBLEMS}
-        for name, field in asked.items():
+        common = dict(_COMMON) if command != "check" else {"store": "text", "problems": _PROBLEMS}
+        for name, field in common.items():
             schema["properties"][name] = _shape(field, definitions)
-        schema["required"] = sorted([*schema["required"], *asked])
+        schema["required"] = sorted([*schema["required"], *common])
         schema["properties"]["report"] = {"type": "string"}
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = f"steelyard fleet {command.replace('_', ' ')} --json"
@@ -94,13 +94,13 @@ def _shape(field: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if isinstance(field, dict) and list(field) == ["*"]:
         return {"type": "object", "additionalProperties": _shape(field["*"], definitions)}
     if isinstance(field, dict):
-        properties = {name: _shape(one, definitions) for name, one in field.items()}
+        properties = {name: _shape(part, definitions) for name, part in field.items()}
         return _object(properties)
     if isinstance(field, tuple) and isinstance(field[1], dict):
-        extra = {name: _shape(one, definitions) for name, one in field[1].items()}
+        extra = {name: _shape(part, definitions) for name, part in field[1].items()}
         return _object({**_shape(field[0], definitions)["properties"], **extra})
     if isinstance(field, tuple):
-        kinds = [{"type": "null"} if one is None else _shape(one, definitions) for one in field]
+        kinds = [{"type": "null"} if part is None else _shape(part, definitions) for part in field]
         return {"anyOf": kinds}
     return _of_class(field, definitions)
 
@@ -117,24 +117,24 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 def _of_class(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the shape of a dataclass, all of whose fields are printed."""
     made = TypeAdapter(kind).json_schema(mode="serialization")
-    definitions |= {name: _strict(one) for name, one in made.pop("$defs", {}).items()}
+    definitions |= {name: _strict(definition) for name, definition in made.pop("$defs", {}).items()}
     return dict(_strict(made))
 
 
 def _strict(part: Any) -> Any:
     """Return a shape in which every field is required and a number may be null."""
     if isinstance(part, list):
-        return [_strict(one) for one in part]
+        return [_strict(item) for item in part]
     if not isinstance(part, dict):
         return part
-    found = {name: _strict(one) for name, one in part.items() if name not in ("title", "default")}
+    strict = {name: _strict(value) for name, value in part.items() if name not in ("title", "default")}
     if isinstance(part.get("properties"), dict):
-        found["properties"] = {name: _strict(one) for name, one in part["properties"].items()}
-        found["required"] = sorted(part["properties"])
-        found["additionalProperties"] = False
-    if found.get("type") == "number":
-        found["type"] = ["number", "null"]
-    return found
+        strict["properties"] = {name: _strict(value) for name, value in part["properties"].items()}
+        strict["required"] = sorted(part["properties"])
+        strict["additionalProperties"] = False
+    if strict.get("type") == "number":
+        strict["type"] = ["number", "null"]
+    return strict
 
 
 def main() -> None:

@@ -92,9 +92,10 @@ def simulate(
         return 0
 
     console = output_console(highlight=False)
-    for name, one in tables.items():
+    for name, totals in tables.items():
         console.print(
-            f"{name:16} {one['files']:7,} files {one['rows']:14,} rows {one['bytes'] / 1e6:10,.1f} MB"
+            f"{name:16} {totals['files']:7,} files {totals['rows']:14,} rows"
+            f" {totals['bytes'] / 1e6:10,.1f} MB"
         )
     rate = tables["task_samples"]["rows"] / took_s / 1e6
     console.print(

@@ -55,15 +55,15 @@ def check(store: StoreUrl, first: From = None, last: To = None, as_json: Json = 
     from steelyard.fleet.store.check import check_store
 
     with opened(store, first=first, last=last) as open_store:
-        found = check_store(open_store)
+        result = check_store(open_store)
     if as_json:
-        print_json(found.document())
+        print_json(result.document())
     else:
-        _print_check(found)
-    return int(ExitCode.OK if found.clean else ExitCode.NO)
+        _print_check(result)
+    return int(ExitCode.OK if result.clean else ExitCode.NO)
 
 
-def _print_check(found: Check) -> None:
+def _print_check(result: Check) -> None:
 
     from steelyard.cli.output import printable
     from steelyard.fleet.store.check import NAMED
@@ -75,33 +75,33 @@ def _print_check(found: Check) -> None:
         # Names of machines, tasks and files are from outside.
         console.print(printable(text), markup=False, soft_wrap=True)
 
-    for one in found.tables:
-        replaced = f" ({one.replaced} held by compacted files)" if one.replaced else ""
-        say(f"{one.table:16} {one.files:8,} files {one.rows:15,} rows{replaced}")
-    for problem in found.files[:NAMED]:
+    for table in result.tables:
+        replaced = f" ({table.replaced} held by compacted files)" if table.replaced else ""
+        say(f"{table.table:16} {table.files:8,} files {table.rows:15,} rows{replaced}")
+    for problem in result.files[:NAMED]:
         say(f"put aside: {problem.path}: {problem.reason}")
-    if len(found.files) > NAMED:
-        say(f"... and {len(found.files) - NAMED} files more")
-    for one in found.tables:
-        for bad in one.bad_rows[:NAMED]:
+    if len(result.files) > NAMED:
+        say(f"... and {len(result.files) - NAMED} files more")
+    for table in result.tables:
+        for bad in table.bad_rows[:NAMED]:
             whose = f" of {bad.machine}" if bad.machine else ""
             say(f"left out: {several(bad.rows, 'row')}{whose} in {bad.table}: {bad.reason}")
-        if len(one.bad_rows) > NAMED:
-            rest = sum(bad.rows for bad in one.bad_rows[NAMED:])
-            say(f"... and {rest} rows more in {one.table}")
-        for doubtful in one.doubtful_rows[:NAMED]:
+        if len(table.bad_rows) > NAMED:
+            rest = sum(bad.rows for bad in table.bad_rows[NAMED:])
+            say(f"... and {rest} rows more in {table.table}")
+        for doubtful in table.doubtful_rows[:NAMED]:
             rows = several(doubtful.rows, "row")
-            say(f"doubtful: {rows} of {doubtful.machine} in {one.table}: {doubtful.reason}")
-        if one.repeated is not None:
-            by = f", most by {', '.join(one.repeated.machines[:3])}" if one.repeated.machines else ""
-            say(f"counted once: {several(one.repeated.rows, 'row')} that came again in {one.table}{by}")
-    for renamed in found.renamed:
+            say(f"doubtful: {rows} of {doubtful.machine} in {table.table}: {doubtful.reason}")
+        if table.repeated is not None:
+            by = f", most by {', '.join(table.repeated.machines[:3])}" if table.repeated.machines else ""
+            say(f"counted once: {several(table.repeated.rows, 'row')} that came again in {table.table}{by}")
+    for renamed in result.renamed:
         say(f"renamed: {renamed.task} on {renamed.machine} ran as {' and '.join(renamed.jobs)}")
-    if found.renamed_count > len(found.renamed):
-        say(f"... and {found.renamed_count - len(found.renamed)} renamed tasks more")
+    if result.renamed_count > len(result.renamed):
+        say(f"... and {result.renamed_count - len(result.renamed)} renamed tasks more")
     say(
         "No bad files or rows."
-        if found.clean
+        if result.clean
         else "Queries skip these rows; `fleet compact` moves them to quarantine."
     )
 
@@ -136,16 +136,16 @@ def _print_compaction(done: Compaction, *, dry_run: bool) -> None:
 
     console = output_console(highlight=False)
     would = "would become" if dry_run else "became"
-    for one in done.tables:
-        if one.files_before:
+    for table in done.tables:
+        if table.files_before:
             console.print(
-                f"{one.table:16} {one.files_before:,} files {would} {one.files_after:,}:"
-                f" {one.rows:,} rows, {one.repeated:,} duplicates dropped,"
-                f" {one.quarantined:,} moved to quarantine",
+                f"{table.table:16} {table.files_before:,} files {would} {table.files_after:,}:"
+                f" {table.rows:,} rows, {table.repeated:,} duplicates dropped,"
+                f" {table.quarantined:,} moved to quarantine",
                 markup=False,
                 soft_wrap=True,
             )
-    if not any(one.files_before for one in done.tables):
+    if not any(table.files_before for table in done.tables):
         console.print("Nothing to join.", markup=False)
     if done.removed_leftovers:
         console.print(

@@ -66,10 +66,10 @@ def show_check(
     from steelyard.machine.checks.registry import all_rules, check
 
     answers = check(find(name, out), all_rules(), ignore=ignore)
-    says_no = any(one.says_no(strict=strict) for one in answers)
+    says_no = any(answer.says_no(strict=strict) for answer in answers)
     if as_json:
         print_json(
-            {"machine": name, "is_ok": not says_no, "answers": [one.as_json() for one in answers]},
+            {"machine": name, "is_ok": not says_no, "answers": [answer.as_json() for answer in answers]},
             kind="machine_check",
         )
     else:

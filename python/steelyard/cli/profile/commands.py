@@ -86,11 +86,11 @@ def record(
     """Record a profile, and show where the time went."""
     from steelyard.cli.profile.run import Recording, record_and_show
 
-    wanted = Recording(
+    recording = Recording(
         command or [], pid or [], cgroup, all_, hz, duration, call_graph, out, stack_bytes, force=force
     )
     return record_and_show(
-        wanted, rules or [], rows=rows, page=not no_report, as_json=as_json, shown_by=command_line()
+        recording, rules or [], rows=rows, page=not no_report, as_json=as_json, shown_by=command_line()
     )
 
 

@@ -243,8 +243,8 @@ def _fold(path: Path) -> Profile:
             check=False,
         )
         if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            raise RecordError(f"{path}: neither folded stacks nor what {_PROGRAM} folds: {said}")
+            message = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+            raise RecordError(f"{path}: neither folded stacks nor what {_PROGRAM} folds: {message}")
         return read_folded(folded)
     finally:
         folded.unlink(missing_ok=True)

@@ -34,7 +34,7 @@ class Side:
 def side_of(path: Path) -> Side:
     """Read one side. Raises RecordError and EnvironmentLacksError as ``read_profile`` does."""
     paths = _runs_in(path)
-    runs = [read_profile(one) for one in paths]
+    runs = [read_profile(run_path) for run_path in paths]
     if len(runs) > 1:
         return Side(_together(runs), runs, [])
     return Side(runs[0], runs, _blocks_of(paths[0]))
@@ -44,8 +44,8 @@ def _runs_in(path: Path) -> list[Path]:
     """Return the profiles of a folder that is none itself, else the path."""
     if not path.is_dir() or (path / FOLDED).exists():
         return [path]
-    found = sorted(one for one in path.iterdir() if one.is_file() or (one / FOLDED).exists())
-    return [one for one in found if not one.name.startswith(".") and one.suffix != TIMES] or [path]
+    entries = sorted(entry for entry in path.iterdir() if entry.is_file() or (entry / FOLDED).exists())
+    return [entry for entry in entries if not entry.name.startswith(".") and entry.suffix != TIMES] or [path]
 
 
 def _blocks_of(path: Path) -> list[Profile]:
@@ -53,7 +53,7 @@ def _blocks_of(path: Path) -> list[Profile]:
     if not path.is_file():
         return []
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
-        return [read_profile(one) for one in cut(path, BLOCKS, Path(folder))]
+        return [read_profile(block) for block in cut(path, BLOCKS, Path(folder))]
 
 
 def _together(runs: Sequence[Profile]) -> Profile:
@@ -61,7 +61,7 @@ def _together(runs: Sequence[Profile]) -> Profile:
     from steelyard.report.profiles.exports import folded
 
     lines = [
-        line.rpartition(" ") for one in runs for line in folded(one).splitlines() if not line.startswith("# ")
+        line.rpartition(" ") for run in runs for line in folded(run).splitlines() if not line.startswith("# ")
     ]
     whole, _ = fold(((stack, int(count)) for stack, _, count in lines), runs[0].facts)
     return whole
