@@ -99,7 +99,7 @@ class Chart:
             parts = [f"{trace.name}: {self._quantiles(trace)}" for trace in self.traces]
             return f"{self.title}. " + "; ".join(parts) + "."
         if self.kind == "curve":
-            labels = [f"{one.label}" for one in self.marks]
+            labels = [f"{mark.label}" for mark in self.marks]
             return f"{self.title}. {'; '.join(trace.name for trace in self.traces)}; {'; '.join(labels)}."
         parts = [f"{name}: {mean} on average, {low} to {high}" for name, mean, low, high in self.table]
         return f"{self.title}. " + "; ".join(parts[:8]) + "." if parts else f"{self.title}."
@@ -161,7 +161,9 @@ class Chart:
             spec["yTitle"] = self.y_title
         if self.kind == "curve":
             spec["xTitle"] = self.x_title
-            spec["marks"] = [{"axis": one.axis, "value": one.value, "label": one.label} for one in self.marks]
+            spec["marks"] = [
+                {"axis": mark.axis, "value": mark.value, "label": mark.label} for mark in self.marks
+            ]
             spec["band"] = None if self.band is None else list(self.band)
         return spec
 

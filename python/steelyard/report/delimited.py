@@ -54,8 +54,8 @@ def parts_of(renderable: Any) -> Iterator[Plain | str]:
     elif isinstance(renderable, Fitted):
         yield of_fleet(renderable.table)
     elif isinstance(renderable, Group):
-        for one in renderable.renderables:
-            yield from parts_of(one)
+        for part in renderable.renderables:
+            yield from parts_of(part)
     elif isinstance(renderable, Padding):
         yield from parts_of(renderable.renderable)
     elif isinstance(renderable, RichTable):
@@ -73,13 +73,13 @@ def of_fleet(table: fleet_content.Table) -> Plain:
     columns: list[str] = []
     exact: list[list[str]] = [[] for _ in table.rows]
     for at, column in enumerate(table.columns):
-        found = [None if column.is_text else _RAW.match(row[at].raw) for row in table.rows]
+        matches = [None if column.is_text else _RAW.match(row[at].raw) for row in table.rows]
         columns.append(f"{names[at]} [{column.unit}]" if column.unit not in (None, "1") else names[at])
-        for row, cells, match in zip(exact, rows, found, strict=True):
+        for row, cells, match in zip(exact, rows, matches, strict=True):
             row.append(match[1] if match else "" if cells[at] == MISSING else cells[at])
-        if any(match and match[2] for match in found):
+        if any(match and match[2] for match in matches):
             columns += [f"{columns[-1]} low", f"{columns[-1]} high"]
-            for row, match in zip(exact, found, strict=True):
+            for row, match in zip(exact, matches, strict=True):
                 row += [match[2] or "", match[3] or ""] if match else ["", ""]
     return Plain(_clean(table.title), names, rows, tuple(columns), tuple(map(tuple, exact)))
 
@@ -106,9 +106,9 @@ def as_csv(table: Plain) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([_inert(one) for one in table.exact_columns or table.columns])
+    writer.writerow([_inert(column) for column in table.exact_columns or table.columns])
     for row in table.rows if table.exact is None else table.exact:
-        writer.writerow(["" if one == MISSING else _inert(one) for one in row])
+        writer.writerow(["" if cell == MISSING else _inert(cell) for cell in row])
     return out.getvalue()
 
 

@@ -33,7 +33,7 @@ _PURPOSES = {
 
 
 def sections(data: ReportData) -> list[Section]:
-    """Return what FeedSim found, then what its load left in the measure phase."""
+    """Return the sections of FeedSim: capacity, stages, instances, and load in the measure phase."""
     searches = _all(CapacityResult, data.folder, "capacity")
     sweeps = _all(SweepResult, data.folder, "sweep")
     curves = tuple(
@@ -45,12 +45,12 @@ def sections(data: ReportData) -> list[Section]:
         )
     ) or (absent("curve", "Latency over throughput", "the search gave no result"),)
     intro = " ".join(_sentence(search) for search in searches[:1])
-    found = [
-        Section("slo", "Capacity", intro, curves, tuple(_probes(one) for one in searches)),
+    shown = [
+        Section("slo", "Capacity", intro, curves, tuple(_probes(search) for search in searches)),
     ]
     stages = _stages(data)
     if stages:
-        found.append(
+        shown.append(
             Section(
                 "stages",
                 "Stages",
@@ -60,24 +60,24 @@ def sections(data: ReportData) -> list[Section]:
             )
         )
     if len(searches) > 1:
-        found.append(Section("instances", "Instances", "", tables=(_instances(searches),)))
-    return [*found, *(_without_cache(section) for section in load_sections(data))]
+        shown.append(Section("instances", "Instances", "", tables=(_instances(searches),)))
+    return [*shown, *(_without_cache(section) for section in load_sections(data))]
 
 
 def _without_cache(section: Section) -> Section:
-    """Leave out what only a cache has."""
+    """Return the section without the charts that only a cache has."""
     kept = tuple(chart for chart in section.charts if chart.id in ("throughput", "latency", "percentiles"))
     return Section(section.anchor, section.title, section.intro, kept)
 
 
 def _all(model: type[R], folder: Path, stem: str) -> list[R]:
-    found = []
+    results = []
     for path in sorted(folder.glob(f"{stem}*.json")):
         try:
-            found.append(read(model, path))
+            results.append(read(model, path))
         except SteelyardError:
             continue
-    return found
+    return results
 
 
 def _percentile(search: CapacityResult) -> tuple[str, float] | None:
@@ -158,7 +158,7 @@ def _fits(search: CapacityResult, at: int, count: int) -> list[Chart]:
     name, bound = bounded
     allowed = 1.0 - float(name[1:]) / 100
     shares = [
-        next((one.ratio for one in probe.criteria if one.name == name), float("nan"))
+        next((criterion.ratio for criterion in probe.criteria if criterion.name == name), float("nan"))
         for probe in search.probes
     ]
     x = np.array([point.rate_per_s for point in search.curve])

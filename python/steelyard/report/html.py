@@ -116,8 +116,8 @@ def template(
         data=embed(chart_data),
         chart_library=charts.element if charts else "",
         charts_missing=charts.missing if charts else "",
-        style=Markup("").join(_verbatim(one) for one in ("report.css", *styles)),
-        script=Markup("").join(_verbatim(one) for one in ("page.js", "tables.js", script)),
+        style=Markup("").join(_verbatim(file) for file in ("report.css", *styles)),
+        script=Markup("").join(_verbatim(file) for file in ("page.js", "tables.js", script)),
     )
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 

@@ -87,6 +87,6 @@ def figure_and_noun(name: str, metric: Metric, benchmark: str = "") -> tuple[str
     """
     text, noun = metric_text(name, metric), metric_name(name, benchmark)
     if metric.unit == "1/s" and text.endswith("/s"):
-        what, at, where = noun.partition(" at ")
-        return text.removesuffix("/s"), f"{what}/s{at}{where}"
+        counted, at, where = noun.partition(" at ")
+        return text.removesuffix("/s"), f"{counted}/s{at}{where}"
     return text, noun

@@ -52,7 +52,7 @@ R = TypeVar("R", bound=Record)
 class Lack:
     """Something that is not in the report, and why."""
 
-    what: str
+    name: str
     reason: str
 
 
@@ -218,7 +218,7 @@ def _first_better(metrics: dict[str, Metric]) -> tuple[str, ...]:
 
 def siblings_of(folder: Path, run: Run) -> tuple[Sibling, ...]:
     """Return the repeats of ``run`` beside ``folder``, itself included, in order of their number."""
-    found = [Sibling(run, folder)]
+    siblings = [Sibling(run, folder)]
     try:
         others = sorted(path for path in folder.resolve().parent.iterdir() if (path / _MANIFEST).is_file())
     except OSError:
@@ -232,22 +232,24 @@ def siblings_of(folder: Path, run: Run) -> tuple[Sibling, ...]:
         except SteelyardError:
             continue
         if other.run_id != run.run_id and is_repeat(other, run):
-            found.append(Sibling(other, path))
-    return tuple(sorted(found, key=lambda sibling: (sibling.run.series.index, sibling.run.run_id)))
+            siblings.append(Sibling(other, path))
+    return tuple(sorted(siblings, key=lambda sibling: (sibling.run.series.index, sibling.run.run_id)))
 
 
-def is_repeat(one: Run, other: Run) -> bool:
+def is_repeat(run: Run, other: Run) -> bool:
     """Return whether two runs repeat one measurement, so that a median over both means something.
 
     One command makes one series, also of a suite, whose members share its id. Seeds and ports may differ.
     """
-    return one.series.id == other.series.id and _measurement(one) == _measurement(other)
+    return run.series.id == other.series.id and _measurement(run) == _measurement(other)
 
 
 def _measurement(run: Run) -> tuple[object, ...]:
     """Return everything that is the same in all repeats of a measurement."""
     driver = run.orchestrator
-    settings = {name: one.value for name, one in run.parameters.items() if name not in NOT_COMPARED}
+    settings = {
+        name: parameter.value for name, parameter in run.parameters.items() if name not in NOT_COMPARED
+    }
     return (
         (run.benchmark, run.suite, run.tier, run.steelyard_version),
         (settings, run.cpus),
@@ -261,11 +263,11 @@ def _inside(path: str) -> bool:
     return not parts.is_absolute() and ".." not in parts.parts
 
 
-def _read(model: type[R], folder: Path, name: str, lacking: list[Lack], what: str) -> R | None:
+def _read(model: type[R], folder: Path, name: str, lacking: list[Lack], lack_name: str) -> R | None:
     try:
         return read(model, folder / name)
     except SteelyardError as error:
-        lacking.append(Lack(what, error.message.replace(f"{folder}/", "")))
+        lacking.append(Lack(lack_name, error.message.replace(f"{folder}/", "")))
         return None
 
 
@@ -274,20 +276,20 @@ def _loads(folder: Path, lacking: list[Lack]) -> tuple[LoadResult, ...]:
     # Several generators leave load-0.json and so on; the benchmark merges them into load.json at its end.
     parts = sorted(path.name for path in folder.glob("load-*.json"))
     names = ["load.json"] if (folder / "load.json").exists() or not parts else parts
-    found = (_read(LoadResult, folder, name, lacking, "load result") for name in names)
-    return tuple(load for load in found if load is not None)
+    loads = (_read(LoadResult, folder, name, lacking, "load result") for name in names)
+    return tuple(load for load in loads if load is not None)
 
 
 def _cache_stats(folder: Path, lacking: list[Lack]) -> tuple[tuple[CacheStats, ...], ...]:
-    found = []
+    stats = []
     for name in sorted(path.name for path in folder.glob(f"{_CACHE_STATS}*.jsonl")) or [
         f"{_CACHE_STATS}.jsonl"
     ]:
         try:
-            found.append(tuple(read_lines(CacheStats, folder / name)))
+            stats.append(tuple(read_lines(CacheStats, folder / name)))
         except SteelyardError as error:
             lacking.append(Lack("server statistics", error.message.replace(f"{folder}/", "")))
-    return tuple(lines for lines in found if lines)
+    return tuple(lines for lines in stats if lines)
 
 
 def _open(folder: Path, lacking: list[Lack]) -> Recording | None:
@@ -307,12 +309,12 @@ def _open(folder: Path, lacking: list[Lack]) -> Recording | None:
 
 
 def _profile(folder: Path, run: Run, lacking: list[Lack]) -> ReadProfile:
-    said = run.hooks.get("profile")
-    missing = said.get("missing") if isinstance(said, dict) else None
-    found = read_profile(folder, missing if isinstance(missing, str) else None)
-    if found.missing is not None and "profile" in run.hooks:
-        lacking.append(Lack("profile", found.missing))
-    return found
+    hook = run.hooks.get("profile")
+    missing = hook.get("missing") if isinstance(hook, dict) else None
+    profile = read_profile(folder, missing if isinstance(missing, str) else None)
+    if profile.missing is not None and "profile" in run.hooks:
+        lacking.append(Lack("profile", profile.missing))
+    return profile
 
 
 def _processes(recording: Recording | None, measure: Phase | None) -> Rates | None:
@@ -323,7 +325,7 @@ def _processes(recording: Recording | None, measure: Phase | None) -> Rates | No
 
 def _logs(run: Run, folder: Path, last_bytes: int = 4000) -> dict[str, str]:
     """Return the end of the log of each process that did not end well, by the process's name."""
-    found = {}
+    tails = {}
     for process in run.processes:
         if process.exit_code == 0 or process.log is None or not _inside(process.log):
             continue
@@ -332,5 +334,5 @@ def _logs(run: Run, folder: Path, last_bytes: int = 4000) -> dict[str, str]:
         except SteelyardError:
             continue
         if text:
-            found[process.name] = text
-    return found
+            tails[process.name] = text
+    return tails

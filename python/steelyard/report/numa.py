@@ -58,7 +58,7 @@ def render_map(numa_map: NumaMap) -> RenderableType:
         parts.append(Text("One NUMA node: all memory is local, and every score is 1."))
     elif span is not None:
         parts.append(Text(f"Scores can be from {span[0]:.3f} to {span[1]:.3f} here."))
-    parts += [safe(f"No {what}: {why}") for what, why in numa_map.missing.items()]
+    parts += [safe(f"No {name}: {reason}") for name, reason in numa_map.missing.items()]
     return Group(*parts)
 
 

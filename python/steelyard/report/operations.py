@@ -58,16 +58,16 @@ def _intro(conditions: Conditions, operations: Operations) -> str:
     covered = operations.covered_ratio
     part = "" if covered is None or covered > 0.98 else f", known of {fmt.quantity(covered, 'ratio')} of it"
     text = f"{fmt.quantity(rate.value, '1/s')} in the measure phase{part}, counted by {main.name}."
-    found = conditions.correlates
-    if found is None or found.missing:
-        return text + (f" Correlated telemetry is unknown: {found.missing}." if found else "")
-    if not found.found:
-        return f"{text} None of {_tried(found)} correlates with them beyond chance."
-    return f"{text} {len(found.found)} of {_tried(found)} correlate with them beyond chance."
+    correlates = conditions.correlates
+    if correlates is None or correlates.missing:
+        return text + (f" Correlated telemetry is unknown: {correlates.missing}." if correlates else "")
+    if not correlates.found:
+        return f"{text} None of {_tried(correlates)} correlates with them beyond chance."
+    return f"{text} {len(correlates.found)} of {_tried(correlates)} correlate with them beyond chance."
 
 
-def _tried(found: Correlates) -> str:
-    return f"{found.tried} series of telemetry, each at {found.lags} lags,"
+def _tried(correlates: Correlates) -> str:
+    return f"{correlates.tried} series of telemetry, each at {correlates.lags} lags,"
 
 
 def _chart(data: ReportData, operations: Operations) -> Chart:
@@ -76,13 +76,13 @@ def _chart(data: ReportData, operations: Operations) -> Chart:
         return absent("operations", title, operations.missing)
     traces = [_trace(data, main.total, main.name if len(main.series) < 2 else "all", "total")]
     if len(main.series) > 1:
-        shown = sorted(main.series, key=lambda one: -float(np.nansum(one.value)))[:_LINES_AT_MOST]
-        traces += [_trace(data, one, one.name, f"line{at + 1}") for at, one in enumerate(shown)]
-    others = [one for one in operations.sources if one.counts and one is not main]
+        shown = sorted(main.series, key=lambda series: -float(np.nansum(series.value)))[:_LINES_AT_MOST]
+        traces += [_trace(data, series, series.name, f"line{at + 1}") for at, series in enumerate(shown)]
+    others = [source for source in operations.sources if source.counts and source is not main]
     traces += [
-        _trace(data, one.total, one.name, f"line{1 + (len(traces) - 1 + at) % 7}", dash="dot")
-        for at, one in enumerate(others[:_LINES_AT_MOST])
-        if one.total is not None
+        _trace(data, source.total, source.name, f"line{1 + (len(traces) - 1 + at) % 7}", dash="dot")
+        for at, source in enumerate(others[:_LINES_AT_MOST])
+        if source.total is not None
     ]
     return Chart(
         "operations", title, unit="1/s", x=_first_x(traces), traces=tuple(traces), window=window_of(data),
@@ -91,8 +91,8 @@ def _chart(data: ReportData, operations: Operations) -> Chart:
 
 
 def _first_x(traces: list[Trace]) -> Floats:
-    found = traces[0].x if traces else None
-    return np.array([]) if found is None else found
+    x = traces[0].x if traces else None
+    return np.array([]) if x is None else x
 
 
 def _trace(data: ReportData, series: OperationSeries, name: str, role: str, dash: str | None = None) -> Trace:
@@ -118,13 +118,15 @@ def thinned(x: Any, y: Any, points: int = _POINTS) -> tuple[Any, Any, Any, Any]:
 
 
 def _gauges(data: ReportData, operations: Operations) -> list[Chart]:
-    found = []
-    for at, source in enumerate(one for one in operations.sources if one.meaning == "gauge" and one.series):
+    charts = []
+    for at, source in enumerate(
+        source for source in operations.sources if source.meaning == "gauge" and source.series
+    ):
         traces = [
-            _trace(data, one, one.name or source.name, f"line{place}")
-            for place, one in enumerate(source.series[:_LINES_AT_MOST])
+            _trace(data, series, series.name or source.name, f"line{place}")
+            for place, series in enumerate(source.series[:_LINES_AT_MOST])
         ]
-        found.append(
+        charts.append(
             Chart(
                 f"gauge-{at}",
                 source.name,
@@ -134,14 +136,14 @@ def _gauges(data: ReportData, operations: Operations) -> list[Chart]:
                 note="A gauge, not a counter of operations.",
             )
         )
-    return found
+    return charts
 
 
-def _figure(name: str, found: Quantity, note: str = "", *, unit: str | None = None) -> tuple[Cell, ...]:
+def _figure(name: str, quantity: Quantity, note: str = "", *, unit: str | None = None) -> tuple[Cell, ...]:
     return (
         Cell(name),
-        Cell(fmt.quantity(found.value, unit or found.unit), fmt.raw(found.value, found.unit)),
-        Cell(found.missing or note, words=True),
+        Cell(fmt.quantity(quantity.value, unit or quantity.unit), fmt.raw(quantity.value, quantity.unit)),
+        Cell(quantity.missing or note, words=True),
     )
 
 
@@ -173,15 +175,15 @@ def _series(operations: Operations) -> list[Table]:
     if main is None or len(main.series) < 2:
         return []
     whole = operations.per_s.value
-    rates = [(one, one.per_s(operations.begin_ns, operations.end_ns)) for one in main.series]
+    rates = [(series, series.per_s(operations.begin_ns, operations.end_ns)) for series in main.series]
     rates.sort(key=lambda pair: -(pair[1].value or 0.0))
     rows = tuple(
         (
-            Cell(one.name or "without labels"),
+            Cell(series.name or "without labels"),
             Cell(fmt.quantity(rate.value, "1/s"), fmt.raw(rate.value, "1/s")),
             Cell(rate.missing or "", bar=None if not whole or rate.value is None else rate.value / whole),
         )
-        for one, rate in rates[:_ROWS_AT_MOST]
+        for series, rate in rates[:_ROWS_AT_MOST]
     )
     hidden = len(rates) - len(rows)
     caption = "By series" + (f", the {len(rows)} largest of {len(rates)}" if hidden > 0 else "")
@@ -202,23 +204,23 @@ def _phases(operations: Operations) -> list[Table]:
     return [Table(("phase", "rate", "note"), rows, "By phase")]
 
 
-def _moving(found: Correlates | None) -> list[Table]:
-    if found is None or not found.found:
+def _moving(correlates: Correlates | None) -> list[Table]:
+    if correlates is None or not correlates.found:
         return []
     rows = tuple(
         (
-            Cell(one.name),
-            Cell(f"{one.r:.2f}", repr(one.r)),
-            Cell(f"{one.low:.2f} .. {one.high:.2f}"),
-            Cell(f"{one.effective_pairs:.0f} of {one.pairs}", repr(one.effective_pairs)),
-            Cell(one.claim, words=True),
+            Cell(correlate.name),
+            Cell(f"{correlate.r:.2f}", repr(correlate.r)),
+            Cell(f"{correlate.low:.2f} .. {correlate.high:.2f}"),
+            Cell(f"{correlate.effective_pairs:.0f} of {correlate.pairs}", repr(correlate.effective_pairs)),
+            Cell(correlate.claim, words=True),
         )
-        for one in found.found[:_ROWS_AT_MOST]
+        for correlate in correlates.found[:_ROWS_AT_MOST]
     )
     caption = (
         f"Correlation with operations, at the lag where it is strongest. Intervals are 95 % over all"
-        f" {found.comparisons:,} correlations tested ({found.tried} series, {found.lags} lags); correlation"
-        " is not causation"
+        f" {correlates.comparisons:,} correlations tested ({correlates.tried} series,"
+        f" {correlates.lags} lags); correlation is not causation"
     )
     return [Table(("telemetry", "r", "interval", "effective pairs", "in words"), rows, caption)]
 
@@ -226,18 +228,18 @@ def _moving(found: Correlates | None) -> list[Table]:
 def _sources(operations: Operations) -> Table:
     rows = tuple(
         (
-            Cell(one.name),
-            Cell(one.given, words=True),
-            Cell("; ".join(part for part in (one.missing, *one.notes) if part), words=True),
-            Cell(fmt.MISSING if one.cpu_s is None else fmt.duration(one.cpu_s * 1e9)),
+            Cell(source.name),
+            Cell(source.given, words=True),
+            Cell("; ".join(part for part in (source.missing, *source.notes) if part), words=True),
+            Cell(fmt.MISSING if source.cpu_s is None else fmt.duration(source.cpu_s * 1e9)),
         )
-        for one in operations.sources
+        for source in operations.sources
     )
     return Table(("source", "as given", "note", "CPU time of reading"), rows, "Sources")
 
 
 def operations_lines(conditions: Conditions) -> list[tuple[str, str]]:
-    """Return what a terminal shows, as (name, text)."""
+    """Return the lines for a terminal, as (name, text)."""
     operations = conditions.operations
     if operations is None:
         return []
@@ -246,16 +248,16 @@ def operations_lines(conditions: Conditions) -> list[tuple[str, str]]:
         return [("operations", f"not known: {rate.missing}")]
     name = operations.main.name if operations.main else ""
     lines = [("operations", f"{fmt.plain(fmt.quantity(rate.value, '1/s'))} by {name}")]
-    found = conditions.correlates
-    if found is not None and found.missing is None:
-        shown = [one.text for one in found.found[:_SHOWN_IN_TERMINAL]]
+    correlates = conditions.correlates
+    if correlates is not None and correlates.missing is None:
+        shown = [correlate.text for correlate in correlates.found[:_SHOWN_IN_TERMINAL]]
         lines += [("", text) for text in shown]
-        if found.tried:
-            beyond = f"{len(found.found)} of {found.tried} series"
+        if correlates.tried:
+            beyond = f"{len(correlates.found)} of {correlates.tried} series"
             lines.append(
-                ("", f"{beyond} correlate with them beyond chance ({found.lags} lags each, corrected)")
+                ("", f"{beyond} correlate with them beyond chance ({correlates.lags} lags each, corrected)")
             )
-    lines += [("", note) for one in operations.sources for note in (one.missing, *one.notes) if note]
+    lines += [("", note) for source in operations.sources for note in (source.missing, *source.notes) if note]
     return lines
 
 
@@ -264,7 +266,7 @@ def operations_document(conditions: Conditions) -> dict[str, Any] | None:
     operations, cost = conditions.operations, efficiency_of(conditions)
     if operations is None or cost is None:
         return None
-    found, stalls = conditions.correlates, conditions.stalls
+    correlates, stalls = conditions.correlates, conditions.stalls
     return {
         "per_s": _plain(operations.per_s),
         "count": _plain(operations.count),
@@ -275,8 +277,8 @@ def operations_document(conditions: Conditions) -> dict[str, Any] | None:
         "network_bytes_per_operation": _plain(cost.network_bytes),
         "disk_bytes_per_operation": _plain(cost.disk_bytes),
         "phases": [{"name": phase.name, "per_s": _plain(rate)} for phase, rate in operations.phases],
-        "sources": [_source(one, operations) for one in operations.sources],
-        "correlates": None if found is None else _correlates(found),
+        "sources": [_source(source, operations) for source in operations.sources],
+        "correlates": None if correlates is None else _correlates(correlates),
         "stalls": None
         if stalls is None
         else {
@@ -289,20 +291,20 @@ def operations_document(conditions: Conditions) -> dict[str, Any] | None:
     }
 
 
-def _plain(found: Quantity) -> dict[str, Any]:
-    return {"value": found.value, "unit": found.unit, "missing": found.missing}
+def _plain(quantity: Quantity) -> dict[str, Any]:
+    return {"value": quantity.value, "unit": quantity.unit, "missing": quantity.missing}
 
 
-def _source(one: OperationSource, operations: Operations) -> dict[str, Any]:
+def _source(source: OperationSource, operations: Operations) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "kind": one.kind,
-        "given": one.given,
-        "meaning": one.meaning,
-        "missing": one.missing,
-        "notes": list(one.notes),
-        "reader_cpu_s": one.cpu_s,
-        "series": [_one_series(each, operations) for each in one.series],
+        "name": source.name,
+        "kind": source.kind,
+        "given": source.given,
+        "meaning": source.meaning,
+        "missing": source.missing,
+        "notes": list(source.notes),
+        "reader_cpu_s": source.cpu_s,
+        "series": [_one_series(each, operations) for each in source.series],
     }
 
 
@@ -311,26 +313,26 @@ def _one_series(each: OperationSeries, operations: Operations) -> dict[str, Any]
     return {"name": each.name, **_plain(rate), "resets": each.resets}
 
 
-def _correlates(found: Correlates) -> dict[str, Any]:
+def _correlates(correlates: Correlates) -> dict[str, Any]:
     return {
-        "tried": found.tried,
-        "lags": found.lags,
-        "bin_ns": found.bin_ns,
-        "alpha": found.alpha,
-        "missing": found.missing,
-        "names": list(found.names),
+        "tried": correlates.tried,
+        "lags": correlates.lags,
+        "bin_ns": correlates.bin_ns,
+        "alpha": correlates.alpha,
+        "missing": correlates.missing,
+        "names": list(correlates.names),
         "found": [
             {
-                "name": one.name,
-                "source": one.source,
-                "r": one.r,
-                "low": one.low,
-                "high": one.high,
-                "lag_ns": one.lag_ns,
-                "effective_pairs": one.effective_pairs,
-                "pairs": one.pairs,
-                "claim": one.claim,
+                "name": correlate.name,
+                "source": correlate.source,
+                "r": correlate.r,
+                "low": correlate.low,
+                "high": correlate.high,
+                "lag_ns": correlate.lag_ns,
+                "effective_pairs": correlate.effective_pairs,
+                "pairs": correlate.pairs,
+                "claim": correlate.claim,
             }
-            for one in found.found
+            for correlate in correlates.found
         ],
     }

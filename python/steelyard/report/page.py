@@ -240,7 +240,7 @@ def _latency_table(data: ReportData) -> dict[str, Any] | None:
     latency = data.loads[0].latency
     columns = ("p50", "p90", "p95", "p99", "p999", "p9999", "max")
     rows = []
-    for name, what in (
+    for name, meaning in (
         ("response", "from the intended time"),
         ("service", "from the send"),
         ("queued", "waiting for a free connection"),
@@ -254,7 +254,7 @@ def _latency_table(data: ReportData) -> dict[str, Any] | None:
         rows.append(
             {
                 "name": name,
-                "what": what,
+                "meaning": meaning,
                 "count": fmt.count(summary.count),
                 "cells": [
                     (fmt.quantity(cell, "ns"), fmt.raw(None if cell is None else float(cell), "ns"))
@@ -451,17 +451,17 @@ def _repeats_summary(run: Run, name: str | None, values: list[float]) -> str:
     if name is None or len(values) < 2:
         return "Fewer than two repeats have a result: the spread is unknown."
     unit = metric_unit(name, run.metrics[name]) if name in run.metrics else None
-    found = median_interval(values, in_order=True)
-    text = f"Median {fmt.quantity(found.median, unit)}"
-    if found.low is not None and found.high is not None:
+    interval = median_interval(values, in_order=True)
+    text = f"Median {fmt.quantity(interval.median, unit)}"
+    if interval.low is not None and interval.high is not None:
         return (
-            f"{text}, {fmt.quantity(found.confidence, 'ratio')} interval"
-            f" {fmt.quantity(found.low, unit)} to {fmt.quantity(found.high, unit)}"
+            f"{text}, {fmt.quantity(interval.confidence, 'ratio')} interval"
+            f" {fmt.quantity(interval.low, unit)} to {fmt.quantity(interval.high, unit)}"
             + (
-                f", if one run does not resemble the next: {found.count} cannot show it"
-                if found.is_order_open
+                f", if one run does not resemble the next: {interval.count} cannot show it"
+                if interval.is_order_open
                 else ""
             )
         )
-    extremes = f"{fmt.quantity(found.lowest, unit)} to {fmt.quantity(found.highest, unit)}"
-    return f"{text}, runs from {extremes} ({found.reason})"
+    extremes = f"{fmt.quantity(interval.lowest, unit)} to {fmt.quantity(interval.highest, unit)}"
+    return f"{text}, runs from {extremes} ({interval.reason})"

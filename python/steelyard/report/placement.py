@@ -34,20 +34,20 @@ def letters(layout: Layout, placement: Placement) -> dict[tuple[int, ...], str]:
     """
     server: dict[int, str] = {}
     load: dict[int, str] = {}
-    for one in placement.instances:
-        letter = _LETTERS[(one.number - 1) % len(_LETTERS)]
-        server |= dict.fromkeys(one.server, letter)
-        load |= dict.fromkeys(one.load, letter.lower())
+    for instance in placement.instances:
+        letter = _LETTERS[(instance.number - 1) % len(_LETTERS)]
+        server |= dict.fromkeys(instance.server, letter)
+        load |= dict.fromkeys(instance.load, letter.lower())
     if not placement.instances:
         server, load = dict.fromkeys(placement.server, "A"), dict.fromkeys(placement.load, "a")
-    found = {}
+    by_core = {}
     for core in layout.cores:
         sides = [{side[cpu] for cpu in core.cpus if cpu in side} for side in (server, load)]
         if all(sides):
-            found[core.cpus] = BOTH
+            by_core[core.cpus] = BOTH
         else:
-            found[core.cpus] = min(sides[0] | sides[1], default=IDLE)
-    return found
+            by_core[core.cpus] = min(sides[0] | sides[1], default=IDLE)
+    return by_core
 
 
 def render_placement(title: str, layout: Layout, placement: Placement) -> RenderableType:
@@ -92,7 +92,7 @@ def _summary(title: str, layout: Layout, placement: Placement) -> str:
 
 
 def _node_title(layout: Layout, node: int | None, cpus: Sequence[int]) -> str:
-    memory = next((one.memory_bytes for one in layout.nodes if one.id == node), None)
+    memory = next((candidate.memory_bytes for candidate in layout.nodes if candidate.id == node), None)
     words = ["no NUMA node" if node is None else f"node {node}", fmt.several(len(cpus), "CPU")]
     if memory is not None:
         words.append("no memory" if not memory else fmt.plain(fmt.quantity(memory, "bytes")))
@@ -107,11 +107,11 @@ def _instances(placement: Placement) -> Table:
     table.add_column("memory", overflow="fold")
     if not placement.instances:
         table.add_row("A", "all", str(len(placement.server)), format_cpu_list(placement.server), "any node")
-    for one in placement.instances:
-        letter = _LETTERS[(one.number - 1) % len(_LETTERS)]
-        memory = f"node {format_cpu_list(one.memory_nodes)}" if one.memory_nodes else "any node"
-        rows = [(letter, f"servers {one.number}", one.server, memory)]
-        rows.append((letter.lower(), f"load {one.number}", one.load, ""))
+    for instance in placement.instances:
+        letter = _LETTERS[(instance.number - 1) % len(_LETTERS)]
+        memory = f"node {format_cpu_list(instance.memory_nodes)}" if instance.memory_nodes else "any node"
+        rows = [(letter, f"servers {instance.number}", instance.server, memory)]
+        rows.append((letter.lower(), f"load {instance.number}", instance.load, ""))
         for mark, side, cpus, where in rows:
             table.add_row(mark, side, str(len(cpus)), _wrapped(format_cpu_list(cpus)), where)
     return table

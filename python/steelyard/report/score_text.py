@@ -94,7 +94,7 @@ def _interval(low: float | None, high: float | None, missing: str | None, spread
 def _parts(worst: ScorePart | None, best: ScorePart | None) -> str:
     if worst is None or best is None or worst == best:
         return ""
-    ends = [f"{metric_name(one.name)} {ratio_text(one.ratio)}" for one in (worst, best)]
+    ends = [f"{metric_name(part.name)} {ratio_text(part.ratio)}" for part in (worst, best)]
     return f"worst part {ends[0]}, best {ends[1]}"
 
 

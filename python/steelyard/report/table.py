@@ -138,7 +138,7 @@ def _score(score: Score | Refusal) -> Text:
 
 
 def _score_notes(score: Score) -> list[RenderableType]:
-    """Return what a score must not be read without."""
+    """Return the notes that qualify a score."""
     return [_line("score", fmt.plain(note), "dim") for note in score_text(score).notes]
 
 
@@ -216,20 +216,20 @@ def _report(path: Path) -> Text:
 def _median(values: Sequence[float], unit: str | None, name: str | None) -> Text:
     if len(values) < 2:
         return Text("fewer than two repeats have a result: the spread is unknown", style="dim")
-    found = median_interval(values, in_order=True)
+    interval = median_interval(values, in_order=True)
 
     def text(value: float) -> str:
         return fmt.plain(fmt.quantity(value, unit))
 
-    line = Text("median ").append(text(found.median), style="bold")
-    if found.low is not None and found.high is not None:
-        share = fmt.plain(fmt.quantity(found.confidence, "ratio"))
-        return line.append(f" [{text(found.low)}, {text(found.high)}], an interval of {share}").append(
-            f"\nif one run does not resemble the next: {found.count} cannot show it"
-            if found.is_order_open
+    line = Text("median ").append(text(interval.median), style="bold")
+    if interval.low is not None and interval.high is not None:
+        share = fmt.plain(fmt.quantity(interval.confidence, "ratio"))
+        return line.append(f" [{text(interval.low)}, {text(interval.high)}], an interval of {share}").append(
+            f"\nif one run does not resemble the next: {interval.count} cannot show it"
+            if interval.is_order_open
             else "",
             style="dim",
         )
-    return line.append(f" [{text(found.lowest)}, {text(found.highest)}]").append(
-        f"\n{found.reason}", style="dim"
+    return line.append(f" [{text(interval.lowest)}, {text(interval.highest)}]").append(
+        f"\n{interval.reason}", style="dim"
     )

@@ -133,9 +133,9 @@ def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:
     size = (
         "" if row.bytes_per_operation is None else f", {fmt.quantity(row.bytes_per_operation, 'bytes')} each"
     )
-    measures = [one for one in (row.one, row.all) if one is not None]
-    batches = sum(one.batches for one in measures)
-    disturbed = sum(one.disturbed for one in measures)
+    measures = [measure for measure in (row.one, row.all) if measure is not None]
+    batches = sum(measure.batches for measure in measures)
+    disturbed = sum(measure.disturbed for measure in measures)
     share = _NONE
     if batches:
         share = Cell(fmt.quantity(disturbed / batches, "ratio"), f"{disturbed} of {batches} batches")
@@ -151,14 +151,14 @@ def _row(row: TaxBenchmark, *, packed: bool) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _measure(found: TaxMeasure | None, missing: str | None) -> tuple[Cell, Cell, Cell]:
-    if found is None:
+def _measure(measure: TaxMeasure | None, missing: str | None) -> tuple[Cell, Cell, Cell]:
+    if measure is None:
         return Cell("–", missing or "not requested"), _NONE, _NONE
-    interval = _interval(found.time_ns, found.interval_low_ns, found.interval_high_ns, "ns")
-    if found.wide:
+    interval = _interval(measure.time_ns, measure.interval_low_ns, measure.interval_high_ns, "ns")
+    if measure.wide:
         interval = Cell(interval.text, f"{interval.raw}: wide", level="suspect")
-    if found.rate_bytes_per_s is not None:
-        rate = Cell(fmt.quantity(found.rate_bytes_per_s, "bytes/s"), f"{found.rate_bytes_per_s} bytes/s")
+    if measure.rate_bytes_per_s is not None:
+        rate = Cell(fmt.quantity(measure.rate_bytes_per_s, "bytes/s"), f"{measure.rate_bytes_per_s} bytes/s")
     else:
-        rate = Cell(fmt.quantity(found.rate_per_s, "1/s"), f"{found.rate_per_s} 1/s")
-    return Cell(fmt.quantity(found.time_ns, "ns"), f"{found.time_ns} ns"), interval, rate
+        rate = Cell(fmt.quantity(measure.rate_per_s, "1/s"), f"{measure.rate_per_s} 1/s")
+    return Cell(fmt.quantity(measure.time_ns, "ns"), f"{measure.time_ns} ns"), interval, rate

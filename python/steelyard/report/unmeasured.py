@@ -85,14 +85,14 @@ def _is_missing(row: Sequence[Cell]) -> bool:
 
 
 def _reason(row: Sequence[Cell]) -> str:
-    said = [cell.text for cell in row[1:] if cell.words and cell.text not in ("", MISSING)]
+    words = [cell.text for cell in row[1:] if cell.words and cell.text not in ("", MISSING)]
     raw = [cell.raw for cell in _figures(row) if cell.raw not in ("", "not measured")]
-    return next(iter([*reversed(said), *raw]), _NOTHING)
+    return next(iter([*reversed(words), *raw]), _NOTHING)
 
 
 def _filled(tables: Sequence[Table]) -> list[Table]:
-    """Leave out columns of words without a word."""
-    found = []
+    """Return the tables without empty text columns."""
+    filled = []
     for table in tables:
         kept = [
             at
@@ -101,8 +101,8 @@ def _filled(tables: Sequence[Table]) -> list[Table]:
         ]
         columns = tuple(table.columns[at] for at in kept)
         rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
-        found.append(replace(table, columns=columns, rows=rows))
-    return found
+        filled.append(replace(table, columns=columns, rows=rows))
+    return filled
 
 
 def _says(cell: Cell) -> bool:

@@ -34,7 +34,7 @@ def seconds(data: ReportData, times_ns: Sequence[int]) -> Floats:
 
 
 def _no_load(data: ReportData) -> str:
-    lacking = [lack.reason for lack in data.lacking if lack.what == "load result"]
+    lacking = [lack.reason for lack in data.lacking if lack.name == "load result"]
     return lacking[0] if lacking else "the load generator gave no result"
 
 
@@ -43,7 +43,7 @@ def _middle(row: IntervalRow) -> int:
 
 
 def _whole_seconds(load: LoadResult) -> list[IntervalRow]:
-    """Return the intervals long enough for a rate: the last one before a change of phase may be a sliver."""
+    """Return the intervals long enough for a rate; the last before a change of phase may be too short."""
     lengths = [row.end_ns - row.begin_ns for row in load.series]
     usual = float(np.median(lengths)) if lengths else 0.0
     return [
@@ -68,8 +68,8 @@ def _throughput(data: ReportData) -> Chart:
         traces.append(Trace("all requests", "total", total))
         offered = [load.offered_per_s for load in data.loads]
         if all(rate is not None for rate in offered):
-            wanted = np.full(len(x), sum(rate or 0.0 for rate in offered))
-            traces.append(Trace("offered", "bound", wanted, dash="dot"))
+            offered_rate = np.full(len(x), sum(rate or 0.0 for rate in offered))
+            traces.append(Trace("offered", "bound", offered_rate, dash="dot"))
     for name, role, column in (
         ("fast (hits)", "fast", "fast_requests"),
         ("slow (misses)", "slow", "slow_requests"),
@@ -154,9 +154,9 @@ def _hit_ratio(data: ReportData) -> Chart:
         trace, x = Trace("answered from the cache", "fast", ratio), fast[0]
     elif data.loads:
         rows = _whole_seconds(data.loads[0])
-        asked = np.array([row.hits + row.misses for row in rows], dtype=np.float64)
+        requests = np.array([row.hits + row.misses for row in rows], dtype=np.float64)
         hits = np.array([row.hits for row in rows], dtype=np.float64)
-        ratio = np.divide(hits, asked, out=np.full(len(rows), np.nan), where=asked > 0)
+        ratio = np.divide(hits, requests, out=np.full(len(rows), np.nan), where=requests > 0)
         trace, x = Trace("keys found", "fast", ratio), seconds(data, [_middle(row) for row in rows])
     else:
         return absent("hit-ratio", title, _no_load(data))
@@ -175,7 +175,7 @@ def _hit_ratio(data: ReportData) -> Chart:
 
 
 def _no_stats(data: ReportData) -> str:
-    lacking = [lack.reason for lack in data.lacking if lack.what == "server statistics"]
+    lacking = [lack.reason for lack in data.lacking if lack.name == "server statistics"]
     return lacking[0] if lacking else "the server wrote no statistics"
 
 
@@ -256,15 +256,15 @@ def curve(summaries: Sequence[LatencySummary]) -> tuple[Floats, Floats]:
     count = sum(summary.count for summary in used)
     decades = np.log10(max(count, 2))
     x = np.logspace(0, decades, max(2, int(decades * _QUANTILES_PER_DECADE)))
-    wanted = 1 - 1 / x
+    probabilities = 1 - 1 / x
     if len(used) == 1:
         points = sorted((point.quantile, float(point.value_ns)) for point in used[0].curve)
         quantiles, values = (np.array(column) for column in zip(*points, strict=True))
-        return x, np.interp(wanted, quantiles, values)
+        return x, np.interp(probabilities, quantiles, values)
     grid = np.unique([float(point.value_ns) for summary in used for point in summary.curve])
     below = np.zeros(len(grid))
     for summary in used:
         points = sorted((float(point.value_ns), point.quantile) for point in summary.curve)
         values, quantiles = (np.array(column) for column in zip(*points, strict=True))
         below += summary.count / count * np.interp(grid, values, quantiles, left=0.0, right=1.0)
-    return x, np.interp(wanted, below, grid)
+    return x, np.interp(probabilities, below, grid)

@@ -14,7 +14,7 @@ from steelyard.analyze.profiles.profile import Profile, read_folded
 from steelyard.analyze.profiles.tax_map import classify
 from steelyard.cli.main import invoke
 from steelyard.report.profiles import page as profile_page
-from steelyard.report.profiles.flame import diff_flame_html, flame_html, said_of
+from steelyard.report.profiles.flame import diff_flame_html, flame_html, notes_of
 from steelyard.report.profiles.flame_tree import MERGED, grow
 from steelyard.report.profiles.tax_chart import command_chart, tax_chart
 from tests.folded import profile
@@ -65,8 +65,8 @@ def test_what_is_too_narrow_is_merged_and_told(tmp_path: Path) -> None:
     assert (inner <= tree.samples[:, 0]).all()
     (merged,) = np.flatnonzero(tree.name == MERGED)
     assert (tree.samples[merged, 0], tree.merged[merged], tree.merged_ratio) == (2000, 2000, 0.5)
-    assert "2,000 boxes" in said_of(tree, [one])[0]
-    assert "50.0%" in said_of(tree, [one])[0]
+    assert "2,000 boxes" in notes_of(tree, [one])[0]
+    assert "50.0%" in notes_of(tree, [one])[0]
 
 
 def test_a_hundred_thousand_stacks_become_a_small_page(tmp_path: Path) -> None:

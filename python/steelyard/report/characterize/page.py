@@ -37,10 +37,10 @@ def _ratio(value: float | None) -> Cell:
 
 
 def _pressure(data: ReportData) -> Section:
-    found = {point.part: point for point in data.pressure}
+    by_part = {point.part: point for point in data.pressure}
     rows = []
     for part, each in measured_intensities(data.conditions).items():
-        point = found.pop(part, None)
+        point = by_part.pop(part, None)
         word = "" if point is None else "pressure point" if point.sure else "likely"
         why = each.evidence or ""
         if each.reason:
@@ -66,7 +66,7 @@ def _pressure(data: ReportData) -> Section:
             Cell(fmt.MISSING, words=True),
             Cell(point.why, words=True),
         )
-        for part, point in found.items()
+        for part, point in by_part.items()
     ]
     points = [PART_WORDS.get(point.part, point.part) for point in data.pressure]
     intro = f"Pressure points: {', '.join(points)}." if points else "No resource is near its limit."

@@ -69,16 +69,16 @@ def summary(data: ReportData, path: Path | None) -> RenderableType:
 
 def cost_line(data: ReportData) -> str:
     """Return what the tools took of the CPUs while the workload ran, empty where the run does not say."""
-    found = data.run.hooks.get("cost")
-    if not isinstance(found, dict):
+    cost = data.run.hooks.get("cost")
+    if not isinstance(cost, dict):
         return ""
-    used, parts = found.get("cpus"), found.get("cpu_s")
+    used, parts = cost.get("cpus"), cost.get("cpu_s")
     known = {
         name: float(value)
         for name, value in (parts.items() if isinstance(parts, dict) else ())
         if isinstance(value, int | float)
     }
-    times = [f"{name} {value:.2f} s" for name, value in sorted(known.items(), key=lambda one: -one[1])]
+    times = [f"{name} {value:.2f} s" for name, value in sorted(known.items(), key=lambda item: -item[1])]
     whole = ""
     if isinstance(used, float):
         whole = f"{fmt.plain(fmt.quantity(used, 'ratio'))} of a CPU while it ran"
@@ -111,11 +111,11 @@ def _counters(data: ReportData) -> list[RenderableType]:
         lines.append(("top-down        ", tree_sentence(tree)))
         lines.append(("  next          ", tree.next_step))
     lines += [("!               ", caution) for caution in use.cautions]
-    found: list[RenderableType] = []
+    parts: list[RenderableType] = []
     for name, text in lines:
         line = Text(name, style="dim", overflow="fold")
-        found.append(line.append(safe(text).plain, style="not dim"))
-    return found
+        parts.append(line.append(safe(text).plain, style="not dim"))
+    return parts
 
 
 def _line(name: str, text: str) -> Table:
@@ -146,7 +146,9 @@ def time_split(data: ReportData) -> list[tuple[str, float]]:
         return []
     named = {"running": target.running_ratio, "waiting for a CPU": target.waiting_ratio or 0.0}
     named |= {f"{kind} wait": share for kind, share in target.waits.items()}
-    return sorted(((name, share) for name, share in named.items() if share > 0.0005), key=lambda one: -one[1])
+    return sorted(
+        ((name, share) for name, share in named.items() if share > 0.0005), key=lambda item: -item[1]
+    )
 
 
 def document(data: ReportData) -> dict[str, Any]:
@@ -161,5 +163,5 @@ def document(data: ReportData) -> dict[str, Any]:
         "program": None if target is None else asdict(target),
         "histograms": vmstat_document(data),
         "limits": [asdict(shaper) for shaper in data.conditions.shapers],
-        "missing": {lack.what: lack.reason for lack in data.lacking},
+        "missing": {lack.name: lack.reason for lack in data.lacking},
     }

@@ -66,25 +66,28 @@ def _table(histograms: Sequence[Histogram]) -> str:
     ).format(head, rows)
 
 
-def _row(one: Histogram) -> Markup:
-    name = _WORDS.get(one.name, one.name)
+def _row(histogram: Histogram) -> Markup:
+    name = _WORDS.get(histogram.name, histogram.name)
     figures = Markup("").join(
-        Markup('<td title="{}">{}</td>').format(fmt.raw(value, one.unit), fmt.quantity(value, one.unit))
-        for value in (one.mean, one.p50, one.p95, one.p99, one.high)
+        Markup('<td title="{}">{}</td>').format(
+            fmt.raw(value, histogram.unit), fmt.quantity(value, histogram.unit)
+        )
+        for value in (histogram.mean, histogram.p50, histogram.p95, histogram.p99, histogram.high)
     )
     return Markup('<tr><th scope="row">{}</th>{}<td class="text">{}</td></tr>').format(
-        name, figures, _bars(one, name)
+        name, figures, _bars(histogram, name)
     )
 
 
-def _bars(one: Histogram, name: str) -> Markup:
+def _bars(histogram: Histogram, name: str) -> Markup:
     """Draw the bins from the lowest to the highest; a bin's title says its bounds and its readings."""
-    most = max(one.counts)
-    low, high = fmt.quantity(one.edges[0], one.unit), fmt.quantity(one.edges[-1], one.unit)
+    most = max(histogram.counts)
+    edges = [fmt.quantity(edge, histogram.unit) for edge in histogram.edges]
+    low, high = edges[0], edges[-1]
     bars = []
-    for at, count in enumerate(one.counts):
+    for at, count in enumerate(histogram.counts):
         height = max(_LOWEST, _HEIGHT * count / most) if count else 0.0
-        bounds = f"{fmt.quantity(one.edges[at], one.unit)} to {fmt.quantity(one.edges[at + 1], one.unit)}"
+        bounds = f"{edges[at]} to {edges[at + 1]}"
         bars.append(
             Markup(
                 "<g><title>{}: {} of {} readings</title>"
@@ -93,7 +96,7 @@ def _bars(one: Histogram, name: str) -> Markup:
             ).format(
                 fmt.plain(bounds),
                 count,
-                one.readings,
+                histogram.readings,
                 at * (_BAR + _GAP),
                 _BAR + _GAP,
                 _HEIGHT,
@@ -103,13 +106,13 @@ def _bars(one: Histogram, name: str) -> Markup:
                 height,
             )
         )
-    width = len(one.counts) * (_BAR + _GAP)
+    width = len(histogram.counts) * (_BAR + _GAP)
     return Markup(
         '<span class="bins"><span>{low}</span><svg role="img" aria-label="{label}" width="{width}"'
         ' height="{height}">{bars}</svg><span>{high}</span></span>'
     ).format(
         low=low,
-        label=f"{name}: {one.readings} readings from {fmt.plain(low)} to {fmt.plain(high)}",
+        label=f"{name}: {histogram.readings} readings from {fmt.plain(low)} to {fmt.plain(high)}",
         width=width,
         height=_HEIGHT,
         bars=Markup("").join(bars),

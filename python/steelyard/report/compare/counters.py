@@ -26,48 +26,52 @@ from steelyard.report.terminal import safe
 _ROWS_AT_MOST = 12
 
 
-def counter_lines(found: CounterComparison) -> list[RenderableType]:
+def counter_lines(comparison: CounterComparison) -> list[RenderableType]:
     """Return the law with each term's share, slots, work for its price, and events."""
     parts: list[RenderableType] = []
-    if found.law is not None:
-        parts += _law(found.law, per_core=found.is_per_core)
-    elif found.law_missing is not None and (found.slots or found.events or "SMT" in found.law_missing):
-        parts.append(safe(f"iron law not compared: {found.law_missing}"))
+    if comparison.law is not None:
+        parts += _law(comparison.law, per_core=comparison.is_per_core)
+    elif comparison.law_missing is not None and (
+        comparison.slots or comparison.events or "SMT" in comparison.law_missing
+    ):
+        parts.append(safe(f"iron law not compared: {comparison.law_missing}"))
     for name, pair in (
-        ("operations per CPU-second", found.work_per_cpu_second),
-        ("operations per joule", found.work_per_joule),
+        ("operations per CPU-second", comparison.work_per_cpu_second),
+        ("operations per joule", comparison.work_per_joule),
     ):
         if pair is not None and all(each.value is not None for each in pair):
             left, right = (fmt.plain(figure(Quantity(each.value, "1"))) for each in pair)
             parts.append(safe(f"{name}: {left} -> {right}{_change(*pair)}"))
     parts += [
-        safe(f"top-down {node_words(one.name)}: {_share(one.a_ratio)} -> {_share(one.b_ratio)} of the slots")
-        for one in found.slots[:_ROWS_AT_MOST]
+        safe(
+            f"top-down {node_words(slot.name)}: {_share(slot.a_ratio)} -> {_share(slot.b_ratio)} of the slots"
+        )
+        for slot in comparison.slots[:_ROWS_AT_MOST]
     ]
     parts += [
         safe(
-            f"event {one.name}: {fmt.significant(one.a)} -> {fmt.significant(one.b)} {one.unit}"
-            + ("" if one.ratio is None else f" ({fmt.significant(one.ratio)} x)")
+            f"event {event.name}: {fmt.significant(event.a)} -> {fmt.significant(event.b)} {event.unit}"
+            + ("" if event.ratio is None else f" ({fmt.significant(event.ratio)} x)")
         )
-        for one in found.events[:_ROWS_AT_MOST]
+        for event in comparison.events[:_ROWS_AT_MOST]
     ]
     parts += [
         safe(
-            f"metric {one.name}: {fmt.plain(metric_text(one.a, one.unit))} ->"
-            f" {fmt.plain(metric_text(one.b, one.unit))}"
-            + ("" if one.ratio is None else f" ({fmt.significant(one.ratio)} x)")
-            + ("" if one.same_formula else ", by different formulas")
+            f"metric {metric.name}: {fmt.plain(metric_text(metric.a, metric.unit))} ->"
+            f" {fmt.plain(metric_text(metric.b, metric.unit))}"
+            + ("" if metric.ratio is None else f" ({fmt.significant(metric.ratio)} x)")
+            + ("" if metric.same_formula else ", by different formulas")
         )
-        for one in found.metrics[:_ROWS_AT_MOST]
+        for metric in comparison.metrics[:_ROWS_AT_MOST]
     ]
-    if found.law is not None or found.slots or found.events or found.metrics:
-        parts += [safe(f"CPU time: {line}") for line in found.apart]
-        parts += [safe(f"!  {caution}") for caution in found.cautions]
+    if comparison.law is not None or comparison.slots or comparison.events or comparison.metrics:
+        parts += [safe(f"CPU time: {line}") for line in comparison.apart]
+        parts += [safe(f"!  {caution}") for caution in comparison.cautions]
     return parts
 
 
 def _law(law: Difference, *, per_core: bool) -> list[RenderableType]:
-    """Return the terms as a table, none where not a single one is known of both runs."""
+    """Return the terms as a table; nothing if no term is known for both runs."""
     if all(term.factor.value is None for term in law.terms) and law.ratio.value is None:
         return []
     title = "iron law, by core" if per_core else "iron law"
@@ -105,11 +109,11 @@ def _change(before: Quantity, after: Quantity) -> str:
     return f" ({(after.value / before.value - 1) * 100:+.1f} %)"
 
 
-def comparison_document(found: CounterComparison | None) -> dict[str, Any] | None:
+def comparison_document(comparison: CounterComparison | None) -> dict[str, Any] | None:
     """Return the comparison as ``--json`` shows it."""
-    if found is None:
+    if comparison is None:
         return None
-    law = found.law
+    law = comparison.law
     terms = []
     for term in law.terms if law is not None else ():
         terms.append({**asdict(term), "change_ratio": asdict(term.change_ratio)})
@@ -123,17 +127,17 @@ def comparison_document(found: CounterComparison | None) -> dict[str, Any] | Non
             "ratio": asdict(law.ratio),
             "terms": terms,
             "main_term": None if main is None else main.name,
-            "is_per_core": found.is_per_core,
+            "is_per_core": comparison.is_per_core,
         },
-        "iron_law_missing": found.law_missing,
-        "slots": [{**asdict(one), "difference_ratio": one.difference_ratio} for one in found.slots],
-        "slots_missing": found.slots_missing,
-        "metrics": [asdict(one) for one in found.metrics],
-        "events": [asdict(one) for one in found.events],
-        "work_per_cpu_second": _pair(found.work_per_cpu_second),
-        "work_per_joule": _pair(found.work_per_joule),
-        "apart": list(found.apart),
-        "cautions": list(found.cautions),
+        "iron_law_missing": comparison.law_missing,
+        "slots": [{**asdict(slot), "difference_ratio": slot.difference_ratio} for slot in comparison.slots],
+        "slots_missing": comparison.slots_missing,
+        "metrics": [asdict(metric) for metric in comparison.metrics],
+        "events": [asdict(event) for event in comparison.events],
+        "work_per_cpu_second": _pair(comparison.work_per_cpu_second),
+        "work_per_joule": _pair(comparison.work_per_joule),
+        "apart": list(comparison.apart),
+        "cautions": list(comparison.cautions),
     }
 
 

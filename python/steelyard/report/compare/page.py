@@ -22,16 +22,16 @@ from steelyard.report.metrics import metric_name, metric_text
 WORDS = {None: "", True: "better", False: "worse"}
 
 
-def write_runs(path: Path, runs: tuple[Run, Run], found: RunComparison, *, command: str) -> Path:
+def write_runs(path: Path, runs: tuple[Run, Run], comparison: RunComparison, *, command: str) -> Path:
     """Write the page of two runs to ``path``. Raises WorkloadFailedError when it cannot be written."""
     return write_page(
         path,
         "Comparison",
-        run_sections(runs, found),
-        heading=_heading(len(found.differences), len(found.same)),
+        run_sections(runs, comparison),
+        heading=_heading(len(comparison.differences), len(comparison.same)),
         subline=f"A {runs[0].run_id}, B {runs[1].run_id}",
         eyebrow=runs[0].benchmark,
-        cautions=found.cautions,
+        cautions=comparison.cautions,
         command=command,
         source="two runs",
     )
@@ -40,13 +40,13 @@ def write_runs(path: Path, runs: tuple[Run, Run], found: RunComparison, *, comma
 def write_suites(
     path: Path,
     names: tuple[str, str],
-    found: SuiteComparison,
+    comparison: SuiteComparison,
     details: Mapping[str, tuple[tuple[Run, Run], RunComparison]],
     *,
     command: str,
 ) -> Path:
     """Write the page of two suites to ``path``; ``details`` compares the runs that stand for each member."""
-    sections = [_members(found.members), _conditions(found.conditions, {})]
+    sections = [_members(comparison.members), _conditions(comparison.conditions, {})]
     for name, (runs, inner) in details.items():
         for section in run_sections(runs, inner):
             anchor, title = f"{name}-{section.anchor}", f"{name}: {section.title.lower()}"
@@ -55,10 +55,10 @@ def write_suites(
         path,
         "Comparison of suites",
         sections,
-        heading=f"{len(found.members)} benchmarks compared",
+        heading=f"{len(comparison.members)} benchmarks compared",
         subline=f"A {names[0]}, B {names[1]}",
         eyebrow="suite",
-        cautions=found.cautions,
+        cautions=comparison.cautions,
         command=command,
         source="two suites",
     )
@@ -71,40 +71,42 @@ def _heading(differences: int, same: int) -> str:
 def _members(members: Sequence[MemberComparison]) -> Section:
     rows = [
         (
-            one.benchmark,
-            metric_name(one.metric, one.benchmark),
-            Cell(fmt.quantity(one.a.value, one.unit or "1")),
-            Cell(fmt.quantity(one.b.value, one.unit or "1")),
-            one.ratio if one.ratio_low is None else Interval(one.ratio, one.ratio_low, one.ratio_high),
-            WORDS[one.better],
-            f"{one.a.counted} of {one.a.runs}, {one.b.counted} of {one.b.runs}",
+            member.benchmark,
+            metric_name(member.metric, member.benchmark),
+            Cell(fmt.quantity(member.a.value, member.unit or "1")),
+            Cell(fmt.quantity(member.b.value, member.unit or "1")),
+            member.ratio
+            if member.ratio_low is None
+            else Interval(member.ratio, member.ratio_low, member.ratio_high),
+            WORDS[member.better],
+            f"{member.a.counted} of {member.a.runs}, {member.b.counted} of {member.b.runs}",
         )
-        for one in members
+        for member in members
     ]
     columns = ("benchmark", "metric", Column("A"), Column("B"), Column("B over A"), "B is", "runs counted")
     return Section("members", "Members", (table(columns, rows),))
 
 
-def run_sections(runs: tuple[Run, Run], found: RunComparison) -> list[Section]:
+def run_sections(runs: tuple[Run, Run], comparison: RunComparison) -> list[Section]:
     """Return everything that differs between two runs; a section without a row is not shown."""
     results = [
         (
-            metric_name(one.name, runs[0].benchmark),
-            *(Cell(metric_text(one.name, run.metrics[one.name])) for run in runs),
-            one.ratio,
-            WORDS[one.better],
+            metric_name(difference.name, runs[0].benchmark),
+            *(Cell(metric_text(difference.name, run.metrics[difference.name])) for run in runs),
+            difference.ratio,
+            WORDS[difference.better],
         )
-        for one in found.differences
+        for difference in comparison.differences
     ]
     columns = ("result", Column("A"), Column("B"), Column("B over A"), "B is")
-    machines = [(one["what"], str(one["a"]), str(one["b"]), one["effect"]) for one in found.machine]
+    machines = [(row["what"], str(row["a"]), str(row["b"]), row["effect"]) for row in comparison.machine]
     sections = [
-        Section("results", "Results", (table(columns, results, caption=_same(found)),)),
-        _conditions(found.conditions, found.parameters),
+        Section("results", "Results", (table(columns, results, caption=_same(comparison)),)),
+        _conditions(comparison.conditions, comparison.parameters),
         Section("machines", "Machines", (table(("what", "A", "B", "effect"), machines),)),
-        _counters(found),
-        _findings(found),
-        _profile(found.profile),
+        _counters(comparison),
+        _findings(comparison),
+        _profile(comparison.profile),
     ]
     return [section for section in sections if _has_rows(section)]
 
@@ -113,8 +115,8 @@ def _has_rows(section: Section) -> bool:
     return any(getattr(block, "rows", None) or getattr(block, "items", None) for block in section.blocks)
 
 
-def _same(found: RunComparison) -> str:
-    return f"{len(found.same)} more results are within 1 % of each other." if found.same else ""
+def _same(comparison: RunComparison) -> str:
+    return f"{len(comparison.same)} more results are within 1 % of each other." if comparison.same else ""
 
 
 def _conditions(
@@ -129,21 +131,21 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _counters(found: RunComparison) -> Section:
-    counters = found.counters
+def _counters(comparison: RunComparison) -> Section:
+    counters = comparison.counters
     rows: list[tuple[Any, ...]] = []
     if counters is not None:
-        rows += [(one.name, one.unit, one.a, one.b, one.ratio) for one in counters.events]
-        rows += [(one.name, one.unit, one.a, one.b, one.ratio) for one in counters.metrics]
+        rows += [(event.name, event.unit, event.a, event.b, event.ratio) for event in counters.events]
+        rows += [(metric.name, metric.unit, metric.a, metric.b, metric.ratio) for metric in counters.metrics]
     columns = ("event or metric", "unit", Column("A"), Column("B"), Column("B over A"))
     return Section("counters", "Counters", (table(columns, rows),))
 
 
-def _findings(found: RunComparison) -> Section:
-    items = [f"Only in A: {name}" for name in found.findings_gone]
-    items += [f"Only in B: {name}" for name in found.findings_new]
-    if found.pressure[0] != found.pressure[1]:
-        left, right = (", ".join(points) or "none" for points in found.pressure)
+def _findings(comparison: RunComparison) -> Section:
+    items = [f"Only in A: {name}" for name in comparison.findings_gone]
+    items += [f"Only in B: {name}" for name in comparison.findings_new]
+    if comparison.pressure[0] != comparison.pressure[1]:
+        left, right = (", ".join(points) or "none" for points in comparison.pressure)
         items.append(f"Pressure points: {left} in A, {right} in B")
     return Section("findings", "Findings", (Notes(tuple(items)),))
 

@@ -24,66 +24,71 @@ from steelyard.report.terminal import safe
 _ROWS_AT_MOST = 20
 
 
-def runs_summary(runs: tuple[Run, Run], found: RunComparison) -> RenderableType:
+def runs_summary(runs: tuple[Run, Run], comparison: RunComparison) -> RenderableType:
     """Return what differs between two runs, most telling first."""
     parts: list[RenderableType] = [
         safe(f"{letter}  {run.run_id}") for letter, run in zip("AB", runs, strict=True)
     ]
-    parts += [safe(f"!  {caution}") for caution in found.cautions]
+    parts += [safe(f"!  {caution}") for caution in comparison.cautions]
     table = Table("result", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for one in found.differences[:_ROWS_AT_MOST]:
-        texts = [fmt.plain(metric_text(one.name, run.metrics[one.name])) for run in runs]
+    for difference in comparison.differences[:_ROWS_AT_MOST]:
+        texts = [fmt.plain(metric_text(difference.name, run.metrics[difference.name])) for run in runs]
         table.add_row(
-            safe(metric_name(one.name, runs[0].benchmark)), *texts, _ratio(one.ratio), WORDS[one.better]
+            safe(metric_name(difference.name, runs[0].benchmark)),
+            *texts,
+            _ratio(difference.ratio),
+            WORDS[difference.better],
         )
     parts += [Text(), table]
-    if len(found.differences) > _ROWS_AT_MOST:
-        parts.append(Text(f"{len(found.differences) - _ROWS_AT_MOST} more results differ (--report, --json)"))
-    if found.same:
-        parts.append(Text(f"{len(found.same)} results within 1 %", style="dim"))
-    if found.counters is not None:
-        parts += counter_lines(found.counters)
-    parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in found.conditions.items()]
+    if len(comparison.differences) > _ROWS_AT_MOST:
+        parts.append(
+            Text(f"{len(comparison.differences) - _ROWS_AT_MOST} more results differ (--report, --json)")
+        )
+    if comparison.same:
+        parts.append(Text(f"{len(comparison.same)} results within 1 %", style="dim"))
+    if comparison.counters is not None:
+        parts += counter_lines(comparison.counters)
+    parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in comparison.conditions.items()]
     parts += [
-        safe(f"parameter {name}: {left} -> {right}") for name, (left, right) in found.parameters.items()
+        safe(f"parameter {name}: {left} -> {right}") for name, (left, right) in comparison.parameters.items()
     ]
     parts += [
-        safe(f"machine ({one['effect']}): {one['what']}: {one['a']} -> {one['b']}")
-        for one in found.machine[:_ROWS_AT_MOST]
+        safe(f"machine ({row['effect']}): {row['what']}: {row['a']} -> {row['b']}")
+        for row in comparison.machine[:_ROWS_AT_MOST]
     ]
-    if found.pressure[0] != found.pressure[1]:
-        words = [", ".join(points) or "none" for points in found.pressure]
+    if comparison.pressure[0] != comparison.pressure[1]:
+        words = [", ".join(points) or "none" for points in comparison.pressure]
         parts.append(safe(f"pressure points: {words[0]} -> {words[1]}"))
-    parts += [safe(f"only in A: {name}") for name in found.findings_gone]
-    parts += [safe(f"only in B: {name}") for name in found.findings_new]
+    parts += [safe(f"only in A: {name}") for name in comparison.findings_gone]
+    parts += [safe(f"only in B: {name}") for name in comparison.findings_new]
     parts += [
         safe(f"profile: {row['name']} {row['a_ratio']:.1%} -> {row['b_ratio']:.1%}")
-        for row in found.profile[:_ROWS_AT_MOST]
+        for row in comparison.profile[:_ROWS_AT_MOST]
     ]
     return Group(*parts)
 
 
-def suites_summary(names: tuple[str, str], found: SuiteComparison) -> RenderableType:
+def suites_summary(names: tuple[str, str], comparison: SuiteComparison) -> RenderableType:
     """Return what differs between two suites, a line for each member."""
     parts: list[RenderableType] = [safe(f"A  {names[0]}"), safe(f"B  {names[1]}")]
-    parts += [safe(f"!  {caution}") for caution in found.cautions]
+    parts += [safe(f"!  {caution}") for caution in comparison.cautions]
     table = Table("benchmark", "metric", "A", "B", "B over A", "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for one in found.members:
-        texts = [fmt.plain(fmt.quantity(side.value, one.unit or "1")) for side in (one.a, one.b)]
-        name, metric = safe(one.benchmark), safe(metric_name(one.metric, one.benchmark))
-        table.add_row(name, metric, *texts, ratio_text(one), WORDS[one.better])
+    for member in comparison.members:
+        texts = [fmt.plain(fmt.quantity(side.value, member.unit or "1")) for side in (member.a, member.b)]
+        name, metric = safe(member.benchmark), safe(metric_name(member.metric, member.benchmark))
+        table.add_row(name, metric, *texts, ratio_text(member), WORDS[member.better])
     parts += [Text(), table]
-    parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in found.conditions.items()]
-    parts += [safe(f"only in A: {name}") for name in found.only_a]
-    parts += [safe(f"only in B: {name}") for name in found.only_b]
+    parts += [safe(f"{name}: {left} -> {right}") for name, (left, right) in comparison.conditions.items()]
+    parts += [safe(f"only in A: {name}") for name in comparison.only_a]
+    parts += [safe(f"only in B: {name}") for name in comparison.only_b]
     return Group(*parts)
 
 
-def ratio_text(one: MemberComparison) -> str:
+def ratio_text(member: MemberComparison) -> str:
     """Return B over A of a suite's member, with its interval where there is one."""
-    if one.ratio_low is None or one.ratio_high is None:
-        return _ratio(one.ratio)
-    return f"{_ratio(one.ratio)} ({_ratio(one.ratio_low)} to {_ratio(one.ratio_high)})"
+    if member.ratio_low is None or member.ratio_high is None:
+        return _ratio(member.ratio)
+    return f"{_ratio(member.ratio)} ({_ratio(member.ratio_low)} to {_ratio(member.ratio_high)})"
 
 
 def _ratio(value: float | None) -> str:

@@ -31,9 +31,9 @@ def power(conditions: Conditions) -> Quantity:
 
 def law_document(law: IronLaw) -> dict[str, Any]:
     """Return the terms of the law by their names."""
-    found = asdict(law)
-    found["smt"] = None if law.smt is None else law.smt.label
-    return found
+    document = asdict(law)
+    document["smt"] = None if law.smt is None else law.smt.label
+    return document
 
 
 def tree_document(tree: TopDown) -> dict[str, Any]:

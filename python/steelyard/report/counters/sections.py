@@ -38,7 +38,7 @@ _NARROWEST = 0.004
 
 
 def sections(data: ReportData) -> list[Section]:
-    """Return what there is to say; without counters only how the CPUs' time stands for capacity."""
+    """Return the section on counters; without counters, only CPU time against capacity."""
     use = data.conditions.counters
     if use is None:
         return []

@@ -36,17 +36,17 @@ def smt(result: SmtResult) -> Answer:
 
 def _smt_heading(result: SmtResult) -> str:
     """Return the answer in one line."""
-    known = [one for one in result.platforms if one.high is not None and one.cores is not None]
+    known = [row for row in result.platforms if row.high is not None and row.cores is not None]
     if not known:
         return "The used capacity is unknown: samples lack the number of cores per machine."
     # Each platform's cores weigh by the time that its machines were seen.
-    weights = [(one.cores or 0.0) * one.machine_s for one in known]
+    weights = [(row.cores or 0.0) * row.machine_s for row in known]
     total = sum(weights)
     ends = [
         sum(weight * (end or 0.0) for weight, end in zip(weights, side, strict=True)) / total
-        for side in ([one.low for one in known], [one.high for one in known])
+        for side in ([row.low for row in known], [row.high for row in known])
     ]
-    busy = sum(weight * (one.utilisation_ratio or 0.0) for weight, one in zip(weights, known, strict=True))
+    busy = sum(weight * (row.utilisation_ratio or 0.0) for weight, row in zip(weights, known, strict=True))
     return (
         f"{_span(ends[0], ends[1])} of the cores' capacity is used, at {_percent(busy / total)} utilisation."
     )
@@ -98,35 +98,35 @@ def _used(rows: Sequence[Used], first: str) -> Table:
         Column("machine-hours"),
     ]
     made: list[list[object]] = []
-    for one in rows:
-        head: list[object] = [one.platform] if first == "platform" else [one.platform, one.cluster]
-        if one.low is None or one.high is None:
-            gap = Missing(one.missing or "not known")
-            made.append([*head, one.utilisation_ratio, gap, gap, gap, one.machine_s / 3600])
+    for row in rows:
+        head: list[object] = [row.platform] if first == "platform" else [row.platform, row.cluster]
+        if row.low is None or row.high is None:
+            gap = Missing(row.missing or "not known")
+            made.append([*head, row.utilisation_ratio, gap, gap, gap, row.machine_s / 3600])
             continue
-        used = Cell(_span(one.low, one.high), f"{one.low!r} to {one.high!r}")
-        left = Cell(_span(1 - one.high, 1 - one.low), f"{1 - one.high!r} to {1 - one.low!r}")
-        made.append([*head, one.utilisation_ratio, used, left, one.cores, one.machine_s / 3600])
+        used = Cell(_span(row.low, row.high), f"{row.low!r} to {row.high!r}")
+        left = Cell(_span(1 - row.high, 1 - row.low), f"{1 - row.high!r} to {1 - row.low!r}")
+        made.append([*head, row.utilisation_ratio, used, left, row.cores, row.machine_s / 3600])
     return table(columns, made, caption="Cores are those of a machine, on average.")
 
 
 def _used_chart(result: SmtResult) -> Chart:
-    known = [one for one in result.platforms if one.low is not None and one.high is not None]
-    names = [one.platform for one in known]
-    middle = [((one.low or 0.0) + (one.high or 0.0)) / 2 for one in known]
+    known = [row for row in result.platforms if row.low is not None and row.high is not None]
+    names = [row.platform for row in known]
+    middle = [((row.low or 0.0) + (row.high or 0.0)) / 2 for row in known]
     return Chart(
         "used",
         "Utilisation and used capacity",
         (
-            Series("utilisation", names, [one.utilisation_ratio for one in known], kind="bar", role="sky"),
+            Series("utilisation", names, [row.utilisation_ratio for row in known], kind="bar", role="sky"),
             Series(
                 "used capacity",
                 names,
                 middle,
                 kind="bar",
                 role="blue",
-                low=[one.low for one in known],
-                high=[one.high for one in known],
+                low=[row.low for row in known],
+                high=[row.high for row in known],
             ),
         ),
         x_kind="name",
@@ -138,13 +138,13 @@ def _used_chart(result: SmtResult) -> Chart:
 
 
 def _hours_chart(result: SmtResult) -> Chart:
-    platforms = sorted({one.platform for one in result.hours})
+    platforms = sorted({row.platform for row in result.hours})
     series = []
     for at, name in enumerate(platforms):
-        by_hour = {one.hour: one for one in result.hours if one.platform == name}
-        found = [by_hour.get(hour) for hour in _HOURS]
-        lows = [None if one is None else one.low for one in found]
-        highs = [None if one is None else one.high for one in found]
+        by_hour = {row.hour: row for row in result.hours if row.platform == name}
+        rows = [by_hour.get(hour) for hour in _HOURS]
+        lows = [None if row is None else row.low for row in rows]
+        highs = [None if row is None else row.high for row in rows]
         middle = [
             None if low is None or high is None else (low + high) / 2
             for low, high in zip(lows, highs, strict=True)
@@ -165,12 +165,14 @@ def _uplifts(result: SmtResult) -> Table:
         ["platform", Column("threads a core"), Column("uplift", "ratio"), "source"],
         [
             [
-                one.platform,
-                Missing("cores are not recorded") if one.threads_per_core is None else one.threads_per_core,
-                one.ratio if one.ratio is not None else Missing(one.source),
-                one.source,
+                uplift.platform,
+                Missing("cores are not recorded")
+                if uplift.threads_per_core is None
+                else uplift.threads_per_core,
+                uplift.ratio if uplift.ratio is not None else Missing(uplift.source),
+                uplift.source,
             ]
-            for one in result.uplifts
+            for uplift in result.uplifts
         ],
         caption="--uplift 0.25, or --uplift PLATFORM=0.25, narrows the bounds.",
     )
@@ -227,19 +229,19 @@ def _lost(rows: Sequence[Lost], first: str) -> Table:
         Column("by capping", "ratio"),
     ]
     made: list[list[object]] = []
-    for one in rows:
-        head: list[object] = [getattr(one, first)]
+    for row in rows:
+        head: list[object] = [getattr(row, first)]
         if first != "platform":
-            head.append(one.platform)
+            head.append(row.platform)
         figures = [
-            one.frequency_hz,
-            one.reference_hz,
-            one.below_ratio,
-            one.capped_ratio,
-            one.lost_ratio,
-            one.capped_lost_ratio,
+            row.frequency_hz,
+            row.reference_hz,
+            row.below_ratio,
+            row.capped_ratio,
+            row.lost_ratio,
+            row.capped_lost_ratio,
         ]
-        gap = Missing(one.missing or "not known")
+        gap = Missing(row.missing or "not known")
         made.append([*head, *[gap if figure is None else figure for figure in figures]])
     return table(
         columns,
@@ -249,14 +251,14 @@ def _lost(rows: Sequence[Lost], first: str) -> Table:
 
 
 def _lost_chart(result: FrequencyResult) -> Chart:
-    known = [one for one in result.platforms if one.missing is None]
-    names = [one.platform for one in known]
-    other = [(one.lost_ratio or 0.0) - (one.capped_lost_ratio or 0.0) for one in known]
+    known = [row for row in result.platforms if row.missing is None]
+    names = [row.platform for row in known]
+    other = [(row.lost_ratio or 0.0) - (row.capped_lost_ratio or 0.0) for row in known]
     return Chart(
         "lost",
         "Cycles lost",
         (
-            Series("power capped", names, [one.capped_lost_ratio for one in known], kind="bar", role="red"),
+            Series("power capped", names, [row.capped_lost_ratio for row in known], kind="bar", role="red"),
             Series("below for other reasons", names, other, kind="bar", role="orange"),
         ),
         x_kind="name",
@@ -267,8 +269,8 @@ def _lost_chart(result: FrequencyResult) -> Chart:
 
 
 def _heat(result: FrequencyResult) -> Heat:
-    platforms = sorted({one.platform for one in result.hours})
-    by_place = {(one.platform, one.hour): one.capped_ratio for one in result.hours}
+    platforms = sorted({row.platform for row in result.hours})
+    by_place = {(row.platform, row.hour): row.capped_ratio for row in result.hours}
     return Heat(
         "capped",
         "Machine-hours with power capping, by hour (UTC)",

@@ -75,12 +75,12 @@ class Table:
     caption: str = ""
 
     def answer_first(self) -> Table:
-        """Return the table with the column that answers beside the name: the one that says so, else the one
-        of badges.
+        """Return the table with its answer column moved beside the name: the column marked as the answer,
+        else the column of badges.
         """
-        said = [at for at, column in enumerate(self.columns) if column.is_answer]
+        answers = [at for at, column in enumerate(self.columns) if column.is_answer]
         badges = [at for at in range(1, len(self.columns)) if any(row[at].level for row in self.rows)]
-        answer = next(iter(said + badges), None)
+        answer = next(iter(answers + badges), None)
         if answer is None:
             return self
         order = [0, answer, *(at for at in range(1, len(self.columns)) if at != answer)]
@@ -185,7 +185,7 @@ class Chart:
         return {
             "id": self.id,
             "kind": "xy",
-            "series": [self._series(one) for one in self.series],
+            "series": [self._series(series) for series in self.series],
             "xTitle": self.x_title,
             "yTitle": self.y_title,
             "xUnit": self.x_unit,
@@ -218,23 +218,23 @@ class Chart:
             return utc(value)
         return str(value)[:_NAME_LENGTH] if self.x_kind == "name" else short(value)
 
-    def _series(self, one: Series) -> dict[str, Any]:
+    def _series(self, series: Series) -> dict[str, Any]:
         spec: dict[str, Any] = {
-            "name": one.name[:_NAME_LENGTH],
-            "kind": one.kind,
-            "role": one.role,
-            "x": [self._x(value) for value in one.x],
-            "y": [short(value) for value in one.y],
+            "name": series.name[:_NAME_LENGTH],
+            "kind": series.kind,
+            "role": series.role,
+            "x": [self._x(value) for value in series.x],
+            "y": [short(value) for value in series.y],
         }
-        if one.low is not None and one.high is not None:
-            spec["low"] = [short(value) for value in one.low]
-            spec["high"] = [short(value) for value in one.high]
-        if one.dash:
-            spec["dash"] = one.dash
-        if one.labels is not None:
-            spec["labels"] = [text[:_NAME_LENGTH] for text in one.labels]
-        if one.size is not None:
-            spec["size"] = one.size
+        if series.low is not None and series.high is not None:
+            spec["low"] = [short(value) for value in series.low]
+            spec["high"] = [short(value) for value in series.high]
+        if series.dash:
+            spec["dash"] = series.dash
+        if series.labels is not None:
+            spec["labels"] = [text[:_NAME_LENGTH] for text in series.labels]
+        if series.size is not None:
+            spec["size"] = series.size
         return spec
 
 
@@ -378,7 +378,7 @@ def table(
     dash), a `Missing` (a dash with its reason) or a ready `Cell`. A column given by its name alone holds
     texts.
     """
-    heads = tuple(Column(one, is_text=True) if isinstance(one, str) else one for one in columns)
+    heads = tuple(Column(column, is_text=True) if isinstance(column, str) else column for column in columns)
     made = []
     for row in rows:
         if len(row) != len(heads):

@@ -47,8 +47,8 @@ def specs_answer(
     written: str | None,
 ) -> Answer:
     """Return the specs, those without a threshold apart with the reason."""
-    usable = [one for one in specs if one.is_usable]
-    lacking = [one for one in specs if not one.is_usable]
+    usable = [spec for spec in specs if spec.is_usable]
+    lacking = [spec for spec in specs if not spec.is_usable]
     heading = f"{len(usable)} of {fmt.several(len(specs), 'job')} on a platform have a spec"
     subline = (
         f"threshold mean + {settings.sigmas:g} sd; a day weighs {settings.day_weight:g} of the next;"
@@ -62,7 +62,9 @@ def specs_answer(
     if distributions:
         sections.append(_distribution_section(distributions, "Distributions"))
     if lacking:
-        rows = [(one.job, one.platform, one.cpi_source, one.missing or "", one.samples) for one in lacking]
+        rows = [
+            (spec.job, spec.platform, spec.cpi_source, spec.missing or "", spec.samples) for spec in lacking
+        ]
         columns = (
             "job",
             "platform",
@@ -71,7 +73,7 @@ def specs_answer(
             Column("samples", rank=1),
         )
         sections.append(Section("without", "Without a spec", (table(columns, rows),)))
-    if any(one.excluded for one in specs):
+    if any(spec.excluded for spec in specs):
         sections.append(Section("excluded", "Samples left out", (_excluded_table(specs),)))
     document = {
         "settings": {
@@ -82,7 +84,7 @@ def specs_answer(
             "minimum_usage": settings.guards.minimum_usage,
             "gev_quantile": quantile if distributions else None,
         },
-        "specs": [one.document() for one in specs],
+        "specs": [spec.document() for spec in specs],
         "written": written,
     }
     return Answer("CPI specs", heading, tuple(sections), document, subline, says_no=not usable)
@@ -102,28 +104,28 @@ def _spec_table(specs: Sequence[Spec], quantile: float) -> Any:
     )
     rows = [
         (
-            one.job if one.cpi_source == COUNTED else f"{one.job} ({one.cpi_source})",
-            one.platform,
-            one.samples,
-            one.full_tasks,
-            one.cpu_usage_mean,
-            one.cpi_mean,
-            one.cpi_sd,
-            one.threshold_cpi,
-            one.gev_threshold_cpi if one.gev_threshold_cpi is not None else Missing(one.gev_missing or ""),
+            spec.job if spec.cpi_source == COUNTED else f"{spec.job} ({spec.cpi_source})",
+            spec.platform,
+            spec.samples,
+            spec.full_tasks,
+            spec.cpu_usage_mean,
+            spec.cpi_mean,
+            spec.cpi_sd,
+            spec.threshold_cpi,
+            spec.gev_threshold_cpi if spec.gev_threshold_cpi is not None else Missing(spec.gev_missing or ""),
         )
-        for one in specs
+        for spec in specs
     ]
     return table(columns, rows)
 
 
 def _excluded_table(specs: Sequence[Spec]) -> Any:
-    reasons = sorted({reason for one in specs for reason in one.excluded})
+    reasons = sorted({reason for spec in specs for reason in spec.excluded})
     columns = (Column("job", is_text=True), Column("platform", is_text=True), *(Column(r) for r in reasons))
     rows = [
-        (one.job, one.platform, *(one.excluded.get(reason, 0) for reason in reasons))
-        for one in specs
-        if one.excluded
+        (spec.job, spec.platform, *(spec.excluded.get(reason, 0) for reason in reasons))
+        for spec in specs
+        if spec.excluded
     ]
     return table(columns, rows, caption="Each sample counts once, under the first reason that applies.")
 
@@ -144,12 +146,12 @@ def distributions_answer(
         heading = f"CPI of {only.spec.job} on {only.spec.platform}"
     elif not distributions:
         heading = "No job has a CPI spec"
-        why = sorted({f"{one.job} on {one.platform}: {one.missing}" for one in specs})
+        why = sorted({f"{spec.job} on {spec.platform}: {spec.missing}" for spec in specs})
         sections.insert(0, Section("why", "Why", (Paragraph("; ".join(why[:20]) or "no task samples"),)))
     document = {
-        "distributions": [one.document() for one in distributions],
+        "distributions": [distribution.document() for distribution in distributions],
         "gev_quantile": quantile,
-        "throughput": [one.document() for one in following],
+        "throughput": [row.document() for row in following],
         "warnings": warnings(following),
     }
     return Answer(
@@ -163,8 +165,8 @@ def distributions_answer(
 
 
 def _distribution_section(distributions: Sequence[Distribution], title: str) -> Section:
-    shown = sorted(distributions, key=lambda one: -one.spec.samples)[:MOST_CHARTS]
-    charts = tuple(_distribution_chart(number, one) for number, one in enumerate(shown))
+    shown = sorted(distributions, key=lambda distribution: -distribution.spec.samples)[:MOST_CHARTS]
+    charts = tuple(_distribution_chart(number, distribution) for number, distribution in enumerate(shown))
     left = len(distributions) - len(shown)
     intro = "Share of samples in each bin, and the generalized extreme value curve that fits best."
     if left:
@@ -172,21 +174,24 @@ def _distribution_section(distributions: Sequence[Distribution], title: str) -> 
     return Section("distributions", title, charts, intro, grid=len(charts) > 1)
 
 
-def _distribution_chart(number: int, one: Distribution) -> Chart:
-    bins, spec = one.histogram, one.spec
+def _distribution_chart(number: int, distribution: Distribution) -> Chart:
+    bins, spec = distribution.histogram, distribution.spec
     if not len(bins.count):
         return Chart(
-            f"cpi-{number}", f"{spec.job} on {spec.platform}", (), missing=one.missing or "no samples"
+            f"cpi-{number}",
+            f"{spec.job} on {spec.platform}",
+            (),
+            missing=distribution.missing or "no samples",
         )
     middle = (bins.low + bins.high) / 2
     width = bins.high - bins.low
     density = bins.count / bins.total / width
-    low, high = _span(one)
+    low, high = _span(distribution)
     inside = bins.low < high
     series = [Series("samples", middle[inside].tolist(), density[inside].tolist(), "bar", "sky")]
-    if one.fit is not None:
+    if distribution.fit is not None:
         x = np.linspace(low, high, 200)
-        series.append(Series("GEV", x.tolist(), one.fit.gev.density(x).tolist(), "line", "red"))
+        series.append(Series("GEV", x.tolist(), distribution.fit.gev.density(x).tolist(), "line", "red"))
     marks = [Mark("x", spec.cpi_mean, "mean")] if spec.cpi_mean is not None else []
     if spec.threshold_cpi is not None:
         marks.append(Mark("x", spec.threshold_cpi, "threshold", "red"))
@@ -199,35 +204,35 @@ def _distribution_chart(number: int, one: Distribution) -> Chart:
         x_range=(low, high),
         from_zero=True,
         marks=tuple(marks),
-        note=_words(one),
+        note=_words(distribution),
     )
 
 
-def _span(one: Distribution) -> tuple[float, float]:
+def _span(distribution: Distribution) -> tuple[float, float]:
     """Return from where to where the chart goes: 99 in a hundred samples, and beyond the threshold."""
-    bins = one.histogram
+    bins = distribution.histogram
     reached = np.cumsum(bins.count) / bins.total
     low, last = (
         float(ends[min(int(np.searchsorted(reached, share)), len(reached) - 1)])
         for ends, share in ((bins.low, 0.0005), (bins.high, 0.99))
     )
-    return low, max(last, (one.spec.threshold_cpi or 0.0) + (one.spec.cpi_sd or 0.0) / 2)
+    return low, max(last, (distribution.spec.threshold_cpi or 0.0) + (distribution.spec.cpi_sd or 0.0) / 2)
 
 
 def _unit(spec: Spec) -> str:
     return "CPI" if spec.cpi_source == COUNTED else str(spec.cpi_source)
 
 
-def _words(one: Distribution) -> str:
-    spec = one.spec
+def _words(distribution: Distribution) -> str:
+    spec = distribution.spec
     words = f"{spec.samples:,} samples, mean {fmt.significant(spec.cpi_mean or 0.0)}"
     words += f", sd {fmt.significant(spec.cpi_sd or 0.0)}"
-    beyond, _ = one.above(_span(one)[1])
+    beyond, _ = distribution.above(_span(distribution)[1])
     if beyond:
         words += f", {fmt.plain(fmt.quantity(beyond, 'ratio'))} further right"
-    if one.fit is None:
-        return f"{words}. No curve: {one.missing}."
-    gev = one.fit.gev
+    if distribution.fit is None:
+        return f"{words}. No curve: {distribution.missing}."
+    gev = distribution.fit.gev
     # The paper writes the shape with the other sign.
     return f"{words}. GEV({gev.location:.3g}, {gev.scale:.3g}, {-gev.shape:.3g})."
 
@@ -246,11 +251,13 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
         Column("next best"),
     )
     rows = []
-    for one in distributions:
-        spec, fit = one.spec, one.fit
-        seen, expected = one.above(spec.threshold_cpi) if spec.threshold_cpi is not None else (None, None)
-        other = min(one.others, key=lambda each: each.distance, default=None)
-        none = Missing(one.missing or "")
+    for distribution in distributions:
+        spec, fit = distribution.spec, distribution.fit
+        seen, expected = (
+            distribution.above(spec.threshold_cpi) if spec.threshold_cpi is not None else (None, None)
+        )
+        other = min(distribution.others, key=lambda each: each.distance, default=None)
+        none = Missing(distribution.missing or "")
         rows.append(
             (
                 spec.job,
@@ -276,7 +283,7 @@ def _fit_section(distributions: Sequence[Distribution], quantile: float) -> Sect
 
 def _gev(fit: GevFit) -> Cell:
     gev = fit.gev
-    figures = ", ".join(fmt.significant(one) for one in (gev.location, gev.scale, -gev.shape))
+    figures = ", ".join(fmt.significant(parameter) for parameter in (gev.location, gev.scale, -gev.shape))
     if fit.location_interval is None or fit.scale_interval is None or fit.shape_interval is None:
         return Cell(figures, f"{gev!r}, no intervals: {fit.errors_missing}")
     # The paper writes the shape with the other sign.
@@ -299,17 +306,17 @@ def _following_section(following: Sequence[Following]) -> Section:
     )
     rows = [
         (
-            one.job,
-            one.platform,
-            one.spans,
-            _interval(one.rates),
-            Interval(one.elasticity.value, one.elasticity.low, one.elasticity.high)
-            if one.elasticity
-            else Missing(one.missing or ""),
-            one.cpi_share,
-            f"CPI {one.verdict}" if one.verdict != "cannot tell" else "cannot tell",
+            row.job,
+            row.platform,
+            row.spans,
+            _interval(row.rates),
+            Interval(row.elasticity.value, row.elasticity.low, row.elasticity.high)
+            if row.elasticity
+            else Missing(row.missing or ""),
+            row.cpi_share,
+            f"CPI {row.verdict}" if row.verdict != "cannot tell" else "cannot tell",
         )
-        for one in following
+        for row in following
     ]
     intro = (
         "Over spans of 10 minutes, with intervals of 95 %. Rates: operations/s and instructions/s, which the"
@@ -326,9 +333,9 @@ def _interval(at: Any) -> Interval | Missing:
     return Missing(at.missing or "") if at.r is None else Interval(at.r, at.low, at.high)
 
 
-def outliers_answer(found: Anomalies, rule: Rule, source: str) -> Answer:
+def outliers_answer(anomalies: Anomalies, rule: Rule, source: str) -> Answer:
     """Return outliers by job, and the tasks that were anomalous."""
-    count = found.anomalous_tasks
+    count = anomalies.anomalous_tasks
     heading = f"{fmt.several(count, 'task')} {'was' if count == 1 else 'were'} anomalous"
     subline = (
         f"{rule.outliers} outliers in {rule.anomaly_s} s, above {source};"
@@ -347,27 +354,27 @@ def outliers_answer(found: Anomalies, rule: Rule, source: str) -> Answer:
     )
     rows = [
         (
-            one.job,
-            one.platform,
-            one.threshold_cpi if one.threshold_cpi is not None else Missing("no spec"),
-            one.samples,
-            one.outliers if one.threshold_cpi is not None else Missing("no spec"),
-            one.outlier_ratio if one.threshold_cpi is not None else Missing("no spec"),
-            one.tasks_with_outliers if one.threshold_cpi is not None else Missing("no spec"),
-            one.anomalous_tasks if one.threshold_cpi is not None else Missing("no spec"),
-            one.anomalous_task_day_ratio if one.threshold_cpi is not None else Missing("no spec"),
+            row.job,
+            row.platform,
+            row.threshold_cpi if row.threshold_cpi is not None else Missing("no spec"),
+            row.samples,
+            row.outliers if row.threshold_cpi is not None else Missing("no spec"),
+            row.outlier_ratio if row.threshold_cpi is not None else Missing("no spec"),
+            row.tasks_with_outliers if row.threshold_cpi is not None else Missing("no spec"),
+            row.anomalous_tasks if row.threshold_cpi is not None else Missing("no spec"),
+            row.anomalous_task_day_ratio if row.threshold_cpi is not None else Missing("no spec"),
         )
-        for one in found.jobs
+        for row in anomalies.jobs
     ]
-    judged = [one for one in found.jobs if one.outlier_ratio is not None][:40]
+    judged = [row for row in anomalies.jobs if row.outlier_ratio is not None][:40]
     chart = Chart(
         "outlier-share",
         "Share of samples above the threshold",
         (
             Series(
                 "share",
-                [f"{one.job} on {one.platform}" for one in judged],
-                [one.outlier_ratio for one in judged],
+                [f"{row.job} on {row.platform}" for row in judged],
+                [row.outlier_ratio for row in judged],
                 "bar",
             ),
         ),
@@ -377,7 +384,7 @@ def outliers_answer(found: Anomalies, rule: Rule, source: str) -> Answer:
         from_zero=True,
         height=max(240, 90 + 24 * len(judged)),
     )
-    ordinary = sorted({one.job for one in found.jobs if one.is_ordinary})
+    ordinary = sorted({row.job for row in anomalies.jobs if row.is_ordinary})
     intro = ""
     if ordinary:
         intro = (
@@ -392,12 +399,12 @@ def outliers_answer(found: Anomalies, rule: Rule, source: str) -> Answer:
             "minimum_usage": rule.minimum_usage,
             "specs": source,
         },
-        **found.document(),
+        **anomalies.document(),
     }
-    return Answer("CPI outliers", heading, (jobs, _task_section(found)), document, subline)
+    return Answer("CPI outliers", heading, (jobs, _task_section(anomalies)), document, subline)
 
 
-def _task_section(found: Anomalies) -> Section:
+def _task_section(anomalies: Anomalies) -> Section:
     columns = (
         Column("task", is_text=True),
         Column("machine", is_text=True),
@@ -411,19 +418,19 @@ def _task_section(found: Anomalies) -> Section:
     )
     rows = [
         (
-            one.task,
-            one.machine,
-            one.platform,
-            one.outliers,
-            one.anomalous_samples,
-            one.highest_cpi,
-            one.threshold_cpi,
-            utc(one.first_anomalous_unix_s)[:16],
-            utc(one.last_anomalous_unix_s)[:16],
+            row.task,
+            row.machine,
+            row.platform,
+            row.outliers,
+            row.anomalous_samples,
+            row.highest_cpi,
+            row.threshold_cpi,
+            utc(row.first_anomalous_unix_s)[:16],
+            utc(row.last_anomalous_unix_s)[:16],
         )
-        for one in found.tasks
+        for row in anomalies.tasks
     ]
     caption = "Anomalous: number of anomalous samples of the task. Times are UTC."
-    if found.anomalous_tasks > len(rows):
-        caption += f" The {len(rows):,} most anomalous of {found.anomalous_tasks:,}."
+    if anomalies.anomalous_tasks > len(rows):
+        caption += f" The {len(rows):,} most anomalous of {anomalies.anomalous_tasks:,}."
     return Section("tasks", "Anomalous tasks", (table(columns, rows, caption=caption),))

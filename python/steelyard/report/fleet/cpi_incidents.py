@@ -36,7 +36,7 @@ _ROLES = ("orange", "green", "purple")
 
 
 def incidents_answer(
-    found: Sequence[Incident],
+    incidents: Sequence[Incident],
     rule: Rule,
     source: str,
     *,
@@ -50,27 +50,27 @@ def incidents_answer(
     how right they are: ``right`` by the rule in use, ``curve`` by the paper's at each floor. ``bar`` is what
     a name takes, ``None`` by the paper's rule. ``each`` shows every incident on a terminal, too.
     """
-    groups = group_incidents(found)
-    named = [one for one in found if one.antagonist is not None]
-    cappable = [one for one in found if one.cap is not None]
+    groups = group_incidents(incidents)
+    named = [incident for incident in incidents if incident.antagonist is not None]
+    cappable = [incident for incident in incidents if incident.cap is not None]
     heading = (
-        f"{several(len(found), 'incident')}, an antagonist named in {len(named):,},"
+        f"{several(len(incidents), 'incident')}, an antagonist named in {len(named):,},"
         f" {len(cappable):,} may be capped"
     )
     subline = f"{_rule_words(rule, bar)}; {rule.outliers} outliers in {rule.anomaly_s} s above {source}"
     sections = [
         Section("groups", "By victim and antagonist", (_group_table(groups, each=each),)),
-        Section("incidents", "Incidents", (_incident_table(found, each=each),), on_terminal=each),
+        Section("incidents", "Incidents", (_incident_table(incidents, each=each),), on_terminal=each),
     ]
     if timelines:
         charts: list[Block] = []
-        for number, one in enumerate(timelines):
-            charts += _timeline_charts(number, one)
+        for number, timeline in enumerate(timelines):
+            charts += _timeline_charts(number, timeline)
         intro = (
             "The clearest incidents, the victim's CPI above its suspects' usage on the same time axis (UTC)."
         )
         sections.append(Section("timelines", "Over time", tuple(charts), intro, grid=True))
-    sections += _cap_sections(found)
+    sections += _cap_sections(incidents)
     if curve:
         sections.append(_curve_section(curve, rule, right))
     document = {
@@ -86,19 +86,19 @@ def incidents_answer(
             "evidence_s": None if bar is None else bar.evidence_s,
             "false_name_ratio": None if bar is None else bar.false_name_ratio,
         },
-        "groups": [one.document() for one in groups],
-        "incidents": [one.document() for one in found],
-        "truth_curve": [one.document() for one in curve] if curve is not None else None,
+        "groups": [group.document() for group in groups],
+        "incidents": [incident.document() for incident in incidents],
+        "truth_curve": [point.document() for point in curve] if curve is not None else None,
         "truth": right.document() if right is not None else None,
     }
     tiles = (
-        Tile("incidents", f"{len(found):,}"),
+        Tile("incidents", f"{len(incidents):,}"),
         Tile("antagonist named", f"{len(named):,}"),
         Tile("may be capped", f"{len(cappable):,}"),
-        Tile("capped by agents", f"{sum(one.effect is not None for one in found):,}"),
+        Tile("capped by agents", f"{sum(incident.effect is not None for incident in incidents):,}"),
     )
     answer = Answer("CPI incidents", heading, tuple(sections), document, subline, tiles=tiles)
-    return replace(answer, rows=max(answer.rows, len(found))) if each else answer
+    return replace(answer, rows=max(answer.rows, len(incidents))) if each else answer
 
 
 def _rule_words(rule: Rule, bar: Bar | None) -> str:
@@ -126,21 +126,23 @@ def _group_table(groups: Sequence[IncidentGroup], *, each: bool) -> Any:
     )
     rows = [
         (
-            one.victim_job,
-            one.antagonist_job if one.antagonist_job is not None else Missing("no suspect is clear enough"),
-            one.incidents,
-            _to_cap(one),
-            one.highest_correlation
-            if one.highest_correlation is not None
+            group.victim_job,
+            group.antagonist_job
+            if group.antagonist_job is not None
+            else Missing("no suspect is clear enough"),
+            group.incidents,
+            _to_cap(group),
+            group.highest_correlation
+            if group.highest_correlation is not None
             else Missing("every suspect was idle, or there was none"),
-            one.highest_cpi_ratio,
-            one.machines,
-            one.antagonist_class or "",
-            utc(one.first_unix_s)[:16],
-            utc(one.last_unix_s)[:16],
-            one.capped_by_agents,
+            group.highest_cpi_ratio,
+            group.machines,
+            group.antagonist_class or "",
+            utc(group.first_unix_s)[:16],
+            utc(group.last_unix_s)[:16],
+            group.capped_by_agents,
         )
-        for one in groups
+        for group in groups
     ]
     caption = "Highest correlation and CPI of each group; times are UTC."
     if groups and not each:
@@ -148,14 +150,14 @@ def _group_table(groups: Sequence[IncidentGroup], *, each: bool) -> Any:
     return table(columns, rows, caption=caption)
 
 
-def _to_cap(one: IncidentGroup) -> str:
-    if not one.may_be_capped:
-        return f"no: {one.reason}" if one.reason else "no"
-    to = "" if one.cap_cpu_ratio is None else f" to {one.cap_cpu_ratio:g} CPU-s/s"
-    return f"yes, in {one.may_be_capped:,} of {one.incidents:,}{to}"
+def _to_cap(group: IncidentGroup) -> str:
+    if not group.may_be_capped:
+        return f"no: {group.reason}" if group.reason else "no"
+    to = "" if group.cap_cpu_ratio is None else f" to {group.cap_cpu_ratio:g} CPU-s/s"
+    return f"yes, in {group.may_be_capped:,} of {group.incidents:,}{to}"
 
 
-def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
+def _incident_table(incidents: Sequence[Incident], *, each: bool) -> Any:
     columns = (
         Column("victim", is_text=True),
         Column("machine", is_text=True, rank=2),
@@ -171,46 +173,51 @@ def _incident_table(found: Sequence[Incident], *, each: bool) -> Any:
         Column("agent", is_text=True, rank=1),
     )
     rows = []
-    shown = found if each else found[:MOST_ROWS]
-    for one in shown:
-        first = one.suspects[0] if one.suspects else None
+    shown = incidents if each else incidents[:MOST_ROWS]
+    for incident in shown:
+        first = incident.suspects[0] if incident.suspects else None
         no_correlation = Missing("the suspect was idle, or alone")
         evidence = first.evidence if first else None
         cap = (
-            f"{one.cap.task} to {one.cap_cpu_ratio:g} CPU-s/s"
-            if one.cap and one.cap_cpu_ratio
-            else one.reason
+            f"{incident.cap.task} to {incident.cap_cpu_ratio:g} CPU-s/s"
+            if incident.cap and incident.cap_cpu_ratio
+            else incident.reason
         )
         rows.append(
             (
-                one.victim_task,
-                one.machine,
-                utc(one.start_unix_s)[:16],
-                one.victim_cpi,
-                one.threshold_cpi,
+                incident.victim_task,
+                incident.machine,
+                utc(incident.start_unix_s)[:16],
+                incident.victim_cpi,
+                incident.threshold_cpi,
                 first.task if first else "",
                 (first.job_class or "") if first else "",
                 first.correlation if first and first.correlation is not None else no_correlation,
                 evidence.p_value if evidence else None,
                 evidence.explained_ratio if evidence else None,
                 cap or "",
-                f"{one.recorded.action}: {one.recorded.reason}" if one.recorded else "",
+                f"{incident.recorded.action}: {incident.recorded.reason}" if incident.recorded else "",
             )
         )
     caption = (
         "Share of the excess: of the CPI that the victim has more then, what the suspect's usage explains."
         " Times are UTC. To cap: whom the rule would cap, or why nobody; agents note what they did."
     )
-    weighed = [it.evidence for one in found for it in one.suspects if it.evidence is not None]
-    if weighed and all(one.misses_rise is None for one in weighed):
+    weighed = [
+        suspect.evidence
+        for incident in incidents
+        for suspect in incident.suspects
+        if suspect.evidence is not None
+    ]
+    if weighed and all(entry.misses_rise is None for entry in weighed):
         caption += " No cache misses were counted: suspects are tested by usage alone."
-    if len(found) > len(shown):
-        caption += f" The clearest {len(shown):,} of {len(found):,}; --all and --json have all."
+    if len(incidents) > len(shown):
+        caption += f" The clearest {len(shown):,} of {len(incidents):,}; --all and --json have all."
     return table(columns, rows, caption=caption)
 
 
-def _timeline_charts(number: int, one: Timeline) -> list[Block]:
-    incident = one.incident
+def _timeline_charts(number: int, timeline: Timeline) -> list[Block]:
+    incident = timeline.incident
     end = incident.end_unix_s or incident.start_unix_s
     bands = [Band(incident.start_unix_s, end, "anomalous", "red")]
     recorded = incident.recorded
@@ -219,8 +226,8 @@ def _timeline_charts(number: int, one: Timeline) -> list[Block]:
         # Two labels would overlap; the threshold above explains the red span.
         bands[0] = Band(incident.start_unix_s, end, "", "red")
         bands.append(Band(recorded.cap_start_unix_s, until, "capped", "green"))
-    victims = [line for line in one.lines if line.is_victim]
-    others = [line for line in one.lines if not line.is_victim]
+    victims = [line for line in timeline.lines if line.is_victim]
+    others = [line for line in timeline.lines if not line.is_victim]
     above = Chart(
         f"incident-{number}-cpi",
         f"CPI of {incident.victim_task} on {incident.machine}",
@@ -247,8 +254,8 @@ def _timeline_charts(number: int, one: Timeline) -> list[Block]:
     return [above, below]
 
 
-def _cap_sections(found: Sequence[Incident]) -> list[Section]:
-    capped = [one for one in found if one.effect is not None]
+def _cap_sections(incidents: Sequence[Incident]) -> list[Section]:
+    capped = [incident for incident in incidents if incident.effect is not None]
     if not capped:
         return []
     columns = (
@@ -265,13 +272,13 @@ def _cap_sections(found: Sequence[Incident]) -> list[Section]:
         Column("undone", is_text=True),
     )
     rows = []
-    for one in capped:
-        effect, recorded = one.effect, one.recorded
+    for incident in capped:
+        effect, recorded = incident.effect, incident.recorded
         assert effect is not None
         assert recorded is not None
         rows.append(
             (
-                one.victim_task,
+                incident.victim_task,
                 recorded.antagonist_task or "",
                 *effect.victim_cpi.values(),
                 effect.cpi_ratio,
@@ -280,7 +287,11 @@ def _cap_sections(found: Sequence[Incident]) -> list[Section]:
                 {True: "yes", False: "no", None: ""}[recorded.undone],
             )
         )
-    known = [one.effect.recovered for one in capped if one.effect and one.effect.recovered is not None]
+    known = [
+        incident.effect.recovered
+        for incident in capped
+        if incident.effect and incident.effect.recovered is not None
+    ]
     intro = f"{sum(known)} of {len(known)} victims fell to their threshold or below while capped."
     caption = (
         "Means of the 10 minutes before, of the cap, and of the 10 minutes after. Confirmed: the victim"
@@ -291,14 +302,14 @@ def _cap_sections(found: Sequence[Incident]) -> list[Section]:
 
 
 def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> Section:
-    floors = [one.floor for one in curve]
+    floors = [point.floor for point in curve]
     chart = Chart(
         "truth",
         "Antagonists named, against the simulation's truth",
         (
-            Series("precision", floors, [one.precision for one in curve], "line", "blue"),
-            Series("recall of episodes", floors, [one.recall for one in curve], "line", "orange"),
-            Series("recall of victims", floors, [one.victim_recall for one in curve], "line", "purple"),
+            Series("precision", floors, [point.precision for point in curve], "line", "blue"),
+            Series("recall of episodes", floors, [point.recall for point in curve], "line", "orange"),
+            Series("recall of victims", floors, [point.victim_recall for point in curve], "line", "purple"),
         ),
         x_title="correlation from which a suspect is the antagonist",
         y_unit="ratio",
@@ -313,7 +324,10 @@ def _curve_section(curve: Sequence[Point], rule: Rule, right: Point | None) -> S
         Column("recall of episodes", "ratio"),
         Column("recall of victims", "ratio"),
     )
-    rows = [(one.floor, one.named, one.right, one.precision, one.recall, one.victim_recall) for one in curve]
+    rows = [
+        (point.floor, point.named, point.right, point.precision, point.recall, point.victim_recall)
+        for point in curve
+    ]
     intro = "This fleet is simulated: the true antagonists are known (truth.json) and not used above."
     if right is not None and right.precision is not None and right.recall is not None:
         intro += (

@@ -1,4 +1,4 @@
-"""What ``fleet numa`` found, as sections of a page and of the terminal.
+"""Results of ``fleet numa`` as sections of a page and of the terminal.
 
 In: `NumaAnswer`. Out: an `Answer`: the spread of scores, figures by score, effects.
 
@@ -54,25 +54,25 @@ def numa(answer: NumaAnswer) -> Answer:
 
 
 def _heading(answer: NumaAnswer) -> str:
-    """Return the answer in one line: the largest effect on CPI that is one."""
+    """Return the answer in one line: the largest increase in CPI whose interval excludes none."""
     clear = [
-        one
-        for one in answer.localities
-        if one.metric == "cpi" and one.effect.low is not None and one.effect.low > 0
+        locality
+        for locality in answer.localities
+        if locality.metric == "cpi" and locality.effect.low is not None and locality.effect.low > 0
     ]
     if not clear:
         return "No job shows a higher CPI with remote memory"
-    worst = max(clear, key=lambda one: one.effect.value)
+    worst = max(clear, key=lambda locality: locality.effect.value)
     ratio = worst.effect.at(1 - SHOWN_SCORE)[0]
     return f"{worst.job}: {ratio:.2f}x the CPI at a score of {SHOWN_SCORE}"
 
 
 def _cautions(answer: NumaAnswer) -> list[str]:
-    """Return what a reader must know first."""
-    misled = [one for one in answer.localities if one.disagreement]
+    """Return the warnings of the page."""
+    misled = [locality for locality in answer.localities if locality.disagreement]
     if not misled:
         return []
-    names = ", ".join(f"{one.job} ({METRICS[one.metric]})" for one in misled[:5])
+    names = ", ".join(f"{locality.job} ({METRICS[locality.metric]})" for locality in misled[:5])
     more = f" and {len(misled) - 5} more" if len(misled) > 5 else ""
     return [f"Raw and adjusted comparisons disagree for {names}{more}: use the adjusted ones."]
 
@@ -85,18 +85,21 @@ def _tiles(answer: NumaAnswer) -> list[Tile]:
         Tile("samples with a score", fmt.count(answer.samples), str(answer.samples)),
         Tile("in the best bin", fmt.quantity(local, "ratio"), note=f"of {answer.dates[-1]}"),
         Tile("jobs with a known effect on CPI", str(len(_clear(answer, "cpi")))),
-        Tile("where raw samples mislead", str(sum(bool(one.disagreement) for one in answer.localities))),
+        Tile(
+            "where raw samples mislead",
+            str(sum(bool(locality.disagreement) for locality in answer.localities)),
+        ),
     ]
 
 
 def _clear(answer: NumaAnswer, metric: str) -> list[Locality]:
     return [
-        one
-        for one in answer.localities
-        if one.metric == metric
-        and one.effect.low is not None
-        and one.effect.high is not None
-        and (one.effect.low > 0 or one.effect.high < 0)
+        locality
+        for locality in answer.localities
+        if locality.metric == metric
+        and locality.effect.low is not None
+        and locality.effect.high is not None
+        and (locality.effect.low > 0 or locality.effect.high < 0)
     ]
 
 
@@ -129,25 +132,27 @@ def _intro() -> str:
     )
 
 
-def _at_half(one: Locality) -> Interval:
-    return Interval(*one.effect.at(1 - SHOWN_SCORE))
+def _at_half(locality: Locality) -> Interval:
+    return Interval(*locality.effect.at(1 - SHOWN_SCORE))
 
 
 def _effects(answer: NumaAnswer) -> Table:
     rows = []
-    for one in answer.localities:
-        raw = None if one.raw is None else one.raw.at(1 - SHOWN_SCORE)[0]
-        said = one.disagreement or one.effect.reason
+    for locality in answer.localities:
+        raw = None if locality.raw is None else locality.raw.at(1 - SHOWN_SCORE)[0]
+        note = locality.disagreement or locality.effect.reason
         rows.append(
             (
-                one.job,
-                METRICS[one.metric],
-                _at_half(one),
+                locality.job,
+                METRICS[locality.metric],
+                _at_half(locality),
                 raw,
-                None if one.correlation is None else Cell(f"{one.correlation:+.2f}", repr(one.correlation)),
-                one.effect.samples,
-                one.effect.clusters,
-                Cell(said, level="suspect" if one.disagreement else None, is_text=True),
+                None
+                if locality.correlation is None
+                else Cell(f"{locality.correlation:+.2f}", repr(locality.correlation)),
+                locality.effect.samples,
+                locality.effect.clusters,
+                Cell(note, level="suspect" if locality.disagreement else None, is_text=True),
             )
         )
     columns = (
@@ -165,11 +170,12 @@ def _effects(answer: NumaAnswer) -> Table:
 
 def _effect_chart(answer: NumaAnswer) -> Chart:
     of_cpi = sorted(
-        (one for one in answer.localities if one.metric == "cpi"), key=lambda one: -one.effect.value
+        (locality for locality in answer.localities if locality.metric == "cpi"),
+        key=lambda locality: -locality.effect.value,
     )[:30]
-    ends = [one.effect.at(1 - SHOWN_SCORE) for one in of_cpi]
-    raw = [None if one.raw is None else one.raw.at(1 - SHOWN_SCORE)[0] for one in of_cpi]
-    names = [one.job for one in of_cpi]
+    ends = [locality.effect.at(1 - SHOWN_SCORE) for locality in of_cpi]
+    raw = [None if locality.raw is None else locality.raw.at(1 - SHOWN_SCORE)[0] for locality in of_cpi]
+    names = [locality.job for locality in of_cpi]
     return Chart(
         "effects",
         f"CPI at a score of {SHOWN_SCORE} over CPI at 1",
@@ -193,14 +199,18 @@ def _effect_chart(answer: NumaAnswer) -> Chart:
 
 
 def _by_score(answer: NumaAnswer, metric: str) -> Chart:
-    found = [one for one in answer.figures if one.metric == metric]
+    figures = [figure for figure in answer.figures if figure.metric == metric]
     middle = [(at + 0.5) / answer.bins for at in range(answer.bins)]
     title = f"{METRICS[metric][:1].upper()}{METRICS[metric][1:]}"
-    if not found:
+    if not figures:
         return Chart(f"score-{metric}", title, (), missing="no job exports it at different scores")
-    strongest = {one.job: abs(one.effect.value) for one in answer.localities if one.metric == metric}
-    shown = sorted(found, key=lambda one: (-strongest.get(one.job, 0.0), one.job))[:_JOBS]
-    together = _together(found, answer.bins)
+    strongest = {
+        locality.job: abs(locality.effect.value)
+        for locality in answer.localities
+        if locality.metric == metric
+    }
+    shown = sorted(figures, key=lambda figure: (-strongest.get(figure.job, 0.0), figure.job))[:_JOBS]
+    together = _together(figures, answer.bins)
     lines = [
         Series(
             "all jobs",
@@ -213,24 +223,24 @@ def _by_score(answer: NumaAnswer, metric: str) -> Chart:
             size=9,
         )
     ]
-    if len(found) > 1:
+    if len(figures) > 1:
         lines += [
-            Series(one.job, middle, list(one.ratios), "line", _ROLES[at % len(_ROLES)])
-            for at, one in enumerate(shown)
+            Series(figure.job, middle, list(figure.ratios), "line", _ROLES[at % len(_ROLES)])
+            for at, figure in enumerate(shown)
         ]
     return Chart(
         f"score-{metric}", title, tuple(lines), x_title="NUMA score", y_title="normalised", x_range=(0.0, 1.0)
     )
 
 
-def _together(found: list[Binned], bins: int) -> list[tuple[float | None, float | None]]:
+def _together(figures: list[Binned], bins: int) -> list[tuple[float | None, float | None]]:
     """Return mean and deviation of all jobs together in each bin."""
     made: list[tuple[float | None, float | None]] = []
     for at in range(bins):
         parts = [
-            (one.counts[at], one.ratios[at] or 0.0, one.deviations[at] or 0.0)
-            for one in found
-            if one.counts[at]
+            (figure.counts[at], figure.ratios[at] or 0.0, figure.deviations[at] or 0.0)
+            for figure in figures
+            if figure.counts[at]
         ]
         count = sum(n for n, _, _ in parts)
         if not count:

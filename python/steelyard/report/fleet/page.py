@@ -63,7 +63,7 @@ def render(
     """
     nonce = secrets.token_urlsafe(16)
     # A heading without anything under it says nothing.
-    sections = [one for one in sections if any(not _is_empty(block) for block in one.blocks)]
+    sections = [section for section in sections if any(not _is_empty(block) for block in section.blocks)]
     charts = [
         block
         for section in sections

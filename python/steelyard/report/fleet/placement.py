@@ -79,22 +79,22 @@ def _subline(result: PlaceResult) -> str:
 
 
 def _cautions(result: PlaceResult) -> list[str]:
-    """Return what a reader must know before reading on."""
-    found = []
+    """Return the warnings of the page."""
+    cautions = []
     held = result.held_out
     if held is not None and held.promised_ratio > 0 and held.kept_ratio < 0.5 * held.promised_ratio:
-        found.append(
+        cautions.append(
             f"Plans made on every other hour promise {held.promised_ratio * 100:.2f} % and keep"
             f" {held.kept_ratio * 100:.2f} % on the hours between: most of the saving is noise."
         )
-    return found
+    return cautions
 
 
 def _sections(result: PlaceResult) -> list[Section]:
     """Return everything that the page and the terminal show."""
-    found = [Section("platforms", "Platforms", (_platforms(result), _room(result)))]
+    sections = [Section("platforms", "Platforms", (_platforms(result), _room(result)))]
     if result.moves:
-        found.append(Section("moves", "Moves", (_moves(result), _chart(result), _paid(result))))
+        sections.append(Section("moves", "Moves", (_moves(result), _chart(result), _paid(result))))
     notes = list(result.notes)
     if result.few_samples:
         notes.append(f"{result.few_samples} pairs have too few samples to be a target.")
@@ -104,7 +104,7 @@ def _sections(result: PlaceResult) -> list[Section]:
             f"Plans made on every other hour and tried on the hours between promise"
             f" {held.promised_ratio * 100:.2f} % and keep {held.kept_ratio * 100:.2f} %."
         )
-    return [*found, Section("notes", "Assumptions", (Notes(tuple(notes)),))]
+    return [*sections, Section("notes", "Assumptions", (Notes(tuple(notes)),))]
 
 
 def _platforms(result: PlaceResult) -> Table:

@@ -1,4 +1,4 @@
-"""What ``fleet pressure`` and ``fleet pair`` found, as sections of a page and of the terminal.
+"""Results of ``fleet pressure`` and ``fleet pair`` as sections of a page and of the terminal.
 
 In: `JobPressure`s, `PairAnswer`. Out: headings and `Section`s: the matrix of pressure points, the map of
 slow-downs, verdicts.
@@ -43,7 +43,7 @@ _WORDS = {MUST_NOT: "must not share", MAY: "may share", UNCLEAR: "unclear"}
 
 def pressure(jobs: Sequence[JobPressure]) -> Answer:
     """Return everything that ``fleet pressure`` says."""
-    document = {"jobs": [one.document() for one in jobs]}
+    document = {"jobs": [job.document() for job in jobs]}
     return Answer("Pressure points", _pressure_heading(jobs), _pressure_sections(jobs), document)
 
 
@@ -134,7 +134,7 @@ def pair(answer: PairAnswer) -> Answer:
 
 def _pair_heading(answer: PairAnswer) -> str:
     """Return the verdicts in one line."""
-    bad = [one for one in answer.pairs if one.verdict == MUST_NOT]
+    bad = [pair for pair in answer.pairs if pair.verdict == MUST_NOT]
     if not bad:
         return "No pair of jobs needs separate machines"
     worst = bad[0]
@@ -144,7 +144,7 @@ def _pair_heading(answer: PairAnswer) -> str:
 
 def _pair_subline(answer: PairAnswer) -> str:
     """Return what was judged."""
-    counts = {verdict: sum(one.verdict == verdict for one in answer.pairs) for verdict in _WORDS}
+    counts = {verdict: sum(pair.verdict == verdict for pair in answer.pairs) for verdict in _WORDS}
     summary = ", ".join(f"{count} {_WORDS[verdict]}" for verdict, count in counts.items())
     return f"{len(answer.pairs):,} pairs of {len(answer.jobs)} jobs: {summary}."
 
@@ -153,16 +153,16 @@ def _pair_sections(answer: PairAnswer) -> list[Section]:
     """Return the page of pairs."""
     skill = answer.skill
     if skill.reason:
-        said = Paragraph(f"No predictions: {skill.reason}.", "suspect")
+        note = Paragraph(f"No predictions: {skill.reason}.", "suspect")
     else:
-        said = Paragraph(
+        note = Paragraph(
             f"Pairs that were not seen together are predicted from where their jobs press, learnt from"
             f" {skill.pairs} observed ones. Predicting each of these from the others explains"
             f" {skill.skill_ratio or 0:.0%} of their spread, with an error of ±{skill.error or 0:.2f}."
         )
     return [
         Section("pairs", "Pairs on one machine", (_verdicts(answer),), intro=_pair_intro()),
-        Section("slowdowns", "Slow-downs", (_map(answer), said, _slowdowns(answer))),
+        Section("slowdowns", "Slow-downs", (_map(answer), note, _slowdowns(answer))),
     ]
 
 
@@ -179,13 +179,13 @@ def _pair_intro() -> str:
 def _verdicts(answer: PairAnswer) -> Table:
     rows = [
         (
-            f"{one.first.job} · {one.second.job}",
-            Cell(_WORDS[one.verdict], level=_LEVELS[one.verdict], is_text=True),
-            Cell(one.reason, is_text=True),
-            _ratio(one.first),
-            _ratio(one.second),
+            f"{pair.first.job} · {pair.second.job}",
+            Cell(_WORDS[pair.verdict], level=_LEVELS[pair.verdict], is_text=True),
+            Cell(pair.reason, is_text=True),
+            _ratio(pair.first),
+            _ratio(pair.second),
         )
-        for one in answer.pairs
+        for pair in answer.pairs
     ]
     columns = (
         Column("jobs"),
@@ -197,28 +197,28 @@ def _verdicts(answer: PairAnswer) -> Table:
     return table(columns, rows)
 
 
-def _ratio(one: Slowdown) -> Cell:
-    if one.ratio is None:
+def _ratio(slowdown: Slowdown) -> Cell:
+    if slowdown.ratio is None:
         return Cell(fmt.MISSING, "neither observed nor predicted")
-    mark = "*" if one.source == "predicted" else ""
-    return Cell(f"{one.ratio:.2f}x{mark}", f"{one.source}: {one.ratio!r}")
+    mark = "*" if slowdown.source == "predicted" else ""
+    return Cell(f"{slowdown.ratio:.2f}x{mark}", f"{slowdown.source}: {slowdown.ratio!r}")
 
 
 def _map(answer: PairAnswer) -> Heat:
-    of = {(one.job, one.beside): one for one in answer.slowdowns}
+    of = {(slowdown.job, slowdown.beside): slowdown for slowdown in answer.slowdowns}
 
     def label(job: str, other: str) -> str:
-        one = of.get((job, other))
-        if one is None or one.ratio is None:
+        slowdown = of.get((job, other))
+        if slowdown is None or slowdown.ratio is None:
             return f"{job} beside {other}: not known"
-        low, high = one.interval
-        return f"{job} beside {other}, {one.source}: {low or 0:.2f} to {high or 0:.2f}"
+        low, high = slowdown.interval
+        return f"{job} beside {other}, {slowdown.source}: {low or 0:.2f} to {high or 0:.2f}"
 
     def text(job: str, other: str) -> str:
-        one = of.get((job, other))
-        if one is None or one.ratio is None:
+        slowdown = of.get((job, other))
+        if slowdown is None or slowdown.ratio is None:
             return ""
-        return f"{one.ratio:.2f}{'*' if one.source == 'predicted' else ''}"
+        return f"{slowdown.ratio:.2f}{'*' if slowdown.source == 'predicted' else ''}"
 
     rows = [[of[j, k].ratio if (j, k) in of else None for k in answer.jobs] for j in answer.jobs]
     return Heat(
@@ -232,25 +232,29 @@ def _map(answer: PairAnswer) -> Heat:
         labels=[[label(j, k) for k in answer.jobs] for j in answer.jobs],
         x_title="beside",
         note="Predictions have a star. Empty: not measured."
-        if any(one.source == "predicted" for one in answer.slowdowns)
+        if any(slowdown.source == "predicted" for slowdown in answer.slowdowns)
         else "Empty: not known.",
         missing="" if len(answer.jobs) > 1 else "there is one job only",
     )
 
 
 def _slowdowns(answer: PairAnswer) -> Table:
-    ranked = sorted(answer.slowdowns, key=lambda one: (-(one.ratio or 0.0), one.job, one.beside))
+    ranked = sorted(
+        answer.slowdowns, key=lambda slowdown: (-(slowdown.ratio or 0.0), slowdown.job, slowdown.beside)
+    )
     rows = [
         (
-            one.job,
-            one.beside,
-            Interval(one.ratio, *one.interval),
-            one.source,
-            None if one.p_adjusted is None else Cell(f"{one.p_adjusted:.2g}", repr(one.p_adjusted)),
-            one.machines_with,
-            one.machines_without,
+            slowdown.job,
+            slowdown.beside,
+            Interval(slowdown.ratio, *slowdown.interval),
+            slowdown.source,
+            None
+            if slowdown.p_adjusted is None
+            else Cell(f"{slowdown.p_adjusted:.2g}", repr(slowdown.p_adjusted)),
+            slowdown.machines_with,
+            slowdown.machines_without,
         )
-        for one in ranked[:_SLOWDOWNS]
+        for slowdown in ranked[:_SLOWDOWNS]
     ]
     columns = (
         Column("job"),

@@ -1,4 +1,4 @@
-"""What ``fleet top`` found, as sections of a page and of the terminal.
+"""Results of ``fleet top`` as sections of a page and of the terminal.
 
 In: `Top`. Out: headings and `Section`s: tables, charts by platform and over time, flame graphs.
 
@@ -74,30 +74,30 @@ def _heading(top: Top) -> str:
 
 
 def _cautions(top: Top) -> list[str]:
-    """Return what a reader must know first."""
-    said = []
+    """Return the warnings of the page."""
+    cautions = []
     without = [row.least_machines for row in top.rows if row.own.low is None]
     if without:
         most = max((count for count in without if count is not None), default=None)
         enough = "" if most is None else f"; about {most:,} machines in all would give them one"
-        said.append(
+        cautions.append(
             f"{len(without)} of {len(top.rows)} rows have no interval: fewer than {LEAST_HOLDERS:g} machines"
             f" make up their weight in effect, and samples of other machines may differ{enough}."
         )
     more = max((row.more_machines for row in top.rows if row.more_machines), default=0)
     if more:
-        said.append(
+        cautions.append(
             f"The sample is not enough for every row shown: {more:,} more machines bring each that has an"
             f" interval to ±{PRECISION:.0%} of its share."
         )
     unknown = sum(ratio for _, ratio in top.unknown)
     if unknown >= 0.001:
-        said.append(f"{percent(unknown)} of the {top.unit} are in modules without symbols in the store.")
+        cautions.append(f"{percent(unknown)} of the {top.unit} are in modules without symbols in the store.")
     if top.rest_ratio >= 0.001 and top.by in ("function", "category"):
-        said.append(f"{percent(top.rest_ratio)} are in rare stacks that were merged, and in no row.")
+        cautions.append(f"{percent(top.rest_ratio)} are in rare stacks that were merged, and in no row.")
     if top.other_events:
-        said.append(f"Samples of {', '.join(top.other_events)} are left out: --event shows them.")
-    return said
+        cautions.append(f"Samples of {', '.join(top.other_events)} are left out: --event shows them.")
+    return cautions
 
 
 def _tiles(top: Top) -> list[Tile]:
@@ -158,8 +158,8 @@ def _entropy_ends(top: Top) -> str:
     return f"{entropy.low:.2f} to {entropy.high:.2f} bits ({CONFIDENCE:.0%})"
 
 
-def _interval(one: Share | None) -> Interval | None:
-    return None if one is None else Interval(one.ratio, one.low, one.high)
+def _interval(share: Share | None) -> Interval | None:
+    return None if share is None else Interval(share.ratio, share.low, share.high)
 
 
 def _table(top: Top) -> Table:
@@ -234,7 +234,7 @@ def _apart(top: Top) -> list[Chart]:
                     Series(
                         key,
                         [str(part) for part in platforms.parts],
-                        [None if one is None else one.ratio for one in row],
+                        [None if share is None else share.ratio for share in row],
                         "bar",
                         _ROLES[at % len(_ROLES)],
                         low=_ends(row, "low"),
@@ -269,7 +269,7 @@ def _over_time(times: Apart, top: Top) -> Chart:
             Series(
                 key,
                 middle,
-                [None if one is None else one.ratio for one in row],
+                [None if share is None else share.ratio for share in row],
                 "line",
                 _ROLES[at % len(_ROLES)],
                 low=_ends(row, "low"),
@@ -298,17 +298,24 @@ def _stretch(seconds: int) -> str:
 
 
 def _ends(row: Sequence[Share | None], end: str) -> list[float | None]:
-    return [None if one is None else getattr(one, end) for one in row]
+    return [None if share is None else getattr(share, end) for share in row]
 
 
 def _tax(top: Top) -> Chart:
-    shown = [one for one in top.tax.categories if one.samples]
+    shown = [category for category in top.tax.categories if category.samples]
     return Chart(
         "tax",
         "Cycles by category" if top.unit == "cycles" else "CPU time by category",
         tuple(
-            Series(one.title, ["the fleet"], [one.share_ratio], "bar", f"tax-{one.id}", labels=[_behind(one)])
-            for one in shown
+            Series(
+                category.title,
+                ["the fleet"],
+                [category.share_ratio],
+                "bar",
+                f"tax-{category.id}",
+                labels=[_behind(category)],
+            )
+            for category in shown
         ),
         y_unit="ratio",
         x_kind="name",
@@ -322,7 +329,7 @@ def _tax(top: Top) -> Chart:
 
 def _behind(category: object) -> str:
     functions = getattr(category, "functions", ())
-    return ", ".join(one.function[:60] for one in functions[:3])
+    return ", ".join(row.function[:60] for row in functions[:3])
 
 
 def _sample(top: Top) -> tuple[Table | Paragraph | Notes, ...]:

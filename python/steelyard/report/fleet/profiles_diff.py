@@ -1,4 +1,4 @@
-"""What ``fleet diff`` found, as sections of a page and of the terminal.
+"""Results of ``fleet diff`` as sections of a page and of the terminal.
 
 In: `FleetDiff`. Out: heading, cautions and `Section`s: a table, a chart, a flame graph of both.
 
@@ -61,7 +61,7 @@ def _heading(diff: FleetDiff) -> str:
 
 
 def _cautions(diff: FleetDiff) -> list[str]:
-    """Return what a reader must know first."""
+    """Return the warnings of the page."""
     few = [
         f"{name} has samples of {count} machine{'s' if count > 1 else ''}"
         for name, count in zip(diff.names, diff.machines, strict=True)
@@ -152,8 +152,8 @@ def _bars(diff: FleetDiff) -> Chart:
         name = row.key if len(row.key) <= 60 else f"{row.key[:59]}…"
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
 
-    def series(label: str, role: str, wanted: bool) -> Series:
-        chosen = [(name, row) for name, row in zip(names, rows, strict=True) if row.is_change is wanted]
+    def series(label: str, role: str, is_change: bool) -> Series:
+        chosen = [(name, row) for name, row in zip(names, rows, strict=True) if row.is_change is is_change]
         return Series(
             label,
             [name for name, _ in chosen],
@@ -168,7 +168,7 @@ def _bars(diff: FleetDiff) -> Chart:
     return Chart(
         "differences",
         "Differences of shares, B less A",
-        tuple(one for one in both if one.x),
+        tuple(bars for bars in both if bars.x),
         y_unit="ratio",
         x_kind="name",
         horizontal=True,

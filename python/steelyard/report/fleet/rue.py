@@ -40,7 +40,7 @@ def rue(result: RueResult) -> Answer:
         f" {result.samples:,} task samples with the label {result.label!r}; the replicate is the"
         f" {result.replicate}; intervals of {result.confidence * 100:g} %."
     )
-    compared = [section for one in result.comparisons for section in _comparison(one, result)]
+    compared = [section for comparison in result.comparisons for section in _comparison(comparison, result)]
     return Answer(
         f"RUE by {result.label}",
         result.comparisons[0].recommendation,
@@ -53,47 +53,59 @@ def rue(result: RueResult) -> Answer:
 
 
 def _cautions(result: RueResult) -> list[str]:
-    """Return what a reader must know before reading on."""
-    found = []
-    for one in result.comparisons:
-        if one.total is not None and one.total.refused:
-            found.append(f"The total of {_name(one)} is refused: {'; '.join(one.total.refused)}.")
-    found += [
+    """Return the warnings of the page."""
+    cautions = []
+    for comparison in result.comparisons:
+        if comparison.total is not None and comparison.total.refused:
+            cautions.append(
+                f"The total of {_name(comparison)} is refused: {'; '.join(comparison.total.refused)}."
+            )
+    cautions += [
         f"Sample-ratio mismatch (p {_p_value(ratio.p_value or 0.0)}): {ratio.question} No."
         for ratio in result.sample_ratios
         if ratio.mismatch and ratio.expected_shares is not None
     ]
-    return found
+    return cautions
 
 
-def _comparison(one: Comparison, result: RueResult) -> list[Section]:
-    anchor = f"{one.resource}-{result.comparisons.index(one)}"
-    if one.missing is not None:
-        return [Section(anchor, _name(one), (Paragraph(one.recommendation, "suspect"),))]
-    level = {"adopt": "valid", "do not adopt": "invalid"}.get(one.decision.value)
-    chart, groups = _forest(one, anchor, result), _groups(one, result)
+def _comparison(comparison: Comparison, result: RueResult) -> list[Section]:
+    anchor = f"{comparison.resource}-{result.comparisons.index(comparison)}"
+    if comparison.missing is not None:
+        return [Section(anchor, _name(comparison), (Paragraph(comparison.recommendation, "suspect"),))]
+    level = {"adopt": "valid", "do not adopt": "invalid"}.get(comparison.decision.value)
+    chart, groups = _forest(comparison, anchor, result), _groups(comparison, result)
     return [
         Section(
             anchor,
-            _name(one),
-            (Paragraph(one.recommendation, level), groups[0], chart, *_why(one, result), *groups[1:]),
-            intro=f"Usage in {one.unit}. Configuration 1 is {one.configurations[0]}, 2 is"
-            f" {one.configurations[1]}.",
+            _name(comparison),
+            (
+                Paragraph(comparison.recommendation, level),
+                groups[0],
+                chart,
+                *_why(comparison, result),
+                *groups[1:],
+            ),
+            intro=f"Usage in {comparison.unit}. Configuration 1 is {comparison.configurations[0]}, 2 is"
+            f" {comparison.configurations[1]}.",
         ),
-        Section(f"{anchor}-strata", f"Groups by {_factors(one)}: why", (_strata(one), _left_out(one))),
+        Section(
+            f"{anchor}-strata",
+            f"Groups by {_factors(comparison)}: why",
+            (_strata(comparison), _left_out(comparison)),
+        ),
     ]
 
 
-def _name(one: Comparison) -> str:
-    return f"{one.resource}: {one.configurations[1]} against {one.configurations[0]}"
+def _name(comparison: Comparison) -> str:
+    return f"{comparison.resource}: {comparison.configurations[1]} against {comparison.configurations[0]}"
 
 
-def _factors(one: Comparison) -> str:
-    return ", ".join(one.choice.factors) or "nothing"
+def _factors(comparison: Comparison) -> str:
+    return ", ".join(comparison.choice.factors) or "nothing"
 
 
-def _groups(one: Comparison, result: RueResult) -> list[Table]:
-    total, fair = one.total, one.reweighted
+def _groups(comparison: Comparison, result: RueResult) -> list[Table]:
+    total, fair = comparison.total, comparison.reweighted
     head, tail = [], []
     if total is not None:
         name = "total: refused" if total.refused else "total"
@@ -133,17 +145,17 @@ def _groups(one: Comparison, result: RueResult) -> list[Table]:
         f"Shares are of samples; at mix of 1 is at configuration 1's mix of work. The interval"
         f" {_LOOKS[result.looks]}; the other one is in the title."
     )
-    every = [_group(group, result.looks) for group in one.groups]
-    if not one.by_first:
+    every = [_group(group, result.looks) for group in comparison.groups]
+    if not comparison.by_first:
         return [table(columns, [*head, *every, *tail], caption=caption)]
-    coarse = [_group(group, result.looks) for group in one.by_first]
-    first_factor, factors = one.choice.factors[0], _factors(one)
+    coarse = [_group(group, result.looks) for group in comparison.by_first]
+    first_factor, factors = comparison.choice.factors[0], _factors(comparison)
     return [
         table(
             columns,
             [*head, *coarse, *tail],
             caption=f"{caption} Speedups by {first_factor} are at one mix of"
-            f" {', '.join(one.choice.factors[1:])}.",
+            f" {', '.join(comparison.choice.factors[1:])}.",
         ),
         table(columns, every, title=f"By {factors}"),
     ]
@@ -176,32 +188,38 @@ def _rue(value: float | None) -> Cell | Missing:
     return Cell(fmt.significant(value, 4 if value >= 1 else 3), repr(value))
 
 
-def _speedup(one: Speedup, looks: str) -> Cell:
-    span, other = (one.any_time, one.once) if looks == "any" else (one.once, one.any_time)
+def _speedup(speedup: Speedup, looks: str) -> Cell:
+    span, other = (speedup.any_time, speedup.once) if looks == "any" else (speedup.once, speedup.any_time)
     if span is None or other is None:
-        return Cell(f"{one.value:.2f}", f"{one.value!r}: {one.missing}")
-    what = "for one look" if looks == "any" else "for any time"
+        return Cell(f"{speedup.value:.2f}", f"{speedup.value!r}: {speedup.missing}")
+    qualifier = "for one look" if looks == "any" else "for any time"
     return Cell(
-        f"{one.value:.2f} ({span[0]:.3f} to {span[1]:.3f})",
-        f"{one.value!r}, {span[0]!r} to {span[1]!r}; {what} {other[0]!r} to {other[1]!r}",
+        f"{speedup.value:.2f} ({span[0]:.3f} to {span[1]:.3f})",
+        f"{speedup.value!r}, {span[0]!r} to {span[1]!r}; {qualifier} {other[0]!r} to {other[1]!r}",
     )
 
 
-def _forest(one: Comparison, anchor: str, result: RueResult) -> Chart:
-    compared = [group for group in one.by_first or one.groups if group.speedup is not None][:GROUPS_AT_MOST]
+def _forest(comparison: Comparison, anchor: str, result: RueResult) -> Chart:
+    compared = [group for group in comparison.by_first or comparison.groups if group.speedup is not None][
+        :GROUPS_AT_MOST
+    ]
     names = [" · ".join(group.levels) or "all" for group in compared]
     series = [_points("groups", names, [g.speedup for g in compared if g.speedup], "blue", result.looks)]
-    if one.reweighted is not None:
+    if comparison.reweighted is not None:
         series.append(
             _points(
-                "at configuration 1's mix", ["at one mix"], [one.reweighted.speedup], "green", result.looks
+                "at configuration 1's mix",
+                ["at one mix"],
+                [comparison.reweighted.speedup],
+                "green",
+                result.looks,
             )
         )
-    if one.total is not None:
-        word = "total, refused" if one.total.refused else "total"
-        role = "red" if one.total.refused else "ink"
-        series.append(_points(word, ["total"], [one.total.speedup], role, result.looks))
-    more = len([g for g in one.by_first or one.groups if g.speedup is not None]) - len(compared)
+    if comparison.total is not None:
+        word = "total, refused" if comparison.total.refused else "total"
+        role = "red" if comparison.total.refused else "ink"
+        series.append(_points(word, ["total"], [comparison.total.speedup], role, result.looks))
+    more = len([g for g in comparison.by_first or comparison.groups if g.speedup is not None]) - len(compared)
     note = f"Intervals {_LOOKS[result.looks].replace('holds', 'hold')}."
     return Chart(
         f"speedup-{anchor}",
@@ -217,11 +235,11 @@ def _forest(one: Comparison, anchor: str, result: RueResult) -> Chart:
 
 
 def _points(name: str, x: list[str], speedups: list[Speedup], role: str, looks: str) -> Series:
-    spans = [one.interval(looks) for one in speedups]
+    spans = [speedup.interval(looks) for speedup in speedups]
     return Series(
         name,
         x,
-        [one.value for one in speedups],
+        [speedup.value for speedup in speedups],
         kind="points",
         role=role,
         low=[None if span is None else span[0] for span in spans],
@@ -230,23 +248,29 @@ def _points(name: str, x: list[str], speedups: list[Speedup], role: str, looks: 
     )
 
 
-def _why(one: Comparison, result: RueResult) -> list[Paragraph | Notes]:
-    found: list[Paragraph | Notes] = []
-    if one.total is not None and one.total.refused:
-        found.append(Paragraph(f"The total is refused: {'; '.join(one.total.refused)}.", "invalid"))
+def _why(comparison: Comparison, result: RueResult) -> list[Paragraph | Notes]:
+    blocks: list[Paragraph | Notes] = []
+    if comparison.total is not None and comparison.total.refused:
+        blocks.append(Paragraph(f"The total is refused: {'; '.join(comparison.total.refused)}.", "invalid"))
     notes = []
-    if one.reweighted is not None:
+    if comparison.reweighted is not None:
         notes.append(
             "The mixes alone move the total's speedup by a factor of"
-            f" {fmt.significant(one.reweighted.mix_ratio)}."
+            f" {fmt.significant(comparison.reweighted.mix_ratio)}."
         )
-    if one.alike is not None:
-        notes.append(_alike(one.alike, result.replicate))
-    notes += _needs(one.need, one, result.replicate if one.alike is None else f"group by {one.alike.name}")
-    if one.no_usage:
-        notes.append(f"{one.no_usage:,} samples have no figure for {one.resource} and are left out.")
-    found.append(Notes(tuple(notes)))
-    return found
+    if comparison.alike is not None:
+        notes.append(_alike(comparison.alike, result.replicate))
+    notes += _needs(
+        comparison.need,
+        comparison,
+        result.replicate if comparison.alike is None else f"group by {comparison.alike.name}",
+    )
+    if comparison.no_usage:
+        notes.append(
+            f"{comparison.no_usage:,} samples have no figure for {comparison.resource} and are left out."
+        )
+    blocks.append(Notes(tuple(notes)))
+    return blocks
 
 
 def _several(unit: str) -> str:
@@ -259,7 +283,7 @@ def _several(unit: str) -> str:
 
 
 def _alike(alike: Alike, replicate: str) -> str:
-    """Return by what replicates count as one, and why."""
+    """Return which replicates are grouped, and why."""
     name = "the beginning of machines' names" if alike.name == NAME_PREFIX else alike.name
     why = "as declared" if alike.declared else "the variance between groups is too large for chance"
     if alike.assigned:
@@ -271,20 +295,20 @@ def _alike(alike: Alike, replicate: str) -> str:
     return f"The draw is a group by {name}, not a {replicate}: {why} ({groups}){effect}."
 
 
-def _needs(need: Need | None, one: Comparison, replicate: str) -> list[str]:
+def _needs(need: Need | None, comparison: Comparison, replicate: str) -> list[str]:
     if need is None:
         return []
     if need.enough:
         return [f"There are enough {_several(replicate)} to detect the smallest difference that matters."]
     parts = [
         f"{total:,} {_several(replicate)} with {name} ({more:,} more)"
-        for total, more, name in zip(need.replicates, need.more, one.configurations, strict=True)
+        for total, more, name in zip(need.replicates, need.more, comparison.configurations, strict=True)
         if more > 0
     ]
     return [f"To detect the smallest difference that matters takes about {' and '.join(parts)}."]
 
 
-def _strata(one: Comparison) -> Table:
+def _strata(comparison: Comparison) -> Table:
     return table(
         [
             "factor",
@@ -297,17 +321,17 @@ def _strata(one: Comparison) -> Table:
                 step.factor,
                 step.explained_ratio,
                 step.held_out_ratio,
-                "taken in any case" if step.factor in one.choice.forced else "",
+                "taken in any case" if step.factor in comparison.choice.forced else "",
             ]
-            for step in one.choice.steps
+            for step in comparison.choice.steps
         ],
         caption="Variance of log RUE, weighted by usage, without the configurations' own difference.",
     )
 
 
-def _left_out(one: Comparison) -> Notes:
+def _left_out(comparison: Comparison) -> Notes:
     return Notes(
-        tuple(f"{name}: {reason}" for name, reason in one.choice.left_out.items()), "Not stratified by"
+        tuple(f"{name}: {reason}" for name, reason in comparison.choice.left_out.items()), "Not stratified by"
     )
 
 

@@ -43,8 +43,8 @@ def terminal(
         parts.append(_styled(heading, "bold"))
     if subline:
         parts.append(_styled(subline, "dim"))
-    parts += [_styled(f"! {one}", "yellow") for one in cautions]
-    for section in (one for one in sections if one.on_terminal):
+    parts += [_styled(f"! {caution}", "yellow") for caution in cautions]
+    for section in (section for section in sections if section.on_terminal):
         made = [part for block in section.blocks for part in _block(block, rows)]
         if not made:
             continue
@@ -116,7 +116,7 @@ def _least(table: Table, at: int, widths: Sequence[int]) -> int:
     if not (column.is_text or at == 0):
         return widths[at]
     # Beside a column that is never left out the first one gives way, too.
-    gives_way = column.is_answer or (at == 0 and any(one.is_answer for one in table.columns))
+    gives_way = column.is_answer or (at == 0 and any(other.is_answer for other in table.columns))
     return min(widths[at], _LEAST if gives_way else _NAME)
 
 
@@ -141,12 +141,12 @@ def _block(block: object, rows: int) -> list[RenderableType]:
         return [_styled(block.text, _STYLES.get(block.level or "", ""))]
     if isinstance(block, Notes) and block.items:
         head: list[RenderableType] = [_styled(block.title, "bold")] if block.title else []
-        return head + [_styled(f"- {one}", "dim") for one in block.items]
+        return head + [_styled(f"- {item}", "dim") for item in block.items]
     return []
 
 
-def _cell(one: Cell) -> Text:
-    return _styled(fmt.plain(one.text), _STYLES.get(one.level or "", ""))
+def _cell(cell: Cell) -> Text:
+    return _styled(fmt.plain(cell.text), _STYLES.get(cell.level or "", ""))
 
 
 def _styled(text: str, style: str) -> Text:

@@ -92,8 +92,8 @@ def core_to_core(result: HealthResult) -> dict[str, Any] | None:
     part = result.core_to_core
     if part is None or len(part.cpus) < 2:
         return None
-    found = grouped(part)
-    order = found.order
+    grouping = grouped(part)
+    order = grouping.order
     cells = [[part.median_ns[row][column] for column in order] for row in order]
     values = np.array([cell for row in cells for cell in row if cell is not None])
     # One pair that the scheduler held back must not wash out all others; its figure is still in the cell.
@@ -106,7 +106,7 @@ def core_to_core(result: HealthResult) -> dict[str, Any] | None:
         "low": 0 if high < 1.3 * low else low,
         "high": high,
         "text": len(order) <= _CELLS_WITH_TEXT,
-        "borders": _borders(found),
+        "borders": _borders(grouping),
     }
 
 
@@ -118,13 +118,15 @@ def grouped(part: CoreToCore) -> Clusters:
         return Clusters(list(range(len(part.cpus))), [])
 
 
-def _borders(found: Clusters) -> list[int]:
+def _borders(grouping: Clusters) -> list[int]:
     """Return after how many rows a group of the coarsest level ends."""
-    if not found.levels:
+    if not grouping.levels:
         return []
     group = {
-        position: number for number, members in enumerate(found.levels[0].groups) for position in members
+        position: number for number, members in enumerate(grouping.levels[0].groups) for position in members
     }
     return [
-        row for row in range(1, len(found.order)) if group[found.order[row]] != group[found.order[row - 1]]
+        row
+        for row in range(1, len(grouping.order))
+        if group[grouping.order[row]] != group[grouping.order[row - 1]]
     ]

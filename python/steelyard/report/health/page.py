@@ -61,13 +61,13 @@ def render(result: HealthResult, comparison: Comparison, folder: Path | None = N
 
 
 def _charts(result: HealthResult) -> list[dict[str, Any]]:
-    found = [health_charts.latency(result)]
+    charts = [health_charts.latency(result)]
     # One cell is no map: the table says it better.
     if len(result.machine.nodes) > 1:
-        found += health_charts.bandwidth(result)
+        charts += health_charts.bandwidth(result)
     if result.core_to_core is not None and len(result.core_to_core.cpus) > 2:
-        found.append(health_charts.core_to_core(result))
-    return [chart for chart in found if chart is not None]
+        charts.append(health_charts.core_to_core(result))
+    return [chart for chart in charts if chart is not None]
 
 
 def _content(result: HealthResult, comparison: Comparison, charts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -118,11 +118,11 @@ def _content(result: HealthResult, comparison: Comparison, charts: list[dict[str
 
 def _tiles(comparison: Comparison) -> list[dict[str, str]]:
     """Return the figures that say most, one a part."""
-    found = []
+    chosen = []
     largest = [row for row in comparison.rows if row.figure.family == "latency-memory" and row.figure.value]
     huge = [row for row in largest if ".huge." in row.figure.id] or largest
     if huge:
-        found.append(("Memory latency", max(huge, key=lambda row: int(row.figure.id.rpartition(".")[2]))))
+        chosen.append(("Memory latency", max(huge, key=lambda row: int(row.figure.id.rpartition(".")[2]))))
     for name, start in (
         ("Read bandwidth, node 0", "bandwidth.read.0.0"),
         ("Core to core, nearest", "core-to-core."),
@@ -132,7 +132,7 @@ def _tiles(comparison: Comparison) -> list[dict[str, str]]:
     ):
         row = next((row for row in comparison.rows if row.figure.id.startswith(start)), None)
         if row is not None and row.figure.value is not None:
-            found.append((name, row))
+            chosen.append((name, row))
     return [
         {
             "name": name,
@@ -140,7 +140,7 @@ def _tiles(comparison: Comparison) -> list[dict[str, str]]:
             "raw": f"{row.figure.id} = {row.figure.value!r} {row.figure.unit}",
             "note": "" if row.change_ratio is None else f"{row.change_ratio:+.1%} from expected",
         }
-        for name, row in found[:4]
+        for name, row in chosen[:4]
     ]
 
 

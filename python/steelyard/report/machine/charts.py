@@ -24,7 +24,7 @@ _DRAWN_MODES = tuple(mode for mode in MODES if mode != "idle")
 def _series(data: ReportData, source: str, columns: Sequence[str] | None = None, points: int = 240) -> Series:
     if data.recording is None:
         reason = next(
-            (lack.reason for lack in data.lacking if lack.what == "telemetry"), "there is no telemetry"
+            (lack.reason for lack in data.lacking if lack.name == "telemetry"), "there is no telemetry"
         )
         return Series(source, data.begin_ns, data.end_ns, 1, missing=reason)
     return data.recording.series(source, data.begin_ns, data.end_ns, columns, points)

@@ -31,19 +31,27 @@ _TITLES = {
 def render(capabilities: Sequence[Capability]) -> RenderableType:
     """Return a table for each area, in order, and a line that counts them."""
     order = list(_TITLES)
-    known = sorted(capabilities, key=lambda one: order.index(one.area) if one.area in order else len(order))
+    known = sorted(
+        capabilities,
+        key=lambda capability: order.index(capability.area) if capability.area in order else len(order),
+    )
     parts: list[RenderableType] = []
-    for area, members in groupby(known, key=lambda one: one.area):
+    for area, members in groupby(known, key=lambda capability: capability.area):
         table = Table(title=_TITLES.get(area, area), title_justify="left", expand=True, box=None)
         # The longest name fits, so that a narrow terminal cuts none of them.
         table.add_column("", width=_NAME_WIDTH, no_wrap=True)
         table.add_column("", width=6)
         table.add_column("result", ratio=6, overflow="fold")
         table.add_column("how to enable", ratio=4, overflow="fold")
-        for one in members:
+        for capability in members:
             # Names and reasons come from the kernel and from files: none of it is markup.
-            table.add_row(escape(one.name), _MARKS[one.status], escape(one.finding), escape(one.enable or ""))
+            table.add_row(
+                escape(capability.name),
+                _MARKS[capability.status],
+                escape(capability.finding),
+                escape(capability.enable or ""),
+            )
         parts += [table, Text()]
-    counts = {status: sum(one.status is status for one in capabilities) for status in Status}
+    counts = {status: sum(capability.status is status for capability in capabilities) for status in Status}
     parts.append(Text(", ".join(f"{count} {status}" for status, count in counts.items())))
     return Group(*parts)

@@ -127,10 +127,10 @@ def _limit(cpu: Cpu) -> str | None:
 
 def _idle(cpu: Cpu) -> str | None:
     states = [
-        one.name
-        + ("" if one.exit_latency_ns is None else f" {fmt.duration(one.exit_latency_ns)}")
-        + (" (off)" if one.is_enabled is False else "")
-        for one in cpu.idle_states
+        state.name
+        + ("" if state.exit_latency_ns is None else f" {fmt.duration(state.exit_latency_ns)}")
+        + (" (off)" if state.is_enabled is False else "")
+        for state in cpu.idle_states
     ]
     return _join(*states) or None
 
@@ -149,7 +149,10 @@ def _memory(memory: Memory) -> Rows:
         ("transparent huge pages", _transparent(memory)),
         ("huge pages", _pools(memory)),
         ("modules", _modules(memory.dimms)),
-        ("empty slots", _number(sum(one.size_bytes == 0 for one in memory.dimms)) if memory.dimms else None),
+        (
+            "empty slots",
+            _number(sum(dimm.size_bytes == 0 for dimm in memory.dimms)) if memory.dimms else None,
+        ),
         ("errors since boot", _errors(memory)),
     ]
 
@@ -168,27 +171,28 @@ def _pools(memory: Memory) -> str | None:
     if not memory.huge_page_pools:
         return _number(memory.huge_pages)
     parts = [
-        f"{one.pages:,} × {_size(one.size_bytes)}" + (f" ({one.free_pages:,} free)" if one.free_pages else "")
-        for one in memory.huge_page_pools
-        if one.pages
+        f"{pool.pages:,} × {_size(pool.size_bytes)}"
+        + (f" ({pool.free_pages:,} free)" if pool.free_pages else "")
+        for pool in memory.huge_page_pools
+        if pool.pages
     ]
     return _join(*parts) or "0"
 
 
 def _modules(dimms: list[Dimm]) -> str | None:
-    def text(one: Dimm) -> str:
-        now, rated = one.configured_transfers_per_s, one.rated_transfers_per_s
+    def text(dimm: Dimm) -> str:
+        now, rated = dimm.configured_transfers_per_s, dimm.rated_transfers_per_s
         rate = now or rated
         parts = [
-            _size(one.size_bytes),
-            one.type,
-            one.part,
+            _size(dimm.size_bytes),
+            dimm.type,
+            dimm.part,
             f"at {rate / 1e6:g} MT/s" if rate else None,
             f"(rated {rated / 1e6:g})" if now and rated and now != rated else None,
         ]
         return " ".join(part for part in parts if part)
 
-    counts = Counter(text(one) for one in dimms if one.size_bytes != 0)
+    counts = Counter(text(dimm) for dimm in dimms if dimm.size_bytes != 0)
     return "; ".join(f"{count} × {kind or 'unknown'}" for kind, count in counts.items()) or None
 
 
@@ -204,7 +208,7 @@ def _errors(memory: Memory) -> str | None:
 def _node(node: NumaNode) -> tuple[str, str | None]:
     distances = f"distances {' '.join(map(str, node.distances))}" if node.distances else None
     access = node.access
-    caches = [f"side cache {_size(one.size_bytes)}" for one in node.side_caches if one.size_bytes]
+    caches = [f"side cache {_size(cache.size_bytes)}" for cache in node.side_caches if cache.size_bytes]
     sizes = [
         f"latency {access.read_latency_ns} ns" if access and access.read_latency_ns else None,
         fmt.quantity(access.read_bytes_per_s, "bytes/s") if access and access.read_bytes_per_s else None,
@@ -283,9 +287,9 @@ def _system(machine: Machine, kernel: Kernel) -> Rows:
 
 
 def _interrupts(machine: Machine) -> str | None:
-    found = machine.interrupts
-    if found is None:
+    interrupts = machine.interrupts
+    if interrupts is None:
         return None
-    share = fmt.quantity(found.busiest_ratio, "ratio")
-    serving = _several(found.serving_cpus, "CPU")
-    return f"{found.total:,} of devices, {share} on CPU {found.busiest_cpu}, {serving} serve"
+    share = fmt.quantity(interrupts.busiest_ratio, "ratio")
+    serving = _several(interrupts.serving_cpus, "CPU")
+    return f"{interrupts.total:,} of devices, {share} on CPU {interrupts.busiest_cpu}, {serving} serve"

@@ -57,7 +57,7 @@ def render_diff(comparison: MachineComparison, a: str, b: str) -> RenderableType
         _rows((("A", safe(fmt.plain(a))), ("B", safe(fmt.plain(b)))), width=1),
         Text(),
     ]
-    for effect, members in groupby(comparison.differences, key=lambda one: one.effect):
+    for effect, members in groupby(comparison.differences, key=lambda difference: difference.effect):
         title, meaning, style = _EFFECTS[effect]
         parts.append(Text.assemble((title, style), (f": {meaning}", "dim")))
         parts += [_differences(list(members)), Text()]
@@ -75,21 +75,21 @@ def render_answers(
     """Return failed checks with advice, then checks that passed and checks without data."""
     parts: list[RenderableType] = []
     table = _grid()
-    for one in answers:
-        if one.objects:
-            table.add_row(Text(one.severity, style=_SEVERITY_STYLES[one.severity]), _objection(one))
-    if any(one.objects for one in answers):
+    for answer in answers:
+        if answer.objects:
+            table.add_row(Text(answer.severity, style=_SEVERITY_STYLES[answer.severity]), _objection(answer))
+    if any(answer.objects for answer in answers):
         parts += [table, Text()]
-    passed = [one for one in answers if one.finding.outcome is Outcome.PASSES]
-    unknown = [one for one in answers if one.finding.outcome is Outcome.UNKNOWN]
+    passed = [answer for answer in answers if answer.finding.outcome is Outcome.PASSES]
+    unknown = [answer for answer in answers if answer.finding.outcome is Outcome.UNKNOWN]
     if everything and passed:
         listing = _grid()
-        for one in passed:
-            listing.add_row(Text("ok", style="green"), safe(f"{one.rule.id}: {one.finding.claim}"))
+        for answer in passed:
+            listing.add_row(Text("ok", style="green"), safe(f"{answer.rule.id}: {answer.finding.claim}"))
         parts += [listing, Text()]
     if unknown:
         parts.append(Text("Not measured", style="bold"))
-        parts.append(_reasons({one.rule.id: one.finding.claim for one in unknown}))
+        parts.append(_reasons({answer.rule.id: answer.finding.claim for answer in unknown}))
         parts.append(Text())
     parts.append(_verdict(answers, len(passed), len(unknown), strict=strict))
     return Group(*parts)
@@ -144,9 +144,9 @@ def apart(a: str, b: str) -> tuple[str, str]:
 
 
 def _styled(text: str, style: str) -> Text:
-    found = safe(fmt.plain(text))
-    found.stylize(style)
-    return found
+    styled = safe(fmt.plain(text))
+    styled.stylize(style)
+    return styled
 
 
 def _rows(rows: Iterable[tuple[str, Text]], *, width: int = _NAME_WIDTH) -> Table:
@@ -189,46 +189,48 @@ def _differences(members: Sequence[Difference]) -> Table:
     for name in ("A", "B"):
         table.add_column(name, ratio=2, overflow="fold")
     table.add_column("", width=8, justify="right", no_wrap=True)
-    for one in members:
-        left, right = apart(value_text(one.a, one.unit), value_text(one.b, one.unit))
-        what = safe(one.noun)
-        what.append(f"\n{one.why}", style="dim")
-        table.add_row(what, safe(left), safe(right), change_text(one.ratio))
+    for difference in members:
+        left, right = apart(
+            value_text(difference.a, difference.unit), value_text(difference.b, difference.unit)
+        )
+        noun = safe(difference.noun)
+        noun.append(f"\n{difference.why}", style="dim")
+        table.add_row(noun, safe(left), safe(right), change_text(difference.ratio))
     return table
 
 
 def _untold(members: Sequence[Untold]) -> Table:
     sides: dict[str, str] = {}
-    for one in members:
-        side = "both" if one.a is None and one.b is None else ("A" if one.a is None else "B")
-        sides[one.noun] = f"{side}: {one.reason}"
+    for value in members:
+        side = "both" if value.a is None and value.b is None else ("A" if value.a is None else "B")
+        sides[value.noun] = f"{side}: {value.reason}"
     return _reasons(sides)
 
 
 def _summary(comparison: MachineComparison) -> str:
     counts = [
         f"{len(list(members))} {_EFFECTS[effect][0].lower()}"
-        for effect, members in groupby(comparison.differences, key=lambda one: one.effect)
+        for effect, members in groupby(comparison.differences, key=lambda difference: difference.effect)
     ]
     differing = f"{len(comparison.differences)} differ ({', '.join(counts)})" if counts else "nothing differs"
     untold = f", {len(comparison.untold)} not comparable" if comparison.untold else ""
     return f"{differing}, {comparison.same} are the same{untold}"
 
 
-def _objection(one: Answer) -> Text:
-    text = safe(one.finding.claim)
+def _objection(answer: Answer) -> Text:
+    text = safe(answer.finding.claim)
     text.append("\ndo    ", style="dim")
-    text.append_text(safe(one.rule.advice))
+    text.append_text(safe(answer.rule.advice))
     text.append("\nlimit ", style="dim")
-    text.append_text(safe(one.rule.threshold))
-    text.append(f"\nid    {one.rule.id}", style="dim")
+    text.append_text(safe(answer.rule.threshold))
+    text.append(f"\nid    {answer.rule.id}", style="dim")
     return text
 
 
 def _verdict(answers: Sequence[Answer], passed: int, unknown: int, *, strict: bool) -> Text:
-    no = [one for one in answers if one.says_no(strict=strict)]
-    notes = sum(one.objects for one in answers) - len(no)
-    counts = [f"{sum(one.severity is level for one in no)} {level}" for level in Severity]
+    no = [answer for answer in answers if answer.says_no(strict=strict)]
+    notes = sum(answer.objects for answer in answers) - len(no)
+    counts = [f"{sum(answer.severity is level for answer in no)} {level}" for level in Severity]
     severe = ", ".join(count for count in counts if not count.startswith("0 "))
     tail = f"{notes} {'note' if notes == 1 else 'notes'}, {passed} passed, {unknown} not measured"
     if no:

@@ -78,13 +78,13 @@ def trace_events(profile: Profile, name: str) -> str:
 
 def _by_command(profile: Profile) -> list[tuple[str, list[Stack]]]:
     """Return the stacks of each command in the order of their frames' names, commands by weight."""
-    found: dict[int, list[Stack]] = {}
+    by_command: dict[int, list[Stack]] = {}
     for command, frames, count in profile.stacks():
-        found.setdefault(command, []).append((tuple(frames), count))
+        by_command.setdefault(command, []).append((tuple(frames), count))
     labels = [frame.label for frame in profile.frames]
-    ranked = sorted(found.items(), key=lambda one: -sum(count for _, count in one[1]))
+    ranked = sorted(by_command.items(), key=lambda item: -sum(count for _, count in item[1]))
     return [
-        (profile.commands[command], sorted(stacks, key=lambda one: [labels[at] for at in one[0]]))
+        (profile.commands[command], sorted(stacks, key=lambda stack: [labels[at] for at in stack[0]]))
         for command, stacks in ranked
     ]
 

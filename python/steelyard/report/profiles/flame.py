@@ -59,7 +59,7 @@ def diff_flame_html(
     """
     rules = rules or shipped_rules()
     tree = grow([a, b], rules)
-    if any(one.unit != SAMPLES for one in (a, b)):
+    if any(profile.unit != SAMPLES for profile in (a, b)):
         tree = _unjudged(tree)
     return _fragment(tree, [a, b], title, nonce, identifier, rules, names)
 
@@ -74,7 +74,7 @@ def data_of(tree: Tree, rules: Rules, unit: str, names: tuple[str, str] | None =
     """Return what the script draws."""
     used = np.unique(tree.name[tree.name >= 0])
     place = {int(number): at for at, number in enumerate(used)}
-    titles = {one.id: one.title for one in rules.categories}
+    titles = {category.id: category.title for category in rules.categories}
     document: dict[str, Any] = {
         "unit": unit,
         "totals": list(tree.totals),
@@ -94,20 +94,22 @@ def data_of(tree: Tree, rules: Rules, unit: str, names: tuple[str, str] | None =
     return document
 
 
-def said_of(tree: Tree, profiles: list[Profile]) -> list[str]:
-    """Return what a reader of the drawing must know: what is left out."""
-    said = []
+def notes_of(tree: Tree, profiles: list[Profile]) -> list[str]:
+    """Return notes on the boxes and samples that the graph leaves out."""
+    notes = []
     if tree.merged_boxes:
-        said.append(
+        notes.append(
             f"{tree.merged_boxes:,} boxes narrower than {tree.narrowest_ratio:.3%} are merged into boxes"
             f" marked"
             f" … without their callees; {tree.merged_ratio:.1%} of the samples end there."
         )
-    idle = [int(one.counts[one.idle].sum()) for one in profiles]
+    idle = [int(profile.counts[profile.idle].sum()) for profile in profiles]
     if any(idle):
-        share = " and ".join(f"{i / max(1, one.total):.1%}" for i, one in zip(idle, profiles, strict=True))
-        said.append(f"Idle processors ({share} of all samples) are left out.")
-    return said
+        share = " and ".join(
+            f"{i / max(1, profile.total):.1%}" for i, profile in zip(idle, profiles, strict=True)
+        )
+        notes.append(f"Idle processors ({share} of all samples) are left out.")
+    return notes
 
 
 def _fragment(
@@ -124,7 +126,7 @@ def _fragment(
     script = (templates / "flame.js").read_text("utf-8")
     data = data_of(tree, rules, profiles[0].unit, names)
     safe = Markup.escape
-    said = Markup("").join(Markup("<p>{}</p>").format(one) for one in said_of(tree, profiles))
+    notes = Markup("").join(Markup("<p>{}</p>").format(note) for note in notes_of(tree, profiles))
     attribute = Markup(' nonce="{}"').format(nonce) if nonce else Markup("")
     sides = (
         Markup('<button type="button" class="flame-side" aria-pressed="true">Widths of {}</button>').format(
@@ -137,7 +139,7 @@ def _fragment(
         Markup(  # noqa: S704 - our own files; what comes from outside is escaped
             f"<style>{style}</style>"
             f'<figure class="flame" id="{safe(identifier)}" data-sides="{len(profiles)}">'
-            f"<figcaption><h3>{safe(title)}</h3>{said}</figcaption>"
+            f"<figcaption><h3>{safe(title)}</h3>{notes}</figcaption>"
             '<div class="flame-tools">'
             f'<label class="hidden" for="{safe(identifier)}-search">Search functions</label>'
             f'<input type="search" id="{safe(identifier)}-search" placeholder="Search functions (/)"'

@@ -85,10 +85,10 @@ def _stacks(profiles: Sequence[Profile], rules: Rules) -> _Stacks:
         classifier = Classifier(profile, rules)
 
         def number(key: tuple[bool, str], name: Name) -> int:
-            found = numbers.setdefault(key, len(names))
-            if found == len(names):
+            position = numbers.setdefault(key, len(names))
+            if position == len(names):
                 names.append(name)
-            return found
+            return position
 
         commands = np.array(
             [number((True, text), Name(text, "", "command")) for text in profile.commands], dtype=np.int64

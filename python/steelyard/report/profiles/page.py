@@ -70,12 +70,12 @@ def facts_of(profile: Profile, tax: TaxMap) -> list[tuple[str, str]]:
 
 def cautions_of(profile: Profile) -> list[str]:
     """Return what is wrong with a profile, a sentence each."""
-    found = [f"Reduced: {profile.facts['reason']}"] if profile.facts.get("reason") else []
+    cautions = [f"Reduced: {profile.facts['reason']}"] if profile.facts.get("reason") else []
     lost = profile.lost
     if lost:
         share = lost / (lost + profile.total)
-        found.append(f"The kernel dropped {lost:,} samples, {share:.1%} of what it took.")
-    return found + [f"{one[:1].upper()}{one[1:]}." for one in profile.reading.sentences()]
+        cautions.append(f"The kernel dropped {lost:,} samples, {share:.1%} of what it took.")
+    return cautions + [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in profile.reading.sentences()]
 
 
 def write(
@@ -135,7 +135,7 @@ def write_diff(
         "heading": heading_of(result),
         "subline": f"{names[0]}: {result.a_samples:,} busy samples, {names[1]}: {result.b_samples:,}."
         " Differences are of shares.",
-        "cautions": [f"{one[:1].upper()}{one[1:]}." for one in result.cautions],
+        "cautions": [f"{caution[:1].upper()}{caution[1:]}." for caution in result.cautions],
         "facts": [],
         "charts": [chart for chart in charts if chart.drawable],
         "absent": [chart for chart in charts if not chart.drawable],
@@ -217,16 +217,16 @@ def _subline(tax: TaxMap) -> str:
 def _categories(tax: TaxMap) -> list[dict[str, Any]]:
     return [
         {
-            "id": one.id,
-            "title": one.title,
-            "share": fmt.quantity(one.share_ratio, "ratio"),
-            "samples": f"{one.samples:,}",
+            "id": category.id,
+            "title": category.title,
+            "share": fmt.quantity(category.share_ratio, "ratio"),
+            "samples": f"{category.samples:,}",
             "functions": ", ".join(
                 f"{f.function[:80]} {fmt.plain(fmt.quantity(f.share_ratio, 'ratio'))}"
-                for f in one.functions[:4]
+                for f in category.functions[:4]
             ),
         }
-        for one in tax.categories
+        for category in tax.categories
     ]
 
 

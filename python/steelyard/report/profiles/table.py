@@ -43,8 +43,8 @@ def profile_summary(
     facts = " · ".join(f"{name} {value}" for name, value in facts_of(profile, tax))
     parts: list[RenderableType] = [safe(facts)]
     parts += [
-        Text("! ", style="bold yellow").append(safe(one).plain, style="not bold")
-        for one in cautions_of(profile)
+        Text("! ", style="bold yellow").append(safe(caution).plain, style="not bold")
+        for caution in cautions_of(profile)
     ]
     if not tax.samples:
         parts.append(Text("all samples are from idle processors: nothing to show"))
@@ -79,13 +79,22 @@ def _tax(tax: TaxMap) -> Grid:
     grid.add_column("share", justify="right", no_wrap=True)
     grid.add_column("", no_wrap=True)
     grid.add_column("most of it in", no_wrap=True, overflow="ellipsis", ratio=1)
-    most = max(one.share_ratio for one in tax.categories)
-    for one in tax.categories:
-        bar = "█" * round(_BAR * one.share_ratio / most) or "▏"
-        style = "yellow" if one.id == "unclassified" else "blue" if one.group == "application" else "green"
-        functions = ", ".join(safe(function.function[:_NAME]).plain for function in one.functions[:2])
+    most = max(category.share_ratio for category in tax.categories)
+    for category in tax.categories:
+        bar = "█" * round(_BAR * category.share_ratio / most) or "▏"
+        style = (
+            "yellow"
+            if category.id == "unclassified"
+            else "blue"
+            if category.group == "application"
+            else "green"
+        )
+        functions = ", ".join(safe(function.function[:_NAME]).plain for function in category.functions[:2])
         grid.add_row(
-            Text(one.title), _ratio(one.share_ratio), Text(bar, style=style), Text(functions, style="dim")
+            Text(category.title),
+            _ratio(category.share_ratio),
+            Text(bar, style=style),
+            Text(functions, style="dim"),
         )
     return grid
 
@@ -120,7 +129,8 @@ def diff_summary(
     ]
     parts[0].stylize("bold")  # type: ignore[union-attr]
     parts += [
-        Text("! ", style="bold yellow").append(safe(one).plain, style="not bold") for one in result.cautions
+        Text("! ", style="bold yellow").append(safe(caution).plain, style="not bold")
+        for caution in result.cautions
     ]
     for by, title in (
         ("function", "Functions by own samples"),

@@ -29,7 +29,7 @@ def tax_chart(
 ) -> Chart:
     """Return one stacked bar for each named tax map."""
     bars = [
-        (name, {one.id: one.samples for one in tax.categories}, tax.samples)
+        (name, {category.id: category.samples for category in tax.categories}, tax.samples)
         for name, tax in maps
         if tax.samples
     ]
@@ -39,9 +39,9 @@ def tax_chart(
 def command_chart(tax: TaxMap, rules: Rules | None = None, *, chart_id: str = "tax-commands") -> Chart:
     """Return one stacked bar for each command with a notable share, the busiest first."""
     bars = [
-        (f"{one.command} · {one.samples / tax.samples:.0%}", one.by_category, one.samples)
-        for one in tax.commands[:_COMMANDS]
-        if one.samples >= _FEWEST * tax.samples
+        (f"{command.command} · {command.samples / tax.samples:.0%}", command.by_category, command.samples)
+        for command in tax.commands[:_COMMANDS]
+        if command.samples >= _FEWEST * tax.samples
     ]
     return _chart(bars, rules, chart_id, "By command, with its share of busy samples", "")
 
@@ -52,9 +52,9 @@ def _chart(
     if not bars:
         return absent(chart_id, title, "the profile has no samples of busy processors")
     used = [
-        one
-        for one in (rules or shipped_rules()).categories
-        if any(counts.get(one.id) for _, counts, _ in bars)
+        category
+        for category in (rules or shipped_rules()).categories
+        if any(counts.get(category.id) for _, counts, _ in bars)
     ]
     # Two commands may have one name once it is shortened for the axis; bars of one name would lie on each
     # other.
@@ -70,11 +70,11 @@ def _chart(
         rows=tuple(names),
         traces=tuple(
             Trace(
-                one.title,
-                f"tax-{one.id}",
-                np.array([counts.get(one.id, 0) / samples for _, counts, samples in bars]),
+                category.title,
+                f"tax-{category.id}",
+                np.array([counts.get(category.id, 0) / samples for _, counts, samples in bars]),
             )
-            for one in used
+            for category in used
         ),
         note=note,
     )

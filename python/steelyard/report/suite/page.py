@@ -105,12 +105,15 @@ def build(
         "suspect": overall.suspect if overall is not None else [],
         "verdict": verdict(suite),
         "members": [
-            _member(one, runs.get(one.benchmark, ()), suite.repeats, longest) for one in suite.members
+            _member(member, runs.get(member.benchmark, ()), suite.repeats, longest)
+            for member in suite.members
         ],
         "rule": 100 / longest,
         "any_score": bool(known),
         "provenance": [
-            (name, one.provenance, one.reservations) for name, one in scores.items() if isinstance(one, Score)
+            (name, item.provenance, item.reservations)
+            for name, item in scores.items()
+            if isinstance(item, Score)
         ],
         "machine_line": machine_line(machine),
         "machine": machine_groups(machine),
@@ -138,8 +141,8 @@ def verdict(suite: Suite) -> dict[str, str]:
 
 def member_title(benchmark: str) -> tuple[str, str]:
     """Return the title of a benchmark and what it is; its name where it is not installed."""
-    found = declaration.of_run(benchmark)
-    return found.title, found.doc
+    declared = declaration.of_run(benchmark)
+    return declared.title, declared.doc
 
 
 def state_of(member: SuiteMember) -> tuple[str, str, str | None]:
@@ -159,8 +162,8 @@ def state_of(member: SuiteMember) -> tuple[str, str, str | None]:
 
 def objecting(member: SuiteMember) -> list[Check]:
     """Return the checks that object to a member's runs, each once, the weightiest first."""
-    found = {check.id: check for run in reversed(member.runs) for check in run.reasons}
-    return sorted(found.values(), key=lambda check: -check.level.severity)
+    checks = {check.id: check for run in reversed(member.runs) for check in run.reasons}
+    return sorted(checks.values(), key=lambda check: -check.level.severity)
 
 
 def objections(member: SuiteMember) -> str:
@@ -199,10 +202,10 @@ def tiles_of(run: Run) -> list[tuple[str, str, str]]:
 def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longest: float) -> dict[str, Any]:
     title, doc = member_title(member.benchmark)
     level, word, missing = state_of(member)
-    value = value_of(member, [one.run for one in runs])
+    value = value_of(member, [member_run.run for member_run in runs])
     text, noun, raw = value or (None, "", "")
     score = member_text(member)
-    results = [one for one in runs if one.run.status is RunStatus.COMPLETE]
+    results = [member_run for member_run in runs if member_run.run.status is RunStatus.COMPLETE]
     return {
         "name": member.benchmark,
         "title": title,
@@ -226,13 +229,13 @@ def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longes
         "tiles": tiles_of(results[0].run) if results else [],
         "runs": [
             {
-                "index": one.run.series.index,
-                "page": one.page,
-                "run_id": one.run.run_id,
-                "level": one.run.verdict.level.value if one.run.verdict else "incomplete",
-                "word": WORDS[one.run.verdict.level] if one.run.verdict else "Incomplete",
+                "index": member_run.run.series.index,
+                "page": member_run.page,
+                "run_id": member_run.run.run_id,
+                "level": member_run.run.verdict.level.value if member_run.run.verdict else "incomplete",
+                "word": WORDS[member_run.run.verdict.level] if member_run.run.verdict else "Incomplete",
             }
-            for one in runs
+            for member_run in runs
         ],
         "repeats": repeats,
         "counted": sum(run.level is not None and run.level is not Level.INVALID for run in member.runs),

@@ -58,10 +58,10 @@ def _mark(level: str, word: str) -> Text:
 
 
 def _overall(suite: Suite) -> Group:
-    found = verdict(suite)
+    worst = verdict(suite)
     score = overall_text(suite.overall) if suite.overall is not None else None
     line = Text(f"{score.ratio} overall" if score is not None else "no overall score", style="bold")
-    line.append("   ").append_text(_mark(found["level"], found["word"]))
+    line.append("   ").append_text(_mark(worst["level"], worst["word"]))
     parts: list[RenderableType] = [line]
     if suite.overall is not None and score is not None:
         parts.append(_line("against", suite.overall.baseline_title or "", "dim"))
