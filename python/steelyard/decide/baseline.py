@@ -78,7 +78,7 @@ class Baseline(records.Record):
 
     def result(self, benchmark: str, tier: str) -> BaselineResult | None:
         """Return the result of ``benchmark`` in ``tier``, ``None`` where there is none."""
-        matching = (one for one in self.results if (one.benchmark, one.tier) == (benchmark, tier))
+        matching = (result for result in self.results if (result.benchmark, result.tier) == (benchmark, tier))
         return next(matching, None)
 
 
@@ -88,13 +88,13 @@ def load_baselines(folder: Path | None = None) -> dict[str, Baseline]:
     Raises RecordError for a file that is no baseline, and UsageError where two have one name.
     """
     folder = folder or data_dir() / "baselines"
-    found: dict[str, Baseline] = {}
+    baselines: dict[str, Baseline] = {}
     for path in sorted(folder.glob("*.json")):
         baseline = records.read(Baseline, path)
-        if baseline.name in found:
+        if baseline.name in baselines:
             raise UsageError(f"{path}: there are two baselines called {baseline.name!r}")
-        found[baseline.name] = baseline
-    return found
+        baselines[baseline.name] = baseline
+    return baselines
 
 
 def find_baseline(
@@ -111,12 +111,14 @@ def find_baseline(
     ``folder`` stays so. Raises UsageError, which lists the valid names, for a name that none has.
     """
     known: dict[str, Baseline] = {}
-    for found in (load_baselines(folder), *map(load_baselines, brought)):
-        known |= {one: baseline for one, baseline in found.items() if one not in known}
+    for baselines in (load_baselines(folder), *map(load_baselines, brought)):
+        known |= {key: baseline for key, baseline in baselines.items() if key not in known}
     if name is None:
-        order = sorted(known.values(), key=lambda one: one.name != DEFAULT)
-        wanted = set(benchmarks)
-        complete = (one for one in order if wanted <= {result.benchmark for result in one.results})
+        order = sorted(known.values(), key=lambda baseline: baseline.name != DEFAULT)
+        needed = set(benchmarks)
+        complete = (
+            baseline for baseline in order if needed <= {result.benchmark for result in baseline.results}
+        )
         return next(complete, next(iter(order), None))
     if name not in known:
         hint = f"baselines: {', '.join(known)}" if known else "none is shipped in data/baselines"
@@ -162,7 +164,7 @@ def build(
     if not runs:
         raise UsageError("a baseline needs at least one run")
     summaries = [summarise(machine) for _, machine in runs]
-    if any(one != summaries[0] for one in summaries):
+    if any(summary != summaries[0] for summary in summaries):
         raise SteelyardError(
             "the runs are of different machines", hint="use runs of one machine and one boot"
         )
@@ -226,11 +228,11 @@ def _result(runs: Sequence[Run], metric: str, parts: Sequence[str]) -> BaselineR
         different = difference(run.parameters, first.parameters)
         if different:
             raise SteelyardError(f"{run.run_id} and {first.run_id} differ: {different}")
-        found = run.metrics.get(metric)
-        if found is None or found.value is None:
-            why = found.missing if found else "there is no such metric"
+        measured = run.metrics.get(metric)
+        if measured is None or measured.value is None:
+            why = measured.missing if measured else "there is no such metric"
             raise SteelyardError(f"{run.run_id}: {metric}: {why}")
-        values.append(found.value)
+        values.append(measured.value)
     interval = median_interval(values, in_order=True)
     return BaselineResult(
         benchmark=first.benchmark,
@@ -252,10 +254,10 @@ def _result(runs: Sequence[Run], metric: str, parts: Sequence[str]) -> BaselineR
 
 def medians(runs: Sequence[Run], names: Iterable[str]) -> dict[str, float]:
     """Return the median over ``runs`` of each of the metrics ``names`` that all of them have."""
-    found = {}
+    median_by_name = {}
     for name in names:
         metrics = [run.metrics.get(name) for run in runs]
-        values = [one.value for one in metrics if one is not None and one.value is not None]
+        values = [metric.value for metric in metrics if metric is not None and metric.value is not None]
         if len(values) == len(runs):
-            found[name] = median_interval(values).median
-    return found
+            median_by_name[name] = median_interval(values).median
+    return median_by_name

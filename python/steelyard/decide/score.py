@@ -142,7 +142,7 @@ def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
     benchmark, tier = runs[0].benchmark, runs[0].tier
     reference = baseline.result(benchmark, tier)
     if reference is None:
-        tiers = [one.tier for one in baseline.results if one.benchmark == benchmark]
+        tiers = [result.tier for result in baseline.results if result.benchmark == benchmark]
         has = f"in tier {', '.join(tiers)} only, not in {tier}" if tiers else "in no tier"
         return Refusal(f"baseline {baseline.name} has {benchmark} {has}")
     for run in runs:
@@ -155,15 +155,15 @@ def score(runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
 
 def overall(scores: Mapping[str, Score | Refusal]) -> Overall:
     """Return the geometric mean of a suite's scores by member; withheld when one of them has none."""
-    ratios = [one.ratio if isinstance(one, Score) else None for one in scores.values()]
-    suspect = tuple(name for name, one in scores.items() if isinstance(one, Score) and one.suspect)
-    lacking = [f"{name} ({one.reason})" for name, one in scores.items() if isinstance(one, Refusal)]
+    ratios = [member.ratio if isinstance(member, Score) else None for member in scores.values()]
+    suspect = tuple(name for name, member in scores.items() if isinstance(member, Score) and member.suspect)
+    lacking = [f"{name} ({member.reason})" for name, member in scores.items() if isinstance(member, Refusal)]
     if not scores:
         return Overall(None, "withheld: there are no scores")
     if lacking:
         return Overall(None, f"withheld: no score for {'; '.join(lacking)}", suspect)
-    known = {name: one for name, one in scores.items() if isinstance(one, Score)}
-    worst, best = ends_of({name: one.ratio for name, one in known.items()})
+    known = {name: member for name, member in scores.items() if isinstance(member, Score)}
+    worst, best = ends_of({name: member.ratio for name, member in known.items()})
     low, high, reason = _overall_interval(list(known.values()))
     return Overall(geometric_mean(ratios), None, suspect, low, high, reason, worst, best)
 
@@ -173,21 +173,23 @@ def _overall_interval(scores: Sequence[Score]) -> tuple[float | None, float | No
 
     The repeats of a suite go through all members in turn, and so do those of a baseline.
     """
-    found = mean_ratio_interval([(one.run_ratios, one.baseline_ratios) for one in scores], CONFIDENCE)
-    return found.low, found.high, _no_interval(found)
+    interval = mean_ratio_interval(
+        [(member.run_ratios, member.baseline_ratios) for member in scores], CONFIDENCE
+    )
+    return interval.low, interval.high, _no_interval(interval)
 
 
-def _no_interval(found: RatioInterval) -> str | None:
+def _no_interval(interval: RatioInterval) -> str | None:
     """Return why there is no interval and how many runs give one, ``None`` where there is one."""
-    if found.low is not None:
+    if interval.low is not None:
         return None
-    runs, reference = found.counts
+    runs, reference = interval.counts
     count = f"{runs} run{'' if runs == 1 else 's'}: no interval"
     needs = [f"{RATIO_COUNT}"] if runs < RATIO_COUNT else []
     if reference < RATIO_COUNT:
         needs = [f"{RATIO_COUNT} here"] if needs else []
         needs.append(f"{RATIO_COUNT} of the baseline, which has {reference}")
-    return f"{count} ({found.reason or 'needs ' + ' and '.join(needs)})"
+    return f"{count} ({interval.reason or 'needs ' + ' and '.join(needs)})"
 
 
 def ends_of(ratios: Mapping[str, float]) -> tuple[ScorePart | None, ScorePart | None]:
@@ -248,7 +250,7 @@ def _score(
     middle = median_interval(values).median
     ratios = tuple(ratio(value) for value in values)
     references = tuple(ratio(value) for value in reference.values)
-    found = ratio_interval(ratios, references, CONFIDENCE)
+    interval = ratio_interval(ratios, references, CONFIDENCE)
     parts = _parts(runs, reference)
     worst, best = ends_of(parts)
     return Score(
@@ -259,15 +261,15 @@ def _score(
         value=middle,
         baseline_value=reference.value,
         ratio=ratio(middle),
-        ratio_low=found.low,
-        ratio_high=found.high,
+        ratio_low=interval.low,
+        ratio_high=interval.high,
         runs=len(runs),
         baseline=baseline.title,
         provenance=_provenance(baseline, reference),
         reservations=tuple(_reservations(runs, reference)),
         suspect=any(run.verdict is not None and run.verdict.level is Level.SUSPECT for run in runs),
         parts=parts,
-        no_interval=_no_interval(found),
+        no_interval=_no_interval(interval),
         spread_ratio=spread(values),
         run_ratios=ratios,
         baseline_ratios=references,
@@ -281,11 +283,11 @@ def _score(
 
 
 def _parts(runs: Sequence[Run], reference: BaselineResult) -> dict[str, float]:
-    found = {}
+    ratios = {}
     for name, value in medians(runs, reference.parts).items():
         ratio = value / reference.parts[name]
-        found[name] = 1 / ratio if runs[0].metrics[name].better == "lower" else ratio
-    return found
+        ratios[name] = 1 / ratio if runs[0].metrics[name].better == "lower" else ratio
+    return ratios
 
 
 def _provenance(baseline: Baseline, reference: BaselineResult) -> str:
@@ -298,12 +300,12 @@ def _provenance(baseline: Baseline, reference: BaselineResult) -> str:
 
 
 def _reservations(runs: Sequence[Run], reference: BaselineResult) -> list[str]:
-    found = []
+    reservations = []
     for run in runs:
         if run.verdict is not None and run.verdict.level is Level.SUSPECT:
             claims = "; ".join(check.claim for check in run.verdict.reasons)
-            found.append(f"{run.run_id} is suspect: {claims}")
+            reservations.append(f"{run.run_id} is suspect: {claims}")
     suspect = sum(level is Level.SUSPECT for level in reference.verdicts)
     if suspect:
-        found.append(f"{suspect} of the baseline's {len(reference.verdicts)} runs are suspect")
-    return found
+        reservations.append(f"{suspect} of the baseline's {len(reference.verdicts)} runs are suspect")
+    return reservations

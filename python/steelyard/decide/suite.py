@@ -71,16 +71,16 @@ def _suspect(members: Sequence[SuiteMember]) -> list[str]:
 def _score(member: SuiteMember, runs: Sequence[Run], baseline: Baseline | None) -> Score | Refusal:
     counted = _counted(runs)
     if counted:
-        found = score(counted, baseline)
+        result = score(counted, baseline)
         # The suite shows which runs a member has: their names are no part of the reason.
-        return found if isinstance(found, Score) else Refusal(_without_names(found.reason, counted))
+        return result if isinstance(result, Score) else Refusal(_without_names(result.reason, counted))
     if member.refused is not None:
         return Refusal(f"not run: {member.refused}")
     if not member.runs:
         return Refusal("not run")
-    for one in runs:
-        if one.verdict is not None:
-            objecting = [check.id for check in one.verdict.reasons if check.level is Level.INVALID]
+    for run in runs:
+        if run.verdict is not None:
+            objecting = [check.id for check in run.verdict.reasons if check.level is Level.INVALID]
             return Refusal(f"invalid: {', '.join(objecting) or 'no check has a reason'}")
     return Refusal(f"no result: {member.runs[0].status_reason or 'no reason given'}")
 
@@ -91,7 +91,7 @@ def _without_names(reason: str, runs: Sequence[Run]) -> str:
     return reason
 
 
-def _with_score(member: SuiteMember, counted: Sequence[Run], found: Score | Refusal) -> SuiteMember:
+def _with_score(member: SuiteMember, counted: Sequence[Run], result: Score | Refusal) -> SuiteMember:
     metrics = [run.metrics[member.metric] for run in counted if member.metric in run.metrics]
     values = [metric.value for metric in metrics if metric.value is not None]
     changes: dict[str, object] = {
@@ -99,28 +99,28 @@ def _with_score(member: SuiteMember, counted: Sequence[Run], found: Score | Refu
         "unit": metrics[0].unit if values else None,
         **dict.fromkeys(_OF_A_SCORE),
     }
-    if isinstance(found, Score):
-        changes |= _score_fields(found)
+    if isinstance(result, Score):
+        changes |= _score_fields(result)
     else:
-        changes |= {"no_score": found.reason}
+        changes |= {"no_score": result.reason}
     return member.model_copy(update=changes)
 
 
-def _score_fields(found: Score) -> dict[str, object]:
+def _score_fields(score: Score) -> dict[str, object]:
     return {
-        "score": found.ratio,
-        "score_low": found.ratio_low,
-        "score_high": found.ratio_high,
-        "no_interval": found.no_interval,
-        "spread_ratio": found.spread_ratio,
-        "worst_part": _part(found.worst_part),
-        "best_part": _part(found.best_part),
+        "score": score.ratio,
+        "score_low": score.ratio_low,
+        "score_high": score.ratio_high,
+        "no_interval": score.no_interval,
+        "spread_ratio": score.spread_ratio,
+        "worst_part": _part(score.worst_part),
+        "best_part": _part(score.best_part),
         "baseline": SuiteBaseline(
-            date=found.baseline_date or "",
-            runs=found.baseline_runs,
-            suspect_runs=found.baseline_suspect_runs,
-            lowest=min(found.baseline_ratios),
-            highest=max(found.baseline_ratios),
+            date=score.baseline_date or "",
+            runs=score.baseline_runs,
+            suspect_runs=score.baseline_suspect_runs,
+            lowest=min(score.baseline_ratios),
+            highest=max(score.baseline_ratios),
         ),
     }
 

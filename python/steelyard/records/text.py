@@ -40,8 +40,8 @@ def load_object(text: str | bytes, *, where: str) -> dict[str, Any]:
         raise RecordError(f"{where}: not a JSON object")
     raw = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
     if _ODD.search(raw):
-        for place, what in _odd_values(data):
-            raise RecordError(f"{where}: {place}: {what}")
+        for place, problem in _odd_values(data):
+            raise RecordError(f"{where}: {place}: {problem}")
     return data
 
 
@@ -57,14 +57,14 @@ def _odd_values(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
         place, value = stack.pop()
         if isinstance(value, dict):
             for key, inner in value.items():
-                if (what := _odd_text(key)) is not None:
-                    yield shown_place(f"{place}.{key}".lstrip(".")), f"the name {what}"
+                if (problem := _odd_text(key)) is not None:
+                    yield shown_place(f"{place}.{key}".lstrip(".")), f"the name {problem}"
                 stack.append((f"{place}.{key}".lstrip("."), inner))
         elif isinstance(value, list):
             stack += [(f"{place}.{index}", inner) for index, inner in enumerate(value)]
         elif isinstance(value, str):
-            if (what := _odd_text(value)) is not None:
-                yield shown_place(place), what
+            if (problem := _odd_text(value)) is not None:
+                yield shown_place(place), problem
         elif isinstance(value, float) and not math.isfinite(value):
             yield shown_place(place), "not a finite number"
         elif isinstance(value, int) and abs(value) > INTEGER_AT_MOST:
@@ -83,5 +83,5 @@ def _odd_text(text: str) -> str | None:
 
 def shown_place(place: str) -> str:
     """Return a place as it can be printed, in one line that is not too long."""
-    text = "".join(one if one.isprintable() else "?" for one in place)
+    text = "".join(character if character.isprintable() else "?" for character in place)
     return text if len(text) <= 120 else f"{text[:60]}...{text[-57:]}"

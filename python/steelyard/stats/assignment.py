@@ -142,8 +142,8 @@ def share_mismatch(first: Floats, second: Floats, share: float) -> Mismatch:
     total = float(every.sum())
     if len(first) < 3 or total <= 0 or not 0 < share < 1:
         raise ValueError("needs three replicates that did work, and a share between 0 and 1")
-    found = float(second.sum()) / total
-    influence = (second - found * every) / total
+    observed = float(second.sum()) / total
+    influence = (second - observed * every) / total
     size = every / total
     squares, cubes = float((size**2).sum()), float((size**3).sum())
     own = squares - 2 * cubes + squares**2
@@ -153,9 +153,9 @@ def share_mismatch(first: Floats, second: Floats, share: float) -> Mismatch:
     variance = float((influence**2).sum()) * squares / own
     expected = np.array([(1 - share) * total, share * total])
     if variance <= 1e-24:
-        p_value = 1.0 if math.isclose(found, share, rel_tol=1e-9) else 0.0
+        p_value = 1.0 if math.isclose(observed, share, rel_tol=1e-9) else 0.0
         return Mismatch(math.inf if p_value == 0 else 0.0, round(freedom), p_value, "share of work", expected)
-    statistic = (found - share) / math.sqrt(variance)
+    statistic = (observed - share) / math.sqrt(variance)
     p_value = float(2 * stdtr(freedom, -abs(statistic)))
     return Mismatch(statistic, round(freedom), p_value, "share of work", expected)
 

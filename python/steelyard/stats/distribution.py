@@ -61,12 +61,12 @@ class Distribution(records.Record):
     def probability_below(self, value: Numbers) -> NDArray[np.float64]:
         """Return the probability of at most ``value``, which is in ``unit``."""
         points = np.array(self.quantiles)
-        wanted = np.asarray(value, dtype=np.float64)
+        values = np.asarray(value, dtype=np.float64)
         # Where the quantile function is flat, the distribution jumps: its far end counts.
-        above = np.searchsorted(points[:, 1], wanted, side="right")
+        above = np.searchsorted(points[:, 1], values, side="right")
         before, after = points[np.maximum(above - 1, 0)], points[np.minimum(above, len(points) - 1)]
         rise = after[..., 1] - before[..., 1]
-        share = (wanted - before[..., 1]) / np.where(rise > 0, rise, 1.0)
+        share = (values - before[..., 1]) / np.where(rise > 0, rise, 1.0)
         inside = before[..., 0] + share * (after[..., 0] - before[..., 0])
         return np.where(above == 0, 0.0, np.where(above == len(points), 1.0, inside))
 
@@ -114,11 +114,11 @@ class Popularity(records.Record):
         Raises:
             KeyError: if there is no such choice.
         """
-        wanted = self.default if name is None else name
+        key = self.default if name is None else name
         for choice in self.choices:
-            if choice.name == wanted:
+            if choice.name == key:
                 return choice
-        raise KeyError(wanted)
+        raise KeyError(key)
 
 
 def path_of(benchmark: str, name: str) -> Path:

@@ -54,8 +54,8 @@ class Gev:
         """Return the probability density at ``x``."""
         reduced = self._reduced(x)
         with np.errstate(invalid="ignore", over="ignore"):
-            found = np.power(reduced, 1 - self.shape) * np.exp(-reduced) / self.scale
-        return np.where((reduced > 0) & np.isfinite(reduced), found, 0.0)
+            density = np.power(reduced, 1 - self.shape) * np.exp(-reduced) / self.scale
+        return np.where((reduced > 0) & np.isfinite(reduced), density, 0.0)
 
     def quantile(self, probability: float) -> float:
         """Return the value that a share ``probability`` (inside 0 to 1) of samples does not exceed."""
@@ -147,7 +147,7 @@ class Histogram:
     @classmethod
     def of(cls, low: ArrayLike, high: ArrayLike, count: ArrayLike) -> Histogram:
         """Return the histogram of bins in any order; empty ones are left out."""
-        lows, highs, counts = (np.asarray(one, dtype=np.float64) for one in (low, high, count))
+        lows, highs, counts = (np.asarray(column, dtype=np.float64) for column in (low, high, count))
         if not (lows.shape == highs.shape == counts.shape) or not np.all(lows < highs) or np.any(counts < 0):
             raise ValueError("bins have a low and a higher end, and a count that is not negative")
         order = np.argsort(lows, kind="stable")
@@ -169,9 +169,9 @@ def fit_gev(histogram: Histogram) -> tuple[GevFit | None, str | None]:
     start = from_l_moments(*l_moments(histogram))
     if start is None:
         return None, "the histogram is too skewed for any such curve"
-    found = _most_likely(histogram, start)
-    errors = _standard_errors(histogram, found)
-    return GevFit(found, *errors, histogram.total, distance(histogram, found)), None
+    curve = _most_likely(histogram, start)
+    errors = _standard_errors(histogram, curve)
+    return GevFit(curve, *errors, histogram.total, distance(histogram, curve)), None
 
 
 def l_moments(histogram: Histogram) -> tuple[float, float, float]:
@@ -243,8 +243,8 @@ def _most_likely(histogram: Histogram, start: Gev) -> Gev:
     begin = np.array([start.shape, 0.0, 0.0])
     simplex = begin + np.vstack([np.zeros(3), 0.1 * np.eye(3)])
     options = {"initial_simplex": simplex, "xatol": 1e-7, "fatol": 1e-13, "maxiter": 2000}
-    found = minimize(cost, begin, method="Nelder-Mead", options=options)
-    best = found.x if found.fun <= cost(begin) else begin
+    optimum = minimize(cost, begin, method="Nelder-Mead", options=options)
+    best = optimum.x if optimum.fun <= cost(begin) else begin
     return Gev(
         float(best[0]), start.location + start.scale * float(best[1]), start.scale * math.exp(float(best[2]))
     )

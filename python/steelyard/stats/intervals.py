@@ -100,8 +100,8 @@ def median_interval(
         raise ValueError("a value is not finite")
     middle = count // 2
     median = ordered[middle] if count % 2 else ordered[middle - 1] / 2 + ordered[middle] / 2
-    found = serial(values) if in_order and count >= count_for(confidence) else None
-    worth = count if found is None else found.effective_count
+    correlation = serial(values) if in_order and count >= count_for(confidence) else None
+    worth = count if correlation is None else correlation.effective_count
     rank = 0
     coverage = _coverage(1, count, worth)
     enough = worth >= min(count, count_for(confidence))
@@ -109,11 +109,11 @@ def median_interval(
         rank += 1
         coverage = _coverage(rank, count, worth)
     reason = None
-    if rank == 0 and found is not None and worth < count:
+    if rank == 0 and correlation is not None and worth < count:
         reason = (
-            f"each of the {count} values resembles the one before (correlation {found.correlation:.2f}):"
-            f" they are worth {worth:.1f} independent ones, and an interval of {confidence * 100:g} %"
-            f" confidence needs {count_for(confidence)}"
+            f"each of the {count} values resembles the one before (correlation"
+            f" {correlation.correlation:.2f}): they are worth {worth:.1f} independent ones, and an interval"
+            f" of {confidence * 100:g} % confidence needs {count_for(confidence)}"
         )
     elif rank == 0:
         reason = _too_few(count, confidence)
@@ -127,9 +127,9 @@ def median_interval(
         high=ordered[count - rank] if rank else None,
         coverage=coverage,
         reason=reason,
-        correlation=None if found is None else found.correlation,
-        correlation_p_value=None if found is None else found.p_value,
-        effective_count=None if found is None else worth,
+        correlation=None if correlation is None else correlation.correlation,
+        correlation_p_value=None if correlation is None else correlation.p_value,
+        effective_count=None if correlation is None else worth,
     )
 
 
@@ -235,7 +235,7 @@ def _passes(members: Sequence[Sequence[float]]) -> _Side:
     logs = [[math.log(value) for value in values] for values in members]
     count = min(len(values) for values in logs)
     if all(len(values) == count for values in logs):
-        variance = statistics.variance([statistics.fmean(one) for one in zip(*logs, strict=True)])
+        variance = statistics.variance([statistics.fmean(values) for values in zip(*logs, strict=True)])
     else:
         variance = statistics.fmean(statistics.stdev(values) for values in logs) ** 2
     return _Side(

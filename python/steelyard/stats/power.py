@@ -66,9 +66,9 @@ def variance_needed(
 def replicates_needed(
     variances: tuple[float, float],
     replicates: tuple[int, int],
-    wanted: float,
+    target: float,
 ) -> Need:
-    """Return how many replicates bring the sum of the two arms' variances down to ``wanted``.
+    """Return how many replicates bring the sum of the two arms' variances down to ``target``.
 
     Each arm's variance falls as one over its replicates. Only arm 1, which is being tried, grows where that
     suffices; else both grow until they share the variance as it costs fewest replicates in all.
@@ -77,12 +77,12 @@ def replicates_needed(
     Need(enough=False, replicates=(1000, 100), more=(0, 90))
     """
     first, second = variances
-    if first + second <= wanted:
+    if first + second <= target:
         return Need(True, replicates, (0, 0))
     # n0 * v0 is the variance of one replicate of arm 0; the cheapest split is by its square root.
     unit0, unit1 = first * replicates[0], second * replicates[1]
-    grow_one = math.inf if first >= wanted else unit1 / (wanted - first)
-    least = (math.sqrt(unit0) + math.sqrt(unit1)) / wanted
+    grow_one = math.inf if first >= target else unit1 / (target - first)
+    least = (math.sqrt(unit0) + math.sqrt(unit1)) / target
     both = (math.sqrt(unit0) * least, math.sqrt(unit1) * least)
     if both[0] <= replicates[0] or grow_one <= 2 * both[1]:
         total = (replicates[0], math.ceil(grow_one - 1e-9))
@@ -91,13 +91,13 @@ def replicates_needed(
     return Need(False, total, (total[0] - replicates[0], total[1] - replicates[1]))
 
 
-def pairs_needed(variance: float, replicates: tuple[int, int], wanted: float) -> Need:
+def pairs_needed(variance: float, replicates: tuple[int, int], target: float) -> Need:
     """Return the same where replicates serve both arms: more of them bring both down together.
 
     >>> pairs_needed(0.01, (10, 10), 0.001)
     Need(enough=False, replicates=(100, 100), more=(90, 90))
     """
-    if variance <= wanted:
+    if variance <= target:
         return Need(True, replicates, (0, 0))
-    first, second = (math.ceil(count * variance / wanted - 1e-9) for count in replicates)
+    first, second = (math.ceil(count * variance / target - 1e-9) for count in replicates)
     return Need(False, (first, second), (first - replicates[0], second - replicates[1]))

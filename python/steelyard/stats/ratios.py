@@ -153,8 +153,8 @@ def comparable_strata(sums: ArmSums, *, least_replicates: int = 2) -> Integers:
     good = (usage > 0) & (work > 0) & (rows >= least_replicates) & (enough | (least_replicates == 1))
     stratum = np.zeros(count, dtype=np.int64)
     stratum[cell] = sums.stratum
-    found, arms = np.unique(stratum[good], return_counts=True)
-    return np.asarray(found[arms == 2], dtype=np.int64)
+    strata, arms = np.unique(stratum[good], return_counts=True)
+    return np.asarray(strata[arms == 2], dtype=np.int64)
 
 
 def stratum_effect(sums: ArmSums, stratum: int) -> Effect:
@@ -191,13 +191,13 @@ def arm_variances(sums: ArmSums) -> tuple[float, float] | None:
     covariance.
     """
     _, parts = _influences(sums)
-    found = []
+    variances = []
     for arm in (0, 1):
         variance, _, missing = _variance(sums, np.where(sums.arm == arm, parts, 0.0))
         if variance is None or missing is not None:
             return None
-        found.append(variance)
-    return found[0], found[1]
+        variances.append(variance)
+    return variances[0], variances[1]
 
 
 def mix_effect(sums: ArmSums) -> Effect:

@@ -100,7 +100,7 @@ def chance(values: Rows, kind: str) -> float:
     fit = _FITS[kind](values[None, :] - values.mean())
     ratio, correlation = float(_ratio(fit)[0]), float(_correlation(fit.residuals)[0])
     count = len(values)
-    medians = [_simulated(kind, count, one)[1] for one in _CORRELATIONS]
+    medians = [_simulated(kind, count, correlated)[1] for correlated in _CORRELATIONS]
     # A short series whose correlation comes out too small by chance would otherwise show shapes in noise.
     correlation += _ERRORS * float(np.sqrt(max(0.0, 1 - correlation**2) / count))
     # The correlation whose series show as much, between two that were simulated. More than the last is not
@@ -109,8 +109,8 @@ def chance(values: Rows, kind: str) -> float:
     low = int(place)
     high = min(low + 1, len(medians) - 1)
     beyond = [
-        (1 + int((_simulated(kind, count, _CORRELATIONS[one])[0] >= ratio).sum())) / (1 + _TRIALS)
-        for one in (low, high)
+        (1 + int((_simulated(kind, count, _CORRELATIONS[index])[0] >= ratio).sum())) / (1 + _TRIALS)
+        for index in (low, high)
     ]
     return beyond[0] + (place - low) * (beyond[1] - beyond[0])
 

@@ -91,8 +91,8 @@ def holders(total: Floats, square: Floats) -> Floats:
     """Return how many clusters make up a weight, counted by their part of it."""
     # Squared shares: a square of the total may be beyond what a float holds.
     with np.errstate(all="ignore"):
-        found = 1 / (square / total / total)
-    return np.where(np.isfinite(found), found, 0.0)
+        effective = 1 / (square / total / total)
+    return np.where(np.isfinite(effective), effective, 0.0)
 
 
 def shares_of(parts: Parts, of: Clusters, confidence: float = 0.95) -> Shares:

@@ -112,9 +112,9 @@ def settled(values: Sequence[float], *, tolerance_ratio: float = 0.02, windows: 
     shortest = max(windows, -(-len(series) // 3))
     for length in (2 * shortest, shortest):
         if length <= len(series):
-            found = _plateau(series, len(series) - length, tolerance_ratio)
-            if found is not None:
-                return found
+            plateau = _plateau(series, len(series) - length, tolerance_ratio)
+            if plateau is not None:
+                return plateau
     return None
 
 
@@ -154,20 +154,20 @@ def check(
         return Steadiness(
             None, "the median is zero, so that no change can be put in proportion", None, None, None
         )
-    found = [shapes.best(series, kind) for kind in shapes.KINDS]
-    drift_ratio = found[0].size / level
+    fits = [shapes.best(series, kind) for kind in shapes.KINDS]
+    drift_ratio = fits[0].size / level
     uncertainty = _uncertainty(series)
     # Only what is large enough to matter is asked about: chance is simulated, which takes time.
     real = [
-        one
-        for one in found
-        if abs(one.size) > tolerance_ratio * (_SWING if one.kind in (shapes.DIP, shapes.CYCLE) else 1) * level
-        and shapes.chance(series, one.kind) < significance / len(found)
+        fit
+        for fit in fits
+        if abs(fit.size) > tolerance_ratio * (_SWING if fit.kind in (shapes.DIP, shapes.CYCLE) else 1) * level
+        and shapes.chance(series, fit.kind) < significance / len(fits)
     ]
     answer = Steadiness(None, "", drift_ratio, None, None, uncertainty / level)
     if real:
         # A steep line also has a best step, and a step a best cycle: what fits best is the cause.
-        return _unsteady(answer, min(real, key=lambda one: one.residual_sum), len(series), level)
+        return _unsteady(answer, min(real, key=lambda fit: fit.residual_sum), len(series), level)
     known = f"the mean is known to {uncertainty / level * 100:.1f} %"
     if uncertainty * _least_share(len(series) - 1) > _UNCERTAIN * tolerance_ratio * level:
         return replace(answer, reason=f"{len(series)} intervals vary too much: {known} only")

@@ -28,14 +28,14 @@ def surrogates(values: Floats, count: int, rng: np.random.Generator) -> Floats:
         raise ValueError("a surrogate needs four known values or more")
     ordered = np.sort(values)
     amplitudes = np.abs(np.fft.rfft(values))
-    found = rng.permuted(np.tile(values, (count, 1)), axis=1)
+    rows = rng.permuted(np.tile(values, (count, 1)), axis=1)
     for _ in range(ITERATIONS):
-        spectrum = np.fft.rfft(found, axis=1)
+        spectrum = np.fft.rfft(rows, axis=1)
         phases = spectrum / np.maximum(np.abs(spectrum), 1e-300)
         shaped = np.fft.irfft(amplitudes * phases, n=size, axis=1)
-        found = np.empty_like(shaped)
-        np.put_along_axis(found, np.argsort(shaped, axis=1), ordered[None, :], axis=1)
-    return np.asarray(found, dtype=np.float64)
+        rows = np.empty_like(shaped)
+        np.put_along_axis(rows, np.argsort(shaped, axis=1), ordered[None, :], axis=1)
+    return np.asarray(rows, dtype=np.float64)
 
 
 def largest_correlations(first: Floats, second: Floats, most_lag: int) -> Floats:

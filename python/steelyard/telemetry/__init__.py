@@ -42,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    wanted = "open_recording" if name == "open" else name
-    if wanted not in _HOMES:
+    attribute = "open_recording" if name == "open" else name
+    if attribute not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[wanted]}"), wanted)
+    return getattr(import_module(f"{__name__}.{_HOMES[attribute]}"), attribute)

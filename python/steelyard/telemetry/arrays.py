@@ -10,11 +10,11 @@ import pyarrow as pa
 
 def texts(values: Iterable[str | None]) -> pa.Array:
     """Return an array of strings."""
-    found = list(values)
-    encoded = [b"" if value is None else value.encode() for value in found]
+    listed = list(values)
+    encoded = [b"" if value is None else value.encode() for value in listed]
     ends = array("i", accumulate(map(len, encoded), initial=0))
-    buffers = [_valid(found), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.string(), len(found), buffers)
+    buffers = [_valid(listed), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(listed), buffers)
 
 
 def floats(values: Iterable[float | None]) -> pa.Array:

@@ -66,8 +66,8 @@ class CounterSeries:
 
     def find(self, event: str) -> EventSeries | None:
         """Return an event whatever the case of its name."""
-        found = self.events.get(event)
-        return found if found is not None else self._by_key().get(key_of(event))
+        series = self.events.get(event)
+        return series if series is not None else self._by_key().get(key_of(event))
 
     def window_ns(self) -> list[int | None]:
         """Return the length of each window; None for a first one whose beginning is not known."""
@@ -114,12 +114,12 @@ class Gains:
 
     def of(self, event: str) -> Gain:
         """Return an event's gain whatever the case of its name; a missing one with its reason."""
-        wanted = key_of(event)
+        key = key_of(event)
         for name, gain in self.events.items():
-            if key_of(name) == wanted:
+            if key_of(name) == key:
                 return gain
         for name, reason in self.missing.items():
-            if key_of(name) == wanted:
+            if key_of(name) == key:
                 return Gain(None, missing=reason)
         return Gain(None, missing="it was not among the events that were counted")
 
@@ -146,9 +146,9 @@ def gains(
     known_s = (
         [] if series.begin_ns is None and len(series.time_ns) == 1 else [lengths[i] / 1e9 for i in chosen]
     )
-    found = {name: _gain(event, chosen, lengths, floor_ratio) for name, event in series.events.items()}
+    events = {name: _gain(event, chosen, lengths, floor_ratio) for name, event in series.events.items()}
     return Gains(
-        series.scope, series.entity, math.fsum(known_s) if known_s else None, found, dict(series.missing)
+        series.scope, series.entity, math.fsum(known_s) if known_s else None, events, dict(series.missing)
     )
 
 

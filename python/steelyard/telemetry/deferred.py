@@ -152,9 +152,9 @@ class _Walk:
                 self.words.append(text)
             return self._seen[id(part)]
         if isinstance(part, list | tuple):
-            return f"[{','.join(self.of(one) for one in part)}]"
+            return f"[{','.join(self.of(element) for element in part)}]"
         if isinstance(part, dict):
-            return f"{{{','.join(f'{key!r}:{self.of(one)}' for key, one in part.items())}}}"
+            return f"{{{','.join(f'{key!r}:{self.of(value)}' for key, value in part.items())}}}"
         if part is None or isinstance(part, str | int | float | bool):
             return repr(part)
         self.is_plain = False
@@ -176,7 +176,7 @@ class _Walk:
 
 
 def _columns(schema: pa.Schema) -> str:
-    return ",".join(f"{one.name}:{one.type}" for one in schema)
+    return ",".join(f"{field.name}:{field.type}" for field in schema)
 
 
 def source_of(expression: Deferred) -> Source | None:
@@ -226,7 +226,7 @@ def _schema(columns: pa.Schema) -> Any:
     import ibis as real
 
     # Whatever a table promises, an engine may give null.
-    return real.schema(pa.schema([one.with_nullable(True) for one in columns]))
+    return real.schema(pa.schema([field.with_nullable(True) for field in columns]))
 
 
 def built(
@@ -248,13 +248,13 @@ def built(
                 done[id(part)] = node(part)
             return done[id(part)]
         if isinstance(part, list | tuple):
-            return type(part)(of(one) for one in part)
+            return type(part)(of(element) for element in part)
         if isinstance(part, dict):
-            return {key: of(one) for key, one in part.items()}
+            return {key: of(value) for key, value in part.items()}
         return part
 
-    def node(one: Deferred) -> Any:
-        kind, arguments = one._kind, one._arguments
+    def node(source: Deferred) -> Any:
+        kind, arguments = source._kind, source._arguments
         if kind == "ibis":
             return getattr(real, arguments[0])
         if kind == "rows":
@@ -268,7 +268,7 @@ def built(
         if kind == "item":
             return first[rest[0]]
         if kind == "call":
-            return first(*rest, **of(one._keywords))
+            return first(*rest, **of(source._keywords))
         return getattr(type(first), kind)(first, *rest)
 
     return of(expression)

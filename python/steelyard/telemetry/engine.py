@@ -134,28 +134,28 @@ def keep(expression: Deferred) -> Deferred:
 
 def floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Return the numbers of a column, NaN where they are missing. Integers are exact up to 2 ** 53."""
-    found = np.full(len(column), np.nan)
+    numbers = np.full(len(column), np.nan)
     begin = 0
     for chunk in column.cast(pa.float64(), safe=False).chunks:
         valid, values = chunk.buffers()
         span = slice(chunk.offset, chunk.offset + len(chunk))
-        part = found[begin : begin + len(chunk)]
+        part = numbers[begin : begin + len(chunk)]
         part[:] = np.frombuffer(values, dtype=np.float64)[span]
         if chunk.null_count:
             bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")
             part[bits[span] == 0] = np.nan
         begin += len(chunk)
-    return found
+    return numbers
 
 
 def integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the numbers of a column without gaps, exactly. Raises ValueError where one is missing."""
     if column.null_count:
         raise ValueError("a number is missing, and integers cannot be null")
-    found = np.empty(len(column), dtype=np.int64)
+    numbers = np.empty(len(column), dtype=np.int64)
     begin = 0
     for chunk in column.cast(pa.int64()).chunks:
         values = np.frombuffer(chunk.buffers()[1], dtype=np.int64)
-        found[begin : begin + len(chunk)] = values[chunk.offset : chunk.offset + len(chunk)]
+        numbers[begin : begin + len(chunk)] = values[chunk.offset : chunk.offset + len(chunk)]
         begin += len(chunk)
-    return found
+    return numbers

@@ -87,12 +87,12 @@ def compute(
     """Return the rates of ``columns`` (all when None) of every entity over the interval."""
     counters = [name for name in table.counters if columns is None or name in columns]
     gauges = [name for name in table.gauges if columns is None or name in columns]
-    found: dict[tuple[Label, ...], tuple[dict[str, Rate], dict[str, Gauge]]] = {}
+    by_entity: dict[tuple[Label, ...], tuple[dict[str, Rate], dict[str, Gauge]]] = {}
     for row in _gauge_rows(table, gauges, begin_ns, end_ns):
-        found[_entity(table, row)] = ({}, {name: _gauge(table, name, row) for name in gauges})
+        by_entity[_entity(table, row)] = ({}, {name: _gauge(table, name, row) for name in gauges})
     if counters:
         for row in _counter_rows(table, counters, begin_ns, end_ns):
-            rates = found.setdefault(_entity(table, row), ({}, {}))[0]
+            rates = by_entity.setdefault(_entity(table, row), ({}, {}))[0]
             rates.update({name: _rate(table, name, row) for name in counters})
     lone = Rate(None, None, 0, 0, "fewer than two readings in this interval")
     entities = [
@@ -101,7 +101,7 @@ def compute(
             rates or dict.fromkeys(counters, lone),
             figures,
         )
-        for key, (rates, figures) in sorted(found.items(), key=lambda item: _order(item[0]))
+        for key, (rates, figures) in sorted(by_entity.items(), key=lambda item: _order(item[0]))
     ]
     units = {name: table.columns[name].unit for name in (*counters, *gauges)}
     missing = None if entities else "no reading falls within this interval"

@@ -42,10 +42,10 @@ def open_recording(path: Path) -> "Recording":
 
 def _state(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class Recording:
@@ -98,8 +98,8 @@ class Recording:
 
     def rates(self, source: str, begin_ns: int, end_ns: int, columns: Sequence[str] | None = None) -> Rates:
         """Return what every entity of ``source`` did between two times; nothing and a reason if missing."""
-        asked = (source, begin_ns, end_ns, None if columns is None else tuple(columns))
-        key = (self.folder.absolute(), self._stamp(source), asked)
+        query = (source, begin_ns, end_ns, None if columns is None else tuple(columns))
+        key = (self.folder.absolute(), self._stamp(source), query)
         known = _ANSWERS.get(key)
         if known is None:
             table = self._open(source)

@@ -51,18 +51,18 @@ def rejoin(fields: Sequence[str]) -> list[str] | None:
     ['S0', '2', '207.35', 'msec', 'task-clock', '207351225', '100.00']
     """
     fields = [field.strip() for field in fields]
-    found: list[list[str]] = []
+    rows: list[list[str]] = []
     for start, count, after in _counts(fields):
         for end, percent in _tails(fields, after + 1):
             named = _named(fields[after + 1 : end])
             if named is None:
                 continue
             row = [*fields[:start], count, fields[after], *named, fields[end], percent]
-            if row not in found:
-                found.append(row)
-    if len(found) > 1:
+            if row not in rows:
+                rows.append(row)
+    if len(rows) > 1:
         raise AmbiguousRowError
-    return found[0] if found else None
+    return rows[0] if rows else None
 
 
 def _counts(fields: Sequence[str]) -> Iterator[tuple[int, str, int]]:

@@ -45,12 +45,12 @@ _HEADS = ("core", "cache", "die", "socket", "cluster", "cpu", "comm-pid", "node"
 
 def read(lines: Sequence[str]) -> Output:
     """Return what the lines say. Raises NotPerfStatError when none is such a row."""
-    found = Output()
+    output = Output()
     separator = _separator(lines)
     if separator is None:
-        if not _metric_only(lines, found):
+        if not _metric_only(lines, output):
             raise NotPerfStatError
-        return found
+        return output
     section, any_row = 0, False
     event = ""
     with_commas = separator == "," and has_decimal_commas(lines)
@@ -71,25 +71,25 @@ def read(lines: Sequence[str]) -> Output:
                 continue
         row = _row(fields, separator, section)
         if row is not None:
-            found.rows.append(row)
+            output.rows.append(row)
             event, any_row = row.event, True
             metric = _metric(fields, row) if has_metrics else None
         else:
             metric = _metric_alone(fields, event, section) if has_metrics else None
-            found.unread += metric is None and _looks_like_a_row(fields)
+            output.unread += metric is None and _looks_like_a_row(fields)
         if metric is not None:
-            found.metrics.append(metric)
+            output.metrics.append(metric)
     if not has_metrics:
-        found.remarks.append(
+        output.remarks.append(
             "metrics are left out: perf cut their numbers at the decimal comma of its locale"
         )
     if ambiguous:
-        found.unread += ambiguous
-        found.remarks.append(
+        output.unread += ambiguous
+        output.remarks.append(
             f"{ambiguous} rows can be read in two ways, because commas separate fields and decimals:"
             " run perf with LC_ALL=C, or with -x';'"
         )
-    return found
+    return output
 
 
 def _separator(lines: Sequence[str]) -> str | None:
@@ -203,7 +203,7 @@ def _metric_alone(fields: Sequence[str], event: str, section: int) -> PerfMetric
     )
 
 
-def _metric_only(lines: Sequence[str], found: Output) -> bool:
+def _metric_only(lines: Sequence[str], output: Output) -> bool:
     """Read ``--metric-only``: a line of names, and lines of values; return whether it was such."""
     for separator in (",", ";", "|", "\t"):
         names: list[str] = []
@@ -215,13 +215,13 @@ def _metric_only(lines: Sequence[str], found: Output) -> bool:
             if words and all(plain_number(word) is None for word in words):
                 names = fields
             elif names and len(fields) == len(names):
-                _values(names, fields, found)
-        if found.metrics:
+                _values(names, fields, output)
+        if output.metrics:
             return True
     return False
 
 
-def _values(names: Sequence[str], fields: Sequence[str], found: Output) -> None:
+def _values(names: Sequence[str], fields: Sequence[str], output: Output) -> None:
     known = [
         (name, value)
         for name, field in zip(names, fields, strict=True)
@@ -232,6 +232,6 @@ def _values(names: Sequence[str], fields: Sequence[str], found: Output) -> None:
     heads = [field for name, field in zip(names, fields, strict=True) if name in _HEADS]
     where = prefix_of(heads, ",") or (None, False, "", "")
     for name, value in known:
-        found.metrics.append(
+        output.metrics.append(
             PerfMetric(name, value, time_s=where[0], scope=where[2], entity=where[3], section=0)
         )

@@ -39,7 +39,7 @@ _DECODER = json.JSONDecoder()
 
 def read(lines: Sequence[str]) -> Output:
     """Return what the lines say. Raises NotPerfStatError when none is such a row."""
-    found = Output()
+    output = Output()
     section, any_row, event = 0, False, ""
     for line in lines:
         if line.startswith("# started on"):
@@ -56,15 +56,15 @@ def read(lines: Sequence[str]) -> Output:
             merged |= document
             row = _row(document, section)
             if row is not None:
-                found.rows.append(row)
+                output.rows.append(row)
                 event, any_row = row.event, True
-        before = len(found.metrics)
-        found.metrics += _metrics(merged, event, section)
-        any_row = any_row or len(found.metrics) > before
-        found.unread += not understood and '"counter-value"' in line
-    if not found.rows and not found.metrics:
+        before = len(output.metrics)
+        output.metrics += _metrics(merged, event, section)
+        any_row = any_row or len(output.metrics) > before
+        output.unread += not understood and '"counter-value"' in line
+    if not output.rows and not output.metrics:
         raise NotPerfStatError
-    return found
+    return output
 
 
 def _objects(line: str) -> Iterator[Mapping[str, Any]]:

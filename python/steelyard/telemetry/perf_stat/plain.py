@@ -68,18 +68,18 @@ def read(lines: Sequence[str]) -> Output:
     """Return what the lines say. Raises NotPerfStatError when there is neither a header nor such a row."""
     if not any(_HEADER.match(line[:LINE_AT_MOST]) or _INTERVALS.match(line) for line in lines):
         raise NotPerfStatError
-    found = Output()
-    reader = _Reader(found)
+    output = Output()
+    reader = _Reader(output)
     for line in lines:
         reader.take(_GROUPS.sub("", _COLOUR.sub("", line[:LINE_AT_MOST].rstrip("\r\n"))))
-    return found
+    return output
 
 
 class _Reader:
     """Reads line by line, since earlier lines explain later ones."""
 
-    def __init__(self, found: Output) -> None:
-        self._found = found
+    def __init__(self, output: Output) -> None:
+        self._output = output
         self._section = 0
         self._is_inside = self._is_interval = False
         self._last: Row | None = None
@@ -90,9 +90,9 @@ class _Reader:
             # What follows interval rows is their summary, of the same section.
             if self._is_inside and not self._is_interval:
                 self._section += 1
-            self._found.targets[self._section] = header[1].strip().strip("'")
+            self._output.targets[self._section] = header[1].strip().strip("'")
             if header[2]:
-                self._found.runs[self._section] = int(header[2])
+                self._output.runs[self._section] = int(header[2])
             self._is_inside, self._is_interval = True, False
             return
         if _INTERVALS.match(line):
@@ -113,10 +113,10 @@ class _Reader:
         if value is None:
             return
         if match["what"] == "time elapsed":
-            self._found.elapsed_s[self._section] = value
+            self._output.elapsed_s[self._section] = value
         else:
-            known = self._found.cpu_s.get(self._section, 0.0)
-            self._found.cpu_s[self._section] = known + value
+            known = self._output.cpu_s.get(self._section, 0.0)
+            self._output.cpu_s[self._section] = known + value
 
     def _take_row(self, line: str) -> None:
         covered = variation = None
@@ -129,14 +129,14 @@ class _Reader:
         left, mark, right = line.partition(" # ")
         row = self._row(left, 1.0 if covered is None else covered, variation)
         if row is not None:
-            self._found.rows.append(row)
+            self._output.rows.append(row)
             self._last = row
         elif _VALUE.match(left.lstrip()) or aggregate(left.split(maxsplit=1)[0] if left.strip() else ""):
-            self._found.unread += 1
+            self._output.unread += 1
             return
         elif not mark:
-            if line.strip() and len(self._found.remarks) < 100:
-                self._found.remarks.append(line.strip())
+            if line.strip() and len(self._output.remarks) < 100:
+                self._output.remarks.append(line.strip())
             return
         if mark and (row is None or row.value is not None):
             self._metric(right)
@@ -181,7 +181,7 @@ class _Reader:
             return
         last = self._last
         unit = "% " if text.endswith("%") else ""
-        self._found.metrics.append(
+        self._output.metrics.append(
             metric_of(
                 value,
                 unit + words,

@@ -205,7 +205,7 @@ def last_section(output: Output) -> tuple[list[Row], list[PerfMetric], int]:
     section = max(output.sections, default=0)
     rows = [row for row in output.rows if row.section == section]
     metrics = [metric for metric in output.metrics if metric.section == section]
-    if any(row.time_s is not None for row in rows) or any(one.time_s is not None for one in metrics):
+    if any(row.time_s is not None for row in rows) or any(metric.time_s is not None for metric in metrics):
         rows = [row for row in rows if row.time_s is not None]
         metrics = [metric for metric in metrics if metric.time_s is not None]
     return rows, metrics, section
@@ -235,7 +235,7 @@ def _series(
     remarks: Sequence[str],
 ) -> CounterSeries:
     times = sorted({time for windows in events.values() for time in windows}, key=lambda time: time or 0.0)
-    found: dict[str, EventSeries] = {}
+    series: dict[str, EventSeries] = {}
     missing: dict[str, str] = {}
     for event, windows in events.items():
         taken = [_one(windows.get(time, [])) for time in times]
@@ -245,14 +245,14 @@ def _series(
             continue
         unit = next((row.unit for row in known if row.unit), "")
         scale = TIMES.get(unit)
-        found[event] = EventSeries(
+        series[event] = EventSeries(
             count=tuple(_gain(row, scale or 1.0) for row in taken),
             coverage_ratio=tuple(_coverage(row) for row in taken),
             unit="ns" if scale is not None else unit,
         )
     ends = tuple(round((elapsed_s or 0.0 if time is None else time) * 1e9) for time in times)
     is_timed = elapsed_s is not None or None not in times
-    return CounterSeries(scope, entity, ends, found, missing, begin_ns=0 if is_timed else None)
+    return CounterSeries(scope, entity, ends, series, missing, begin_ns=0 if is_timed else None)
 
 
 def _one(rows: Sequence[Row]) -> Row | None:
