@@ -18,7 +18,7 @@ SERVING_RATIO = 0.01
 
 def pci_devices(tree: Tree) -> list[PciDevice]:
     """Return the devices by address: storage, network, display and accelerators."""
-    found = []
+    devices = []
     for address in tree.names(_PCI):
         base = f"{_PCI}/{address}"
         code = _hexadecimal(tree.text(f"{base}/class"))
@@ -26,7 +26,7 @@ def pci_devices(tree: Tree) -> list[PciDevice]:
         if kind is None:
             continue
         driver = tree.link(f"{base}/driver")
-        found.append(
+        devices.append(
             PciDevice(
                 address=address,
                 type=kind,
@@ -37,7 +37,7 @@ def pci_devices(tree: Tree) -> list[PciDevice]:
                 link=_link(tree, base),
             )
         )
-    return found
+    return devices
 
 
 def node_of(tree: Tree, device: str) -> int | None:

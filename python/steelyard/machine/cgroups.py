@@ -33,7 +33,7 @@ class Hierarchy:
 def hierarchies(tree: Tree) -> list[Hierarchy]:
     """Return the mounted hierarchies that this process is a member of."""
     paths = own_paths(tree)
-    found: list[Hierarchy] = []
+    mounted: list[Hierarchy] = []
     seen: set[tuple[int, frozenset[str]]] = set()
     for version, controllers, mounted_root, mount in _mounts(tree):
         path = paths.get("" if version == 2 else ",".join(sorted(controllers)))
@@ -43,8 +43,8 @@ def hierarchies(tree: Tree) -> list[Hierarchy]:
         groups = tuple(_ancestors(mount, _below(path, mounted_root)))
         if version == 2:
             controllers = frozenset((tree.text(f"{groups[0]}/cgroup.controllers") or "").split())
-        found.append(Hierarchy(version, controllers, mount, groups))
-    return found
+        mounted.append(Hierarchy(version, controllers, mount, groups))
+    return mounted
 
 
 def memory_groups(tree: Tree) -> list[tuple[int, str]]:
@@ -85,13 +85,13 @@ def cpuset_memory_nodes(tree: Tree) -> list[int] | None:
     return _cpuset(tree, "mems")
 
 
-def _cpuset(tree: Tree, what: str) -> list[int] | None:
+def _cpuset(tree: Tree, kind: str) -> list[int] | None:
     for hierarchy in hierarchies(tree):
         if hierarchy.version == 2:
-            names: tuple[str, ...] = (f"cpuset.{what}.effective",)
+            names: tuple[str, ...] = (f"cpuset.{kind}.effective",)
         elif "cpuset" in hierarchy.controllers:
             # Mounted with `noprefix`, as the older cpuset file system was, the files have no prefix.
-            names = (f"cpuset.effective_{what}", f"cpuset.{what}", f"effective_{what}", what)
+            names = (f"cpuset.effective_{kind}", f"cpuset.{kind}", f"effective_{kind}", kind)
         else:
             continue
         for group in hierarchy.groups:

@@ -70,49 +70,52 @@ class MachineComparison:
     @property
     def is_same(self) -> bool:
         """Return whether nothing differs that may move a result."""
-        return all(one.effect is Effect.IDENTITY for one in self.differences)
+        return all(difference.effect is Effect.IDENTITY for difference in self.differences)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {
             "is_same": self.is_same,
             "same": self.same,
-            "differences": [{**asdict(one), "effect": one.effect.name.lower()} for one in self.differences],
-            "untold": [asdict(one) for one in self.untold],
+            "differences": [
+                {**asdict(difference), "effect": difference.effect.name.lower()}
+                for difference in self.differences
+            ],
+            "untold": [asdict(feature) for feature in self.untold],
         }
 
 
 def compare_machines(a: Machine, b: Machine) -> MachineComparison:
     """Return what differs between ``a`` and ``b``, most telling first."""
-    of_a = {one.key: one for one in features(a)}
-    of_b = {one.key: one for one in features(b)}
+    of_a = {feature.key: feature for feature in features(a)}
+    of_b = {feature.key: feature for feature in features(b)}
     differences = [*_devices(a, b, "disks"), *_devices(a, b, "interfaces")]
-    lonely = tuple(f"{one.key}." for one in differences)
+    lonely = tuple(f"{difference.key}." for difference in differences)
     untold: list[Untold] = []
     same = 0
     for key in [*of_a, *(key for key in of_b if key not in of_a)]:
-        one, other = of_a.get(key), of_b.get(key)
-        known = one or other
+        feature, other = of_a.get(key), of_b.get(key)
+        known = feature or other
         assert known is not None
-        left, right = one.value if one else None, other.value if other else None
+        left, right = feature.value if feature else None, other.value if other else None
         if (left is None and right is None) or key.startswith(lonely):
             continue
         if left is None or right is None:
-            reason = _reason(a if left is None else b, one if left is None else other, key)
+            reason = _reason(a if left is None else b, feature if left is None else other, key)
             untold.append(Untold(key, known.noun, left, right, known.unit, reason))
         elif _is_same(left, right, known):
             same += 1
         else:
             differences.append(_difference(known, left, right))
     order = {key: place for place, key in enumerate(of_a)}
-    ordered = sorted(differences, key=lambda one: (-one.effect, *_place(one, order)))
+    ordered = sorted(differences, key=lambda difference: (-difference.effect, *_place(difference, order)))
     return MachineComparison(ordered, untold, same)
 
 
-def _place(one: Difference, order: Mapping[str, int]) -> tuple[float, int]:
+def _place(difference: Difference, order: Mapping[str, int]) -> tuple[float, int]:
     # More CPUs and another processor cannot be weighed against each other: the table knows what is first.
-    distance = 0.0 if one.effect is Effect.DECISIVE else -one.distance
-    return (distance, order.get(one.key, len(order)))
+    distance = 0.0 if difference.effect is Effect.DECISIVE else -difference.distance
+    return (distance, order.get(difference.key, len(order)))
 
 
 def _devices(a: Machine, b: Machine, field: Literal["disks", "interfaces"]) -> Iterator[Difference]:
@@ -122,7 +125,7 @@ def _devices(a: Machine, b: Machine, field: Literal["disks", "interfaces"]) -> I
     why = "data is on another disk" if field == "disks" else "packets take another route"
     for name in [*texts[0], *(name for name in texts[1] if name not in texts[0])]:
         if name not in texts[0] or name not in texts[1]:
-            left, right = (found.get(name, "none") for found in texts)
+            left, right = (description.get(name, "none") for description in texts)
             yield Difference(f"{field}.{name}", f"{noun} {name}", left, right, None, None, Effect.SOME, why)
 
 
@@ -152,12 +155,12 @@ def _difference(feature: Feature, left: Scalar, right: Scalar) -> Difference:
     ratio = None
     if _is_number(left) and _is_number(right) and float(left or 0) > 0 and float(right or 0) > 0:
         ratio = float(right or 0) / float(left or 0)
-    found = Difference(
+    difference = Difference(
         feature.key, feature.noun, left, right, feature.unit, ratio, feature.effect, feature.why
     )
-    if ratio is not None and found.distance < NEAR and found.effect > Effect.LITTLE:
-        return replace(found, effect=Effect(found.effect - 1))
-    return found
+    if ratio is not None and difference.distance < NEAR and difference.effect > Effect.LITTLE:
+        return replace(difference, effect=Effect(difference.effect - 1))
+    return difference
 
 
 def _reason(machine: Machine, feature: Feature | None, key: str) -> str:
@@ -166,7 +169,7 @@ def _reason(machine: Machine, feature: Feature | None, key: str) -> str:
         return machine.missing[path]
     head = key.split(".")
     if head[0] in ("disks", "interfaces"):
-        disks, cards = [one.name for one in machine.disks], [one.name for one in machine.interfaces]
+        disks, cards = [disk.name for disk in machine.disks], [card.name for card in machine.interfaces]
         for index, name in enumerate(disks if head[0] == "disks" else cards):
             if name == head[1]:
                 rest = ".".join([head[0], str(index), *head[2:]])

@@ -35,7 +35,7 @@ def rotates(machine: Machine, disk: Disk) -> bool | None:
 def disks(tree: Tree) -> list[Disk]:
     """Return the block devices that hold data: no partitions, no loops, no RAM disks, nothing empty."""
     folder = "sys/block" if tree.exists("sys/block") else "sys/class/block"
-    found = []
+    devices = []
     for name in tree.names(folder):
         base = f"{folder}/{name}"
         sectors = tree.number(f"{base}/size")
@@ -46,7 +46,7 @@ def disks(tree: Tree) -> list[Disk]:
         rotational = tree.number(f"{base}/queue/rotational")
         read_ahead = tree.number(f"{base}/queue/read_ahead_kb")
         scheduler = re.search(r"\[(.+?)\]", tree.text(f"{base}/queue/scheduler") or "")
-        found.append(
+        devices.append(
             Disk(
                 name=name,
                 model=tree.first_text(f"{base}/device/model", f"{base}/dm/name", f"{base}/md/level"),
@@ -61,7 +61,7 @@ def disks(tree: Tree) -> list[Disk]:
                 numa_node=_first_node(tree, f"{base}/device", f"{base}/device/device"),
             )
         )
-    return found
+    return devices
 
 
 def interfaces(
@@ -71,7 +71,7 @@ def interfaces(
 
     ``ask`` gives an interface's settings or why there are none, which goes into ``missing``.
     """
-    found: list[Interface] = []
+    cards: list[Interface] = []
     for name in tree.names("sys/class/net"):
         base = f"sys/class/net/{name}"
         if name != "lo" and not tree.exists(f"{base}/device") and not tree.exists(f"{base}/bonding"):
@@ -81,8 +81,8 @@ def interfaces(
         driver = tree.link(f"{base}/device/driver")
         settings = ask(name) if ask else "a recorded tree has no answers of ethtool"
         if isinstance(settings, str):
-            missing[f"interfaces.{len(found)}.settings"] = settings
-        found.append(
+            missing[f"interfaces.{len(cards)}.settings"] = settings
+        cards.append(
             Interface(
                 name=name,
                 # A link that is down, or a virtual one, answers -1 or not at all; -1 also reads as 2^32 - 1.
@@ -98,7 +98,7 @@ def interfaces(
                 settings=None if isinstance(settings, str) else settings,
             )
         )
-    return found
+    return cards
 
 
 def _count(tree: Tree, name: str) -> int | None:

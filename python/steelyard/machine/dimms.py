@@ -43,20 +43,20 @@ def dimms(tree: Tree) -> tuple[list[Dimm], str]:
     """Return the slots in the firmware's order, and why there are none where the list is empty."""
     table = _bytes(tree.path(_TABLE))
     if isinstance(table, bytes):
-        found = [dimm for dimm in map(_dimm, _structures(table)) if dimm is not None]
-        return found, "the firmware describes no memory modules"
+        modules = [dimm for dimm in map(_dimm, _structures(table)) if dimm is not None]
+        return modules, "the firmware describes no memory modules"
     entries = tree.names(_ENTRIES, rf"{_MEMORY_DEVICE}-\d+")
     raw = [_bytes(tree.path(f"{_ENTRIES}/{name}/raw")) for name in entries]
-    found = [
+    modules = [
         dimm
         for data in raw
         if isinstance(data, bytes)
         for dimm in map(_dimm, _structures(data))
         if dimm is not None
     ]
-    if found:
-        return found, ""
-    if isinstance(table, PermissionError) or any(isinstance(one, PermissionError) for one in raw):
+    if modules:
+        return modules, ""
+    if isinstance(table, PermissionError) or any(isinstance(answer, PermissionError) for answer in raw):
         return [], "only root may read DMI's tables"
     return [], f"the kernel has no DMI tables here ({_TABLE})"
 

@@ -95,74 +95,76 @@ def diagnose(
     machine = snapshot(root)
     if trying is None and tree.is_live:
         trying = Attempts()
-    found = telemetry(sources)
+    capabilities = telemetry(sources)
     if trying is not None:
-        found += _counters(tree, trying)
-        found += _instruments_of_running(trying)
-    found += _placement(machine)
-    found += _limits(tree)
+        capabilities += _counters(tree, trying)
+        capabilities += _instruments_of_running(trying)
+    capabilities += _placement(machine)
+    capabilities += _limits(tree)
     if trying is not None:
-        found += _activity(tree, trying.wait)
-    found += _settings(machine)
-    found += _room(tree, machine, runs)
-    return found
+        capabilities += _activity(tree, trying.wait)
+    capabilities += _settings(machine)
+    capabilities += _room(tree, machine, runs)
+    return capabilities
 
 
 def telemetry(sources: Sequence[Mapping[str, Any]] | None) -> list[Capability]:
     """Return one capability for each source of the probe."""
     if sources is None:
         return [Capability("telemetry", "probe", Status.NO, "steelyard-probe is missing", "make build")]
-    found = []
+    capabilities = []
     for source in sources:
         name, enable = str(source.get("name")), source.get("enable")
         columns = source.get("columns") or []
         absent = [column for column in columns if column.get("missing")]
         if not source.get("available"):
-            found.append(
+            capabilities.append(
                 Capability("telemetry", name, Status.NO, source.get("reason") or "not available", enable)
             )
         elif absent:
             reasons = dict.fromkeys(str(column["missing"]) for column in absent)
             names = ", ".join(str(column["name"]) for column in absent)
             finding = f"without {names}: {'; '.join(reasons)}"
-            found.append(Capability("telemetry", name, Status.PARTLY, finding, enable))
+            capabilities.append(Capability("telemetry", name, Status.PARTLY, finding, enable))
         else:
             finding = source.get("reason") or source.get("about") or f"{len(columns)} columns"
-            found.append(Capability("telemetry", name, Status.YES, finding))
-    return found
+            capabilities.append(Capability("telemetry", name, Status.YES, finding))
+    return capabilities
 
 
 def _counters(tree: Tree, trying: Attempts) -> list[Capability]:
     paranoid = tree.number("proc/sys/kernel/perf_event_paranoid")
     level = f"kernel.perf_event_paranoid is {paranoid}"
     allow = "sysctl kernel.perf_event_paranoid=1, or run with CAP_PERFMON"
-    found = []
-    for name, attempt, what in (
+    capabilities = []
+    for name, attempt, measured in (
         ("hardware counters", trying.hardware_counter, "cycles and instructions"),
         ("profile clock", trying.software_counter, "profiles by cpu-clock"),
     ):
         refusal = attempt()
         if refusal is None:
             status = Status.YES if paranoid is None or paranoid < 2 or os.geteuid() == 0 else Status.PARTLY
-            scope = f"{what} can be measured" + (
+            scope = f"{measured} can be measured" + (
                 "" if status is Status.YES else f" only for own processes: {level}"
             )
-            found.append(Capability("counters", name, status, scope, None if status is Status.YES else allow))
+            capabilities.append(
+                Capability("counters", name, status, scope, None if status is Status.YES else allow)
+            )
         elif refusal.number in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
             finding = (
                 "the kernel has no such event here: in virtual machines, the host does not expose its PMU"
             )
             enable = "use bare metal, or an instance type that exposes the PMU"
-            found.append(Capability("counters", name, Status.NO, finding, enable))
+            capabilities.append(Capability("counters", name, Status.NO, finding, enable))
         else:
             finding = f"perf_event_open failed: {refusal.text} ({level})"
-            found.append(Capability("counters", name, Status.NO, finding, allow))
-    return found
+            capabilities.append(Capability("counters", name, Status.NO, finding, allow))
+    return capabilities
 
 
 def _instruments_of_running(trying: Attempts) -> list[Capability]:
     ring = trying.io_uring()
-    found = [
+    capabilities = [
         Capability("running", "io_uring", Status.YES, "the load generator can use it")
         if ring is None
         else Capability(
@@ -184,13 +186,13 @@ def _instruments_of_running(trying: Attempts) -> list[Capability]:
     ):
         finding = works if refusal is None else f"refused ({refusal.text}): {without}"
         enable = None if refusal is None else "use a seccomp profile that allows it"
-        found.append(
+        capabilities.append(
             Capability("running", name, Status.YES if refusal is None else Status.NO, finding, enable)
         )
     files, ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = files >= FEWEST_FILES or files == resource.RLIM_INFINITY
     raised = "" if enough or ceiling < FEWEST_FILES else f", up to {ceiling} on request"
-    found.append(
+    capabilities.append(
         Capability(
             "running",
             "open files",
@@ -199,55 +201,55 @@ def _instruments_of_running(trying: Attempts) -> list[Capability]:
             None if enough else f"ulimit -n {FEWEST_FILES}, or LimitNOFILE= of the service",
         )
     )
-    return found
+    return capabilities
 
 
 def _placement(machine: Machine) -> list[Capability]:
     cpu = machine.cpu
-    found = []
+    capabilities = []
     if cpu.usable_cpus >= 2:
         finding = f"{cpu.usable_cpus} CPUs: server and load generator get separate ones"
         if cpu.usable_cpus < 4:
             finding += ", but the generator may need more to saturate the server"
         status = Status.YES if cpu.usable_cpus >= 4 else Status.PARTLY
         enable = None if status is Status.YES else "use 4 CPUs or more, or generate load on another machine"
-        found.append(Capability("running", "separate CPUs", status, finding, enable))
+        capabilities.append(Capability("running", "separate CPUs", status, finding, enable))
     else:
         finding = "one CPU: server and load generator share it, so neither is measured alone"
         enable = "use 2 CPUs or more, or a wider affinity mask"
-        found.append(Capability("running", "separate CPUs", Status.NO, finding, enable))
+        capabilities.append(Capability("running", "separate CPUs", Status.NO, finding, enable))
     if cpu.quota_cpus is not None and cpu.quota_cpus < cpu.usable_cpus:
         finding = (
             f"{cpu.quota_cpus:g} of {cpu.usable_cpus} CPUs for the control group: throttling affects tail"
             " latency"
         )
-        found.append(
+        capabilities.append(
             Capability("conditions", "CPU quota", Status.PARTLY, finding, "use a cpuset instead of a quota")
         )
     nodes = len(machine.numa_nodes)
     finding = f"{nodes} node{'' if nodes == 1 else 's'}" + (": no placement to compare" if nodes < 2 else "")
-    found.append(Capability("running", "NUMA", Status.YES if nodes > 1 else Status.NO, finding))
-    return found
+    capabilities.append(Capability("running", "NUMA", Status.YES if nodes > 1 else Status.NO, finding))
+    return capabilities
 
 
 def _limits(tree: Tree) -> list[Capability]:
-    found = []
+    capabilities = []
     for controller, purpose in (("cpu", "CPU limit of a run"), ("memory", "memory limit of a run")):
         homes = [group for group in cgroups.hierarchies(tree) if controller in group.controllers]
         if not homes:
             finding, enable = f"no control group with the {controller} controller", "mount cgroup2 with it"
-            found.append(Capability("running", purpose, Status.NO, finding, enable))
+            capabilities.append(Capability("running", purpose, Status.NO, finding, enable))
             continue
         home = homes[0]
         path = tree.path(home.groups[0])
         if os.access(path, os.W_OK):
             finding = f"groups can be created below /{home.groups[0]} (version {home.version})"
-            found.append(Capability("running", purpose, Status.YES, finding))
+            capabilities.append(Capability("running", purpose, Status.YES, finding))
         else:
             finding = f"/{home.groups[0]} is not writable"
             enable = "run as root or in a delegated group: systemd-run --user --scope -p Delegate=yes"
-            found.append(Capability("running", purpose, Status.NO, finding, enable))
-    return found
+            capabilities.append(Capability("running", purpose, Status.NO, finding, enable))
+    return capabilities
 
 
 def _cpu_times(tree: Tree) -> tuple[int, int, int] | None:
@@ -288,11 +290,11 @@ def _activity(tree: Tree, wait: Callable[[float], None]) -> list[Capability]:
 
 def _settings(machine: Machine) -> list[Capability]:
     cpu, memory, kernel = machine.cpu, machine.memory, machine.kernel
-    found = []
+    capabilities = []
 
     def add(name: str, good: bool, finding: str, enable: str) -> None:
         status = Status.YES if good else Status.PARTLY
-        found.append(Capability("conditions", name, status, finding, None if good else enable))
+        capabilities.append(Capability("conditions", name, status, finding, None if good else enable))
 
     if cpu.governor is None:
         add("frequency", False, "not visible here: changes cannot be detected", "use bare metal")
@@ -316,11 +318,11 @@ def _settings(machine: Machine) -> list[Capability]:
     if choice is not None:
         finding = f"transparent: {choice}, static: {memory.huge_pages or 0}"
         add("huge pages", choice != "never" or bool(memory.huge_pages), finding, "sysctl vm.nr_hugepages=N")
-    return found
+    return capabilities
 
 
 def _room(tree: Tree, machine: Machine, runs: Path | None) -> list[Capability]:
-    found = []
+    capabilities = []
     available = _available_bytes(tree)
     limit = machine.memory.limit_bytes
     if limit is not None and (available is None or limit < available):
@@ -330,10 +332,10 @@ def _room(tree: Tree, machine: Machine, runs: Path | None) -> list[Capability]:
         finding = f"{available / (1 << 30):.1f} GiB available"
         status = Status.YES if enough else Status.PARTLY
         enable = None if enough else "use a smaller cache: --set memory=SIZE"
-        found.append(Capability("running", "memory", status, finding, enable))
+        capabilities.append(Capability("running", "memory", status, finding, enable))
     if runs is not None:
-        found.append(_disk(runs))
-    return found
+        capabilities.append(_disk(runs))
+    return capabilities
 
 
 def _available_bytes(tree: Tree) -> int | None:

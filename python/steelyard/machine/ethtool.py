@@ -101,7 +101,7 @@ def _offloads(asker: socket.socket, name: str) -> dict[str, str]:
     if not _ask(asker, name, strings) or not _ask(asker, name, features):
         return {}
     text = strings.tobytes()[12:]
-    found = {}
+    offloads = {}
     for index in range(count):
         raw = text[index * _NAME_BYTES : (index + 1) * _NAME_BYTES]
         feature = raw.split(b"\0", 1)[0].decode("ascii", "replace")
@@ -109,5 +109,5 @@ def _offloads(asker: socket.socket, name: str) -> dict[str, str]:
             available, _, active, never_changed = features[2 + index // 32 * 4 :][:4]
             bit = 1 << index % 32
             is_fixed = bool(never_changed & bit) or not available & bit
-            found[feature] = ("on" if active & bit else "off") + (" [fixed]" if is_fixed else "")
-    return dict(sorted(found.items()))
+            offloads[feature] = ("on" if active & bit else "off") + (" [fixed]" if is_fixed else "")
+    return dict(sorted(offloads.items()))

@@ -59,26 +59,26 @@ _PLACE = "the distance of memory decides the cost of a cache miss"
 
 def _cache(level: int, kind: str) -> Callable[[Machine], Scalar]:
     def value(machine: Machine) -> Scalar:
-        found = [one for one in machine.cpu.caches if one.level == level and one.type == kind]
-        if not found or any(one.instances is None for one in found):
+        caches = [cache for cache in machine.cpu.caches if cache.level == level and cache.type == kind]
+        if not caches or any(cache.instances is None for cache in caches):
             return None
-        return sum(one.size_bytes * (one.instances or 0) for one in found)
+        return sum(cache.size_bytes * (cache.instances or 0) for cache in caches)
 
     return value
 
 
 def _last_level(machine: Machine) -> Scalar:
     """Return the last-level cache's bytes, all instances."""
-    levels = [one.level for one in machine.cpu.caches if one.type == "unified"]
+    levels = [cache.level for cache in machine.cpu.caches if cache.type == "unified"]
     return _cache(max(levels), "unified")(machine) if levels else None
 
 
 def _dimms(machine: Machine) -> Scalar:
-    return sum(bool(one.size_bytes) for one in machine.memory.dimms) or None
+    return sum(bool(dimm.size_bytes) for dimm in machine.memory.dimms) or None
 
 
 def _dimm_rate(machine: Machine) -> Scalar:
-    rates = [one.configured_transfers_per_s for one in machine.memory.dimms if one.size_bytes]
+    rates = [dimm.configured_transfers_per_s for dimm in machine.memory.dimms if dimm.size_bytes]
     return min((rate for rate in rates if rate), default=None)
 
 
@@ -115,14 +115,16 @@ def _smt_state(machine: Machine) -> Scalar:
 
 def _deepest(machine: Machine) -> Scalar:
     states = machine.cpu.idle_states
-    latencies = [one.exit_latency_ns for one in states if one.is_enabled and one.exit_latency_ns is not None]
+    latencies = [
+        state.exit_latency_ns for state in states if state.is_enabled and state.exit_latency_ns is not None
+    ]
     return max(latencies, default=None)
 
 
 def _pools(machine: Machine) -> Scalar:
     if not machine.memory.huge_page_pools:
         return None
-    return sum(one.size_bytes * one.pages for one in machine.memory.huge_page_pools)
+    return sum(pool.size_bytes * pool.pages for pool in machine.memory.huge_page_pools)
 
 
 def _number_of(text: str | None) -> Scalar:

@@ -60,9 +60,9 @@ def read_identifier(identifier: str) -> CpuIdentity | None:
     >>> hex(read_identifier("0x00000000413fd0c1").part)
     '0xd0c'
     """
-    found = re.fullmatch(r"(\w+)-([0-9]{1,6})-([0-9A-Fa-f]{1,4})(?:-([0-9A-Fa-f]{1,4}))?", identifier)
-    if found:
-        return CpuIdentity(found[1], int(found[2]), int(found[3], 16), int(found[4] or "0", 16))
+    match = re.fullmatch(r"(\w+)-([0-9]{1,6})-([0-9A-Fa-f]{1,4})(?:-([0-9A-Fa-f]{1,4}))?", identifier)
+    if match:
+        return CpuIdentity(match[1], int(match[2]), int(match[3], 16), int(match[4] or "0", 16))
     if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", identifier):
         register = int(identifier, 16)
         return CpuIdentity(

@@ -62,12 +62,12 @@ class Layout:
         """Return the usable CPUs in ascending order."""
         return tuple(sorted(cpu for core in self.cores for cpu in core.cpus))
 
-    def distance(self, one: int | None, other: int | None) -> int:
-        """Return how far memory of node ``other`` is from ``one``; far where nothing is known."""
-        if one == other:
+    def distance(self, origin: int | None, other: int | None) -> int:
+        """Return how far memory of node ``other`` is from ``origin``; far where nothing is known."""
+        if origin == other:
             return 10
         for node in self.nodes:
-            if node.id == one and other in node.distances:
+            if node.id == origin and other in node.distances:
                 return node.distances[other]
         return 255  # The firmware's word for "cannot be reached" (ACPI, SLIT).
 
@@ -125,12 +125,12 @@ def _usable(tree: Tree, online: Sequence[int], affinity: Iterable[int] | None) -
 
 
 def _nodes(tree: Tree) -> tuple[Node, ...]:
-    found = topology.numa_nodes(tree)
+    numa_nodes = topology.numa_nodes(tree)
     # A node that is offline has no folder, and may have a place among the distances of the others.
     texts = [tree.text(f"sys/devices/system/node/{name}") or "" for name in ("online", "possible")]
-    orders = [[node.id for node in found], *(parse_cpu_list(text) or [] for text in texts)]
+    orders = [[node.id for node in numa_nodes], *(parse_cpu_list(text) or [] for text in texts)]
     nodes = []
-    for node in found:
+    for node in numa_nodes:
         order = next((ids for ids in orders if len(ids) == len(node.distances)), [])
         nodes.append(Node(node.id, node.memory_bytes, dict(zip(order, node.distances, strict=False))))
     return tuple(nodes)

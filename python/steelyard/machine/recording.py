@@ -50,7 +50,7 @@ def find_root(folder: Path) -> Path | None:
     except OSError:
         return None
     # hwloc packs a tree together with its own output, in one folder or in two.
-    roots = [one for one in inside if any((one / name).is_dir() for name in ("proc", "sys"))]
+    roots = [folder for folder in inside if any((folder / name).is_dir() for name in ("proc", "sys"))]
     return roots[0] if len(roots) == 1 else None
 
 

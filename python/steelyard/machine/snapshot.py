@@ -212,16 +212,16 @@ def null_paths(model: BaseModel, prefix: str = "") -> Iterator[str]:
 
 
 def _reason(path: str, reasons: Mapping[str, str]) -> str:
-    found = reasons.get(path)
-    if found is None:
-        found = next((reason for part, reason in _FROM_ELSEWHERE.items() if part in path), None)
-    return found or reasons[path.rsplit(".", 1)[-1]]
+    reason = reasons.get(path)
+    if reason is None:
+        reason = next((reason for part, reason in _FROM_ELSEWHERE.items() if part in path), None)
+    return reason or reasons[path.rsplit(".", 1)[-1]]
 
 
 def _empty_slots(machine: Machine) -> Iterator[tuple[str, str]]:
-    for index, one in enumerate(machine.memory.dimms):
-        if one.size_bytes == 0:
-            for path in null_paths(one, f"memory.dimms.{index}."):
+    for index, dimm in enumerate(machine.memory.dimms):
+        if dimm.size_bytes == 0:
+            for path in null_paths(dimm, f"memory.dimms.{index}."):
                 if not path.endswith(".bank"):
                     yield path, "the slot is empty"
 

@@ -89,8 +89,8 @@ def memory_access(tree: Tree, node: str) -> MemoryAccess | None:
 def side_caches(tree: Tree, node: str) -> list[SideCache]:
     """Return the caches in front of a node's memory, the one next to it first."""
     base = f"{node}/memory_side_cache"
-    found = []
+    caches = []
     for name in tree.names(base, r"index\d+"):
         size = tree.text(f"{base}/{name}/size") or ""
-        found.append(SideCache(level=int(re.sub(r"\D", "", name)), size_bytes=parse_size(size) or None))
-    return found
+        caches.append(SideCache(level=int(re.sub(r"\D", "", name)), size_bytes=parse_size(size) or None))
+    return caches

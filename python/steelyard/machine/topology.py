@@ -50,11 +50,11 @@ def online_cpus(tree: Tree) -> list[int]:
     listed = tree.text(f"{_CPU}/online")
     if listed and (cpus := parse_cpu_list(listed)) is not None:
         return cpus
-    found = [int(name[3:]) for name in tree.names(_CPU, r"cpu\d+")]
+    present = [int(name[3:]) for name in tree.names(_CPU, r"cpu\d+")]
     # CPU 0 often has no `online` file because it cannot be taken offline.
-    found = [cpu for cpu in found if tree.number(f"{_CPU}/cpu{cpu}/online") != 0]
-    if found:
-        return found
+    present = [cpu for cpu in present if tree.number(f"{_CPU}/cpu{cpu}/online") != 0]
+    if present:
+        return present
     text = tree.text("proc/cpuinfo") or ""
     numbers = (line.partition(":") for line in text.splitlines() if line.startswith("processor"))
     return sorted({int(value) for _, _, value in numbers if value.strip().isdigit()})
@@ -94,21 +94,21 @@ def _members(tree: Tree, base: str, lists: Iterable[str], masks: Iterable[str]) 
     """Return the CPUs of the first of the list files, else of the first of the mask files."""
     text = tree.first_text(*(f"{base}/{name}" for name in lists))
     mask = tree.first_text(*(f"{base}/{name}" for name in masks))
-    found = parse_cpu_list(text) if text else parse_cpu_mask(mask) if mask else None
-    return None if found is None else frozenset(found)
+    cpus = parse_cpu_list(text) if text else parse_cpu_mask(mask) if mask else None
+    return None if cpus is None else frozenset(cpus)
 
 
 def cores(tree: Tree, online: list[int]) -> list[frozenset[int]]:
     """Return the online CPUs of each core; empty where the kernel does not say."""
-    found: set[frozenset[int]] = set()
+    groups: set[frozenset[int]] = set()
     for cpu in online:
         base = f"{_CPU}/cpu{cpu}/topology"
         threads = _members(
             tree, base, ("core_cpus_list", "thread_siblings_list"), ("core_cpus", "thread_siblings")
         )
         if threads:
-            found.add(threads & frozenset(online))
-    return sorted(found, key=min)
+            groups.add(threads & frozenset(online))
+    return sorted(groups, key=min)
 
 
 def sockets(tree: Tree, online: list[int]) -> int | None:
@@ -121,13 +121,13 @@ def sockets(tree: Tree, online: list[int]) -> int | None:
 
 def packages(tree: Tree, online: list[int]) -> dict[int, tuple[int, int]]:
     """Return package and die of each online CPU for which the kernel tells its package."""
-    found = {}
+    by_cpu = {}
     for cpu in online:
         base = f"{_CPU}/cpu{cpu}/topology"
         package = tree.number(f"{base}/physical_package_id")
         if package is not None and package >= 0:
-            found[cpu] = (package, tree.number(f"{base}/die_id") or 0)
-    return found
+            by_cpu[cpu] = (package, tree.number(f"{base}/die_id") or 0)
+    return by_cpu
 
 
 def last_level_caches(tree: Tree, online: list[int]) -> list[frozenset[int]]:
@@ -135,7 +135,7 @@ def last_level_caches(tree: Tree, online: list[int]) -> list[frozenset[int]]:
 
     A cache of one CPU, or of one core, is left out: it groups nothing.
     """
-    found: set[frozenset[int]] = set()
+    groups: set[frozenset[int]] = set()
     for cpu in online:
         base = f"{_CPU}/cpu{cpu}/cache"
         levels = {
@@ -145,9 +145,9 @@ def last_level_caches(tree: Tree, online: list[int]) -> list[frozenset[int]]:
         }
         if levels:
             sharers = _members(tree, levels[max(levels)], ("shared_cpu_list",), ("shared_cpu_map",))
-            found.add((sharers or frozenset()) & frozenset(online))
+            groups.add((sharers or frozenset()) & frozenset(online))
     alone = {frozenset[int](), *cores(tree, online)}
-    return sorted((group for group in found if len(group) > 1 and group not in alone), key=min)
+    return sorted((group for group in groups if len(group) > 1 and group not in alone), key=min)
 
 
 def speeds(tree: Tree, online: list[int]) -> dict[int, int]:
@@ -166,11 +166,11 @@ def speeds(tree: Tree, online: list[int]) -> dict[int, int]:
 
 def nodes_of_cpus(tree: Tree, online: list[int]) -> dict[int, int]:
     """Return the NUMA node of each online CPU that has one, also of a node that is offline itself."""
-    found = {cpu: node.id for node in numa_nodes(tree) for cpu in parse_cpu_list(node.cpus) or ()}
-    for cpu in set(online) - found.keys():
+    node_by_cpu = {cpu: node.id for node in numa_nodes(tree) for cpu in parse_cpu_list(node.cpus) or ()}
+    for cpu in set(online) - node_by_cpu.keys():
         for name in tree.names(f"{_CPU}/cpu{cpu}", r"node\d+"):
-            found[cpu] = int(name[4:])
-    return {cpu: found[cpu] for cpu in online if cpu in found}
+            node_by_cpu[cpu] = int(name[4:])
+    return {cpu: node_by_cpu[cpu] for cpu in online if cpu in node_by_cpu}
 
 
 def caches(tree: Tree, online: list[int]) -> list[Cache]:

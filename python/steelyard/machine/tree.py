@@ -75,10 +75,10 @@ class Tree:
     def names(self, folder: str, pattern: str = ".*") -> list[str]:
         """Return the names in ``folder`` that match ``pattern`` as a whole, numbers in numeric order."""
         try:
-            found = [entry.name for entry in self.path(folder).iterdir()]
+            entries = [entry.name for entry in self.path(folder).iterdir()]
         except OSError:
             return []
-        return sorted((name for name in found if re.fullmatch(pattern, name)), key=natural)
+        return sorted((name for name in entries if re.fullmatch(pattern, name)), key=natural)
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
@@ -105,9 +105,9 @@ def parse_size(text: str) -> int | None:
 
 def keyed(text: str | None, separator: str = ":") -> dict[str, str]:
     """Return the first value of each key of ``key: value`` lines, as in /proc/meminfo and os-release."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in (text or "").splitlines():
         key, mark, value = line.partition(separator)
         if mark:
-            found.setdefault(key.strip(), value.strip().strip('"'))
-    return found
+            values.setdefault(key.strip(), value.strip().strip('"'))
+    return values

@@ -54,11 +54,11 @@ def disk_scheduler(machine: Machine) -> Finding:
         or (disk.rotational is False and disk.scheduler in ("bfq", "cfq", "kyber"))
     ]
     if not bad:
-        return passes("schedulers suit the disks", {f"disks.{one.name}": one.scheduler for one in known})
+        return passes("schedulers suit the disks", {f"disks.{disk.name}": disk.scheduler for disk in known})
     listed = ", ".join(f"{disk.name}: {disk.scheduler}" for disk in bad)
     severity = Severity.MEDIUM if any(disk.scheduler in ("bfq", "cfq") for disk in bad) else None
     claim = f"fast disks have an I/O scheduler ({listed}), which costs CPU time per request"
-    return objects(claim, {f"disks.{one.name}": one.scheduler for one in bad}, severity=severity)
+    return objects(claim, {f"disks.{disk.name}": disk.scheduler for disk in bad}, severity=severity)
 
 
 @rule(
@@ -125,7 +125,7 @@ def ring_small(machine: Machine) -> Finding:
 def queues_few(machine: Machine) -> Finding:
     """Object to cards with few receive queues."""
     known, few = False, {}
-    wanted = min(machine.cpu.logical_cpus, ENOUGH_QUEUES)
+    target = min(machine.cpu.logical_cpus, ENOUGH_QUEUES)
     for _, card in _cards(machine):
         queues = card.receive_queues
         if card.settings and card.settings.channels is not None:
@@ -134,7 +134,7 @@ def queues_few(machine: Machine) -> Finding:
         if queues is None:
             continue
         known = True
-        if queues < wanted and not card.steered_queues:
+        if queues < target and not card.steered_queues:
             few[card.name] = queues
     if few:
         listed = ", ".join(f"{name}: {queues}" for name, queues in few.items())
@@ -206,20 +206,23 @@ def offloads_off(machine: Machine) -> Finding:
 )
 def interrupts_one_cpu(machine: Machine) -> Finding:
     """Object when one CPU handles most device interrupts."""
-    found = machine.interrupts
-    if found is None:
+    interrupts = machine.interrupts
+    if interrupts is None:
         return unknown(machine, "interrupts")
     evidence: Evidence = {
-        "interrupts.busiest_ratio": found.busiest_ratio,
-        "interrupts.busiest_cpu": found.busiest_cpu,
-        "interrupts.total": found.total,
+        "interrupts.busiest_ratio": interrupts.busiest_ratio,
+        "interrupts.busiest_cpu": interrupts.busiest_cpu,
+        "interrupts.total": interrupts.total,
     }
-    claim = f"CPU {found.busiest_cpu} handled {found.busiest_ratio:.0%} of {found.total:,} device interrupts"
+    claim = (
+        f"CPU {interrupts.busiest_cpu} handled {interrupts.busiest_ratio:.0%} of"
+        f" {interrupts.total:,} device interrupts"
+    )
     if machine.cpu.logical_cpus < 2:
         return passes("there is one CPU", evidence)
-    if found.total < FEWEST_INTERRUPTS:
+    if interrupts.total < FEWEST_INTERRUPTS:
         return passes(f"{claim}: too few to judge", evidence)
-    return objects(claim, evidence) if found.busiest_ratio >= BUSIEST_RATIO else passes(claim, evidence)
+    return objects(claim, evidence) if interrupts.busiest_ratio >= BUSIEST_RATIO else passes(claim, evidence)
 
 
 @rule(

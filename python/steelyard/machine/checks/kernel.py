@@ -83,15 +83,17 @@ def command_line(machine: Machine) -> Finding:
         return unknown(machine, "kernel.command_line")
     # What stands behind -- is for the first process.
     words = text.partition(" -- ")[0].split()
-    found = {word: why for word in words for pattern, why in _RESTRICTING if re.fullmatch(pattern, word)}
-    if not found:
+    restricting = {
+        word: why for word in words for pattern, why in _RESTRICTING if re.fullmatch(pattern, word)
+    }
+    if not restricting:
         return passes("no parameter limits the machine")
-    listed = ", ".join(f"{word} ({why})" for word, why in found.items())
+    listed = ", ".join(f"{word} ({why})" for word, why in restricting.items())
     taking = re.compile(
         r"(max|nr|possible)_?cpus=|mem=|nosmp|numa=off|acpi=off|.*debug|kasan|lockdep|kmemleak"
     )
-    severity = Severity.MEDIUM if any(taking.match(word) for word in found) else None
-    return objects(f"booted with {listed}", {"kernel.command_line": " ".join(found)}, severity=severity)
+    severity = Severity.MEDIUM if any(taking.match(word) for word in restricting) else None
+    return objects(f"booted with {listed}", {"kernel.command_line": " ".join(restricting)}, severity=severity)
 
 
 @rule(
@@ -159,13 +161,13 @@ def io_uring(machine: Machine) -> Finding:
 )
 def resctrl_groups(machine: Machine) -> Finding:
     """Object to divided caches and bandwidth."""
-    found = machine.resctrl
-    if found is None:
+    resctrl = machine.resctrl
+    if resctrl is None:
         return unknown(machine, "resctrl")
-    if found.groups:
-        claim = f"resctrl has {found.groups} groups besides the default one, which may divide cache or"
+    if resctrl.groups:
+        claim = f"resctrl has {resctrl.groups} groups besides the default one, which may divide cache or"
         " bandwidth"
-        return objects(claim, {"resctrl.groups": found.groups})
+        return objects(claim, {"resctrl.groups": resctrl.groups})
     return passes("resctrl has only the default group", {"resctrl.groups": 0})
 
 

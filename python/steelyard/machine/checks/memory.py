@@ -46,19 +46,19 @@ def _slots(machine: Machine) -> list[_Slot]:
     Some boards name slots by a letter and a number only: the letter is the socket where there are as many
     letters as sockets (A1, B1), and the channel where there is one socket.
     """
-    dimms = [one for one in machine.memory.dimms if one.size_bytes is not None]
-    letters = [re.fullmatch(_LETTERED, one.locator) for one in dimms]
+    dimms = [dimm for dimm in machine.memory.dimms if dimm.size_bytes is not None]
+    letters = [re.fullmatch(_LETTERED, dimm.locator) for dimm in dimms]
     different = {match[1] for match in letters if match}
     sockets = machine.cpu.sockets if all(letters) and len(different) > 1 else None
-    found = []
-    for one, match in zip(dimms, letters, strict=True):
-        socket, channel = _named(one, _SOCKET), _named(one, _CHANNEL)
+    slots = []
+    for dimm, match in zip(dimms, letters, strict=True):
+        socket, channel = _named(dimm, _SOCKET), _named(dimm, _CHANNEL)
         if socket is None and match and sockets == len(different):
             socket = match[1]
         elif channel is None and match and sockets == 1:
             channel = match[1]
-        found.append(_Slot(one.size_bytes or 0, socket, channel))
-    return found
+        slots.append(_Slot(dimm.size_bytes or 0, socket, channel))
+    return slots
 
 
 def _named(dimm: Dimm, pattern: str) -> str | None:
@@ -70,7 +70,7 @@ def _named(dimm: Dimm, pattern: str) -> str | None:
 
 
 def _modules(machine: Machine) -> list[Dimm]:
-    return [one for one in machine.memory.dimms if one.size_bytes]
+    return [dimm for dimm in machine.memory.dimms if dimm.size_bytes]
 
 
 def _no_modules(machine: Machine) -> Finding | None:
@@ -101,8 +101,11 @@ def dimms_unbalanced(machine: Machine) -> Finding:
     modules = _modules(machine)
     complaints = []
     for name, counts in (
-        ("sizes", Counter(f"{(one.size_bytes or 0) >> 30} GiB" for one in modules)),
-        ("rates", Counter(f"{rate / 1e6:g} MT/s" for one in modules if (rate := one.rated_transfers_per_s))),
+        ("sizes", Counter(f"{(dimm.size_bytes or 0) >> 30} GiB" for dimm in modules)),
+        (
+            "rates",
+            Counter(f"{rate / 1e6:g} MT/s" for dimm in modules if (rate := dimm.rated_transfers_per_s)),
+        ),
     ):
         if len(counts) > 1:
             complaints.append(f"{name} differ ({_listed(counts)})")
@@ -122,7 +125,7 @@ def dimms_unbalanced(machine: Machine) -> Finding:
     evidence: Evidence = {"memory.dimms": len(modules)}
     if complaints:
         return objects(f"{len(modules)} memory modules: {'; '.join(complaints)}", evidence)
-    known = [name for name, found in (("sockets", sockets), ("channels", channels)) if len(found) > 1]
+    known = [name for name, counts in (("sockets", sockets), ("channels", channels)) if len(counts) > 1]
     spread = f"spread evenly over {' and '.join(known)}" if known else "in slots without known positions"
     return passes(f"{len(modules)} memory modules, all alike, {spread}", evidence)
 
@@ -174,9 +177,9 @@ def dimm_rate(machine: Machine) -> Finding:
     if nothing is not None:
         return nothing
     known = [
-        (one.configured_transfers_per_s, one.rated_transfers_per_s)
-        for one in _modules(machine)
-        if one.configured_transfers_per_s and one.rated_transfers_per_s
+        (dimm.configured_transfers_per_s, dimm.rated_transfers_per_s)
+        for dimm in _modules(machine)
+        if dimm.configured_transfers_per_s and dimm.rated_transfers_per_s
     ]
     if not known:
         return unknown_because("memory.dimms", "the firmware does not report the modules' rates")
@@ -278,7 +281,7 @@ def huge_pages_idle(machine: Machine) -> Finding:
     pools, total = machine.memory.huge_page_pools, machine.memory.total_bytes
     if not pools or not total:
         return unknown(machine, "memory.huge_page_pools")
-    idle = sum(one.size_bytes * (one.free_pages or 0) for one in pools)
+    idle = sum(pool.size_bytes * (pool.free_pages or 0) for pool in pools)
     if idle >= IDLE_POOL_RATIO * total:
         share = f"{idle / 2**30:.1f} GiB, {idle / total:.0%} of memory,"
         claim = f"{share} are reserved as huge pages and unused"

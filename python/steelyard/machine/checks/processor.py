@@ -154,16 +154,16 @@ def deep_idle(machine: Machine) -> Finding:
     if not states:
         return unknown(machine, "cpu.idle_states")
     deep = [
-        one
-        for one in states
-        if one.is_enabled is not False
-        and one.exit_latency_ns is not None
-        and one.exit_latency_ns >= DEEP_EXIT_NS
+        state
+        for state in states
+        if state.is_enabled is not False
+        and state.exit_latency_ns is not None
+        and state.exit_latency_ns >= DEEP_EXIT_NS
     ]
     if not deep:
-        known = max((one.exit_latency_ns or 0 for one in states), default=0)
+        known = max((state.exit_latency_ns or 0 for state in states), default=0)
         return passes(f"no enabled idle state has a long wake-up (at most {known / 1000:g} µs)")
-    worst = max(deep, key=lambda one: one.exit_latency_ns or 0)
+    worst = max(deep, key=lambda state: state.exit_latency_ns or 0)
     claim = f"deep idle states take {(worst.exit_latency_ns or 0) / 1000:g} µs to wake up"
     return objects(
         f"{claim} ({worst.name})", {"cpu.idle_states": worst.name, "exit_latency_ns": worst.exit_latency_ns}
@@ -208,7 +208,9 @@ def smt_partly(machine: Machine) -> Finding:
 )
 def cores_differ(machine: Machine) -> Finding:
     """Object to hybrid processors, on which a thread's speed depends on its CPU."""
-    sizes = sorted({one.size_bytes for one in machine.cpu.caches if one.level == 1 and one.type == "data"})
+    sizes = sorted(
+        {cache.size_bytes for cache in machine.cpu.caches if cache.level == 1 and cache.type == "data"}
+    )
     if not sizes:
         return unknown(machine, "cpu.caches")
     listed = ", ".join(f"{size >> 10} KiB" for size in sizes)
@@ -309,13 +311,13 @@ def mitigations_cost(machine: Machine) -> Finding:
     states = machine.cpu.mitigations
     if not states:
         return unknown(machine, "cpu.mitigations")
-    found = [name for name, pattern, _ in _COSTLY if re.search(pattern, states.get(name, ""))]
-    if not found:
+    costly = [name for name, pattern, _ in _COSTLY if re.search(pattern, states.get(name, ""))]
+    if not costly:
         return passes("no active mitigation costs much time")
-    effects = list(dict.fromkeys(why for name, _, why in _COSTLY if name in found))
-    noun = "mitigation costs" if len(found) == 1 else "mitigations cost"
-    claim = f"{len(found)} {noun} time ({', '.join(found)}): {'; '.join(effects)}"
-    return objects(claim, {f"cpu.mitigations.{name}": states[name] for name in found})
+    effects = list(dict.fromkeys(why for name, _, why in _COSTLY if name in costly))
+    noun = "mitigation costs" if len(costly) == 1 else "mitigations cost"
+    claim = f"{len(costly)} {noun} time ({', '.join(costly)}): {'; '.join(effects)}"
+    return objects(claim, {f"cpu.mitigations.{name}": states[name] for name in costly})
 
 
 @rule(
@@ -332,11 +334,11 @@ def unmitigated(machine: Machine) -> Finding:
     states = machine.cpu.mitigations
     if not states:
         return unknown(machine, "cpu.mitigations")
-    found = [name for name, state in states.items() if state.startswith("Vulnerable")]
-    if not found:
+    vulnerable = [name for name, state in states.items() if state.startswith("Vulnerable")]
+    if not vulnerable:
         return passes("all vulnerabilities are mitigated")
-    claim = f"not mitigated: {', '.join(found)}; results may be better than in production"
-    return objects(claim, {f"cpu.mitigations.{name}": states[name] for name in found})
+    claim = f"not mitigated: {', '.join(vulnerable)}; results may be better than in production"
+    return objects(claim, {f"cpu.mitigations.{name}": states[name] for name in vulnerable})
 
 
 @rule(
@@ -414,11 +416,11 @@ def steal(machine: Machine) -> Finding:
 )
 def no_counters(machine: Machine) -> Finding:
     """Object to machines without hardware counters, mostly guests."""
-    found = has_hardware_counters(machine)
-    if found is None:
+    has_counters = has_hardware_counters(machine)
+    if has_counters is None:
         return unknown(machine, "cpu.performance_monitors")
     listed = ", ".join(machine.cpu.performance_monitors)
-    if found:
+    if has_counters:
         return passes("the processor's counters are available", {"cpu.performance_monitors": listed})
     where = f"this guest of {machine.hypervisor}" if machine.hypervisor else "this machine"
     claim = f"{where} has no hardware counters: causes of slow code can be found only in part"

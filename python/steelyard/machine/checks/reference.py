@@ -28,22 +28,22 @@ def page(rules: tuple[Rule, ...]) -> str:
     """Return the page's text."""
     parts = [_HEAD]
     for area, members in groupby(
-        sorted(rules, key=lambda one: _areas(rules).index(one.area)), lambda one: one.area
+        sorted(rules, key=lambda rule: _areas(rules).index(rule.area)), lambda rule: rule.area
     ):
         parts.append(f"\n## {area.upper() if area == 'numa' else area.capitalize()}\n")
-        for one in members:
+        for rule in members:
             parts.append(
-                f"\n### `{one.id}` ({one.severity})\n\n"
-                f"Checks that {one.asks}.\n\n"
-                f"- Threshold: {one.threshold}.\n"
-                f"- Source: {one.source}.\n"
-                f"- What to do: {one.advice}.\n"
+                f"\n### `{rule.id}` ({rule.severity})\n\n"
+                f"Checks that {rule.asks}.\n\n"
+                f"- Threshold: {rule.threshold}.\n"
+                f"- Source: {rule.source}.\n"
+                f"- What to do: {rule.advice}.\n"
             )
     return "".join(parts)
 
 
 def _areas(rules: tuple[Rule, ...]) -> list[str]:
-    return list(dict.fromkeys(one.area for one in rules))
+    return list(dict.fromkeys(rule.area for rule in rules))
 
 
 def main() -> None:

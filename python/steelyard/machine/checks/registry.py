@@ -31,37 +31,37 @@ def all_rules() -> list[Rule]:
 
     Raises EnvironmentLacksError for a package whose rules cannot be had.
     """
-    rules = {one.id: one for one in built_in()}
+    rules = {rule.id: rule for rule in built_in()}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        for one in _of_package(point):
-            if one.id in rules:
+        for rule in _of_package(point):
+            if rule.id in rules:
                 raise EnvironmentLacksError(
-                    f"the entry point {point.name} ({point.value}) has a rule {one.id!r},"
+                    f"the entry point {point.name} ({point.value}) has a rule {rule.id!r},"
                     " which exists already",
                     hint="give it another id",
                 )
-            rules[one.id] = one
+            rules[rule.id] = rule
     return list(rules.values())
 
 
 def _of_package(point: EntryPoint) -> Iterator[Rule]:
     try:
-        found = point.load()
+        loaded = point.load()
     except Exception as error:
         raise EnvironmentLacksError(
             f"the rules {point.name} ({point.value}) cannot be imported: {error}",
             hint="install their package again, or remove it",
         ) from error
-    members = [found] if isinstance(found, Rule) else found
+    members = [loaded] if isinstance(loaded, Rule) else loaded
     if not isinstance(members, Iterable) or isinstance(members, str):
         members = [None]
-    for one in members:
-        if not isinstance(one, Rule):
+    for rule in members:
+        if not isinstance(rule, Rule):
             raise EnvironmentLacksError(
                 f"{point.value} is not a steelyard.machine.checks.rule.Rule or a list of them",
                 hint="see docs/guides/extend.md",
             )
-        yield one
+        yield rule
 
 
 def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()) -> list[Answer]:
@@ -70,23 +70,26 @@ def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()
     Raises UsageError for an id in ``ignore`` that no rule has.
     """
     ignored = set(ignore)
-    strangers = ignored - {one.id for one in rules}
+    strangers = ignored - {rule.id for rule in rules}
     if strangers:
         raise UsageError(
             f"unknown check {sorted(strangers)[0]!r}", hint="steelyard machine check --json lists them"
         )
-    answers = [Answer(one, _examine(one, machine)) for one in rules if one.id not in ignored]
+    answers = [Answer(rule, _examine(rule, machine)) for rule in rules if rule.id not in ignored]
     return sorted(
         answers,
-        key=lambda one: (list(Outcome).index(one.finding.outcome), one.objects and one.severity.order),
+        key=lambda answer: (
+            list(Outcome).index(answer.finding.outcome),
+            answer.objects and answer.severity.order,
+        ),
     )
 
 
-def _examine(one: Rule, machine: Machine) -> Finding:
+def _examine(rule: Rule, machine: Machine) -> Finding:
     try:
-        return one.examine(machine)
+        return rule.examine(machine)
     except Exception as error:
-        if any(one is mine for mine in built_in()):
+        if any(rule is mine for mine in built_in()):
             raise
         # A package's rule is not ours to crash by.
         return Finding(Outcome.UNKNOWN, f"the rule failed: {type(error).__name__}: {error}", {})
