@@ -35,27 +35,27 @@ def check_arguments(
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise EnvironmentLacksError(f"{program} did not report its arguments: {error}") from error
-    said = " ".join(done.stderr.split()).removeprefix(f"{program}: ")
+    message = " ".join(done.stderr.split()).removeprefix(f"{program}: ")
     if done.returncode == ExitCode.OK and not done.stdout:
         return
     if done.returncode == ExitCode.OK:
-        said = f"with it {program} prints a text and ends"
+        message = f"with it {program} prints a text and ends"
     # What a parameter of flags repeats is that parameter's doing: the last of the same flags counts.
     repeated = str(settings[flags]) if flags else ""
-    found = (name for flag, name in names.items() if flag not in repeated and _is_about(flag, said))
-    blamed = next(found, flags)
+    suspects = (name for flag, name in names.items() if flag not in repeated and _is_about(flag, message))
+    blamed = next(suspects, flags)
     if blamed:
-        said = f"{blamed}={settings[blamed]}: {said}"
+        message = f"{blamed}={settings[blamed]}: {message}"
     if done.returncode in (ExitCode.OK, ExitCode.USAGE):
-        raise UsageError(said.removesuffix("; see --help"))
+        raise UsageError(message.removesuffix("; see --help"))
     if done.returncode == ExitCode.ENVIRONMENT:
-        raise EnvironmentLacksError(said)
+        raise EnvironmentLacksError(message)
     raise EnvironmentLacksError(
-        f"{program} did not report its arguments: {said or f'it ended with {done.returncode}'}",
+        f"{program} did not report its arguments: {message or f'it ended with {done.returncode}'}",
         hint="build it again: make build",
     )
 
 
-def _is_about(flag: str, said: str) -> bool:
+def _is_about(flag: str, message: str) -> bool:
     """Whether a complaint is about ``flag`` and not about one whose name only begins so."""
-    return any(f"{flag}{end}" in f"{said} " for end in (" ", ":", "'", "="))
+    return any(f"{flag}{end}" in f"{message} " for end in (" ", ":", "'", "="))

@@ -67,9 +67,9 @@ class Benchmark(ABC):
 
     @classmethod
     def suggest(
-        cls, asked: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
+        cls, chosen: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
     ) -> dict[str, Setting]:
-        """Return values for parameters that follow from the machine, the tier and what was ``asked``."""
+        """Return values for parameters that follow from the machine, the tier and the ``chosen`` values."""
         return {}
 
     @classmethod

@@ -23,18 +23,18 @@ def children_of(pid: int) -> list[int]:
 
 def descendants_of(pid: int) -> list[int]:
     """Return the ids of a process's living descendants, whichever of its threads made them."""
-    found: list[int] = []
+    descendants: list[int] = []
     left = [pid]
     while left:
-        one = left.pop()
+        parent = left.pop()
         try:
-            threads = [int(each.name) for each in Path(f"/proc/{one}/task").iterdir()]
-            lines = [Path(f"/proc/{one}/task/{each}/children").read_text() for each in threads]
+            threads = [int(each.name) for each in Path(f"/proc/{parent}/task").iterdir()]
+            lines = [Path(f"/proc/{parent}/task/{each}/children").read_text() for each in threads]
         except (OSError, ValueError):
             continue
         # A process may move to another parent between two reads.
         made = [int(word) for line in lines for word in line.split()]
-        fresh = [each for each in made if each not in found and each != pid]
-        found += fresh
+        fresh = [each for each in made if each not in descendants and each != pid]
+        descendants += fresh
         left += fresh
-    return found
+    return descendants

@@ -70,12 +70,12 @@ class Declaration:
         """Return the benchmark's class. Raises EnvironmentLacksError when it cannot be imported."""
         from steelyard.bench.benchmark import Benchmark
 
-        found = load(self.benchmark, f"benchmark {self.name}")
-        if not (isinstance(found, type) and issubclass(found, Benchmark)):
+        benchmark = load(self.benchmark, f"benchmark {self.name}")
+        if not (isinstance(benchmark, type) and issubclass(benchmark, Benchmark)):
             raise EnvironmentLacksError(
                 f"benchmark {self.name}: {self.benchmark} is not a steelyard.bench.benchmark.Benchmark class"
             )
-        return found
+        return benchmark
 
 
 def load(target: str, owner: str) -> Any:
@@ -94,12 +94,12 @@ def load(target: str, owner: str) -> Any:
 def _built_in() -> dict[str, Declaration]:
     """Return the declarations of this package, by the names of their folders."""
     names = (path.parent.name for path in Path(__file__).parent.glob("*/declaration.py"))
-    found = [import_module(f"steelyard.bench.{name}.declaration").DECLARATION for name in names]
-    return {one.name: one for one in sorted(found, key=_place)}
+    declarations = [import_module(f"steelyard.bench.{name}.declaration").DECLARATION for name in names]
+    return {declaration.name: declaration for declaration in sorted(declarations, key=_place)}
 
 
-def _place(one: Declaration) -> tuple[int, str]:
-    return one.order, one.name
+def _place(declaration: Declaration) -> tuple[int, str]:
+    return declaration.order, declaration.name
 
 
 @cache
@@ -110,8 +110,8 @@ def _points(path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 def _installed() -> dict[str, EntryPoint]:
     """Return others' entry points; a package cannot take the name of a built-in benchmark."""
-    found = _points(tuple(sys.path))
-    return {name: found[name] for name in sorted(found.keys() - _built_in().keys())}
+    points = _points(tuple(sys.path))
+    return {name: points[name] for name in sorted(points.keys() - _built_in().keys())}
 
 
 def is_built_in(name: str) -> bool:
@@ -121,7 +121,7 @@ def is_built_in(name: str) -> bool:
 
 def names() -> list[str]:
     """Return what ``steelyard run`` can run, built-in benchmarks first, also what cannot be imported."""
-    return [*(one.name for one in _built_in().values() if one.listed), *_installed()]
+    return [*(declaration.name for declaration in _built_in().values() if declaration.listed), *_installed()]
 
 
 def find(name: str) -> Declaration:
@@ -132,25 +132,25 @@ def find(name: str) -> Declaration:
     if name in _built_in():
         return _built_in()[name]
     point = _installed()[name]
-    found = load(point.value, f"benchmark {name}")
-    if not isinstance(found, Declaration) or found.name != name:
+    declaration = load(point.value, f"benchmark {name}")
+    if not isinstance(declaration, Declaration) or declaration.name != name:
         raise EnvironmentLacksError(
             f"benchmark {name}: {point.value} is not a steelyard.bench.declaration.Declaration of that name",
             hint="see docs/guides/extend.md",
         )
-    return found
+    return declaration
 
 
 def working() -> list[Declaration]:
     """Return the declarations of everything that `names` lists and that can be imported."""
-    found = []
+    declarations = []
     for name in names():
         try:
-            found.append(find(name))
+            declarations.append(find(name))
         except EnvironmentLacksError:
             # `steelyard list` and `steelyard run` say why.
             continue
-    return sorted(found, key=_place)
+    return sorted(declarations, key=_place)
 
 
 def of_run(name: str) -> Declaration:

@@ -188,11 +188,11 @@ class LocalProcess:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the lines that came since the last call."""
-        found: list[tuple[str, str]] = []
+        lines: list[tuple[str, str]] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                found.append(self._queue.get_nowait())
-        return found
+                lines.append(self._queue.get_nowait())
+        return lines
 
     def last_line(self) -> str | None:
         """Return the last line of standard error that is not JSON; of the log where that holds it all."""

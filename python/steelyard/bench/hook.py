@@ -166,14 +166,14 @@ def find(name: str) -> type[Hook]:
             f"unknown hook {name!r}{nearest(name, names())}", hint=f"hooks: {', '.join(names())}"
         )
     try:
-        found = point.load()
+        loaded = point.load()
     except Exception as error:
         raise EnvironmentLacksError(
             f"hook {name} ({point.value}) cannot be imported: {error}", hint="install its package again"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, Hook)):
+    if not (isinstance(loaded, type) and issubclass(loaded, Hook)):
         raise EnvironmentLacksError(f"hook {name} ({point.value}) is not a steelyard.bench.hook.Hook class")
-    return found
+    return loaded
 
 
 def parse_request(text: str) -> tuple[str, dict[str, str]]:

@@ -52,9 +52,9 @@ def cpu_cgroups(child: str, root: Path = Path("/")) -> list[str]:
     from steelyard.machine.cgroups import own_paths
     from steelyard.machine.tree import Tree
 
-    found: set[str] = set()
+    groups: set[str] = set()
     for controllers, path in own_paths(Tree(root)).items():
         if controllers == "" or "cpu" in controllers.split(","):
             own = PurePosixPath(path)
-            found |= {str(own), *(str(parent) for parent in own.parents), str(own / child)}
-    return sorted(found)
+            groups |= {str(own), *(str(parent) for parent in own.parents), str(own / child)}
+    return sorted(groups)

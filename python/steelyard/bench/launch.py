@@ -94,17 +94,17 @@ class _Plan:
 def plan(request: Request, machine: Machine) -> list[_Plan]:
     """Return the benchmarks of a request with their settings; raises UsageError or EnvironmentLacksError."""
     suite, names, tier = tiers.resolve(request.name, request.tier)
-    declared_ones = [declaration.find(name) for name in names]
-    benchmarks = [one.load() for one in declared_ones]
+    declarations = [declaration.find(name) for name in names]
+    benchmarks = [entry.load() for entry in declarations]
     known = [parameter.name for benchmark in benchmarks for parameter in benchmark.parameters]
     check_names(request.chosen, known, owner=request.name)
     if request.repeat < 1:
         raise UsageError(f"--repeat {request.repeat}: allowed is 1..")
-    for one in declared_ones:
-        hooks.create(request.hooks, one.hooks)
+    for entry in declarations:
+        hooks.create(request.hooks, entry.hooks)
     layout = live_layout()
     plans = []
-    for one, benchmark in zip(declared_ones, benchmarks, strict=True):
+    for entry, benchmark in zip(declarations, benchmarks, strict=True):
         placement = placement_of(
             benchmark,
             layout,
@@ -119,8 +119,8 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
         settings = Settings.resolve(
             benchmark.parameters,
             {name: text for name, text in request.chosen.items() if name in declared},
-            lambda asked, suggest=suggest, seeded=seeded: {**seeded, **suggest(asked)},  # type: ignore[misc]
-            owner=one.name,
+            lambda chosen, suggest=suggest, seeded=seeded: {**seeded, **suggest(chosen)},  # type: ignore[misc]
+            owner=entry.name,
         )
         lacks = None
         try:
@@ -130,7 +130,7 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
                 raise
             lacks = error
         plans.append(
-            _Plan(one, benchmark, suite.name if suite else None, tier, settings, placement, machine, lacks)
+            _Plan(entry, benchmark, suite.name if suite else None, tier, settings, placement, machine, lacks)
         )
     lacking = [planned.lacks for planned in plans if planned.lacks is not None]
     if len(lacking) == len(plans):

@@ -178,12 +178,12 @@ class Settings(Mapping[str, Setting]):
         """
         declared = {parameter.name: parameter for parameter in parameters}
         check_names(chosen, declared, owner=owner)
-        asked = {name: declared[name].parse(text) for name, text in chosen.items()}
-        suggested = {} if suggest is None else suggest(asked)
+        given = {name: declared[name].parse(text) for name, text in chosen.items()}
+        suggested = {} if suggest is None else suggest(given)
         values: dict[str, tuple[Setting, Source]] = {}
         for name, parameter in declared.items():
-            if name in asked:
-                values[name] = (asked[name], "set")
+            if name in given:
+                values[name] = (given[name], "set")
             elif name in suggested:
                 values[name] = (suggested[name], "machine")
             elif parameter.default is not None:

@@ -239,15 +239,15 @@ class Session:
         # On a full disk the manifest cannot be written now; it will be, when the run has failed for good.
         with contextlib.suppress(SteelyardError):
             self._note_end(watched, ending)
-        said = watched.process.last_line()
+        message = watched.process.last_line()
         reason = f"{watched.process.name} {ending}{self._in_phase()}"
         if ending.signal is not None and self._memory_limit.kills_since_start():
             reason += f": the memory limit of {self._memory_limit.text} was reached"
             return WorkloadFailedError(
                 reason, hint="make the cache smaller with --set memory=..., or raise the limit"
             )
-        if said:
-            reason += f": {said}"
+        if message:
+            reason += f": {message}"
         return ending.error_of(watched.process.command)(reason, hint=f"see {watched.process.log}")
 
     def process(self, name: str) -> Process:

@@ -103,8 +103,8 @@ def with_run(member: SuiteMember, run: Run) -> SuiteMember:
         level=verdict.level if verdict is not None else None,
         reasons=verdict.reasons if verdict is not None else [],
     )
-    known = [one.run_id for one in member.runs]
-    runs = [entry if one.run_id == run.run_id else one for one in member.runs]
+    known = [other.run_id for other in member.runs]
+    runs = [entry if other.run_id == run.run_id else other for other in member.runs]
     return member.model_copy(update={"runs": runs if run.run_id in known else [*runs, entry]})
 
 
@@ -142,19 +142,19 @@ def load(directory: Path, proc: Path = Path("/proc")) -> tuple[Suite, list[tuple
     while it ran, or its orchestrator killed. Raises RecordError when there is no readable ``suite.json``.
     """
     suite = read_record(Suite, directory / SUITE)
-    found: list[tuple[Path, Run]] = []
+    runs: list[tuple[Path, Run]] = []
     unreadable: dict[str, str] = {}
     for folder in sorted(path.parent for path in directory.glob(f"*/{MANIFEST}")):
         try:
-            found.append((folder, run_files.load(folder, proc)))
+            runs.append((folder, run_files.load(folder, proc)))
         except RecordError as error:
             unreadable[folder.name] = error.message
     members = suite.members
-    for _, run in found:
+    for _, run in runs:
         members = [
             with_run(member, run) if member.benchmark == run.benchmark else member for member in members
         ]
-    present = {run.run_id for _, run in found}
+    present = {run.run_id for _, run in runs}
     members = [_without_lost(member, present, unreadable) for member in members]
     suite = suite.model_copy(update={"members": members})
     reason = None
@@ -165,7 +165,7 @@ def load(directory: Path, proc: Path = Path("/proc")) -> tuple[Suite, list[tuple
         reason = unfinished(suite)
     if reason is not None:
         suite = suite.model_copy(update={"status": RunStatus.INCOMPLETE, "status_reason": reason})
-    return suite, found
+    return suite, runs
 
 
 def _without_lost(member: SuiteMember, present: set[str], unreadable: Mapping[str, str]) -> SuiteMember:

@@ -38,13 +38,13 @@ def suites() -> dict[str, Suite]:
     A suite named after a tier holds only benchmarks of Steelyard itself, so that it is the same everywhere.
     """
     members: dict[str, list[str]] = {tier: [] for tier in TIERS}
-    for one in declaration.working():
-        for name in one.suites:
-            if name not in TIERS or declaration.is_built_in(one.name):
-                members.setdefault(name, []).append(one.name)
+    for declared in declaration.working():
+        for name in declared.suites:
+            if name not in TIERS or declaration.is_built_in(declared.name):
+                members.setdefault(name, []).append(declared.name)
     return {
-        name: Suite(name, name if name in TIERS else DEFAULT_SUITE, tuple(found))
-        for name, found in members.items()
+        name: Suite(name, name if name in TIERS else DEFAULT_SUITE, tuple(benchmarks))
+        for name, benchmarks in members.items()
     }
 
 

@@ -28,7 +28,7 @@ class Spin(Benchmark):
     objection: Level = Level.VALID
 
     @classmethod
-    def suggest(cls, asked, *, machine, tier, placement):
+    def suggest(cls, chosen, *, machine, tier, placement):
         return {}
 
     @classmethod

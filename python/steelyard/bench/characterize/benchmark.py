@@ -135,7 +135,7 @@ def characterize(
     settings = Settings.resolve(
         PARAMETERS,
         {**(request.chosen or {}), "scope": scope},
-        lambda asked: {"interval": _interval_s(float(asked.get("duration", 10.0)))},
+        lambda chosen: {"interval": _interval_s(float(chosen.get("duration", 10.0)))},
         owner=NAME,
     )
     specs = parse_all(request.ops)
@@ -378,12 +378,12 @@ class Characterization(Benchmark):
             )
         ending = profiler.stop(1.0)
         self.session.note_end(profiler)
-        found = {"profile_folded": FOLDED, "profile": PPROF}
-        there = {role: name for role, name in found.items() if (self.session.directory / name).is_file()}
+        files = {"profile_folded": FOLDED, "profile": PPROF}
+        there = {role: name for role, name in files.items() if (self.session.directory / name).is_file()}
         self.session.manifest.put_artifacts(there)
         if "profile_folded" not in there:
-            said = (profiler.last_line() or "").removeprefix("steelyard-profile: ")
-            self._no_profile(said or f"steelyard-profile {ending}")
+            reason = (profiler.last_line() or "").removeprefix("steelyard-profile: ")
+            self._no_profile(reason or f"steelyard-profile {ending}")
         else:
             self.session.manifest.put_hook("profile", {"hz": self.settings.count("hz")})
 

@@ -86,13 +86,13 @@ class Counting:
             return
         ending = self._process.stop(_STOP_S)
         session.note_end(self._process)
-        said = (self._process.last_line() or "").removeprefix("steelyard-probe: ")
+        reason = (self._process.last_line() or "").removeprefix("steelyard-probe: ")
         self._process = None
-        found = _recorded(session.directory)
-        if found is None:
-            self._missing(session, said or f"steelyard-probe {ending}")
+        recorded = _recorded(session.directory)
+        if recorded is None:
+            self._missing(session, reason or f"steelyard-probe {ending}")
             return
-        cost = found.cost
+        cost = recorded.cost
         about: dict[str, JsonValue] = {
             "cpu_s": round(cost.cpu_user_s + cost.cpu_system_s, 4) if cost is not None else None
         }
@@ -106,8 +106,8 @@ class Counting:
 
 def counting_cpu_s(directory: Path) -> float:
     """Return the CPU time that counting took in the run in ``directory``, s."""
-    found = _recorded(directory)
-    cost = found.cost if found is not None else None
+    recorded = _recorded(directory)
+    cost = recorded.cost if recorded is not None else None
     return cost.cpu_user_s + cost.cpu_system_s if cost is not None else 0.0
 
 

@@ -18,7 +18,7 @@ _SHORT_S = 1.0
 
 def checks_of(elapsed_s: float, ending: Ending | None, program: Process | None) -> list[Check]:
     """Return checks of the phase's length and of how the program ended, None where it was cut short."""
-    found = [
+    checks = [
         Check(
             id="length",
             level=Level.SUSPECT if elapsed_s < _SHORT_S else Level.VALID,
@@ -31,15 +31,15 @@ def checks_of(elapsed_s: float, ending: Ending | None, program: Process | None) 
     ]
     if ending is not None:
         well = ending.exit_code == 0
-        said = None if well or program is None else program.last_line()
-        found.append(
+        message = None if well or program is None else program.last_line()
+        checks.append(
             Check(
                 id="program",
                 level=Level.VALID if well else Level.SUSPECT,
-                claim=f"the program {ending}" + (f": {said}" if said else ""),
+                claim=f"the program {ending}" + (f": {message}" if message else ""),
             )
         )
-    return found
+    return checks
 
 
 def metrics_of(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | None) -> dict[str, Metric]:
@@ -47,15 +47,15 @@ def metrics_of(conditions: "Conditions", *, elapsed_s: float, cpu_s: float | Non
     from steelyard.analyze.values import Quantity
     from steelyard.analyze.workload import BETTER, figures
 
-    found = {"elapsed_s": Metric(value=elapsed_s, unit="s")}
+    metrics = {"elapsed_s": Metric(value=elapsed_s, unit="s")}
     if cpu_s is not None:
-        found["cpu_time_s"] = Metric(value=cpu_s, unit="s", better="lower")
+        metrics["cpu_time_s"] = Metric(value=cpu_s, unit="s", better="lower")
     for name, quantity in figures(conditions).items():
         if name == "cpus_used" and cpu_s is not None and elapsed_s > 0:
             # One figure, one source: what the kernel counted of all the command's processes.
             quantity = Quantity(cpu_s / elapsed_s, "1")
         unit = "1" if quantity.unit in ("ratio", "1/joule") else quantity.unit
-        found[name] = Metric(
+        metrics[name] = Metric(
             value=quantity.value, unit=unit, better=BETTER.get(name), missing=quantity.missing
         )
-    return found
+    return metrics

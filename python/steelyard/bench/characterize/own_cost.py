@@ -19,14 +19,14 @@ _HEAD_LINES = 64
 
 def tool_cpu_s(folder: Path, own_cpu_s: float) -> dict[str, float | None]:
     """Return CPU time by tool, s; the profiler's includes the naming of functions, which comes afterwards."""
-    found: dict[str, float | None] = {"steelyard itself": own_cpu_s}
+    by_tool: dict[str, float | None] = {"steelyard itself": own_cpu_s}
     for name, place in _RECORDINGS.items():
         if (folder / place / "telemetry.json").is_file():
-            found[name] = _recorded_s(folder / place / "telemetry.json")
+            by_tool[name] = _recorded_s(folder / place / "telemetry.json")
     profile = folder / "profile.folded"
     if profile.is_file():
-        found["profiler, naming included"] = _profiler_s(profile)
-    return found
+        by_tool["profiler, naming included"] = _profiler_s(profile)
+    return by_tool
 
 
 def cpus(cost: Mapping[str, float | None], elapsed_s: float) -> float | None:

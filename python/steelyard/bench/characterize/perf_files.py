@@ -48,22 +48,22 @@ def keep_files(manifest: Manifest, paths: Sequence[Path], begin_ns: int) -> None
         return
     clock = manifest.run.clock
     began_ns = clock.realtime_ns + (begin_ns - clock.monotonic_ns)
-    found: dict[str, JsonValue] = {}
+    by_name: dict[str, JsonValue] = {}
     kept: dict[str, str] = {}
     for number, path in enumerate(paths, 1):
-        name = path.name if path.name not in found else f"{path.name} ({number})"
+        name = path.name if path.name not in by_name else f"{path.name} ({number})"
         copy = f"{number}-{path.name}"
         try:
             about = path.stat()
             if about.st_size > BYTES_AT_MOST:
-                found[name] = {"missing": f"larger than {BYTES_AT_MOST >> 20} MiB"}
+                by_name[name] = {"missing": f"larger than {BYTES_AT_MOST >> 20} MiB"}
                 continue
             (manifest.directory / FOLDER).mkdir(exist_ok=True)
             shutil.copyfile(path, manifest.directory / FOLDER / copy)
         except OSError as error:
-            found[name] = {"missing": f"cannot be read: {error.strerror or error}"}
+            by_name[name] = {"missing": f"cannot be read: {error.strerror or error}"}
             continue
-        found[name] = {"file": copy, "is_of_run": about.st_mtime_ns >= began_ns - _CLOCK_STEP_NS}
+        by_name[name] = {"file": copy, "is_of_run": about.st_mtime_ns >= began_ns - _CLOCK_STEP_NS}
         kept[f"perf_stat_{number}"] = f"{FOLDER}/{copy}"
-    manifest.put_hook(HOOK, found)
+    manifest.put_hook(HOOK, by_name)
     manifest.put_artifacts(kept)

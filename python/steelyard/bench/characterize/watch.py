@@ -35,13 +35,13 @@ def cgroup_folders(path: str, root: Path = Path("/sys/fs/cgroup")) -> list[Path]
         return [given]
     below = path.strip("/")
     bases = [root, *sorted(each for each in root.glob("*") if each.is_dir())] if root.is_dir() else []
-    found = [base / below for base in bases if (base / below / "cgroup.procs").is_file()]
-    if not below or not found:
+    folders = [base / below for base in bases if (base / below / "cgroup.procs").is_file()]
+    if not below or not folders:
         raise UsageError(
             f"--cgroup {path}: there is no such cgroup below {root}",
             hint="/proc/PID/cgroup names a process's",
         )
-    return found
+    return folders
 
 
 @dataclass
@@ -81,8 +81,8 @@ class Watch:
         ending = self._process.stop(_STOP_S)
         session.note_end(self._process)
         if ending.exit_code != 0:
-            said = self._process.last_line() or f"it {ending}"
-            session.remarks.append(f"watching the program's threads ended early: {said}")
+            reason = self._process.last_line() or f"it {ending}"
+            session.remarks.append(f"watching the program's threads ended early: {reason}")
         cost: dict[str, JsonValue] = {
             "looks": self._looks(session.directory),
             "cpu_s": self.cpu_s(session.directory),
@@ -92,15 +92,15 @@ class Watch:
 
     @staticmethod
     def _looks(directory: Path) -> int:
-        found = _recorded(directory)
-        rows = (source.rows for source in found.sources if source.name == FOLDER) if found else iter(())
+        recorded = _recorded(directory)
+        rows = (source.rows for source in recorded.sources if source.name == FOLDER) if recorded else iter(())
         return next(rows, 0)
 
     @staticmethod
     def cpu_s(directory: Path) -> float:
         """Return the CPU time that looking took in the run in ``directory``, s."""
-        found = _recorded(directory)
-        cost = found.cost if found is not None else None
+        recorded = _recorded(directory)
+        cost = recorded.cost if recorded is not None else None
         return round(cost.cpu_user_s + cost.cpu_system_s, 4) if cost is not None else 0.0
 
 

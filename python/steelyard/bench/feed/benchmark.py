@@ -32,7 +32,7 @@ from steelyard.bench.placement import InstancePlace, Placement
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
-    from steelyard.bench.feed.load import Found
+    from steelyard.bench.feed.load import Capacity
     from steelyard.bench.load.watch import LoadWatch
     from steelyard.records import Machine
 
@@ -98,7 +98,7 @@ class FeedSim(Benchmark):
 
     @classmethod
     def suggest(
-        cls, asked: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
+        cls, chosen: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
     ) -> dict[str, Setting]:
         """Return what follows from the machine, the tier and what was asked."""
         lengths = _TIERS[tier]
@@ -150,7 +150,7 @@ class FeedSim(Benchmark):
         self._instances = [
             Instance(place.number, "" if len(places) == 1 else f"-{place.number}", place) for place in places
         ]
-        self._found: Found | None = None
+        self._capacity: Capacity | None = None
         self._span: tuple[int, int] | None = None
         (self.session.directory / "tls").mkdir(mode=0o700)
 
@@ -217,10 +217,10 @@ class FeedSim(Benchmark):
         """Search for the rate that meets the objective; every probe has a warm-up of its own."""
         from steelyard.bench.feed import load as feed_load
 
-        self._found = feed_load.search(self.session, self._instances, self._authority())
+        self._capacity = feed_load.search(self.session, self._instances, self._authority())
         if self.settings.count("sweep_points"):
             feed_load.sweep(self.session, self._instances, self._authority())
-        for instance, rate in zip(self._instances, self._found.rates_per_s, strict=True):
+        for instance, rate in zip(self._instances, self._capacity.rates_per_s, strict=True):
             instance.load = feed_load.start_hold(self.session, instance, self._authority(), rate)
         self.session.wait(max(1.0, self.settings.number("probe_warmup")))
 
@@ -247,9 +247,9 @@ class FeedSim(Benchmark):
         """Return metrics of the search, and of the measure phase."""
         from steelyard.bench.feed.metrics import outcome
 
-        if self._span is None or self._found is None:
+        if self._span is None or self._capacity is None:
             raise WorkloadFailedError("there was no measure phase")
-        return outcome(self.session, self._span, self._instances, self._found)
+        return outcome(self.session, self._span, self._instances, self._capacity)
 
 
 def service_command(settings: Mapping[str, Setting], role: str, place: list[str], leaf: str) -> list[str]:

@@ -34,7 +34,7 @@ _SPARE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Capacity:
     """The searches of all instances, taken together. Rates per second; None where not known."""
 
     searches: "list[CapacityResult]"
@@ -51,18 +51,18 @@ class Found:
 
 def wait_until_ready(session: "Session", server: "Process", timeout_s: float) -> dict[str, Any]:
     """Return what a server says when it serves."""
-    said: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
 
     def announced() -> bool:
         for stream, line in server.lines():
             if stream == "stdout" and line.startswith("{"):
                 event = json.loads(line)
                 if event.get("event") == "ready":
-                    said.append(event)
-        return bool(said)
+                    events.append(event)
+        return bool(events)
 
     session.wait_for(announced, timeout_s, what=f"the start of {server.name}", hint=f"see {server.log}")
-    return said[0]
+    return events[0]
 
 
 def write_mix(path: Path, compression: str, known: Mapping[int, int]) -> None:
@@ -165,7 +165,7 @@ def check_loads(settings: Mapping[str, Setting]) -> None:
             check_arguments([*_sweep_flags(settings), *common], settings, _FLAGS)
 
 
-def search(session: "Session", instances: "Sequence[Instance]", authority: str | None) -> Found:
+def search(session: "Session", instances: "Sequence[Instance]", authority: str | None) -> Capacity:
     """Find the capacity of every instance, all at the same time."""
     settings = session.settings
     session.begin_phase("search")
@@ -222,7 +222,7 @@ def _follow(
     session: "Session",
     processes: "Sequence[Process]",
     timeout_s: float,
-    what: str,
+    task: str,
     codes: tuple[int, ...],
 ) -> None:
     """Show how loads come on until each has ended; raises WorkloadFailedError for another exit code."""
@@ -237,9 +237,9 @@ def _follow(
                 if stream == "stderr" and line.startswith("{"):
                     figures.take(line)
         if (session.clock.monotonic_ns() - begin_ns) / 1e9 > timeout_s:
-            raise WorkloadFailedError(f"{what} took longer than {timeout_s:.0f} s")
+            raise WorkloadFailedError(f"{task} took longer than {timeout_s:.0f} s")
     for process in processes:
-        session.join(process, 1.0, what=what, codes=codes)
+        session.join(process, 1.0, what=task, codes=codes)
 
 
 @dataclass(slots=True)
@@ -270,23 +270,23 @@ class _ProgressFigures:
 _WORST = ("interval", "at-least", "unknown", "never")
 
 
-def together(searches: "Sequence[CapacityResult]", begin_ns: int, end_ns: int) -> Found:
+def together(searches: "Sequence[CapacityResult]", begin_ns: int, end_ns: int) -> Capacity:
     """Return several searches as one: capacities add up, and so do the chances of being wrong."""
-    intervals = [one.interval for one in searches]
-    lows = [one.low_per_s if one is not None else None for one in intervals]
-    highs = [one.high_per_s if one is not None else None for one in intervals]
-    missed = [1.0 - one.confidence for one in intervals if one is not None]
-    answer = max((one.answer for one in searches), key=_WORST.index)
-    return Found(
+    intervals = [result.interval for result in searches]
+    lows = [interval.low_per_s if interval is not None else None for interval in intervals]
+    highs = [interval.high_per_s if interval is not None else None for interval in intervals]
+    missed = [1.0 - interval.confidence for interval in intervals if interval is not None]
+    answer = max((result.answer for result in searches), key=_WORST.index)
+    return Capacity(
         searches=list(searches),
         begin_ns=begin_ns,
         end_ns=end_ns,
         low_per_s=_sum(lows),
         high_per_s=_sum(highs),
-        estimate_per_s=_sum([one.estimate_per_s for one in searches]),
+        estimate_per_s=_sum([result.estimate_per_s for result in searches]),
         confidence=max(0.0, 1.0 - sum(missed)) if len(missed) == len(intervals) else None,
         answer=answer,
-        rates_per_s=[_rate(one) for one in searches],
+        rates_per_s=[_rate(result) for result in searches],
     )
 
 
@@ -295,15 +295,15 @@ def _sum(values: "Sequence[float | None]") -> float | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def _rate(found: "CapacityResult") -> float:
+def _rate(result: "CapacityResult") -> float:
     """Return the rate to measure at, one that the answer supports.
 
     That is the interval's lower end, where the objective holds with most of the confidence. Without an
     interval it is the lowest rate that was tried: one probe that met the objective says little of its rate.
     """
-    if found.interval is not None and found.interval.low_per_s is not None:
-        return found.interval.low_per_s
-    tried = [probe.rate_per_s for probe in found.probes]
+    if result.interval is not None and result.interval.low_per_s is not None:
+        return result.interval.low_per_s
+    tried = [probe.rate_per_s for probe in result.probes]
     if not tried:
-        raise WorkloadFailedError(f"the search made no probe: {found.ended}")
+        raise WorkloadFailedError(f"the search made no probe: {result.ended}")
     return min(tried)

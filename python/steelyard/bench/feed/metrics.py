@@ -24,7 +24,7 @@ from steelyard.stats.fairness import jain_index, min_max_ratio
 
 if TYPE_CHECKING:
     from steelyard.bench.feed.benchmark import Instance
-    from steelyard.bench.feed.load import Found
+    from steelyard.bench.feed.load import Capacity
     from steelyard.bench.session import Session
 
 GOOD_CONFIDENCE, LEAST_CONFIDENCE = 0.90, 0.50
@@ -36,22 +36,22 @@ _STAGE_WALL, _STAGE_CPU = "wall_ns_total", "cpu_ns_total"
 
 
 def outcome(
-    session: "Session", span: tuple[int, int], instances: "Sequence[Instance]", found: "Found"
+    session: "Session", span: tuple[int, int], instances: "Sequence[Instance]", capacity: "Capacity"
 ) -> Outcome:
     """Return what the run in ``session.directory`` showed."""
     folder = session.directory
-    loads = [read(LoadResult, folder / f"load{one.suffix}.json") for one in instances]
+    loads = [read(LoadResult, folder / f"load{instance.suffix}.json") for instance in instances]
     whole = loads[0] if len(loads) == 1 else merged(loads)
     if len(loads) > 1:
         write(whole, folder / "load.json")
-    roots = [_stats(folder, "root", one) for one in instances]
-    leaves = [_stats(folder, "leaf", one) for one in instances]
+    roots = [_stats(folder, "root", instance) for instance in instances]
+    leaves = [_stats(folder, "leaf", instance) for instance in instances]
     cpu_s = _cpu_s([*roots, *leaves], span)
     metrics = {
-        **capacity_metrics(found),
+        **capacity_metrics(capacity),
         **load_metrics(whole, len(session.placement.load)),
         **_server_metrics(roots, leaves, span, len(session.placement.server), cpu_s),
-        **_fairness(found),
+        **_fairness(capacity),
         "feature_code_bytes": value(
             instances[0].code_bytes, "bytes", None, "this build of the service does not report it"
         ),
@@ -64,7 +64,7 @@ def outcome(
         achieved_ratio_min=achieved_ratio_min(whole),
         measure=steady.check(per_second(loads), tolerance_ratio=drift_tolerance_ratio(whole)),
         own_cpu_s=None if cpu_s is None else cpu_s + load_cpu_s,
-        checks=[*search_checks(found), hold_check(whole, found), checksum_check(instances, whole)],
+        checks=[*search_checks(capacity), hold_check(whole, capacity), checksum_check(instances, whole)],
         artifacts=_artifacts(folder, instances),
     )
 
@@ -95,45 +95,47 @@ def _stats(folder: Path, role: str, instance: "Instance") -> list[RankStats]:
 
 
 def _artifacts(folder: Path, instances: "Sequence[Instance]") -> dict[str, str]:
-    found = {"load": "load.json"}
-    for one in instances:
-        role = one.suffix.replace("-", "_")
+    artifacts = {"load": "load.json"}
+    for instance in instances:
+        role = instance.suffix.replace("-", "_")
         for name, file in (
-            (f"capacity{role}", f"capacity{one.suffix}.json"),
-            (f"sweep{role}", f"sweep{one.suffix}.json"),
-            (f"load{role}", f"load{one.suffix}.json"),
-            (f"latency{role}", f"latency{one.suffix}.hlog"),
-            (f"mix{role}", f"mix{one.suffix}.toml"),
-            (f"root_stats{role}", f"root-stats{one.suffix}.jsonl"),
-            (f"leaf_stats{role}", f"leaf-stats{one.suffix}.jsonl"),
+            (f"capacity{role}", f"capacity{instance.suffix}.json"),
+            (f"sweep{role}", f"sweep{instance.suffix}.json"),
+            (f"load{role}", f"load{instance.suffix}.json"),
+            (f"latency{role}", f"latency{instance.suffix}.hlog"),
+            (f"mix{role}", f"mix{instance.suffix}.toml"),
+            (f"root_stats{role}", f"root-stats{instance.suffix}.jsonl"),
+            (f"leaf_stats{role}", f"leaf-stats{instance.suffix}.jsonl"),
         ):
             if (folder / file).exists():
-                found[name] = file
-    return found
+                artifacts[name] = file
+    return artifacts
 
 
-def capacity_metrics(found: "Found") -> dict[str, Metric]:
+def capacity_metrics(capacity: "Capacity") -> dict[str, Metric]:
     """Return the rate within the objective, its interval and how sure it is."""
     why = {
         "never": "the objective is met at no rate that was offered",
-        "unknown": _unknown(found),
+        "unknown": _unknown(capacity),
         "at-least": "nothing showed the servers' limit",
-    }.get(found.answer, "the search has no answer")
-    estimate = found.estimate_per_s if found.answer == "interval" else None
-    if estimate is not None and not (found.low_per_s or 0.0) <= estimate <= (found.high_per_s or math.inf):
+    }.get(capacity.answer, "the search has no answer")
+    estimate = capacity.estimate_per_s if capacity.answer == "interval" else None
+    if estimate is not None and not (capacity.low_per_s or 0.0) <= estimate <= (
+        capacity.high_per_s or math.inf
+    ):
         estimate, why = (
             None,
             f"the best estimate, {estimate:,.1f}/s, is not in the interval: the probes disagree",
         )
-    elif estimate is not None and (found.confidence or 0.0) < LEAST_CONFIDENCE:
-        estimate, why = None, f"the search is only {found.confidence or 0.0:.1%} sure of its interval"
+    elif estimate is not None and (capacity.confidence or 0.0) < LEAST_CONFIDENCE:
+        estimate, why = None, f"the search is only {capacity.confidence or 0.0:.1%} sure of its interval"
     return {
         "requests_per_s_at_slo": value(estimate, "1/s", "higher", why),
-        "slo_low_per_s": value(found.low_per_s, "1/s", "higher", why),
-        "slo_high_per_s": value(found.high_per_s, "1/s", "higher", why),
-        "slo_confidence_ratio": value(found.confidence, "1", None, why),
-        "search_probes": Metric(value=sum(len(one.probes) for one in found.searches), unit="1"),
-        "search_s": Metric(value=(found.end_ns - found.begin_ns) / 1e9, unit="s"),
+        "slo_low_per_s": value(capacity.low_per_s, "1/s", "higher", why),
+        "slo_high_per_s": value(capacity.high_per_s, "1/s", "higher", why),
+        "slo_confidence_ratio": value(capacity.confidence, "1", None, why),
+        "search_probes": Metric(value=sum(len(result.probes) for result in capacity.searches), unit="1"),
+        "search_s": Metric(value=(capacity.end_ns - capacity.begin_ns) / 1e9, unit="s"),
     }
 
 
@@ -194,9 +196,9 @@ def _stages(servers: Sequence[Sequence[RankStats]], span: tuple[int, int], role:
     return metrics
 
 
-def _fairness(found: "Found") -> dict[str, Metric]:
+def _fairness(capacity: "Capacity") -> dict[str, Metric]:
     """Return how evenly the instances carry load: each one's capacity beside the others'."""
-    estimates = [one.estimate_per_s for one in found.searches]
+    estimates = [result.estimate_per_s for result in capacity.searches]
     known = [estimate for estimate in estimates if estimate is not None]
     whole = len(known) == len(estimates) and bool(known)
     why = (
@@ -214,20 +216,25 @@ def _fairness(found: "Found") -> dict[str, Metric]:
     }
 
 
-def search_checks(found: "Found") -> list[Check]:
+def search_checks(capacity: "Capacity") -> list[Check]:
     """Return what the search itself says about its answer."""
-    low, high = found.low_per_s, found.high_per_s
-    if found.answer == "interval" and low is not None and high is not None and found.confidence is not None:
-        sure = found.confidence
+    low, high = capacity.low_per_s, capacity.high_per_s
+    if (
+        capacity.answer == "interval"
+        and low is not None
+        and high is not None
+        and capacity.confidence is not None
+    ):
+        sure = capacity.confidence
         level = Level.VALID if sure >= GOOD_CONFIDENCE else Level.SUSPECT
-        if capacity_metrics(found)["requests_per_s_at_slo"].value is None:
+        if capacity_metrics(capacity)["requests_per_s_at_slo"].value is None:
             level = Level.INVALID
         answer = Check(
             id="capacity",
             level=level,
             claim=f"the rate at which the objective holds in the long run is between {low:,.1f}"
-            f" and {high:,.1f} requests/s, with {found.confidence:.1%} confidence",
-            value=found.confidence,
+            f" and {high:,.1f} requests/s, with {capacity.confidence:.1%} confidence",
+            value=capacity.confidence,
             bound=GOOD_CONFIDENCE,
             unit="1",
         )
@@ -239,30 +246,36 @@ def search_checks(found: "Found") -> list[Check]:
         answer = Check(
             id="capacity",
             level=Level.INVALID,
-            claim=claims.get(found.answer, _unknown(found)),
+            claim=claims.get(capacity.answer, _unknown(capacity)),
         )
     objections = [
-        check for one in found.searches for check in one.verdict.checks if check.level is not Level.VALID
+        check
+        for result in capacity.searches
+        for check in result.verdict.checks
+        if check.level is not Level.VALID
     ]
     return [answer, *(check.model_copy(update={"id": f"search-{check.id}"}) for check in objections)]
 
 
-def _unknown(found: "Found") -> str:
+def _unknown(capacity: "Capacity") -> str:
     """Say why no search, or not every one, has an answer."""
-    return next((one.ended for one in found.searches if one.answer == "unknown"), "the search has no answer")
+    return next(
+        (result.ended for result in capacity.searches if result.answer == "unknown"),
+        "the search has no answer",
+    )
 
 
-def hold_check(whole: LoadResult, found: "Found") -> Check:
+def hold_check(whole: LoadResult, capacity: "Capacity") -> Check:
     """Return whether fresh load at the rate found keeps the objective's percentile."""
     bounds = [
         (criterion.name, criterion.bound)
-        for probe in found.searches[0].probes[:1]
+        for probe in capacity.searches[0].probes[:1]
         for criterion in probe.criteria
         if criterion.unit == "ns"
     ]
     parts = []
     kept = True
-    where = "the interval's lower end" if found.low_per_s is not None else "the lowest rate that was tried"
+    where = "the interval's lower end" if capacity.low_per_s is not None else "the lowest rate that was tried"
     for name, bound in bounds:
         measured = getattr(whole.latency.response, f"{name.replace('.', '')}_ns", None)
         if measured is None:
@@ -280,13 +293,13 @@ def hold_check(whole: LoadResult, found: "Found") -> Check:
 
 def checksum_check(instances: "Sequence[Instance]", whole: LoadResult) -> Check:
     """Return whether every instance does the work that it should, before and under load."""
-    sums = [one.checksums or {} for one in instances]
+    sums = [instance.checksums or {} for instance in instances]
     on_record = recorded(instances[0].work or {}, instances[0].leaf_work or {}) or {}
     # The record of other settings may be about other users.
     known = {user: on_record[user] for user in sums[0] if user in on_record}
     compared = sum(counts.completed for name, counts in whole.operations.items() if name.startswith("known-"))
     wrong = whole.requests.errors_by_kind.get("wrong-result", 0)
-    if any(one != sums[0] for one in sums):
+    if any(checksums != sums[0] for checksums in sums):
         claim, level = "instances gave different results for the same users", Level.INVALID
     elif wrong:
         claim, level = f"{wrong} answers under load were wrong", Level.INVALID

@@ -82,8 +82,8 @@ def check_request(parts: Sequence[str], directory: Path | None) -> None:
                 f"there is no part {part!r}{nearest(part, PARTS)}", hint=f"parts: {', '.join(PARTS)}"
             )
     if directory is not None and not directory.is_dir():
-        what = "is not a folder" if directory.exists() else "does not exist"
-        raise UsageError(f"--directory {directory}: {what}", hint="give a folder on the disk to measure")
+        problem = "is not a folder" if directory.exists() else "does not exist"
+        raise UsageError(f"--directory {directory}: {problem}", hint="give a folder on the disk to measure")
 
 
 def new_folder(out: Path, identity: str) -> Path:
@@ -136,8 +136,8 @@ def measure(
     finally:
         ending = process.stop(_STOP_S)
     if ending.code != 0:
-        said = process.last_line() or f"it {ending}"
-        message = said.removeprefix("steelyard-tax: ")
+        reason = process.last_line() or f"it {ending}"
+        message = reason.removeprefix("steelyard-tax: ")
         kind = {_EXIT_USAGE: UsageError, _EXIT_ENVIRONMENT: EnvironmentLacksError}.get(
             ending.code, WorkloadFailedError
         )
@@ -202,7 +202,7 @@ def _conclusion(folder: Path) -> dict[str, Any]:
 
 def history(out: Path, identity: str, *, mode: str) -> list[Check]:
     """Return a machine's good checks in ``mode`` (quick, full), oldest first, without unreadable ones."""
-    found = []
+    checks = []
     for path in sorted((out / FOLDER / identity).glob(f"*/{COMPARISON}")):
         try:
             check = load(path.parent)
@@ -210,8 +210,8 @@ def history(out: Path, identity: str, *, mode: str) -> list[Check]:
             continue
         # A quick check repeats less and measures fewer working sets: its figures spread differently.
         if check.is_good and check.result.settings.mode == mode:
-            found.append(check)
-    return found
+            checks.append(check)
+    return checks
 
 
 def find_baseline(path: Path) -> Check:

@@ -62,10 +62,10 @@ class CopyMoveHook(Hook):
         absent: list[str] = []
         for patterns, move in ((self._copy, False), (self._move, True)):
             for pattern in patterns:
-                found = sorted(glob.glob(pattern, recursive=True))
-                if not found:
+                names = sorted(glob.glob(pattern, recursive=True))
+                if not names:
                     absent.append(pattern)
-                done += [_transfer(Path(name), target, move=move) for name in found]
+                done += [_transfer(Path(name), target, move=move) for name in names]
         context.add_artifact("files", target)
         context.record("files", len(done))
         if absent:

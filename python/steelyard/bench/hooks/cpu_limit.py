@@ -46,12 +46,12 @@ def parent_cgroup(root: Path = Path("/")) -> tuple[Path, int]:
 
 def _descendants(pid: int, proc: Path = Path("/proc")) -> list[int]:
     """Return ``pid`` and all processes below it."""
-    found = [pid]
-    for known in found:
+    pids = [pid]
+    for known in pids:
         for children in sorted(proc.glob(f"{known}/task/*/children")):
             with contextlib.suppress(OSError):
-                found += [int(child) for child in children.read_text().split()]
-    return found
+                pids += [int(child) for child in children.read_text().split()]
+    return pids
 
 
 def _remove(details: Mapping[str, str]) -> None:

@@ -87,17 +87,17 @@ def _added(counts: Sequence[dict[str, int]]) -> dict[str, int]:
 
 def _operations(loads: Sequence[LoadResult]) -> dict[str, LoadOperations]:
     names = sorted({name for load in loads for name in load.operations})
-    found = {}
+    operations = {}
     for name in names:
         parts = [load.operations[name] for load in loads if name in load.operations]
         hits, misses = [part.hits for part in parts], [part.misses for part in parts]
-        found[name] = LoadOperations(
+        operations[name] = LoadOperations(
             completed=sum(part.completed for part in parts),
             hits=sum(h for h in hits if h is not None) if None not in hits else None,
             misses=sum(m for m in misses if m is not None) if None not in misses else None,
             response=_joined([part.response for part in parts]),
         )
-    return found
+    return operations
 
 
 def _joined(parts: Sequence[LatencySummary | None]) -> LatencySummary | None:
@@ -106,45 +106,48 @@ def _joined(parts: Sequence[LatencySummary | None]) -> LatencySummary | None:
     return summary(known) if known and len(known) == len(parts) else None
 
 
-def quantile(summaries: Sequence[LatencySummary], wanted: float) -> int | None:
-    """Return the value at a quantile of all values together: the least that covers ``wanted`` of them."""
+def quantile(summaries: Sequence[LatencySummary], target: float) -> int | None:
+    """Return the value at a quantile of all values together: the least that covers ``target`` of them."""
     steps = sorted(
         (point.value_ns, index, point.quantile)
-        for index, one in enumerate(summaries)
-        for point in one.curve
-        if one.count
+        for index, latency in enumerate(summaries)
+        for point in latency.curve
+        if latency.count
     )
-    total = sum(one.count for one in summaries)
+    total = sum(latency.count for latency in summaries)
     covered = [0.0] * len(summaries)
     for value_ns, index, reached in steps:
         covered[index] = max(covered[index], reached)
-        share = sum(one.count * part for one, part in zip(summaries, covered, strict=True)) / total
+        share = sum(latency.count * part for latency, part in zip(summaries, covered, strict=True)) / total
         # A hair is taken off, since sums of products of shares do not reach a bound exactly.
-        if share >= wanted - 1e-12:
+        if share >= target - 1e-12:
             return value_ns
     return steps[-1][0] if steps else None
 
 
 def summary(summaries: Sequence[LatencySummary]) -> LatencySummary:
     """Return the distribution of all values together."""
-    present = [one for one in summaries if one.count]
-    count = sum(one.count for one in present)
+    present = [latency for latency in summaries if latency.count]
+    count = sum(latency.count for latency in present)
     if not present:
         return summaries[0]
     if len(present) == 1:
         return present[0]
-    mean = sum(one.count * (one.mean_ns or 0.0) for one in present) / count
+    mean = sum(latency.count * (latency.mean_ns or 0.0) for latency in present) / count
     # Law of total variance.
     variance = (
-        sum(one.count * ((one.stdev_ns or 0.0) ** 2 + ((one.mean_ns or 0.0) - mean) ** 2) for one in present)
+        sum(
+            latency.count * ((latency.stdev_ns or 0.0) ** 2 + ((latency.mean_ns or 0.0) - mean) ** 2)
+            for latency in present
+        )
         / count
     )
-    points = sorted({point.quantile for one in present for point in one.curve})
-    at = {wanted: quantile(present, wanted) for wanted in [*points, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]}
+    points = sorted({point.quantile for latency in present for point in latency.curve})
+    at = {level: quantile(present, level) for level in [*points, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]}
     return LatencySummary(
         count=count,
-        min_ns=_extreme(min, [one.min_ns for one in present]),
-        max_ns=_extreme(max, [one.max_ns for one in present]),
+        min_ns=_extreme(min, [latency.min_ns for latency in present]),
+        max_ns=_extreme(max, [latency.max_ns for latency in present]),
         mean_ns=mean,
         stdev_ns=variance**0.5,
         p50_ns=at[0.5],

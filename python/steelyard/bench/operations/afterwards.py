@@ -123,7 +123,7 @@ class _Table:
     def collect(self, lines: _Lines) -> None:
         """Fill ``lines``. Raises UsageError for a file that cannot be read as given."""
         counting = self.spec.meaning == "count"
-        found: dict[Any, dict[str, float]] = {}
+        values_at: dict[Any, dict[str, float]] = {}
         first_ns = last_ns = before_ns = None
         for stamp_ns, label, value in self._rows():
             if before_ns is not None and stamp_ns < before_ns:
@@ -138,10 +138,10 @@ class _Table:
             if self.kept > _ROWS_AT_MOST:
                 raise self._error(f"it has more than {_ROWS_AT_MOST:,} rows in the time of the run")
             if counting:
-                at = found.setdefault(stamp_ns, {})
+                at = values_at.setdefault(stamp_ns, {})
                 at[label] = at.get(label, 0.0) + value
             else:
-                found.setdefault(time_ns, {})[label] = value
+                values_at.setdefault(time_ns, {})[label] = value
         if not self.kept or first_ns is None or last_ns is None:
             raise self._error(self._why_nothing(first_ns, last_ns))
         if counting:
@@ -150,7 +150,7 @@ class _Table:
             end_ns = min(self.span.end_ns, last_ns - last_ns % step + step - self.span.offset_ns)
             lines.head["begin_ns"] = max(self.span.begin_ns, first_ns - self.span.offset_ns)
             steps: dict[tuple[int, str], float] = {}
-            for stamp_ns, labels in found.items():
+            for stamp_ns, labels in values_at.items():
                 for label, value in labels.items():
                     key = (stamp_ns - stamp_ns % step, label)
                     steps[key] = steps.get(key, 0.0) + value
@@ -159,7 +159,7 @@ class _Table:
             lines.readings.append({**reading, "stamps": stamps})
             lines.tail["end_ns"] = end_ns
         else:
-            lines.readings += [{"time_ns": at, "values": values} for at, values in sorted(found.items())]
+            lines.readings += [{"time_ns": at, "values": values} for at, values in sorted(values_at.items())]
         lines.tail["notes"] = self._notes()
 
     def _why_nothing(self, first_ns: int | None, last_ns: int | None) -> str:
@@ -284,9 +284,9 @@ def ask(spec: Spec, path: str, query: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         body = client.get(f"{base}/api/v1/{path}?{urlencode(query)}")
     except FetchError as error:
-        said = _error_of(error.body)
-        if said is not None:
-            raise UsageError(f"--ops {spec.given}: {spec.url} refuses the query: {said}") from error
+        message = _error_of(error.body)
+        if message is not None:
+            raise UsageError(f"--ops {spec.given}: {spec.url} refuses the query: {message}") from error
         raise EnvironmentLacksError(
             f"--ops {spec.given}: {error}", hint="give the address of a Prometheus server"
         ) from error
@@ -304,7 +304,7 @@ def ask(spec: Spec, path: str, query: dict[str, Any]) -> list[dict[str, Any]]:
             f"--ops {spec.given}: {spec.url} does not answer as Prometheus does",
             hint="an endpoint with metrics is read by prometheus: instead",
         )
-    return [one for one in result if isinstance(one, dict)]
+    return [series for series in result if isinstance(series, dict)]
 
 
 def _error_of(body: str) -> str | None:
@@ -312,8 +312,8 @@ def _error_of(body: str) -> str | None:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    said = answer.get("error") if isinstance(answer, dict) else None
-    return " ".join(str(said).split())[:300] if said else None
+    message = answer.get("error") if isinstance(answer, dict) else None
+    return " ".join(str(message).split())[:300] if message else None
 
 
 def _query(spec: Spec, span: Span, lines: _Lines) -> None:
@@ -322,20 +322,20 @@ def _query(spec: Spec, span: Span, lines: _Lines) -> None:
     step_s = max(float(spec.options.get("step", 1)), (end_s - begin_s) / _QUERY_POINTS)
     query = {"query": spec.what, "start": f"{begin_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:g}"}
     result = ask(spec, "query_range", query)
-    found: dict[int, dict[str, float]] = {}
+    values_at: dict[int, dict[str, float]] = {}
     bad = 0
-    for one in result[:SERIES_AT_MOST]:
-        labels = one.get("metric") if isinstance(one.get("metric"), dict) else {}
+    for series in result[:SERIES_AT_MOST]:
+        labels = series.get("metric") if isinstance(series.get("metric"), dict) else {}
         label = text_of({str(name): str(value) for name, value in (labels or {}).items()})
-        for point in one.get("values") or []:
+        for point in series.get("values") or []:
             taken = _point(point)
             if taken is None:
                 bad += 1
                 continue
-            found.setdefault(int(taken[0] * 1e9) - span.offset_ns, {})[label] = taken[1]
-    if not found:
+            values_at.setdefault(int(taken[0] * 1e9) - span.offset_ns, {})[label] = taken[1]
+    if not values_at:
         raise UsageError(f"--ops {spec.given}: the server has no values for the time of the run")
-    lines.readings += [{"time_ns": at, "values": values} for at, values in sorted(found.items())]
+    lines.readings += [{"time_ns": at, "values": values} for at, values in sorted(values_at.items())]
     notes = [f"{bad:,} values are not numbers: left out"] if bad else []
     if len(result) > SERIES_AT_MOST:
         notes.append(f"{len(result) - SERIES_AT_MOST} series more than {SERIES_AT_MOST} are left out")
@@ -368,13 +368,13 @@ def find_load(spec: Spec, out: Path) -> Path | None:
 
 
 def _load(spec: Spec, path: Path, out: Path, lines: _Lines) -> None:
-    found = find_load(spec, out)
-    if found is None:
+    source = find_load(spec, out)
+    if source is None:
         raise UsageError(f"{spec.path}: there is no load result (load.json)")
-    load = read(LoadResult, found)
+    load = read(LoadResult, source)
     copy = path.with_name(f"{path.stem}-load.json")
     try:
-        copy.write_bytes(found.read_bytes())
+        copy.write_bytes(source.read_bytes())
     except OSError as error:
         raise WorkloadFailedError(f"{copy}: cannot be written: {error.strerror}") from error
     lines.head["file"] = copy.name

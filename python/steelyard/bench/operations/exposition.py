@@ -46,14 +46,14 @@ class Reading:
 
 def read(text: str, selector: Selector) -> Reading:
     """Return the series of ``text`` that ``selector`` means."""
-    found = Reading(part=selector.metric.endswith(("_count", "_sum", "_bucket")))
+    reading = Reading(part=selector.metric.endswith(("_count", "_sum", "_bucket")))
     families = {selector.metric, re.sub(r"_(total|count|sum|bucket|created)$", "", selector.metric)}
     # Lines end with a line feed alone: other signs that end lines elsewhere may stand in labels.
     for line in text.split("\n"):
         if line.startswith("#"):
             words = line.split(None, 3)
             if len(words) == 4 and words[1] == "TYPE" and words[2] in families and words[3] in _KINDS:
-                found.type = words[3]
+                reading.type = words[3]
             continue
         if not line.startswith(selector.metric):
             continue
@@ -61,31 +61,31 @@ def read(text: str, selector: Selector) -> Reading:
         if rest[:1] not in ("{", " ", "\t"):
             # Another metric whose name begins alike.
             continue
-        _take(rest, selector, found)
-    return found
+        _take(rest, selector, reading)
+    return reading
 
 
-def _take(rest: str, selector: Selector, found: Reading) -> None:
+def _take(rest: str, selector: Selector, reading: Reading) -> None:
     labels: dict[str, str] = {}
     if rest.startswith("{"):
         parsed = _labels(rest)
         if parsed is None:
-            found.unreadable += 1
+            reading.unreadable += 1
             return
         labels, rest = parsed
     words = rest.split()
     value = _number(words[0]) if words else None
     if value is None:
-        found.unreadable += 1
+        reading.unreadable += 1
         return
     if not selector.meant(labels):
         return
     name = text_of(labels)
-    if name not in found.values and len(found.values) >= SERIES_AT_MOST:
-        found.left_out += 1
+    if name not in reading.values and len(reading.values) >= SERIES_AT_MOST:
+        reading.left_out += 1
     elif math.isfinite(value):
         # A series that stands there twice is the endpoint's error; the last one counts.
-        found.values[name] = value
+        reading.values[name] = value
 
 
 def _labels(rest: str) -> tuple[dict[str, str], str] | None:
@@ -97,11 +97,11 @@ def _labels(rest: str) -> tuple[dict[str, str], str] | None:
             place += 1
         if rest[place : place + 1] == "}":
             return labels, rest[place + 1 :]
-        found = _LABEL.match(rest, place)
-        if found is None:
+        match = _LABEL.match(rest, place)
+        if match is None:
             return None
-        labels[found[1]] = unescape(found[2])
-        place = found.end()
+        labels[match[1]] = unescape(match[2])
+        place = match.end()
 
 
 def _number(text: str) -> float | None:

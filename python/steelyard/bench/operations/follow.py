@@ -49,32 +49,32 @@ class Follower:
 
     def open(self) -> None:
         """Begin at the end of the file, if there is one. Raises OSError when it cannot be read."""
-        found = self._open_current(from_end=True)
-        if found is not None:
-            self._files.append(found)
+        current = self._open_current(from_end=True)
+        if current is not None:
+            self._files.append(current)
 
     def close(self) -> None:
         """Close whatever is open."""
-        for one in self._files:
-            os.close(one.descriptor)
+        for file in self._files:
+            os.close(file.descriptor)
         self._files.clear()
 
     def take_events(self) -> list[str]:
         """Return what happened since the last call."""
-        found, self.events = self.events, []
-        return found
+        events, self.events = self.events, []
+        return events
 
     def lines(self, now_ns: int) -> Iterator[str]:
         """Yield the lines that are complete by now. Raises OSError when the log cannot be read."""
         self._look_for_another()
-        for one in list(self._files):
-            yield from self._read(one, now_ns)
+        for file in list(self._files):
+            yield from self._read(file, now_ns)
         # The current file stays, older ones go when nothing has come for a while.
-        for one in self._files[:-1]:
-            quiet = one.quiet_since_ns is not None and now_ns - one.quiet_since_ns > OLD_QUIET_S * 1e9
+        for file in self._files[:-1]:
+            quiet = file.quiet_since_ns is not None and now_ns - file.quiet_since_ns > OLD_QUIET_S * 1e9
             if quiet:
-                os.close(one.descriptor)
-                self._files.remove(one)
+                os.close(file.descriptor)
+                self._files.remove(file)
 
     def _open_current(self, *, from_end: bool) -> _Open | None:
         try:
@@ -82,17 +82,17 @@ class Follower:
         except FileNotFoundError:
             return None
         state = os.fstat(descriptor)
-        one = _Open(descriptor, (state.st_dev, state.st_ino))
+        file = _Open(descriptor, (state.st_dev, state.st_ino))
         if from_end and state.st_size:
             # A line whose beginning is there already is counted when it ends.
             begin = max(0, state.st_size - LINE_BYTES)
             tail = os.pread(descriptor, state.st_size - begin, begin)
-            one.partial = tail[tail.rfind(b"\n") + 1 :]
-            one.skipping = b"\n" not in tail and begin > 0
-            one.partial = b"" if one.skipping else one.partial
-            one.place = begin + len(tail)
-            one.mark = tail[-_MARK_BYTES:]
-        return one
+            file.partial = tail[tail.rfind(b"\n") + 1 :]
+            file.skipping = b"\n" not in tail and begin > 0
+            file.partial = b"" if file.skipping else file.partial
+            file.place = begin + len(tail)
+            file.mark = tail[-_MARK_BYTES:]
+        return file
 
     def _look_for_another(self) -> None:
         try:
@@ -101,64 +101,64 @@ class Follower:
             return
         if self._files and (state.st_dev, state.st_ino) == self._files[-1].identity:
             return
-        found = self._open_current(from_end=False)
-        if found is None:
+        current = self._open_current(from_end=False)
+        if current is None:
             return
-        if any(one.identity == found.identity for one in self._files):
-            os.close(found.descriptor)
+        if any(file.identity == current.identity for file in self._files):
+            os.close(current.descriptor)
             return
         if self._files:
             self.events.append("the log was rotated")
-        self._files.append(found)
+        self._files.append(current)
 
-    def _read(self, one: _Open, now_ns: int) -> Iterator[str]:
-        size = os.fstat(one.descriptor).st_size
-        changed = size > one.place and one.mark and not self._is_where_it_was(one)
-        if size < one.place or changed:
+    def _read(self, file: _Open, now_ns: int) -> Iterator[str]:
+        size = os.fstat(file.descriptor).st_size
+        changed = size > file.place and file.mark and not self._is_where_it_was(file)
+        if size < file.place or changed:
             self.events.append("the log was truncated: lines lost before they were read are not counted")
-            one.place, one.partial, one.skipping, one.mark = 0, b"", False, b""
+            file.place, file.partial, file.skipping, file.mark = 0, b"", False, b""
         got = 0
         while got < BATCH_BYTES:
-            piece = os.pread(one.descriptor, _PIECE_BYTES, one.place)
+            piece = os.pread(file.descriptor, _PIECE_BYTES, file.place)
             if not piece:
                 break
             got += len(piece)
-            one.place += len(piece)
-            one.mark = (one.mark + piece)[-_MARK_BYTES:]
-            yield from self._split(one, piece)
+            file.place += len(piece)
+            file.mark = (file.mark + piece)[-_MARK_BYTES:]
+            yield from self._split(file, piece)
         if got:
-            one.quiet_since_ns = None
-        elif one.quiet_since_ns is None:
-            one.quiet_since_ns = now_ns
+            file.quiet_since_ns = None
+        elif file.quiet_since_ns is None:
+            file.quiet_since_ns = now_ns
 
     @staticmethod
-    def _is_where_it_was(one: _Open) -> bool:
-        return os.pread(one.descriptor, len(one.mark), one.place - len(one.mark)) == one.mark
+    def _is_where_it_was(file: _Open) -> bool:
+        return os.pread(file.descriptor, len(file.mark), file.place - len(file.mark)) == file.mark
 
-    def _split(self, one: _Open, piece: bytes) -> Iterator[str]:
+    def _split(self, file: _Open, piece: bytes) -> Iterator[str]:
         end = piece.rfind(b"\n")
         if end < 0:
-            self._keep(one, piece)
+            self._keep(file, piece)
             return
-        whole = one.partial + piece[:end]
+        whole = file.partial + piece[:end]
         begins = True
-        if one.skipping:
+        if file.skipping:
             # The rest of a line that was too long; what follows it is a line again.
             _, ended, whole = whole.partition(b"\n")
-            one.skipping, begins = False, bool(ended)
-        one.partial = b""
+            file.skipping, begins = False, bool(ended)
+        file.partial = b""
         if begins:
             for line in whole.decode("utf-8", "replace").split("\n"):
                 if len(line) > LINE_BYTES:
                     self.too_long += 1
                 else:
                     yield line.removesuffix("\r")
-        self._keep(one, piece[end + 1 :])
+        self._keep(file, piece[end + 1 :])
 
-    def _keep(self, one: _Open, rest: bytes) -> None:
-        if one.skipping:
+    def _keep(self, file: _Open, rest: bytes) -> None:
+        if file.skipping:
             return
-        one.partial += rest
-        if len(one.partial) > LINE_BYTES:
+        file.partial += rest
+        if len(file.partial) > LINE_BYTES:
             self.too_long += 1
-            one.partial, one.skipping = b"", True
+            file.partial, file.skipping = b"", True

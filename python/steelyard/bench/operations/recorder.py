@@ -131,7 +131,7 @@ class Recorder:
 
         client = Client(self.plan["url"])
         self._close = client.close
-        wanted = selector.parse(self.plan["what"], where="--ops")
+        selected = selector.parse(self.plan["what"], where="--ops")
         totals = self._totals
         totals |= {"readings": 0, "failed": 0}
         signal.signal(signal.SIGALRM, _too_slow)
@@ -141,7 +141,7 @@ class Recorder:
             # The socket's limit is one of each wait: a service that sends a byte now and then keeps it.
             signal.setitimer(signal.ITIMER_REAL, ASK_TIME_S)
             try:
-                found = exposition.read(client.get(), wanted)
+                reading = exposition.read(client.get(), selected)
             except (FetchError, _TooSlowError) as error:
                 client.close()
                 totals["failed"] += 1
@@ -153,17 +153,19 @@ class Recorder:
             # The values are of a moment between question and answer.
             time_ns = begin_ns + took_ns // 2
             totals["readings"] += 1
-            if found.meaning is not None and found.meaning != self._declared:
-                self._declared = found.meaning
-                self.write({"time_ns": time_ns, "declared": found.meaning})
-            if not found.values:
-                why = "its values are not numbers" if found.unreadable else "the endpoint has no such series"
+            if reading.meaning is not None and reading.meaning != self._declared:
+                self._declared = reading.meaning
+                self.write({"time_ns": time_ns, "declared": reading.meaning})
+            if not reading.values:
+                why = (
+                    "its values are not numbers" if reading.unreadable else "the endpoint has no such series"
+                )
                 self._problem(time_ns, f"{self.plan['what']}: {why}")
             else:
-                self.write({"time_ns": time_ns, "took_ns": took_ns, "values": found.values})
-            if found.left_out and not self._notes:
+                self.write({"time_ns": time_ns, "took_ns": took_ns, "values": reading.values})
+            if reading.left_out and not self._notes:
                 self._notes.append(
-                    f"{found.left_out} series more than {exposition.SERIES_AT_MOST} are left out"
+                    f"{reading.left_out} series more than {exposition.SERIES_AT_MOST} are left out"
                 )
             return took_ns
 
@@ -210,7 +212,7 @@ class _LogReader:
         self._labels = sorted(groups)
         self._places = [groups[name] for name in self._labels]
         self._stamps = Stamps(plan.get("format"), plan.get("zone"))
-        self._found: dict[Any, int] = {}
+        self._counted: dict[Any, int] = {}
         self._names: set[Any] = set()
         self._matching = False
         self._line = self._line_before = 0
@@ -238,12 +240,12 @@ class _LogReader:
     def _match(self, line: str) -> None:
         if self._pattern is None:
             self.totals["matched"] += 1
-            self._found[None, ""] = self._found.get((None, ""), 0) + 1
+            self._counted[None, ""] = self._counted.get((None, ""), 0) + 1
             return
         self._line += 1
         try:
             self._matching = True
-            found = self._pattern.search(line)
+            match = self._pattern.search(line)
             self._matching = False
         except _SlowPatternError:
             self.totals["slow"] += 1
@@ -253,20 +255,20 @@ class _LogReader:
                     " were read; repetitions within repetitions, as (a+)+, do that"
                 )
             return
-        if found is not None:
-            self._add(found)
+        if match is not None:
+            self._add(match)
 
-    def _add(self, found: "re.Match[str]") -> None:
+    def _add(self, match: "re.Match[str]") -> None:
         count = 1
         if self._count is not None:
-            text = found[self._count] or ""
+            text = match[self._count] or ""
             if not text.isdecimal() or len(text) > 15:
                 return
             count = int(text)
         stamp = None
         if self._time is not None:
             try:
-                stamp = self._stamps.read(found[self._time] or "")
+                stamp = self._stamps.read(match[self._time] or "")
             except NoZoneError:
                 self.totals["zoneless"] = self.totals.get("zoneless", 0) + 1
                 return
@@ -276,7 +278,7 @@ class _LogReader:
             stamp -= stamp % self._stamps.resolution_ns
         self.totals["matched"] += 1
         # Their text is made when it is written: there are many lines and few labels.
-        labels: Any = found.group(*self._places) if self._places else ""
+        labels: Any = match.group(*self._places) if self._places else ""
         if labels not in self._names:
             if len(self._names) >= LABELS_AT_MOST:
                 self.totals["other_labels"] += 1
@@ -284,7 +286,7 @@ class _LogReader:
             else:
                 self._names.add(labels)
         key = (stamp, labels)
-        self._found[key] = self._found.get(key, 0) + count
+        self._counted[key] = self._counted.get(key, 0) + count
 
     def _text(self, labels: Any) -> str:
         if labels is _MORE:
@@ -294,11 +296,11 @@ class _LogReader:
 
     def reading(self, now_ns: int) -> dict[str, Any]:
         """Return what was gathered as a reading, and begin anew."""
-        found, self._found = self._found, {}
+        counted, self._counted = self._counted, {}
         if self._time is None:
             # A label that did not take part in the match is recorded as empty.
             counts: dict[str, int] = {}
-            for (_, labels), count in found.items():
+            for (_, labels), count in counted.items():
                 text = self._text(labels)
                 counts[text] = counts.get(text, 0) + count
             return {"time_ns": now_ns, "counts": counts}
@@ -306,7 +308,7 @@ class _LogReader:
             "time_ns": now_ns,
             "offset_ns": time.time_ns() - now_ns,
             "resolution_ns": self._stamps.resolution_ns,
-            "stamps": [[stamp, self._text(labels), count] for (stamp, labels), count in found.items()],
+            "stamps": [[stamp, self._text(labels), count] for (stamp, labels), count in counted.items()],
         }
 
 

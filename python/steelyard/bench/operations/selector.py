@@ -35,7 +35,7 @@ def unescape(text: str) -> str:
     >>> unescape(r'a\"b\\c')
     'a"b\\c'
     """
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text, flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[0]), text, flags=re.DOTALL)
 
 
 def parse(text: str, *, where: str) -> Selector:
@@ -55,11 +55,11 @@ def parse(text: str, *, where: str) -> Selector:
     inner = rest[1:-1].strip()
     matchers = []
     while inner:
-        found = _MATCHER.match(inner)
-        if found is None:
+        match = _MATCHER.match(inner)
+        if match is None:
             raise UsageError(f"{where}: {inner!r} is no condition on a label", hint='as {code="200"}')
-        matchers.append((found[1], _condition(found[2], unescape(found[3]), where)))
-        inner = inner[found.end() :].strip()
+        matchers.append((match[1], _condition(match[2], unescape(match[3]), where)))
+        inner = inner[match.end() :].strip()
     return Selector(name[0], tuple(matchers))
 
 

@@ -192,13 +192,13 @@ def parse(text: str) -> Spec:
                 " a second) or as=gauge",
             )
         return Spec(kind.name, text, options, path=Path(target))
-    url, hash_sign, what = target.partition("#")
+    url, hash_sign, selection = target.partition("#")
     _check_url(text, url)
-    if not hash_sign or not what.strip():
+    if not hash_sign or not selection.strip():
         raise _wrong(text, "there is no # with what to read after the address", kind)
     if kind.name == "prometheus":
-        selector.parse(what, where=f"--ops {text}")
-    return Spec(kind.name, text, options, url=url, what=what.strip())
+        selector.parse(selection, where=f"--ops {text}")
+    return Spec(kind.name, text, options, url=url, what=selection.strip())
 
 
 def parse_all(texts: Sequence[str]) -> tuple[Spec, ...]:
@@ -214,7 +214,7 @@ def reference() -> str:
         parts.append(f"## {kind.name}\n\n    {kind.name}[,OPTION=VALUE]...:{kind.target}\n")
         parts.append(f"{when}: {kind.doc}.\n\n    {kind.example}\n\n| option | |\n|---|---|")
         for option in kind.options:
-            choices = f" ({', '.join(f'`{one}`' for one in option.choices)})" if option.choices else ""
+            choices = f" ({', '.join(f'`{choice}`' for choice in option.choices)})" if option.choices else ""
             required = " **Required.**" if option.required else ""
             parts.append(f"| `{option.name}=` | {option.doc}{choices}.{required} |")
         parts.append("")
@@ -251,10 +251,10 @@ def _wrong(text: str, why: str, kind: Kind | None = None) -> UsageError:
 
 def _split_head(text: str) -> tuple[str, str, str]:
     """Return what stands before the first colon without a backslash, the colon, and the rest."""
-    found = re.match(r"((?:[^:\\]|\\.)*)(:?)(.*)", text, flags=re.DOTALL)
-    if found is None:
+    match = re.match(r"((?:[^:\\]|\\.)*)(:?)(.*)", text, flags=re.DOTALL)
+    if match is None:
         return text, "", ""
-    return found[1], found[2], found[3]
+    return match[1], match[2], match[3]
 
 
 def _unescaped_split(head: str) -> list[str]:
@@ -264,23 +264,23 @@ def _unescaped_split(head: str) -> list[str]:
 
 def _options(text: str, kind: Kind, words: Sequence[str]) -> dict[str, str]:
     known = {option.name: option for option in kind.options}
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         option = known.get(name)
         if option is None or not equals or not value:
             raise _wrong(text, f"{word!r} is no option of {kind.name} ({', '.join(known)})", kind)
-        if name in found:
+        if name in options:
             raise _wrong(text, f"{name} is given twice", kind)
         if option.choices and value not in option.choices:
             raise _wrong(text, f"{name} is one of {', '.join(option.choices)}", kind)
         if name in ("interval", "step"):
             _check_seconds(text, name, value, kind)
-        found[name] = value
+        options[name] = value
     for option in kind.options:
-        if option.required and option.name not in found:
+        if option.required and option.name not in options:
             raise _wrong(text, f"{option.name}= is missing: {option.doc}", kind)
-    return found
+    return options
 
 
 def _check_seconds(text: str, name: str, value: str, kind: Kind) -> None:
@@ -294,7 +294,7 @@ def _check_seconds(text: str, name: str, value: str, kind: Kind) -> None:
 
 def _split_path(target: str) -> tuple[Path, str]:
     """Return path and pattern: the longest beginning before a colon that is a file, else the shortest."""
-    colons = [found.start() for found in re.finditer(":", target)]
+    colons = [match.start() for match in re.finditer(":", target)]
     if Path(target).is_file() or not colons:
         return Path(target), ""
     for place in reversed(colons):

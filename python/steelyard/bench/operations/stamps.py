@@ -48,11 +48,11 @@ class Stamps:
         # Lines of one moment have the same stamp: reading it once is most of the work saved.
         if text == self._last[0]:
             return self._last[1]
-        found = self._read(text.strip())
-        if found % COARSE_NS:
+        time_ns = self._read(text.strip())
+        if time_ns % COARSE_NS:
             self.resolution_ns = FINE_NS
-        self._last = (text, found)
-        return found
+        self._last = (text, time_ns)
+        return time_ns
 
     def _read(self, text: str) -> int:
         if self._form is not None:
@@ -73,14 +73,14 @@ class Stamps:
 
     def _by_form(self, text: str) -> datetime:
         form = self._form or ""
-        found = datetime.strptime(text, form)  # noqa: DTZ007 - a stamp without a zone is refused below
+        moment = datetime.strptime(text, form)  # noqa: DTZ007 - a stamp without a zone is refused below
         if "%Y" in form or "%y" in form or "%c" in form or "%x" in form:
-            return found
+            return moment
         # As in the system's log: the year is the one that makes it the past.
         now = datetime.now(tz=self._zone or UTC)
-        found = found.replace(year=now.year)
-        ahead = found.replace(tzinfo=found.tzinfo or self._zone or UTC) - now
-        return found.replace(year=now.year - 1) if ahead > timedelta(days=1) else found
+        moment = moment.replace(year=now.year)
+        ahead = moment.replace(tzinfo=moment.tzinfo or self._zone or UTC) - now
+        return moment.replace(year=now.year - 1) if ahead > timedelta(days=1) else moment
 
     def _nanoseconds(self, moment: datetime) -> int:
         if moment.tzinfo is None:
@@ -90,8 +90,8 @@ class Stamps:
         passed = moment - _EPOCH
         return ((passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds) * 1000
 
-    def _common(self, found: re.Match[str]) -> int:
-        day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = found.groups()
+    def _common(self, match: re.Match[str]) -> int:
+        day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = match.groups()
         if month not in _MONTHS:
             raise ValueError(f"{month!r} is no month")
         offset = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
@@ -116,7 +116,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def _local() -> tzinfo:
-    found = datetime.now(tz=UTC).astimezone().tzinfo
-    if found is None:
+    zone = datetime.now(tz=UTC).astimezone().tzinfo
+    if zone is None:
         raise ValueError("this machine has no local time")
-    return found
+    return zone

@@ -101,11 +101,11 @@ def _check_endpoint(spec: Spec) -> None:
         raise _NotYetError(lacks) from error
     finally:
         client.close()
-    wanted = selector.parse(spec.what, where=f"--ops {spec.given}")
-    if exposition.read(text, wanted).values:
+    selected = selector.parse(spec.what, where=f"--ops {spec.given}")
+    if exposition.read(text, selected).values:
         return
     names = list(exposition.names(text))
-    same = [name for name in names if wanted.metric in name or name in wanted.metric]
+    same = [name for name in names if selected.metric in name or name in selected.metric]
     counters = [name for name in names if name.endswith("_total")]
     shown = list(dict.fromkeys([*same, *counters, *names]))[:_NAMES_SHOWN]
     hint = f"it has {', '.join(shown)}" if shown else "the answer has no metrics: is the path right?"
@@ -165,8 +165,8 @@ class Watching:
             ending = process.stop(_STOP_S)
             self._session.note_end(process)
             if ending.exit_code != 0 and not self._path(index).is_file():
-                said = (process.last_line() or "").removeprefix(f"{COMM}: ")
-                self._fail(index, said or f"its reader {ending}")
+                reason = (process.last_line() or "").removeprefix(f"{COMM}: ")
+                self._fail(index, reason or f"its reader {ending}")
 
     def collect(self, begin_ns: int, end_ns: int) -> None:
         """Read what is complete only after the run."""

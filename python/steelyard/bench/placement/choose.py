@@ -54,27 +54,29 @@ def place(
     core the sides get threads of it; with a single CPU they share it.
     """
     notes = describe_limits(layout)
-    for flag, asked in (("--server-cpus", server), ("--load-cpus", load)):
-        _check(layout, flag, asked)
+    for flag, cpus in (("--server-cpus", server), ("--load-cpus", load)):
+        _check(layout, flag, cpus)
     if server or load:
         notes += _quota_of_asked(layout, server, load)
         homes = _asked(layout, needs, server, load)
     else:
-        cores, said = within_quota(layout)
-        notes += said
+        cores, reasons = within_quota(layout)
+        notes += reasons
         homes = _chosen(layout, cores, needs)
     all_server = tuple(sorted({cpu for home in homes for cpu in home.server}))
     all_load = tuple(sorted({cpu for home in homes for cpu in home.load}))
     notes += _core_notes(layout, all_server, all_load)
     if needs.cpus_per_instance is None:
         return Placement(all_server, all_load, (), tuple(notes))
-    instances, said = _instances(layout, homes, needs)
-    return Placement(all_server, all_load, instances, (*notes, *said))
+    instances, reasons = _instances(layout, homes, needs)
+    return Placement(all_server, all_load, instances, (*notes, *reasons))
 
 
 def without_binding(placement: Placement, reason: str) -> Placement:
     """Return the same placement with memory that is not bound, and why."""
-    instances = tuple(replace(one, memory_nodes=(), memory_bytes=None) for one in placement.instances)
+    instances = tuple(
+        replace(instance, memory_nodes=(), memory_bytes=None) for instance in placement.instances
+    )
     notes = (*placement.notes, f"memory is not bound to nodes: {reason}")
     return replace(placement, instances=instances, notes=notes)
 
@@ -96,8 +98,8 @@ class _Shared:
         return [cpu for core in self.load_cores for cpu in core.cpus]
 
 
-def _check(layout: Layout, flag: str, asked: Sequence[int] | None) -> None:
-    lacking = sorted(set(asked or ()) - set(layout.cpus))
+def _check(layout: Layout, flag: str, cpus: Sequence[int] | None) -> None:
+    lacking = sorted(set(cpus or ()) - set(layout.cpus))
     if lacking:
         raise UsageError(
             f"{flag}: CPU {format_cpu_list(lacking)} is not usable here",
@@ -140,12 +142,12 @@ def _only(home: Home) -> int | None:
 
 
 def _quota_of_asked(layout: Layout, server: Sequence[int] | None, load: Sequence[int] | None) -> list[str]:
-    asked = len({*(server or ()), *(load or ())}) if server and load else len(layout.cpus)
-    if layout.quota_cpus is None or layout.quota_cpus >= asked:
+    count = len({*(server or ()), *(load or ())}) if server and load else len(layout.cpus)
+    if layout.quota_cpus is None or layout.quota_cpus >= count:
         return []
     return [
         f"a quota of {layout.quota_cpus:g} CPUs holds for this control group,"
-        f" fewer than the {asked} CPUs in use: threads will be throttled"
+        f" fewer than the {count} CPUs in use: threads will be throttled"
     ]
 
 
@@ -157,24 +159,24 @@ def _homes(
 ) -> list[Home]:
     """Return the homes of the instances."""
     nodes = by_node(cores)
-    wanted = needs.instances
+    instance_count = needs.instances
 
     def is_enough(homes: Sequence[Home]) -> bool:
-        few = wanted is None or len(homes) <= wanted
+        few = instance_count is None or len(homes) <= instance_count
         return few and all(len(home.cores) >= cores_min for home in homes)
 
     homes = joined(nodes, layout, is_enough)
     if needs.cpus_per_instance is None:
         return homes
-    if wanted is None:
+    if instance_count is None:
         parts = [
             parts_for(home.size * server_ratio, needs.cpus_per_instance, len(cache_groups(home.cores)))
             for home in homes
         ]
     else:
-        parts = apportioned(wanted, [home.size for home in homes])
+        parts = apportioned(instance_count, [home.size for home in homes])
     return [
-        one for home, count in zip(homes, parts, strict=True) for one in split_home(home, count, cores_min)
+        part for home, count in zip(homes, parts, strict=True) for part in split_home(home, count, cores_min)
     ]
 
 
@@ -194,9 +196,9 @@ def _share(home: Home, load_ratio: float) -> _Shared:
         return _Shared(home, line, line)
     if len(line) == 1:
         line = [replace(line[0], cpus=(cpu,)) for cpu in line[0].cpus]
-    wanted = max(1, math.floor(home.size * load_ratio + 0.5))
+    target = max(1, math.floor(home.size * load_ratio + 0.5))
     load: list[Core] = []
-    while len(line) > 1 and cpu_count(load) < wanted:
+    while len(line) > 1 and cpu_count(load) < target:
         load.append(line.pop())
     return _Shared(home, line, load)
 
@@ -241,9 +243,9 @@ def _dealt(servers: Sequence[Home], load: Sequence[Core]) -> list[_Shared]:
 
 def _of(layout: Layout, cpus: Iterable[int]) -> list[Core]:
     """Return the cores of ``cpus``, with these CPUs alone."""
-    wanted = set(cpus)
-    found = [replace(core, cpus=tuple(cpu for cpu in core.cpus if cpu in wanted)) for core in layout.cores]
-    return [core for core in found if core.cpus]
+    selected = set(cpus)
+    cores = [replace(core, cpus=tuple(cpu for cpu in core.cpus if cpu in selected)) for core in layout.cores]
+    return [core for core in cores if core.cpus]
 
 
 def _rest(layout: Layout, taken: Sequence[int]) -> list[int]:
@@ -313,7 +315,9 @@ def _memory_of(layout: Layout, nodes: Sequence[int]) -> tuple[int, ...]:
     chosen: set[int] = set()
     for node in nodes:
         least = min(layout.distance(node, other) for other in there)
-        chosen |= {node} if node in there else {one for one in there if layout.distance(node, one) == least}
+        chosen |= (
+            {node} if node in there else {other for other in there if layout.distance(node, other) == least}
+        )
     return () if chosen == set(there) else tuple(sorted(chosen))
 
 
@@ -323,11 +327,13 @@ def _memory_notes(layout: Layout, instances: Sequence[InstancePlace], needs: Nee
     if not needs.binds_memory:
         return ["memory is not bound to nodes: memory_binding=none"]
     notes = []
-    for node in sorted({node for one in instances for node in one.nodes} - set(layout.memory_nodes)):
+    for node in sorted(
+        {node for instance in instances for node in instance.nodes} - set(layout.memory_nodes)
+    ):
         took = _memory_of(layout, [node])
         where = f"node {format_cpu_list(took)}" if took else "the others"
         notes.append(f"node {node} has CPUs and no memory that may be used: it is taken from {where}")
-    loose = [str(one.number) for one in instances if not one.memory_nodes]
+    loose = [str(instance.number) for instance in instances if not instance.memory_nodes]
     if loose:
         notes.append(
             f"memory of instance {', '.join(loose)} is not bound: its CPUs are of every node with memory"

@@ -37,5 +37,5 @@ class Placement:
     @property
     def memory_bytes_min(self) -> int | None:
         """Return the least memory that an instance's nodes have for it, None when none is bound."""
-        known = [one.memory_bytes for one in self.instances if one.memory_bytes is not None]
+        known = [instance.memory_bytes for instance in self.instances if instance.memory_bytes is not None]
         return min(known, default=None)

@@ -91,7 +91,7 @@ def as_allowed(placement: Placement, *, is_asked: bool) -> Placement:
     Where it does not, memory is not bound, and a note says why; when binding ``is_asked`` for,
     EnvironmentLacksError is raised instead.
     """
-    nodes = sorted({node for one in placement.instances for node in one.memory_nodes})
+    nodes = sorted({node for instance in placement.instances for node in instance.memory_nodes})
     refusal = _refusal(nodes) if nodes else None
     if refusal is None:
         return placement
@@ -118,13 +118,13 @@ def record_of(placement: Placement) -> Cpus:
         load=format_cpu_list(placement.load) or None,
         instances=[
             CpuInstance(
-                number=one.number,
-                server=format_cpu_list(one.server),
-                load=format_cpu_list(one.load) or None,
-                nodes=format_cpu_list(one.nodes) or None,
-                memory_nodes=format_cpu_list(one.memory_nodes) or None,
+                number=instance.number,
+                server=format_cpu_list(instance.server),
+                load=format_cpu_list(instance.load) or None,
+                nodes=format_cpu_list(instance.nodes) or None,
+                memory_nodes=format_cpu_list(instance.memory_nodes) or None,
             )
-            for one in placement.instances
+            for instance in placement.instances
         ],
         notes=list(placement.notes),
     )

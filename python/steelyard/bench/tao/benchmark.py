@@ -108,7 +108,7 @@ class TaoBench(Benchmark):
 
     @classmethod
     def suggest(
-        cls, asked: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
+        cls, chosen: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
     ) -> dict[str, Setting]:
         """Return what follows from the machine, the tier and what was asked."""
         from steelyard.stats import distribution
@@ -117,14 +117,14 @@ class TaoBench(Benchmark):
         cpus = len(placement.server)
         popularity = distribution.load_popularity(data_dir() / "tao" / "popularity.json")
         instances = len(placement.instances)
-        fast = int(asked.get("fast_threads", max(1, math.ceil(FAST_THREADS_PER_CPU * cpus / instances))))
-        threads = int(asked.get("load_threads", max(1, len(placement.load) // instances)))
+        fast = int(chosen.get("fast_threads", max(1, math.ceil(FAST_THREADS_PER_CPU * cpus / instances))))
+        threads = int(chosen.get("load_threads", max(1, len(placement.load) // instances)))
         available = available_memory_bytes(machine)
         memory = int(MEMORY_RATIO * available)
         if lengths.memory_per_cpu_bytes is not None:
             memory = min(memory, lengths.memory_per_cpu_bytes * cpus)
         if placement.memory_bytes_min is not None:
-            _check_bound(asked, placement.memory_bytes_min, instances)
+            _check_bound(chosen, placement.memory_bytes_min, instances)
             memory = min(memory, int(MEMORY_RATIO * placement.memory_bytes_min) * instances)
         values: dict[str, Setting] = {
             "memory": memory,
@@ -139,7 +139,7 @@ class TaoBench(Benchmark):
             "measure": lengths.measure_s,
             "window": lengths.window_s,
         }
-        values["keys"] = _keys({**cls._defaults(), **values, **asked})
+        values["keys"] = _keys({**cls._defaults(), **values, **chosen})
         return values
 
     @classmethod
@@ -166,15 +166,15 @@ class TaoBench(Benchmark):
                 " machine or its cgroup has",
                 hint=f"--set memory={int(MEMORY_RATIO * available) >> 20}MiB",
             )
-        wanted = int(settings["connections"]) + OTHER_FILES
+        needed = int(settings["connections"]) + OTHER_FILES
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if hard not in (resource.RLIM_INFINITY, -1) and hard < wanted:
+        if hard not in (resource.RLIM_INFINITY, -1) and hard < needed:
             raise EnvironmentLacksError(
-                f"connections={settings['connections']} need {wanted} open files, and the limit is {hard}",
+                f"connections={settings['connections']} need {needed} open files, and the limit is {hard}",
                 hint=f"raise it (ulimit -n), or --set connections={max(1, hard - OTHER_FILES)}",
             )
-        if soft not in (resource.RLIM_INFINITY, -1) and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        if soft not in (resource.RLIM_INFINITY, -1) and soft < needed:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
         _check_ports(int(settings["port"]), int(settings["instances"]))
         from steelyard.bench.tao.server import check_programs
 
@@ -314,11 +314,11 @@ def _keys(settings: Mapping[str, Setting]) -> int:
     return keys
 
 
-def _check_bound(asked: Mapping[str, Setting], node_bytes: int, instances: int) -> None:
+def _check_bound(chosen: Mapping[str, Setting], node_bytes: int, instances: int) -> None:
     """Raise UsageError when a server was asked to hold more than the nodes have that it is bound to."""
-    if int(asked.get("memory", 0)) > node_bytes * instances:
+    if int(chosen.get("memory", 0)) > node_bytes * instances:
         raise UsageError(
-            f"memory={int(asked['memory']) >> 20}MiB: a server's share is more than the"
+            f"memory={int(chosen['memory']) >> 20}MiB: a server's share is more than the"
             f" {node_bytes >> 20} MiB that its NUMA node has for it",
             hint="--set memory_binding=none takes memory from every node",
         )

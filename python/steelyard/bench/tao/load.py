@@ -114,7 +114,7 @@ def wait_until_settled(session: "Session", loads: Sequence[LoadWatch], stats: Se
 
     settings = session.settings
     begin_ns = session.clock.monotonic_ns()
-    what = "hit ratio" if stats else "throughput"
+    quantity = "hit ratio" if stats else "throughput"
     hits = _Ratios([StatsTail(path) for path in stats])
     judged = 0
     shown_s = 0.0
@@ -130,13 +130,13 @@ def wait_until_settled(session: "Session", loads: Sequence[LoadWatch], stats: Se
             watch.show_progress(session, loads, hits.ratios[-1] if hits.ratios else None, elapsed_s)
         if elapsed_s >= settings.number("warmup_min") and len(series) > judged:
             judged = len(series)
-            found = steady.settled(series, tolerance_ratio=SETTLED_TOLERANCE_RATIO)
-            if found is not None:
-                claim = f"the {what} settled at {found.level:.4g} after {elapsed_s:.1f} s"
+            plateau = steady.settled(series, tolerance_ratio=SETTLED_TOLERANCE_RATIO)
+            if plateau is not None:
+                claim = f"the {quantity} settled at {plateau.level:.4g} after {elapsed_s:.1f} s"
                 return WarmUp(True, elapsed_s, claim)
         if elapsed_s >= settings.number("warmup_max"):
             last = f", last {series[-1]:.4g}" if series else ""
-            return WarmUp(False, elapsed_s, f"the {what} had not settled after {elapsed_s:.1f} s{last}")
+            return WarmUp(False, elapsed_s, f"the {quantity} had not settled after {elapsed_s:.1f} s{last}")
 
 
 def _sums(loads: Sequence[LoadWatch]) -> list[float]:

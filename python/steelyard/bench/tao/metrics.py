@@ -72,7 +72,7 @@ def outcome(
 
 
 def _artifacts(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
-    found = {"load": "load.json"}
+    artifacts = {"load": "load.json"}
     for suffix in suffixes:
         role = suffix.replace("-", "_")
         for name, file in (
@@ -81,8 +81,8 @@ def _artifacts(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
             (f"cache_stats{role}", f"cache-stats{suffix}.jsonl"),
         ):
             if (folder / file).exists():
-                found[name] = file
-    return found
+                artifacts[name] = file
+    return artifacts
 
 
 def _cpu_s(servers: Sequence[Sequence[CacheStats]], span: tuple[int, int]) -> float | None:

@@ -76,10 +76,10 @@ class TaxBench(Benchmark):
 
     @classmethod
     def suggest(
-        cls, asked: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
+        cls, chosen: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
     ) -> dict[str, Setting]:
         """Return what follows from the tier and the program."""
-        return {"time": _TIME_S[tier], "benchmarks": _set_of(str(asked.get("only", "")))}
+        return {"time": _TIME_S[tier], "benchmarks": _set_of(str(chosen.get("only", "")))}
 
     @classmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
@@ -118,7 +118,7 @@ class TaxBench(Benchmark):
     def _deadline_ns(self) -> int:
         return self.session.clock.monotonic_ns() + int((self.settings.number("time") * 2 + LATE_S) * 1e9)
 
-    def _look(self, what: str, deadline_ns: int) -> None:
+    def _look(self, step: str, deadline_ns: int) -> None:
         """Take in what the program reported, then leave it alone for a while."""
         if self._process is None:
             raise AssertionError("started in warm_up")
@@ -128,7 +128,7 @@ class TaxBench(Benchmark):
                 self._take(line)
         if self.session.clock.monotonic_ns() > deadline_ns:
             raise WorkloadFailedError(
-                f"{what} the benchmarks took too long", hint="give it more --set time=..."
+                f"{step} the benchmarks took too long", hint="give it more --set time=..."
             )
         self.session.clock.sleep(LOOK_S)
 

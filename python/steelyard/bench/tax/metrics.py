@@ -28,11 +28,11 @@ def outcome(result: TaxResult, artifacts: Mapping[str, str]) -> Outcome:
     scaling = [row.scaling_ratio for row in result.benchmarks if row.scaling_ratio is not None]
     if scaling:
         metrics["scaling_ratio"] = Metric(value=geometric_mean(scaling), unit="1", better="higher")
-    measures = [one for row in result.benchmarks for one in (row.one, row.all) if one is not None]
-    batches = sum(one.batches for one in measures)
+    measures = [measure for row in result.benchmarks for measure in (row.one, row.all) if measure is not None]
+    batches = sum(measure.batches for measure in measures)
     if measures:
-        wide = sum(one.wide for one in measures) / len(measures)
-        disturbed = sum(one.disturbed for one in measures) / batches
+        wide = sum(measure.wide for measure in measures) / len(measures)
+        disturbed = sum(measure.disturbed for measure in measures) / batches
         metrics["score_interval_ratio"] = _interval(result.score_all or result.score_one)
         metrics["wide_ratio"] = Metric(value=wide, unit="1", better="lower")
         metrics["disturbed_ratio"] = Metric(value=disturbed, unit="1", better="lower")
