@@ -86,7 +86,7 @@ def compare_runs(a: Side, b: Side) -> RunComparison:
         )
     differences, same = _results(a.run.metrics, b.run.metrics)
     known_a, known_b = _known(a.run.metrics), _known(b.run.metrics)
-    found_a, found_b = {one.id for one in a.findings}, {one.id for one in b.findings}
+    found_a, found_b = {finding.id for finding in a.findings}, {finding.id for finding in b.findings}
     machine, machine_caution = _machines(a.machine, b.machine)
     profile, profile_cautions = _profiles(a.profile, b.profile)
     parameters = _parameters(a.run, b.run)
@@ -112,7 +112,7 @@ def _known(metrics: Mapping[str, Metric]) -> set[str]:
 
 
 def _results(a: Mapping[str, Metric], b: Mapping[str, Metric]) -> tuple[list[ResultDifference], list[str]]:
-    found, same = [], []
+    differences, same = [], []
     for name in _known(a) & _known(b):
         left, right = a[name], b[name]
         if left.value is None or right.value is None or left.unit != right.unit:
@@ -124,13 +124,13 @@ def _results(a: Mapping[str, Metric], b: Mapping[str, Metric]) -> tuple[list[Res
         better = None
         if left.better in ("higher", "lower"):
             better = (right.value > left.value) == (left.better == "higher")
-        found.append(ResultDifference(name, left.value, right.value, left.unit, ratio, better))
-    return sorted(found, key=_place), sorted(same)
+        differences.append(ResultDifference(name, left.value, right.value, left.unit, ratio, better))
+    return sorted(differences, key=_place), sorted(same)
 
 
-def _place(one: ResultDifference) -> tuple[float, str]:
+def _place(difference: ResultDifference) -> tuple[float, str]:
     """Sort what comes from or goes to zero first: no factor describes it."""
-    return (-math.inf if one.ratio is None else -abs(math.log(one.ratio)), one.name)
+    return (-math.inf if difference.ratio is None else -abs(math.log(difference.ratio)), difference.name)
 
 
 def _conditions(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
@@ -157,11 +157,16 @@ def _machines(a: Machine | None, b: Machine | None) -> tuple[list[dict[str, Any]
     if a is None or b is None:
         return [], ["a run has no inventory of its machine: whether the machines differ is not known"]
     compared = compare_machines(a, b)
-    found = [
-        {"what": one.noun, "a": one.a, "b": one.b, "effect": str(one.effect.value)}
-        for one in compared.differences
+    rows = [
+        {
+            "what": difference.noun,
+            "a": difference.a,
+            "b": difference.b,
+            "effect": str(difference.effect.value),
+        }
+        for difference in compared.differences
     ]
-    return found, []
+    return rows, []
 
 
 def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]], list[str]]:
@@ -174,7 +179,7 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]
         if table.measure == OWN and table.by != "module"
         for row in table.standing_out
     ]
-    changed.sort(key=lambda one: (-abs(one[1].difference_ratio), one[1].name))
+    changed.sort(key=lambda entry: (-abs(entry[1].difference_ratio), entry[1].name))
     rows = [
         {
             "by": by,
@@ -189,12 +194,14 @@ def _profiles(a: Profile | None, b: Profile | None) -> tuple[list[dict[str, Any]
 
 
 def _cautions(a: Side, b: Side) -> list[str]:
-    found = ["one run each: only repeats show whether a difference is more than noise"]
+    cautions = ["one run each: only repeats show whether a difference is more than noise"]
     if a.run.tier != b.run.tier:
-        found.append(f"the tiers differ ({a.run.tier} and {b.run.tier}): so may the results, for that reason")
+        cautions.append(
+            f"the tiers differ ({a.run.tier} and {b.run.tier}): so may the results, for that reason"
+        )
     for name, side in (("A", a), ("B", b)):
         if side.run.verdict is None:
-            found.append(f"{name} is incomplete: {side.run.status_reason or 'the record has no reason'}")
+            cautions.append(f"{name} is incomplete: {side.run.status_reason or 'the record has no reason'}")
         else:
-            found += [f"{name}: {check.id}: {check.claim}" for check in side.run.verdict.reasons]
-    return found
+            cautions += [f"{name}: {check.id}: {check.claim}" for check in side.run.verdict.reasons]
+    return cautions

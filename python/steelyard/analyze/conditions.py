@@ -303,21 +303,23 @@ class _Reader:
 
 
 def _cpus(rates: Rates) -> tuple[dict[int, CpuUse], str | None]:
-    found: dict[int, CpuUse] = {}
+    by_cpu: dict[int, CpuUse] = {}
     reason = rates.missing
     for entity in rates.entities:
         columns = {mode: entity.rates.get(f"{mode}_ns") for mode in MODES}
         speeds = {mode: rate.per_s for mode, rate in columns.items() if rate and rate.per_s is not None}
         whole = sum(speeds.values())
         if whole > 0:
-            found[int(entity.entity["cpu"])] = CpuUse({mode: speed / whole for mode, speed in speeds.items()})
+            by_cpu[int(entity.entity["cpu"])] = CpuUse(
+                {mode: speed / whole for mode, speed in speeds.items()}
+            )
         else:
             reason = next((rate.missing for rate in columns.values() if rate and rate.missing), reason)
-    return found, None if found else (reason or "no CPU was read")
+    return by_cpu, None if by_cpu else (reason or "no CPU was read")
 
 
-def _cpu_set(name: str, wanted: frozenset[int], cpus: dict[int, CpuUse], missing: str | None) -> CpuSetUse:
-    members = tuple(sorted(wanted))
+def _cpu_set(name: str, listed: frozenset[int], cpus: dict[int, CpuUse], missing: str | None) -> CpuSetUse:
+    members = tuple(sorted(listed))
     known = [cpus[cpu] for cpu in members if cpu in cpus]
     if not known:
         return CpuSetUse(name, members, None, missing or "none of these CPUs was read")
@@ -353,13 +355,13 @@ def _frequency(rates: Rates) -> Quantity:
 
 
 def _power(reader: _Reader) -> dict[str, Quantity]:
-    found = {}
+    by_domain = {}
     for entity in reader.read("power").entities:
         counted = reader.rate(entity, "power", "energy_uj", "w", 1e-6)
         read = reader.gauge(entity, "power", "power_uw", "w")
         gauge = Quantity.of(None if read.value is None else read.value / 1e6, "w", read.missing)
-        found[str(entity.entity["domain"])] = counted if counted.value is not None else gauge
-    return found
+        by_domain[str(entity.entity["domain"])] = counted if counted.value is not None else gauge
+    return by_domain
 
 
 def _memory(reader: _Reader) -> MemoryUse | None:
@@ -395,7 +397,7 @@ def _network(reader: _Reader, machine: Machine | None, shapers: Sequence[Shaper]
         known = set_limits.get(shaper.interface)
         set_limits[shaper.interface] = min(shaper.limit_bytes_per_s, known or shaper.limit_bytes_per_s)
     speeds = {card.name: card.speed_bits_per_s for card in machine.interfaces} if machine else {}
-    found = []
+    uses = []
     for entity in reader.read("network").entities:
         name = str(entity.entity["interface"])
 
@@ -414,7 +416,7 @@ def _network(reader: _Reader, machine: Machine | None, shapers: Sequence[Shaper]
             rate(column, "1/s")
             for column in ("received_drops", "received_errors", "sent_drops", "sent_errors")
         ]
-        found.append(
+        uses.append(
             NetworkUse(
                 name,
                 received,
@@ -426,7 +428,7 @@ def _network(reader: _Reader, machine: Machine | None, shapers: Sequence[Shaper]
                 _ratio(busier, line),
             )
         )
-    return found
+    return uses
 
 
 def _line_rate(name: str, bits_per_s: int | None) -> Quantity:

@@ -94,25 +94,25 @@ def _cpu(
     reasons: dict[str, str],
 ) -> tuple[float | None, float | None]:
     rates = recording.rates("cpu", begin_ns, end_ns)
-    wanted = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
-    if rates.missing is not None or not wanted:
+    used = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
+    if rates.missing is not None or not used:
         reasons["cpu"] = rates.missing or "the recording lacks the used CPUs"
         return None, None
-    steal = _sum(wanted, ("steal_ns",))
-    busy = _sum(wanted, columns)
+    steal = _sum(used, ("steal_ns",))
+    busy = _sum(used, columns)
     if steal is None or busy is None:
         reasons["cpu"] = "fewer than two readings are in the measure phase"
     return (
-        None if steal is None else steal / 1e9 / len(wanted),
-        None if busy is None else busy / 1e9 / len(wanted),
+        None if steal is None else steal / 1e9 / len(used),
+        None if busy is None else busy / 1e9 / len(used),
     )
 
 
 def _server_busy(recording: "Recording", begin_ns: int, end_ns: int, cpus: Sequence[int]) -> float | None:
     rates = recording.rates("cpu", begin_ns, end_ns)
-    wanted = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
-    busy = _sum(wanted, (*_BUSY, *_INTERRUPTS, "steal_ns"))
-    return None if busy is None else min(1.0, busy / 1e9 / len(wanted))
+    used = [entity for entity in rates.entities if entity.entity.get("cpu") in set(cpus)]
+    busy = _sum(used, (*_BUSY, *_INTERRUPTS, "steal_ns"))
+    return None if busy is None else min(1.0, busy / 1e9 / len(used))
 
 
 def _sum(entities: "Sequence[EntityRates]", columns: Sequence[str]) -> float | None:

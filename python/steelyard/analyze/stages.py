@@ -65,8 +65,8 @@ def observe_stages(
 ) -> Stages | None:
     """Return what the processes' own clocks say of the phase; None where they say nothing."""
     span = (begin_ns, end_ns)
-    found = Stages(_role("root", roots, span), _role("leaf", leaves, span))
-    return found if found.root is not None or found.leaf is not None else None
+    stages = Stages(_role("root", roots, span), _role("leaf", leaves, span))
+    return stages if stages.root is not None or stages.leaf is not None else None
 
 
 def _role(role: str, servers: Sequence[Sequence[RankStats]], span: tuple[int, int]) -> StageUse | None:

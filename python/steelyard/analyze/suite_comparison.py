@@ -94,7 +94,7 @@ def _of(benchmark: str, runs: Sequence[Run]) -> list[Run]:
 
 def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run]) -> MemberComparison:
     values = [_counted(metric, runs) for runs in (a, b)]
-    left, right = (_side(runs, found) for runs, found in zip((a, b), values, strict=True))
+    left, right = (_side(runs, counted) for runs, counted in zip((a, b), values, strict=True))
     known = [run.metrics[metric] for run in (*a, *b) if metric in run.metrics]
     ratio = right.value / left.value if left.value and right.value and left.value * right.value > 0 else None
     better = None
@@ -102,7 +102,7 @@ def _member(name: str, metric: str, a: Sequence[Run], b: Sequence[Run]) -> Membe
         grew = (right.value or 0.0) > (left.value or 0.0)
         better = None if left.value == right.value else grew == (known[0].better == "higher")
     low = high = None
-    if ratio is not None and all(value > 0 for found in values for value in found.values()):
+    if ratio is not None and all(value > 0 for counted in values for value in counted.values()):
         interval = ratio_interval([*values[1].values()], [*values[0].values()])
         low, high = interval.low, interval.high
     if low is not None and high is not None and low <= 1 <= high:
@@ -134,24 +134,24 @@ def _side(runs: Sequence[Run], counted: Mapping[str, float]) -> MemberSide:
 
 
 def _cautions(suites: Mapping[str, Suite], common: Sequence[str]) -> list[str]:
-    found = []
+    cautions = []
     if any(suite.repeats < RATIO_COUNT for suite in suites.values()):
-        found.append(
+        cautions.append(
             f"fewer than {RATIO_COUNT} runs of each member: no ratio has an interval, and whether a"
             f" difference is more than noise, only repeats tell (--repeat {RATIO_COUNT})"
         )
     if len({suite.tier for suite in suites.values()}) > 1:
-        found.append("the tiers differ: so may the results, for that reason")
+        cautions.append("the tiers differ: so may the results, for that reason")
     for letter, suite in suites.items():
         if suite.status is not RunStatus.COMPLETE:
-            found.append(f"{letter} is incomplete: {suite.status_reason or 'the record has no reason'}")
+            cautions.append(f"{letter} is incomplete: {suite.status_reason or 'the record has no reason'}")
         for member in suite.members:
             if member.benchmark in common:
-                found += [
+                cautions += [
                     f"{letter}: {member.benchmark}: {check.id}: {check.claim}"
                     for check in _objections(member)
                 ]
-    return found
+    return cautions
 
 
 def _objections(member: Any) -> list[Any]:

@@ -25,8 +25,8 @@ def cpus_in(notation: str | None) -> frozenset[int]:
     """
     if not notation:
         return frozenset()
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in notation.split(","):
         first, _, last = part.strip().partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)

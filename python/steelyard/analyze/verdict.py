@@ -134,7 +134,7 @@ def _generator(evidence: Evidence) -> Iterator[Check]:
         )
         return
     worst = max(busy)
-    level = max((_bound_level(load) for load in _loads(evidence)), key=lambda one: one.severity)
+    level = max((_bound_level(load) for load in _loads(evidence)), key=lambda level: level.severity)
     yield Check(
         id="generator-bound",
         level=level,
@@ -193,9 +193,9 @@ def lag_level(ratio: float, *, closed: bool) -> Level:
 
 def _bound_level(load: LoadResult) -> Level:
     """Return what one generator says of itself; for one that does not say, what ours would."""
-    said = [check.level for check in load.verdict.checks if check.id == "generator-bound"]
-    if said:
-        return max(said, key=lambda one: one.severity)
+    levels = [check.level for check in load.verdict.checks if check.id == "generator-bound"]
+    if levels:
+        return max(levels, key=lambda level: level.severity)
     if all(thread.busy_ratio <= BOUNDS.generator_busy_ratio for thread in load.threads):
         return Level.VALID
     return Level.INVALID if load.settings.loop == "open" else Level.SUSPECT
@@ -268,9 +268,9 @@ def _share(
 
 
 def _interference(evidence: Evidence) -> Iterator[Check]:
-    found = evidence.interference
-    if found is None or found.missing is not None:
-        why = "no telemetry was recorded" if found is None else found.missing
+    interference = evidence.interference
+    if interference is None or interference.missing is not None:
+        why = "no telemetry was recorded" if interference is None else interference.missing
         yield Check(
             id="telemetry",
             level=Level.SUSPECT,
@@ -278,9 +278,9 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
         )
         return
     yield Check(id="telemetry", level=Level.VALID, claim="telemetry covers the measure phase")
-    yield from _lost_cpu_time(evidence, found)
-    if found.thermal_throttles is not None:
-        count = found.thermal_throttles
+    yield from _lost_cpu_time(evidence, interference)
+    if interference.thermal_throttles is not None:
+        count = interference.thermal_throttles
         yield Check(
             id="throttled-thermal",
             level=Level.SUSPECT if count else Level.VALID,
@@ -291,28 +291,30 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _lost_cpu_time(evidence: Evidence, found: Interference) -> list[Check]:
+def _lost_cpu_time(evidence: Evidence, interference: Interference) -> list[Check]:
     """Return what took CPU time from the run; what each leaves alone, all together may still take."""
     checks = [
         _share(
             "steal",
-            found.steal_ratio,
+            interference.steal_ratio,
             _disturbed(evidence),
             lambda value: f"the hypervisor took {value:.1%} of the CPU time of the run",
-            found.reasons.get("cpu"),
+            interference.reasons.get("cpu"),
         )
     ]
     if evidence.describes != "machine":
-        checks.append(_foreign(evidence, found))
-    if found.quota_throttled_ratio is not None:
-        checks.append(_throttling(evidence, found.quota_throttled_ratio))
-    asked = [one for one in checks if not (one.id == "throttled-quota" and evidence.limited_on_purpose)]
-    total = sum(one.value or 0.0 for one in asked)
-    if all(one.level is Level.VALID for one in checks) and total > BOUNDS.headline_ratio[0]:
-        worst = max(asked, key=lambda one: one.value or 0.0)
+        checks.append(_foreign(evidence, interference))
+    if interference.quota_throttled_ratio is not None:
+        checks.append(_throttling(evidence, interference.quota_throttled_ratio))
+    judged = [
+        check for check in checks if not (check.id == "throttled-quota" and evidence.limited_on_purpose)
+    ]
+    total = sum(check.value or 0.0 for check in judged)
+    if all(check.level is Level.VALID for check in checks) and total > BOUNDS.headline_ratio[0]:
+        worst = max(judged, key=lambda check: check.value or 0.0)
         claim = f"{worst.claim}; all causes together took {total:.1%}"
         together = worst.model_copy(update={"level": _above(total, _disturbed(evidence)), "claim": claim})
-        checks = [together if one is worst else one for one in checks]
+        checks = [together if check is worst else check for check in checks]
     return checks
 
 
@@ -325,15 +327,19 @@ def _disturbed(evidence: Evidence) -> tuple[float, float]:
     return (BOUNDS.headline_ratio[0], math.inf) if evidence.describes else BOUNDS.headline_ratio
 
 
-def _foreign(evidence: Evidence, found: Interference) -> Check:
-    listed = ", ".join(found.foreign_commands)
-    names = f", mostly {listed}" if listed and (found.foreign_ratio or 0.0) > BOUNDS.headline_ratio[0] else ""
+def _foreign(evidence: Evidence, interference: Interference) -> Check:
+    listed = ", ".join(interference.foreign_commands)
+    names = (
+        f", mostly {listed}"
+        if listed and (interference.foreign_ratio or 0.0) > BOUNDS.headline_ratio[0]
+        else ""
+    )
     return _share(
         "foreign-load",
-        found.foreign_ratio,
+        interference.foreign_ratio,
         _disturbed(evidence),
         lambda value: f"other processes used {value:.1%} of the CPU time of the run{names}",
-        found.reasons.get("foreign") or found.reasons.get("cpu"),
+        interference.reasons.get("foreign") or interference.reasons.get("cpu"),
     )
 
 

@@ -96,7 +96,7 @@ def observe_folder(
     limits: list[Shaper] = []
     if (folder / SHAPING).is_file():
         limits, _ = read_shapers(folder / SHAPING)
-    found = observe(
+    conditions = observe(
         recording,
         begin_ns,
         end_ns,
@@ -109,12 +109,14 @@ def observe_folder(
         profile=profile.use if profile is not None else None,
         whole=whole,
     )
-    found = replace(found, health=read_health(folder), stages=_stages(folder, begin_ns, end_ns))
-    found = replace(found, target=with_exact_cpu_time(found.target, run.metrics))
-    found = _with_operations(found, folder, run, recording, whole=whole)
-    done = found.operations or operations_of_run(folder, run)
-    counters = counter_use(folder, run, found, recording=recording, machine=machine, operations=done.count)
-    return replace(found, counters=counters)
+    conditions = replace(conditions, health=read_health(folder), stages=_stages(folder, begin_ns, end_ns))
+    conditions = replace(conditions, target=with_exact_cpu_time(conditions.target, run.metrics))
+    conditions = _with_operations(conditions, folder, run, recording, whole=whole)
+    done = conditions.operations or operations_of_run(folder, run)
+    counters = counter_use(
+        folder, run, conditions, recording=recording, machine=machine, operations=done.count
+    )
+    return replace(conditions, counters=counters)
 
 
 def with_exact_cpu_time(target: TargetUse | None, metrics: Mapping[str, Metric]) -> TargetUse | None:
@@ -133,11 +135,11 @@ def _stages(folder: Path, begin_ns: int, end_ns: int) -> Stages | None:
     """Return where requests spent their time, of a server that times its stages."""
 
     def lines(role: str) -> list[list[RankStats]]:
-        found = []
+        series = []
         for path in sorted(folder.glob(f"{role}-stats*.jsonl")):
             with contextlib.suppress(SteelyardError):
-                found.append(list(read_lines(RankStats, path)))
-        return found
+                series.append(list(read_lines(RankStats, path)))
+        return series
 
     return observe_stages(lines("root"), lines("leaf"), begin_ns, end_ns)
 
@@ -238,7 +240,7 @@ def figures(conditions: Conditions) -> dict[str, Quantity]:
         return Quantity.of(value, unit, missing or "the CPUs were idle")
 
     used = None if use is None else use.own_ratio * len(conditions.all_cpus.cpus)
-    found = {
+    values = {
         f"{machine}cpus_used": cpu(used, "1"),
         f"{machine}cpu_busy_ratio": cpu(use.busy_ratio if use else None),
         f"{machine}cpu_kernel_ratio": cpu(use.kernel_ratio if use else None),
@@ -248,7 +250,7 @@ def figures(conditions: Conditions) -> dict[str, Quantity]:
         f"{machine}tasks_waiting_per_cpu": conditions.waiting_per_cpu,
     }
     if target is not None:
-        found |= {
+        values |= {
             "cpus_used": target.cpus,
             "kernel_ratio": target.kernel_ratio,
             "times_on_cpu_per_s": target.switches_per_s,
@@ -261,7 +263,7 @@ def figures(conditions: Conditions) -> dict[str, Quantity]:
             "disk_read_bytes_per_s": target.read_bytes_per_s,
             "disk_written_bytes_per_s": target.written_bytes_per_s,
         }
-    return {**_operations(conditions), **found}
+    return {**_operations(conditions), **values}
 
 
 def _operations(conditions: Conditions) -> dict[str, Quantity]:
@@ -280,21 +282,21 @@ def _operations(conditions: Conditions) -> dict[str, Quantity]:
 
 def pressure_points(conditions: Conditions, findings: Sequence[Finding]) -> list[PressurePoint]:
     """Return what holds the workload back by its own doing: first the parts that findings name."""
-    found: dict[str, PressurePoint] = {}
+    points: dict[str, PressurePoint] = {}
     measured = measured_intensities(conditions)
     for finding in findings:
-        if finding.part is None or finding.part in found or finding.blame != "own":
+        if finding.part is None or finding.part in points or finding.blame != "own":
             continue
         known = measured.get(finding.part)
         ratio = known.ratio if known else None
         if known is not None and not known.pressure:
             # Of all CPUs, or of all memory: not of the one CPU, node or limit that the finding is about.
             ratio = None
-        found[finding.part] = PressurePoint(finding.part, ratio, finding.claim, finding.sure, finding.id)
+        points[finding.part] = PressurePoint(finding.part, ratio, finding.claim, finding.sure, finding.id)
     for part, known in measured.items():
-        if known.pressure and part not in found:
-            found[part] = PressurePoint(part, known.ratio, known.evidence)
-    return list(found.values())
+        if known.pressure and part not in points:
+            points[part] = PressurePoint(part, known.ratio, known.evidence)
+    return list(points.values())
 
 
 def _memory_traffic(use: CounterUse) -> Quantity:
@@ -308,10 +310,10 @@ def _memory_traffic(use: CounterUse) -> Quantity:
 def measured_intensities(conditions: Conditions) -> dict[str, Pressure]:
     """Return how hard the machine's resources were pressed, by part."""
     use = conditions.counters
-    found = intensities(
+    pressures = intensities(
         conditions,
         conditions.machine,
         health=conditions.health,
         dram_bytes_per_s=None if use is None or use.source is None else _memory_traffic(use),
     )
-    return {each.part: each for each in found.parts()}
+    return {each.part: each for each in pressures.parts()}

@@ -48,14 +48,14 @@ def load_definitions(folder: Path) -> dict[str, Definition]:
         maps = maps or sorted((folder / below).glob("x86/mapfile.csv")) + sorted(
             (folder / below).glob("arm64/mapfile.csv")
         )
-    found: dict[str, Definition] = {}
+    by_name: dict[str, Definition] = {}
     for path in maps:
-        found |= _of_map(path)
+        by_name |= _of_map(path)
     if not maps:
-        found = _of_arm(folder)
-    if not found:
+        by_name = _of_arm(folder)
+    if not by_name:
         raise UsageError(f"{folder}: no definitions of events are here", hint=_HINT)
-    return found
+    return by_name
 
 
 @dataclass
@@ -265,8 +265,8 @@ def _scale(text: str) -> tuple[float, str]:
     >>> _scale("1e3per_1k_instr"), _scale("100%"), _scale("6.1e-5MiB")
     ((1000.0, 'per_1k_instr'), (100.0, '%'), (6.1e-05, 'MiB'))
     """
-    found = re.match(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)(.*)", text)
-    return (float(found[1]), found[2].strip()) if found else (1.0, text.strip())
+    match = re.match(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)(.*)", text)
+    return (float(match[1]), match[2].strip()) if match else (1.0, text.strip())
 
 
 _CONSTANTS = {
@@ -291,7 +291,7 @@ def _with_names(formula: str, item: Mapping[str, Any]) -> str:
         name = str(constant["Name"]).upper().replace("SYSTEM.", "")
         plain = re.sub(r"\W+", "_", name).casefold()
         names[str(constant["Alias"])] = _CONSTANTS.get(name, f"#{plain}")
-    return re.sub(r"[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), formula)
+    return re.sub(r"[A-Za-z_]\w*", lambda match: names.get(match[0], match[0]), formula)
 
 
 def _definition(
@@ -307,7 +307,7 @@ def _finished(
     name: str, matches: list[Match], items: _Items, root: Path, slots: int | None = None
 ) -> Definition:
     generic = definitions()["generic"].events
-    found = Definition(
+    definition = Definition(
         name,
         name,
         tuple(matches),
@@ -317,20 +317,22 @@ def _finished(
         metrics=items.metrics,
         missing=items.missing,
     )
-    missing = dict(found.missing)
-    for metric in found.metrics:
+    missing = dict(definition.missing)
+    for metric in definition.metrics:
         try:
-            found.events_of(metric)
+            definition.events_of(metric)
         except (UsageError, RecursionError) as error:
             missing[metric] = str(error)
-    kept = {metric: each for metric, each in found.metrics.items() if metric not in missing}
-    return Definition(name, name, found.matches, None, slots, found.sources, "", found.events, kept, missing)
+    kept = {metric: each for metric, each in definition.metrics.items() if metric not in missing}
+    return Definition(
+        name, name, definition.matches, None, slots, definition.sources, "", definition.events, kept, missing
+    )
 
 
 def _of_arm(folder: Path) -> dict[str, Definition]:
     """Return the products of Arm's telemetry solution below a folder."""
     below = folder / "data" / "pmu" / "cpu"
-    found = {}
+    products = {}
     for path in sorted((below if below.is_dir() else folder).rglob("*.json")):
         content = _json(path)
         product = content.get("product_configuration") if isinstance(content, Mapping) else None
@@ -338,10 +340,10 @@ def _of_arm(folder: Path) -> dict[str, Definition]:
             continue
         try:
             name = f"arm-{path.stem.casefold()}"
-            found[name] = _arm_product(name, content, product, path)
+            products[name] = _arm_product(name, content, product, path)
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise RecordError(f"{path}: not a product of Arm's telemetry solution: {error!r}") from error
-    return found
+    return products
 
 
 def _arm_product(name: str, content: Mapping[str, Any], product: Mapping[str, Any], path: Path) -> Definition:

@@ -61,7 +61,7 @@ class MachineFacts:
 
     def literal(self, name: str) -> float | None:
         """Return the value of ``#name``, None where it is not known or no such thing."""
-        found: Mapping[str, float | bool | None] = {
+        values: Mapping[str, float | bool | None] = {
             "smt_on": self.smt_on,
             "core_wide": self.scope == "system",
             "num_cores": self.cores,
@@ -72,7 +72,7 @@ class MachineFacts:
             "system_tsc_freq": self.tsc_hz,
             "slots": self.slots,
         }
-        value = found.get(name.casefold())
+        value = values.get(name.casefold())
         return None if value is None else float(value)
 
 
@@ -102,8 +102,8 @@ def _named_frequency_hz(model: str | None) -> float | None:
     >>> _named_frequency_hz("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz")
     2100000000.0
     """
-    found = re.search(r"@ (\d+(?:\.\d+)?)GHz", model or "")
-    return round(float(found[1]) * 1e9, 3) if found else None
+    match = re.search(r"@ (\d+(?:\.\d+)?)GHz", model or "")
+    return round(float(match[1]) * 1e9, 3) if match else None
 
 
 def definition_of(
@@ -113,7 +113,7 @@ def definition_of(
 
     ``among`` are others than those that Steelyard ships (`checkouts`).
     """
-    found = definitions() if among is None else among
+    known = definitions() if among is None else among
     generic = definitions()["generic"]
     if machine is None:
         return generic, "the processor is not known"
@@ -124,7 +124,7 @@ def definition_of(
     identity = read_identifier(identifier) if identifier else None
     if identifier is None or identity is None:
         return generic, "the record lacks the processor's family and model"
-    for definition in found.values():
+    for definition in known.values():
         if fits(definition, identifier):
             return definition, f"it is for {identifier}"
     return generic, f"no definition is for {identifier}"
@@ -204,11 +204,11 @@ class Choice:
 def choose(
     machine: Machine,
     scope: str = "system",
-    what: Collection[str] | None = None,
+    metrics: Collection[str] | None = None,
     *,
     among: Mapping[str, Definition] | None = None,
 ) -> Choice:
-    """Return what to count on ``machine`` for the metrics ``what`` (all by default).
+    """Return what to count on ``machine`` for ``metrics`` (all by default).
 
     Raises UsageError for a scope or a metric that there is not.
     """
@@ -217,18 +217,18 @@ def choose(
     definition, reason = definition_of(machine, among)
     facts = facts_of(machine, scope, definition)
     known = [*definition.metrics, TOP_DOWN, *definition.missing]
-    unknown = sorted(set(what or ()) - set(known))
+    unknown = sorted(set(metrics or ()) - set(known))
     if unknown:
         every = {name for each in definitions().values() for name in (*each.metrics, *each.missing)}
         lost = [name for name in unknown if name not in every]
         if lost:
             raise UsageError(f"there is no metric {lost[0]!r}", hint="steelyard machine counters lists them")
-    found = [
+    chosen = [
         _wanted(machine, definition, facts, name)
         for name in dict.fromkeys([*known, *unknown])
-        if what is None or name in what
+        if metrics is None or name in metrics
     ]
-    return Choice(definition, reason, scope, tuple(found), _plan(machine, definition, found), facts)
+    return Choice(definition, reason, scope, tuple(chosen), _plan(machine, definition, chosen), facts)
 
 
 def _wanted(machine: Machine, definition: Definition, facts: MachineFacts, name: str) -> Wanted:
@@ -328,8 +328,8 @@ def _folders(pmu: str, monitors: Sequence[str]) -> list[str]:
     return [name for name in monitors if re.fullmatch(rf"{re.escape(pmu)}(_\d+)?", name)]
 
 
-def _plan(machine: Machine, definition: Definition, found: Sequence[Wanted]) -> CounterPlan:
-    needed = {name for each in found for name in each.events}
+def _plan(machine: Machine, definition: Definition, chosen: Sequence[Wanted]) -> CounterPlan:
+    needed = {name for each in chosen for name in each.events}
     planned = []
     for name, event in definition.events.items():
         if name not in needed:

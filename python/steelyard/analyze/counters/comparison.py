@@ -131,7 +131,7 @@ def _slots(a: CounterUse, b: CounterUse) -> tuple[tuple[SlotDifference, ...], st
     if a.top_down is None or b.top_down is None:
         lacking = a if a.top_down is None else b
         return (), lacking.top_down_missing or "no top-down events were counted"
-    found = []
+    differences = []
     for top in a.top_down.level_1:
         for level, each in ((1, top), *((2, child) for child in top.children)):
             try:
@@ -139,12 +139,12 @@ def _slots(a: CounterUse, b: CounterUse) -> tuple[tuple[SlotDifference, ...], st
             except KeyError:
                 continue
             if each.ratio is not None and other.ratio is not None:
-                found.append(SlotDifference(each.name, level, each.ratio, other.ratio))
-    changed = [one for one in found if abs(one.difference_ratio) >= SAME_SHARE]
-    missing = None if found else "no node is known of both runs"
+                differences.append(SlotDifference(each.name, level, each.ratio, other.ratio))
+    changed = [slot for slot in differences if abs(slot.difference_ratio) >= SAME_SHARE]
+    missing = None if differences else "no node is known of both runs"
     if a.top_down.model != b.top_down.model:
         missing = f"formulas differ: {a.top_down.model}; {b.top_down.model}"
-    return tuple(sorted(changed, key=lambda one: (-abs(one.difference_ratio), one.name))), missing
+    return tuple(sorted(changed, key=lambda slot: (-abs(slot.difference_ratio), slot.name))), missing
 
 
 def _events(a: CounterUse, b: CounterUse) -> tuple[EventDifference, ...]:
@@ -154,18 +154,18 @@ def _events(a: CounterUse, b: CounterUse) -> tuple[EventDifference, ...]:
         per, unit, scale = [a.duration_s, b.duration_s], "per second", 1.0
     if not per[0] or not per[1]:
         return ()
-    found = []
+    differences = []
     for name in sorted(set(a.events.values) & set(b.events.values) - {*INSTRUCTIONS, *CYCLES, *CLOCKS}):
         left, right = a.events.values[name] * scale / per[0], b.events.values[name] * scale / per[1]
         ratio = right / left if left > 0 and right > 0 else None
         if left == right or (ratio is not None and abs(ratio - 1) < SAME_RATIO):
             continue
-        found.append(EventDifference(name, left, right, unit, ratio))
-    return tuple(sorted(found, key=_place))
+        differences.append(EventDifference(name, left, right, unit, ratio))
+    return tuple(sorted(differences, key=_place))
 
 
 def _metrics(a: CounterUse, b: CounterUse) -> tuple[MetricDifference, ...]:
-    found = []
+    differences = []
     for name, left in a.metrics.items():
         right = b.metrics.get(name)
         if right is None or left.value is None or right.value is None or left.unit != right.unit:
@@ -173,14 +173,14 @@ def _metrics(a: CounterUse, b: CounterUse) -> tuple[MetricDifference, ...]:
         ratio = right.value / left.value if left.value > 0 and right.value > 0 else None
         if left.value == right.value or (ratio is not None and abs(ratio - 1) < SAME_RATIO):
             continue
-        found.append(
+        differences.append(
             MetricDifference(name, left.value, right.value, left.unit, ratio, left.formula == right.formula)
         )
-    return tuple(sorted(found, key=_place))
+    return tuple(sorted(differences, key=_place))
 
 
-def _place(one: EventDifference | MetricDifference) -> tuple[float, str]:
-    return (-math.inf if one.ratio is None else -abs(math.log(one.ratio)), one.name)
+def _place(difference: EventDifference | MetricDifference) -> tuple[float, str]:
+    return (-math.inf if difference.ratio is None else -abs(math.log(difference.ratio)), difference.name)
 
 
 def _apart(a: CounterUse, b: CounterUse) -> tuple[str, ...]:

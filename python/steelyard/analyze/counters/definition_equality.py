@@ -52,9 +52,9 @@ def counterpart_in(metric: Metric, theirs: Mapping[str, object]) -> str | None:
 def compare_metrics(ours: Definition, theirs: Definition, chance: random.Random) -> Comparison:
     """Return how our metrics compare with their counterparts, over rounds of random counts."""
     pairs = {
-        name: found
+        name: counterpart
         for name, metric in ours.metrics.items()
-        if (found := counterpart_in(metric, theirs.metrics)) is not None
+        if (counterpart := counterpart_in(metric, theirs.metrics)) is not None
     }
     differences: dict[str, str] = {}
     for round_number in range(ROUNDS):
@@ -123,14 +123,14 @@ def _counts(
 
 
 def _events_below(definition: Definition, metric: str) -> set[str]:
-    found: set[str] = set()
+    events: set[str] = set()
     waiting, seen = [metric], {metric}
     while waiting:
         for formula in definition.metrics[waiting.pop()].formulas:
             for name in names_in(formula.node):
                 if name not in definition.metrics:
-                    found.add(name)
+                    events.add(name)
                 elif name not in seen:
                     seen.add(name)
                     waiting.append(name)
-    return found
+    return events

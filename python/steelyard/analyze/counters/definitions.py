@@ -151,8 +151,8 @@ class Definition:
 
     @cached_property
     def _by_key(self) -> dict[str, Event]:
-        found = {key_of(alias): event for event in self.events.values() for alias in event.aliases}
-        return found | {key_of(name): event for name, event in self.events.items()}
+        aliases = {key_of(alias): event for event in self.events.values() for alias in event.aliases}
+        return aliases | {key_of(name): event for name, event in self.events.items()}
 
     def event(self, name: str) -> Event | None:
         """Return an event by its name or an alias, whatever the case."""
@@ -163,26 +163,26 @@ class Definition:
         return tuple(dict.fromkeys(self._events_of(metric, ())))
 
     def _events_of(self, metric: str, above: tuple[str, ...]) -> list[str]:
-        found = []
+        names = []
         for formula in self.metrics[metric].formulas:
-            found.extend(self.events_of_formula(formula, (*above, metric)))
-        return found
+            names.extend(self.events_of_formula(formula, (*above, metric)))
+        return names
 
     def events_of_formula(self, formula: Formula, above: tuple[str, ...] = ()) -> list[str]:
         """Return the names of the events that one formula may need, those of metrics in it included.
 
         Raises UsageError where a metric refers to itself.
         """
-        found = []
+        names = []
         for name in names_in(formula.node):
             if name in above:
                 raise UsageError(f"the metric {name} refers to itself")
             if name in self.metrics:
-                found.extend(self._events_of(name, above))
+                names.extend(self._events_of(name, above))
             elif name != DURATION:
                 event = self.event(name)
-                found.append(event.name if event is not None else name)
-        return found
+                names.append(event.name if event is not None else name)
+        return names
 
 
 class _Strict(BaseModel):
@@ -254,13 +254,13 @@ def parse_encoding(text: str) -> tuple[str, dict[str, int], str]:
 
     Raises UsageError for text that is no encoding.
     """
-    found = _ENCODING.fullmatch(text)
-    if found is None:
+    match = _ENCODING.fullmatch(text)
+    if match is None:
         raise UsageError(
             f"{text[:60]!r} is no encoding of an event", hint="write it as cpu/event=0xc0,umask=0x1/"
         )
     terms = {}
-    for part in filter(None, (found[2] or "").split(",")):
+    for part in filter(None, (match[2] or "").split(",")):
         term, given, value = part.partition("=")
         try:
             number = int(value, 0) if given else 1
@@ -269,7 +269,7 @@ def parse_encoding(text: str) -> tuple[str, dict[str, int], str]:
         if not 0 <= number < 2**64:
             raise UsageError(f"{text[:60]!r}: {part!r} does not fit 64 bits")
         terms[term] = number
-    return found[1], terms, found[3]
+    return match[1], terms, match[3]
 
 
 def _event(name: str, text: _EventText) -> Event:
@@ -328,15 +328,15 @@ def read_definitions(folder: Path) -> dict[str, Definition]:
         if text.id != path.stem:
             raise RecordError(f"{path}: it defines {text.id!r}, not what its name says")
         texts[text.id] = text
-    found = {}
+    by_id = {}
     for name, text in texts.items():
         if text.abstract:
             continue
         try:
-            found[name] = check_definition(_merged(text, texts, ()))
+            by_id[name] = check_definition(_merged(text, texts, ()))
         except (UsageError, ValueError) as error:
             raise RecordError(f"{folder / name}.json: {error}") from error
-    return found
+    return by_id
 
 
 def _read(path: Path) -> _DefinitionText:

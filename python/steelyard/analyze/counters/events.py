@@ -80,8 +80,8 @@ def whole_of(series: Sequence[CounterSeries], *, cgroup: str | None = None) -> C
         return single[0]
     groups = [each for each in series if each.scope == "cgroup"]
     if groups:
-        wanted = (cgroup or "").strip("/")
-        named = [each for each in groups if _is_cgroup(each.entity, wanted)] if cgroup else groups
+        path = (cgroup or "").strip("/")
+        named = [each for each in groups if _is_cgroup(each.entity, path)] if cgroup else groups
         if len(named) == 1:
             return named[0]
         return f"counts are by cgroup ({len(groups)} of them), and which of them is meant is not known"
@@ -92,10 +92,10 @@ def whole_of(series: Sequence[CounterSeries], *, cgroup: str | None = None) -> C
     return f"counts are by {', '.join(sorted(scopes))}, which do not add up"
 
 
-def _is_cgroup(entity: str, wanted: str) -> bool:
+def _is_cgroup(entity: str, path: str) -> bool:
     """Return whether a counted cgroup is the one that was named, below its hierarchy or by its folder."""
     name = entity.strip("/")
-    return name == wanted or (name != "" and wanted.endswith(f"/{name}"))
+    return name == path or (name != "" and path.endswith(f"/{name}"))
 
 
 def _sum(series: Sequence[CounterSeries]) -> CounterSeries:
@@ -154,10 +154,10 @@ class EventCounts:
         return None, Quantity(None, "1", reason or "it was not among the events that were counted")
 
 
-def counts_of_gains(found: Gains) -> EventCounts:
+def counts_of_gains(gains: Gains) -> EventCounts:
     """Return gains by the names that formulas know."""
     variants: dict[str, dict[str, dict[str, str]]] = {}
-    for event in found.events:
+    for event in gains.events:
         name, pmu, modifiers = canonical(event)
         kind = "u" if "u" in modifiers else ""
         if modifiers and not set(modifiers) <= set("upPSDIWe"):
@@ -166,11 +166,11 @@ def counts_of_gains(found: Gains) -> EventCounts:
         variants.setdefault(name, {}).setdefault(kind, {})[pmu] = event
     values: dict[str, float] = {}
     coverage: dict[str, float] = {}
-    missing = {canonical(event)[0]: reason for event, reason in found.missing.items()}
+    missing = {canonical(event)[0]: reason for event, reason in gains.missing.items()}
     user_only = set()
     for name, kinds in variants.items():
         kind = "" if "" in kinds else "u"
-        gained = [found.events[event] for event in kinds[kind].values()]
+        gained = [gains.events[event] for event in kinds[kind].values()]
         lost = [gain.missing for gain in gained if gain.value is None]
         if lost:
             missing[name] = lost[0] or "not counted"

@@ -158,14 +158,14 @@ def _tokens(text: str) -> Iterator[_Token]:
     position = 0
     stripped = text.rstrip()
     while position < len(stripped):
-        found = _TOKEN.match(stripped, position)
-        if found is None:
+        match = _TOKEN.match(stripped, position)
+        if match is None:
             raise UsageError(
                 f"a formula has {stripped[position:].strip()[:12]!r} where nothing like it can stand"
             )
-        position = found.end()
-        kind = str(found.lastgroup)
-        yield _Token(kind, found[kind])
+        position = match.end()
+        kind = str(match.lastgroup)
+        yield _Token(kind, match[kind])
 
 
 class _Parser:
@@ -193,9 +193,9 @@ class _Parser:
         return token
 
     def _expect(self, text: str) -> None:
-        found = self._next().text
-        if found != text:
-            raise UsageError(f"a formula has {found[:40]!r} where {text!r} is due")
+        token = self._next().text
+        if token != text:
+            raise UsageError(f"a formula has {token[:40]!r} where {text!r} is due")
 
     def _choice(self) -> Node:
         self._depth += 1
@@ -366,10 +366,10 @@ def _value(node: Node, values: Values) -> float:
         case Choice(then, condition, otherwise):
             return _value(then if _value(condition, values) != 0 else otherwise, values)
         case Operation(operator, left, right):
-            one, other = _value(left, values), _value(right, values)
+            first, second = _value(left, values), _value(right, values)
             if operator in ("/", "%"):
-                return _over(operator, one, other, right)
-            return _SIMPLE[operator](one, other)
+                return _over(operator, first, second, right)
+            return _SIMPLE[operator](first, second)
         case Call("d_ratio", (left, right)):
             return _over("/", _value(left, values), _value(right, values), right)
         case Call(function, arguments):
@@ -382,10 +382,10 @@ def _value(node: Node, values: Values) -> float:
             return float(values.is_cpu(name))
 
 
-def _over(operator: str, one: float, other: float, divisor: Node) -> float:
-    if other == 0:
+def _over(operator: str, first: float, second: float, divisor: Node) -> float:
+    if second == 0:
         raise WithheldError(f"{text_of(divisor)} is 0, which it divides by")
-    return one / other if operator == "/" else math.fmod(one, other)
+    return first / second if operator == "/" else math.fmod(first, second)
 
 
 def _whole(value: float) -> int:

@@ -305,14 +305,14 @@ def difference(before: IronLaw, after: IronLaw, *, per_core: bool = False) -> Di
 
 
 def _tight(before: Bounds, after: Bounds) -> tuple[Quantity, Quantity]:
-    one, other = before.quantity, after.quantity
-    for run, bounds, value in (("first", before, one), ("second", after, other)):
+    first, second = before.quantity, after.quantity
+    for run, bounds, value in (("first", before, first), ("second", after, second)):
         if value.value is None and bounds.low is not None:
             raise UsageError(
                 f"clocks of cores of the {run} run are {value.missing}",
                 hint="count them (Intel: CPU_CLK_UNHALTED.DISTRIBUTED), or run with every thread busy",
             )
-    return one, other
+    return first, second
 
 
 def _term(ratio: Quantity, name: str, before: Quantity, after: Quantity, sign: int) -> Term:

@@ -78,11 +78,11 @@ def top_down_of(definition: Definition, gains: Gains, facts: MachineFacts | None
     if isinstance(model, str):
         return model
     counts = _CountsByEvent(definition, gains)
-    found = {name: counts.of(name) for name in events_of(model)}
+    by_event = {name: counts.of(name) for name in events_of(model)}
     return top_down(
         model,
-        {name: gain.value for name, gain in found.items()},
-        missing={name: gain.missing for name, gain in found.items() if gain.missing},
+        {name: gain.value for name, gain in by_event.items()},
+        missing={name: gain.missing for name, gain in by_event.items() if gain.missing},
     )
 
 
@@ -92,9 +92,9 @@ class _CountsByEvent:
     def __init__(self, definition: Definition, gains: Gains) -> None:
         self.definition = definition
         self.gains = gains
-        self._found: dict[str, Gain] = {}
+        self._by_plain_name: dict[str, Gain] = {}
         for name, gain in gains.events.items():
-            self._found.setdefault(_plain(name), gain)
+            self._by_plain_name.setdefault(_plain(name), gain)
         self._missing = {_plain(name): reason for name, reason in gains.missing.items()}
 
     def of(self, name: str) -> Gain:
@@ -102,7 +102,7 @@ class _CountsByEvent:
         event = self.definition.event(name)
         names = [name] if event is None else [event.name, *event.aliases]
         for each in names:
-            gain = self._found.get(_plain(each))
+            gain = self._by_plain_name.get(_plain(each))
             if gain is not None:
                 return gain if event is None else _in_units(gain, event.scale, event.unit)
         if event is not None and event.sum_of:
@@ -124,10 +124,10 @@ def _plain(name: str) -> str:
     ('inst_retired.any:k', 'msr/tsc/')
     """
     key = key_of(name)
-    found = _CORE_PMU.fullmatch(key)
-    if found is None or "," in found["event"]:
+    match = _CORE_PMU.fullmatch(key)
+    if match is None or "," in match["event"]:
         return key
-    return found["event"] + (f":{found['modifiers']}" if found["modifiers"] else "")
+    return match["event"] + (f":{match['modifiers']}" if match["modifiers"] else "")
 
 
 def _in_units(gain: Gain, scale: float, unit: str) -> Gain:
@@ -208,10 +208,10 @@ class _Evaluation:
         """Return what another metric's formula gets for this one: its value unscaled, and its coverage."""
         if name in self._open:
             raise WithheldError(f"the metric {name} refers to itself")
-        found = self.metric(name)
-        if found.value is None:
-            raise WithheldError(found.missing or f"{name} is not known")
-        return self._raw[name], found.coverage_ratio
+        value = self.metric(name)
+        if value.value is None:
+            raise WithheldError(value.missing or f"{name} is not known")
+        return self._raw[name], value.coverage_ratio
 
 
 class _FormulaValues:
@@ -264,8 +264,8 @@ class _FormulaValues:
         return own.casefold() == identifier.casefold() or _same_register(own, identifier)
 
 
-def _same_register(one: str, other: str) -> bool:
+def _same_register(first: str, second: str) -> bool:
     try:
-        return int(one, 16) == int(other, 16)
+        return int(first, 16) == int(second, 16)
     except ValueError:
         return False

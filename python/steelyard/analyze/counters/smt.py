@@ -326,21 +326,21 @@ def system_differences(first: SystemUse, second: SystemUse) -> list[str]:
 
     Each line names what differs: the split of user and system time, frequency, or how threads lie on cores.
     """
-    found = []
-    one, other = first.split, second.split
-    if abs(one.total_ratio - other.total_ratio) > EQUAL_RATIO:
-        found.append(f"utilisation {_percent(one.total_ratio)} against {_percent(other.total_ratio)}")
-    if abs(one.user_ratio - other.user_ratio) > EQUAL_RATIO:
-        found.append(
-            f"user/system {one.user_ratio * 100:.0f}/{one.system_ratio * 100:.0f}"
-            f" against {other.user_ratio * 100:.0f}/{other.system_ratio * 100:.0f}"
+    differences = []
+    left, right = first.split, second.split
+    if abs(left.total_ratio - right.total_ratio) > EQUAL_RATIO:
+        differences.append(f"utilisation {_percent(left.total_ratio)} against {_percent(right.total_ratio)}")
+    if abs(left.user_ratio - right.user_ratio) > EQUAL_RATIO:
+        differences.append(
+            f"user/system {left.user_ratio * 100:.0f}/{left.system_ratio * 100:.0f}"
+            f" against {right.user_ratio * 100:.0f}/{right.system_ratio * 100:.0f}"
         )
-    one_hz, other_hz = first.frequency_hz, second.frequency_hz
-    if one_hz and other_hz and abs(one_hz / other_hz - 1) > EQUAL_RATIO:
-        found.append(f"effective frequency {one_hz / 1e9:.2f} against {other_hz / 1e9:.2f} GHz")
+    left_hz, right_hz = first.frequency_hz, second.frequency_hz
+    if left_hz and right_hz and abs(left_hz / right_hz - 1) > EQUAL_RATIO:
+        differences.append(f"effective frequency {left_hz / 1e9:.2f} against {right_hz / 1e9:.2f} GHz")
     if first.placement is not second.placement:
-        found.append(f"threads {first.placement} against {second.placement}")
-    return found
+        differences.append(f"threads {first.placement} against {second.placement}")
+    return differences
 
 
 def _percent(ratio: float) -> str:

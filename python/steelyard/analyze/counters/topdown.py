@@ -217,12 +217,12 @@ class _Asked(Counts):
 
 def events_of(model: Model) -> tuple[str, ...]:
     """Return the events that a model's formulas need, in the order in which they ask for them."""
-    asked = _Asked()
-    model.slots(asked)
+    collector = _Asked()
+    model.slots(collector)
     for definition in model.nodes:
-        definition.formula(asked)
-        asked.keep(definition.name, 0.25)
-    return tuple(asked.events)
+        definition.formula(collector)
+        collector.keep(definition.name, 0.25)
+    return tuple(collector.events)
 
 
 def _share(name: str, value: float) -> float:
@@ -246,12 +246,12 @@ def _nodes(
     rest_high = max(0.0, whole_high - known)
     # One that is missing alone has all that the others leave.
     rest_low = max(0.0, whole_low - known) if lacking == 1 and whole_low == whole_high else 0.0
-    found = []
+    nodes = []
     for each in definitions:
         ratio = ratios[each.name]
         low, high = (rest_low, rest_high) if ratio is None else (ratio, ratio)
         children = [child for child in model.nodes if child.parent == each.name]
-        found.append(
+        nodes.append(
             Node(
                 each.name,
                 each.meaning,
@@ -264,7 +264,7 @@ def _nodes(
                 _nodes(model, children, ratios, reasons, low, high) if children else (),
             )
         )
-    return tuple(found)
+    return tuple(nodes)
 
 
 def _checks(model: Model, ratios: Mapping[str, float | None]) -> list[Check]:
@@ -272,7 +272,7 @@ def _checks(model: Model, ratios: Mapping[str, float | None]) -> list[Check]:
     parents: dict[str | None, list[str]] = {}
     for each in model.nodes:
         parents.setdefault(each.parent, []).append(each.name)
-    found = []
+    checks = []
     for parent, children in parents.items():
         values = [ratios[name] for name in children]
         whole = 1.0 if parent is None else ratios[parent]
@@ -284,7 +284,7 @@ def _checks(model: Model, ratios: Mapping[str, float | None]) -> list[Check]:
         claim = f"the parts of {level} sum to {total:.3f} of {whole:.3f}"
         if parent is None and model.rest_of_level_1:
             claim += f" ({model.rest_of_level_1} is defined as the rest)"
-        found.append(
+        checks.append(
             Check(
                 id=f"top-down-{level.replace(' ', '-').replace('_', '-')}",
                 level=Level.VALID if off <= TOLERANCE_RATIO else Level.SUSPECT,
@@ -294,4 +294,4 @@ def _checks(model: Model, ratios: Mapping[str, float | None]) -> list[Check]:
                 unit="ratio",
             )
         )
-    return found
+    return checks

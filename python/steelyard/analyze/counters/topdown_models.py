@@ -98,12 +98,12 @@ _INTEL_RESTS = {
 
 
 def _intel_level_2(formulas: dict[str, Formula]) -> list[Definition]:
-    found = []
+    definitions = []
     for name, parent, meaning in _INTEL_TREE:
         sibling, sibling_meaning = _INTEL_RESTS[name]
-        found.append(_node(_INTEL_SAMPLES, name, parent, meaning, formulas[name]))
-        found.append(_node(_INTEL_SAMPLES, sibling, parent, sibling_meaning, _rest(parent, name)))
-    return found
+        definitions.append(_node(_INTEL_SAMPLES, name, parent, meaning, formulas[name]))
+        definitions.append(_node(_INTEL_SAMPLES, sibling, parent, sibling_meaning, _rest(parent, name)))
+    return definitions
 
 
 def _mispredicts(c: Counts) -> float:

@@ -121,7 +121,7 @@ def counter_use(
     """Return what the counters of the run in ``folder`` say. Raises nothing: what fails is reported."""
     machine = machine or conditions.machine
     operations = operations or Quantity(None, "1", "the application's operations are not known")
-    found, reasons = _source(folder, run, conditions, recording, machine)
+    source, reasons = _source(folder, run, conditions, recording, machine)
     split, capacity, split_missing = _used(conditions, machine)
     shared: dict[str, Any] = {
         "operations": operations,
@@ -129,30 +129,30 @@ def counter_use(
         "split_missing": split_missing,
         "capacity": capacity,
     }
-    if found is None:
+    if source is None:
         missing = "; ".join(reasons) or NOTHING
         counts = _without_counters(conditions, machine, operations, missing)
         return CounterUse(iron_law(counts), counts, missing=missing, top_down_missing=missing, **shared)
-    cautions = [*found.cautions, *reasons]
-    counts, said = _counts(found, conditions, machine, operations, run)
-    cautions += said
-    metrics, definition = metrics_of_series(found.series, machine, counts.duration_s)
+    cautions = [*source.cautions, *reasons]
+    counts, notes = _counts(source, conditions, machine, operations, run)
+    cautions += notes
+    metrics, definition = metrics_of_series(source.series, machine, counts.duration_s)
     metrics = {
-        name: replace(each, missing=found.withheld.get(name, each.missing)) if each.missing else each
+        name: replace(each, missing=source.withheld.get(name, each.missing)) if each.missing else each
         for name, each in metrics.items()
     }
-    tree, tree_missing = _tree(found, machine, counts.duration_s)
+    tree, tree_missing = _tree(source, machine, counts.duration_s)
     if tree is None:
-        tree_missing = found.withheld.get(TOP_DOWN, tree_missing)
+        tree_missing = source.withheld.get(TOP_DOWN, tree_missing)
     return CounterUse(
         law=iron_law(counts),
         counts=counts,
-        source=found.name,
-        scope=found.series.scope,
+        source=source.name,
+        scope=source.series.scope,
         duration_s=counts.duration_s,
-        events=found.events,
-        series=found.series,
-        perf_metrics=found.perf_metrics,
+        events=source.events,
+        series=source.series,
+        perf_metrics=source.perf_metrics,
         metrics=metrics,
         definition=definition,
         top_down=tree,
@@ -256,8 +256,8 @@ def _of_recording(
     why = recording.missing("counters")
     if why is not None:
         return NOTHING if why == "this source was not recorded" else why
-    found = counter_series(recording, conditions.begin_ns, conditions.end_ns)
-    series = whole_of(found, cgroup=_cgroup(run))
+    recorded = counter_series(recording, conditions.begin_ns, conditions.end_ns)
+    series = whole_of(recorded, cgroup=_cgroup(run))
     if isinstance(series, str):
         return series
     withheld = choose(machine, series.scope).missing if machine and series.scope in SCOPES else {}
@@ -272,15 +272,15 @@ def _of_recording(
 
 
 def _counts(
-    found: _Source, conditions: Conditions, machine: Machine | None, operations: Quantity, run: Run
+    source: _Source, conditions: Conditions, machine: Machine | None, operations: Quantity, run: Run
 ) -> tuple[Counts, list[str]]:
     cautions: list[str] = []
     phase_s = (conditions.end_ns - conditions.begin_ns) / 1e9
-    duration_s = found.duration_s
-    if duration_s is None and found.is_of_run:
+    duration_s = source.duration_s
+    if duration_s is None and source.is_of_run:
         duration_s = phase_s
         cautions.append("the counts have no duration; the measure phase's is used")
-    events = found.events
+    events = source.events
     instructions_name, instructions = events.first(INSTRUCTIONS)
     cycles_name, cycles = events.first(CYCLES)
     missing = {
@@ -303,7 +303,7 @@ def _counts(
             "events took turns on the counters: instructions and clocks were counted in"
             f" {min(ratios) * 100:.0f} % of the time, and are scaled"
         )
-    done, same = _operations(found, operations, phase_s, duration_s)
+    done, same = _operations(source, operations, phase_s, duration_s)
     cautions += same
     _, core = events.first(CORE_CYCLES)
     base = counts_of_phase(
@@ -313,7 +313,7 @@ def _counts(
         counters={"instructions": instructions.value, "cycles": cycles.value, "core_cycles": core.value},
         missing={**missing, **({"operations": done.missing} if done.missing else {})},
     )
-    cpu_s, cpu_missing = _cpu_s(found, base, run, phase_s, duration_s)
+    cpu_s, cpu_missing = _cpu_s(source, base, run, phase_s, duration_s)
     at_most = base.core_cycles_at_most
     if at_most is not None and duration_s is not None and phase_s > 0:
         at_most *= duration_s / phase_s
@@ -327,12 +327,12 @@ def _counts(
 
 
 def _operations(
-    found: _Source, operations: Quantity, phase_s: float, duration_s: float | None
+    source: _Source, operations: Quantity, phase_s: float, duration_s: float | None
 ) -> tuple[Quantity, list[str]]:
     """Return the operations of the counts' time."""
     if operations.value is None:
         return operations, []
-    if not found.is_of_run:
+    if not source.is_of_run:
         return Quantity(None, "1", "operations are of the run's time, and the counts of another"), []
     if duration_s is None or phase_s <= 0 or abs(duration_s / phase_s - 1) <= SAME_TIME_RATIO:
         return operations, []
@@ -342,23 +342,23 @@ def _operations(
 
 
 def _cpu_s(
-    found: _Source, base: Counts, run: Run, phase_s: float, duration_s: float | None
+    source: _Source, base: Counts, run: Run, phase_s: float, duration_s: float | None
 ) -> tuple[float | None, str]:
     """Return the CPU time of what was counted, in the time of the counts."""
-    if found.series.scope == "system":
-        if base.cpu_s is None or not found.is_of_run or duration_s is None or phase_s <= 0:
+    if source.series.scope == "system":
+        if base.cpu_s is None or not source.is_of_run or duration_s is None or phase_s <= 0:
             return None, base.missing.get("cpu_s", "the CPU time of the counts' time is not known")
         return base.cpu_s * duration_s / phase_s, ""
     for name in CLOCKS:
-        counted = found.events.values.get(name)
-        unit = next((event.unit for key, event in found.series.events.items() if key.startswith(name)), "")
+        counted = source.events.values.get(name)
+        unit = next((event.unit for key, event in source.series.events.items() if key.startswith(name)), "")
         if counted and unit in ("ns", ""):
             return counted / 1e9, ""
-    if found.cpu_s:
-        return found.cpu_s, ""
+    if source.cpu_s:
+        return source.cpu_s, ""
     used = run.metrics.get("cpu_time_s")
     same = duration_s is not None and phase_s > 0 and abs(duration_s / phase_s - 1) <= SAME_TIME_RATIO
-    if used is not None and used.value and found.is_of_run and same:
+    if used is not None and used.value and source.is_of_run and same:
         return used.value, ""
     return None, "the program's CPU time was not counted (event task-clock)"
 
@@ -384,14 +384,14 @@ def metrics_of_series(
     gained = gains(series)
     if gained.duration_s is None and duration_s is not None:
         gained = replace(gained, duration_s=duration_s)
-    found = metrics_of(definition, gained, _facts(machine, series, definition))
+    values = metrics_of(definition, gained, _facts(machine, series, definition))
     if definition.id != GENERIC:
         generic = definitions()[GENERIC]
         for name, value in metrics_of(generic, gained, _facts(machine, series, generic)).items():
-            known = found.get(name)
+            known = values.get(name)
             if value.value is not None and (known is None or known.value is None):
-                found[name] = value
-    return found, f"{definition.name}: {why}"
+                values[name] = value
+    return values, f"{definition.name}: {why}"
 
 
 def _facts(machine: Machine | None, series: CounterSeries, definition: Definition) -> MachineFacts:
@@ -399,15 +399,15 @@ def _facts(machine: Machine | None, series: CounterSeries, definition: Definitio
 
 
 def _tree(
-    found: _Source, machine: Machine | None, duration_s: float | None
+    source: _Source, machine: Machine | None, duration_s: float | None
 ) -> tuple[TopDown | None, str | None]:
     """Return the tree by the machine's own model, else by one that the events' names tell."""
     definition, _ = definition_of(machine)
-    gained = replace(gains(found.series), duration_s=duration_s)
-    own = top_down_of(definition, gained, _facts(machine, found.series, definition))
+    gained = replace(gains(source.series), duration_s=duration_s)
+    own = top_down_of(definition, gained, _facts(machine, source.series, definition))
     if isinstance(own, TopDown) and any(node.ratio is not None for node in own.level_1):
         return own, None
-    events = found.events
+    events = source.events
     model = choose_model(machine, [*events.values, *events.missing])
     if isinstance(model, str):
         return None, model
@@ -439,13 +439,13 @@ def series_of_ipc(use: CounterUse) -> list[tuple[float, float]]:
     series = use.series
     if series is None or len(series.time_ns) < 2:
         return []
-    found = []
+    points = []
     for begin_ns, end_ns in zip([series.begin_ns or 0, *series.time_ns[:-1]], series.time_ns, strict=True):
         counts = counts_of(series, begin_ns, end_ns)
         instructions, cycles = counts.first(INSTRUCTIONS)[1].value, counts.first(CYCLES)[1].value
         if instructions is not None and cycles:
-            found.append((end_ns / 1e9, instructions / cycles))
-    return found
+            points.append((end_ns / 1e9, instructions / cycles))
+    return points
 
 
 _DRAM = re.compile(r"cas_count|uncore_imc|umc_data_slot|amd_df.*dram|unc_m_", re.IGNORECASE)

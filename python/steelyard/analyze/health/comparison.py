@@ -123,10 +123,10 @@ class Family:
     """Figures of the whole check, all families together."""
 
     @classmethod
-    def of(cls, members: Sequence[Sequence[Figure]], asked: int) -> Family:
+    def of(cls, members: Sequence[Sequence[Figure]], count: int) -> Family:
         """Return that of a family, from the earlier values of each of its figures."""
         known = [_variance(logs) for logs in map(_logarithms, members) if len(logs) > 1]
-        return cls(statistics.fmean(known) if known else 0.0, max(1, len(known)), asked)
+        return cls(statistics.fmean(known) if known else 0.0, max(1, len(known)), count)
 
 
 def tolerance(figure: Figure, earlier: Sequence[Figure], family: Family | None = None) -> float:
@@ -144,7 +144,7 @@ def tolerance(figure: Figure, earlier: Sequence[Figure], family: Family | None =
     else:
         spread = _foreseen(logs, family or Family())
     # The middle of several checks is known better than one of them.
-    widths = [_half_width(one) for one in earlier]
+    widths = [_half_width(old) for old in earlier]
     behind = statistics.median(widths) / math.sqrt(len(widths)) if widths else 0.0
     return math.expm1(max(floor, spread, math.hypot(_half_width(figure), behind)))
 
@@ -161,7 +161,7 @@ def _foreseen(logs: Sequence[float], family: Family) -> float:
 
 
 def _logarithms(figures: Sequence[Figure]) -> list[float]:
-    return [math.log(one.value) for one in figures if one.value]
+    return [math.log(figure.value) for figure in figures if figure.value]
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -177,12 +177,12 @@ def _half_width(figure: Figure) -> float:
 
 def compare_figure(figure: Figure, earlier: Sequence[Figure], family: Family | None = None) -> Compared:
     """Return ``figure`` beside the same figure of earlier checks."""
-    known = [one for one in earlier if one.value]
+    known = [old for old in earlier if old.value]
     if not known or not figure.value:
         state = "gone" if known else "new" if figure.value else "missing"
-        expected = statistics.median(one.value for one in known if one.value) if known else None
+        expected = statistics.median(old.value for old in known if old.value) if known else None
         return Compared(figure, expected, len(known), None, None, state)
-    expected = statistics.median(one.value for one in known if one.value)
+    expected = statistics.median(old.value for old in known if old.value)
     allowed = tolerance(figure, known, family)
     change = figure.value / expected - 1
     strays = abs(math.log(figure.value / expected)) > math.log1p(allowed)
@@ -203,13 +203,15 @@ def compare(
 ) -> Comparison:
     """Return ``result`` beside ``earlier`` checks, newest last; ``changes`` are alerts found elsewhere."""
     past: dict[str, list[Figure]] = {}
-    for one in list(earlier)[-HISTORY_AT_MOST:]:
-        for figure in figures(one):
+    for check in list(earlier)[-HISTORY_AT_MOST:]:
+        for figure in figures(check):
             past.setdefault(figure.id, []).append(figure)
     now = figures(result)
     rows = compare_figures(now, past)
-    asked = {figure.id for figure in now}
-    rows += [_absent(key, past[key], result) for key in past if key not in asked and _was_asked(key, result)]
+    current = {figure.id for figure in now}
+    rows += [
+        _absent(key, past[key], result) for key in past if key not in current and _was_asked(key, result)
+    ]
     busy = busy_parts(result)
     all_notes = [*notes]
     if busy:
@@ -266,13 +268,13 @@ def _absent(key: str, earlier: Sequence[Figure], result: HealthResult) -> Compar
 
 def busy_parts(result: HealthResult) -> dict[str, float]:
     """Return the parts during which others used more of the CPUs than `BUSY_RATIO`, with what they used."""
-    found = {}
+    busy = {}
     for name, conditions in result.conditions.items():
         shares = (conditions.foreign_busy_ratio, conditions.steal_ratio)
         used = sum(share for share in shares if share is not None)
         if used > BUSY_RATIO:
-            found[name] = used
-    return found
+            busy[name] = used
+    return busy
 
 
 def _busy_note(busy: Mapping[str, float]) -> str:
@@ -331,7 +333,7 @@ def tolerated(row: Compared) -> str:
 
 def _alerts(rows: Sequence[Compared]) -> list[Alert]:
     """One alert a family that got worse, and one a family that is gone: one cause is reported once."""
-    found = []
+    alerts = []
     for family, meaning in MEANINGS.items():
         members = [row for row in rows if row.figure.family == family]
         worse = [row for row in members if row.state == "worse"]
@@ -339,7 +341,7 @@ def _alerts(rows: Sequence[Compared]) -> list[Alert]:
             worst = _farthest(worse)
             others = f"; {_several(len(worse), 'figure')} worse, of {len(members)}" if len(worse) > 1 else ""
             claim = f"{_words(worst)}, where {tolerated(worst)} is tolerated{others}"
-            found.append(Alert(f"{family}-worse", claim, meaning))
+            alerts.append(Alert(f"{family}-worse", claim, meaning))
         gone = [row for row in members if row.state == "gone"]
         if gone:
             first = gone[0]
@@ -347,10 +349,10 @@ def _alerts(rows: Sequence[Compared]) -> list[Alert]:
             claim = (
                 f"{first.figure.name}{more} could be measured earlier and cannot now: {first.figure.reason}"
             )
-            found.append(
+            alerts.append(
                 Alert(f"{family}-gone", claim, "the machine, its kernel or its permissions have changed")
             )
-    return found
+    return alerts
 
 
 PEER_RATIO = 0.15
@@ -374,7 +376,7 @@ def _node_peers(result: HealthResult) -> list[Alert]:
         for row in part.rows
         if row.kernel == "read" and row.cpu_node == row.memory_node and row.rate_bytes_per_s is not None
     }
-    found = []
+    alerts = []
     for node, (rate, threads) in local.items():
         # Nodes with another number of CPUs are no peers.
         like = [other for other, count in local.values() if count == threads]
@@ -384,15 +386,15 @@ def _node_peers(result: HealthResult) -> list[Alert]:
                 f"node {node} reads its own memory at {quantity(rate, 'bytes/s')}, the best node of its kind"
                 f" at {quantity(best, 'bytes/s')} ({rate / best - 1:+.0%})"
             )
-            found.append(Alert(f"node-{node}-unlike-peers", claim, MEANINGS["bandwidth"]))
-    return found
+            alerts.append(Alert(f"node-{node}-unlike-peers", claim, MEANINGS["bandwidth"]))
+    return alerts
 
 
 def _cpu_peers(result: HealthResult) -> list[Alert]:
     part = result.core_to_core
     if part is None:
         return []
-    found = []
+    alerts = []
     for name, pairs in pairs_by_class(part, result.machine.cpus).items():
         by_row: dict[int, list[float]] = {}
         for row, column in pairs:
@@ -412,5 +414,7 @@ def _cpu_peers(result: HealthResult) -> list[Alert]:
                 f"CPU {worst} takes {slow[worst]:.0f} ns to CPUs of the {name}, where its like take"
                 f" {usual:.0f} ns" + (f"; {len(slow)} CPUs are so" if len(slow) > 1 else "")
             )
-            found.append(Alert(f"cpu-unlike-peers-{name.replace(' ', '-')}", claim, MEANINGS["core-to-core"]))
-    return found
+            alerts.append(
+                Alert(f"cpu-unlike-peers-{name.replace(' ', '-')}", claim, MEANINGS["core-to-core"])
+            )
+    return alerts

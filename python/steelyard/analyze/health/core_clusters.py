@@ -82,7 +82,7 @@ def clusters(matrix: Sequence[Sequence[float | None]]) -> Clusters:
 
 
 def _groups(labels: Sequence[int]) -> list[list[int]]:
-    found: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     for position, label in enumerate(labels):
-        found.setdefault(label, []).append(position)
-    return list(found.values())
+        positions.setdefault(label, []).append(position)
+    return list(positions.values())

@@ -58,11 +58,11 @@ def size(count: int) -> str:
     return f"{count} B"
 
 
-def pair_class(one: HealthCpu, other: HealthCpu) -> str:
+def pair_class(cpu: HealthCpu, other: HealthCpu) -> str:
     """Return how near two CPUs are."""
 
     def same(field: str) -> bool:
-        value = getattr(one, field)
+        value = getattr(cpu, field)
         return value is not None and value == getattr(other, field)
 
     for field, name in (
@@ -73,22 +73,22 @@ def pair_class(one: HealthCpu, other: HealthCpu) -> str:
     ):
         if same(field):
             return name
-    known = one.socket is not None and other.socket is not None
+    known = cpu.socket is not None and other.socket is not None
     return "other socket" if known else "unplaced"
 
 
 def pairs_by_class(part: CoreToCore, cpus: Sequence[HealthCpu]) -> dict[str, list[tuple[int, int]]]:
     """Return (row, column) of each measured pair by class, nearest class first."""
     places = {cpu.id: cpu for cpu in cpus}
-    found: dict[str, list[tuple[int, int]]] = {name: [] for name in PAIR_CLASSES}
+    by_class: dict[str, list[tuple[int, int]]] = {name: [] for name in PAIR_CLASSES}
     for row, cpu in enumerate(part.cpus):
         for column in range(row + 1, len(part.cpus)):
             other = part.cpus[column]
             nowhere = cpu not in places or other not in places
             name = "unplaced" if nowhere else pair_class(places[cpu], places[other])
             if part.median_ns[row][column] is not None:
-                found[name].append((row, column))
-    return {name: pairs for name, pairs in found.items() if pairs}
+                by_class[name].append((row, column))
+    return {name: pairs for name, pairs in by_class.items() if pairs}
 
 
 def cache_level(working_set_bytes: int, caches: Sequence[HealthCache]) -> str:

@@ -71,14 +71,14 @@ def _devices(now: Machine, before: Machine) -> Iterator[Alert]:
             yield _alert(f"disk-{disk.name}", claim, "a device that failed, was removed or was renamed")
     links = {link.name: link for link in now.interfaces}
     for link in before.interfaces:
-        found = links.get(link.name)
+        current = links.get(link.name)
         # Interfaces without a driver (bridges, pairs of containers) come and go.
-        if found is None and link.driver is not None:
+        if current is None and link.driver is not None:
             yield _alert(
                 f"link-{link.name}", f"interface {link.name} is gone", "a card that failed or was renamed"
             )
-        elif found is not None:
-            yield from _speed(link.name, found.speed_bits_per_s, link.speed_bits_per_s)
+        elif current is not None:
+            yield from _speed(link.name, current.speed_bits_per_s, link.speed_bits_per_s)
 
 
 def _speed(name: str, now: int | None, before: int | None) -> Iterator[Alert]:

@@ -71,22 +71,22 @@ def _sum(parts: Iterable[Quantity], unit: str, missing: str) -> Quantity:
 
 
 def _packages(conditions: "Conditions") -> Quantity:
-    found = [
+    powers = [
         power
         for domain, power in conditions.power_w.items()
         # RAPL's package-0, not the parts of it (package-0/dram) and no sensor of a board.
         if domain.startswith("package-") and "/" not in domain
     ]
-    return _sum(found, "w", conditions.missing.get("power", "no processor package counts energy (RAPL)"))
+    return _sum(powers, "w", conditions.missing.get("power", "no processor package counts energy (RAPL)"))
 
 
 def _network(conditions: "Conditions") -> Quantity:
     def total(names: Iterable[str]) -> float:
-        wanted = set(names)
+        selected = set(names)
         return sum(
             part.value or 0.0
             for each in conditions.network
-            if each.interface in wanted
+            if each.interface in selected
             for part in (each.received_bytes_per_s, each.sent_bytes_per_s)
         )
 

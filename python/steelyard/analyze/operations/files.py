@@ -89,7 +89,7 @@ def _source(path: Path, run: Run) -> OperationSource:
 
 def _read(path: Path) -> _File:
     """Return a file's lines. Raises ValueError for one that is of another kind, OSError when unreadable."""
-    found: _File | None = None
+    file: _File | None = None
     with open_regular(path) as lines:
         for line in lines:
             try:
@@ -97,19 +97,19 @@ def _read(path: Path) -> _File:
             except RecordError:
                 # The last line of a reader that was killed.
                 entry = None
-            if found is None:
+            if file is None:
                 if not isinstance(entry, dict) or entry.get("kind") != KIND:
                     raise ValueError("not a file of operations")
                 if str(entry.get("schema_version", "")).partition(".")[0] != MAJOR:
                     raise ValueError(f"schema version {entry.get('schema_version')} is not known")
-                found = _File(entry)
+                file = _File(entry)
             elif isinstance(entry, dict) and "end_ns" in entry:
-                found.tail = entry
+                file.tail = entry
             elif isinstance(entry, dict) and isinstance(entry.get("time_ns"), int):
-                found.readings.append(entry)
-    if found is None:
+                file.readings.append(entry)
+    if file is None:
         raise ValueError("the file is empty")
-    return found
+    return file
 
 
 def _declared(file: _File) -> str:
@@ -129,11 +129,11 @@ def _derive(file: _File, about: OperationSource) -> OperationSource:
         series = _stamped(file) if stamped else _arrivals(file)
     else:
         series = makers[about.meaning](file, about.meaning)
-    known = [one for one in series if np.isfinite(one.value).any()]
+    known = [part for part in series if np.isfinite(part.value).any()]
     tail = file.tail or {}
     if not known:
         return replace(about, notes=tuple(notes), missing=_why_none(file), cpu_s=tail.get("cpu_s"))
-    resets = sum(one.resets for one in known)
+    resets = sum(part.resets for part in known)
     if resets:
         notes.append(f"counters fell {resets} times: those intervals are left out")
     total = _total(known, about.name) if about.meaning != "gauge" else None
@@ -162,9 +162,9 @@ def _notes(file: _File) -> list[str]:
     events: dict[str, int] = {}
     problems: dict[str, int] = {}
     for reading in file.readings:
-        for name, found in (("event", events), ("problem", problems)):
+        for name, counts in (("event", events), ("problem", problems)):
             if name in reading:
-                found[str(reading[name])] = found.get(str(reading[name]), 0) + 1
+                counts[str(reading[name])] = counts.get(str(reading[name]), 0) + 1
     notes = [text if count == 1 else f"{text} ({count} times)" for text, count in events.items()]
     notes += [f"{count} reading{'s' if count > 1 else ''} failed: {text}" for text, count in problems.items()]
     jump = _jump_ns(file)
@@ -246,45 +246,45 @@ def _stamped(file: _File) -> list[OperationSeries]:
 
 def _columns(file: _File) -> dict[str, tuple[Times, Floats]]:
     """Return each label's known values with their times, in order of time."""
-    found: dict[str, dict[int, float]] = {}
+    by_label: dict[str, dict[int, float]] = {}
     for reading in file.readings:
         for label, value in reading.get("values", {}).items():
             if not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value):
-                found.setdefault(label, {})[reading["time_ns"]] = float(value)
+                by_label.setdefault(label, {})[reading["time_ns"]] = float(value)
     return {
         label: (
             np.array(sorted(values), dtype=np.int64),
             np.array([values[time_ns] for time_ns in sorted(values)]),
         )
-        for label, values in sorted(found.items())
+        for label, values in sorted(by_label.items())
     }
 
 
 def _counters(file: _File, meaning: str) -> list[OperationSeries]:
     """Return a counter's gains between neighbouring readings; where it fell they are not known."""
-    found = []
+    series = []
     for label, (times, values) in _columns(file).items():
         if len(times) < 2:
             continue
         gains = np.diff(values)
         fell = gains < 0
         gains = np.where(fell, np.nan, gains)
-        found.append(OperationSeries(label, meaning, times[:-1], times[1:], gains, int(fell.sum())))
-    return found
+        series.append(OperationSeries(label, meaning, times[:-1], times[1:], gains, int(fell.sum())))
+    return series
 
 
 def _samples(file: _File, meaning: str) -> list[OperationSeries]:
     """Return a rate as operations since the reading before, a gauge's values as they are."""
-    found = []
+    series = []
     for label, (times, values) in _columns(file).items():
         if meaning == "gauge":
-            found.append(OperationSeries(label, meaning, times, times, values))
+            series.append(OperationSeries(label, meaning, times, times, values))
         elif len(times) > 1:
             gaps = np.diff(times)
             usable = gaps <= _GAP * float(np.median(gaps))
             gained = np.where(usable, values[1:] * gaps / 1e9, np.nan)
-            found.append(OperationSeries(label, meaning, times[:-1], times[1:], gained))
-    return found
+            series.append(OperationSeries(label, meaning, times[:-1], times[1:], gained))
+    return series
 
 
 def _total(series: Sequence[OperationSeries], name: str) -> OperationSeries:
@@ -293,15 +293,15 @@ def _total(series: Sequence[OperationSeries], name: str) -> OperationSeries:
     A series that is not there yet, or no more, adds nothing; an interval in which one was reset is not known.
     Where the series were not read at the same times, each interval is shared out evenly over its parts.
     """
-    first, resets = series[0], sum(one.resets for one in series)
-    edges = np.unique(np.concatenate([part for one in series for part in (one.begin_ns, one.end_ns)]))
+    first, resets = series[0], sum(part.resets for part in series)
+    edges = np.unique(np.concatenate([edge for part in series for edge in (part.begin_ns, part.end_ns)]))
     begin, end = edges[:-1], edges[1:]
     total, known = np.zeros(len(begin)), np.zeros(len(begin), dtype=bool)
     lost = np.zeros(len(begin), dtype=bool)
-    for one in series:
-        place = np.searchsorted(one.begin_ns, begin, side="right") - 1
-        inside = (place >= 0) & (end <= one.end_ns[np.maximum(place, 0)])
-        share = one.rates[np.maximum(place, 0)] * (end - begin) / 1e9
+    for part in series:
+        place = np.searchsorted(part.begin_ns, begin, side="right") - 1
+        inside = (place >= 0) & (end <= part.end_ns[np.maximum(place, 0)])
+        share = part.rates[np.maximum(place, 0)] * (end - begin) / 1e9
         known |= inside
         lost |= inside & ~np.isfinite(share)
         total += np.where(inside & np.isfinite(share), share, 0.0)

@@ -83,8 +83,8 @@ class OperationSeries:
         """Return operations a second between two times; a gauge's mean."""
         if self.meaning == "gauge":
             inside = (self.end_ns >= begin_ns) & (self.end_ns <= end_ns) & np.isfinite(self.value)
-            found = float(self.value[inside].mean()) if inside.any() else None
-            return Quantity.of(found, "1", "no value was read in this time")
+            mean = float(self.value[inside].mean()) if inside.any() else None
+            return Quantity.of(mean, "1", "no value was read in this time")
         count, covered_ns = self.over(begin_ns, end_ns)
         if covered_ns <= 0:
             return Quantity(None, "1/s", self._why_not(begin_ns, end_ns))
@@ -140,7 +140,7 @@ class Operations:
     @property
     def main(self) -> OperationSource | None:
         """The source whose operations are the run's."""
-        return next((one for one in self.sources if one.counts), None)
+        return next((source for source in self.sources if source.counts), None)
 
     @property
     def per_s(self) -> Quantity:
@@ -185,17 +185,17 @@ def operations_of_run(folder: Path, run: Run) -> Operations:
     begin_ns = measure.begin_ns if measure else run.clock.monotonic_ns
     end_ns = measure.end_ns if measure and measure.end_ns else begin_ns + 1
     sources = read_sources(folder / FOLDER, run)
-    if not any(one.counts for one in sources):
+    if not any(source.counts for source in sources):
         sources = (*sources, *_generators(folder))
-    reasons = [one.missing for one in sources if one.missing]
-    missing = None if any(one.counts for one in sources) else "; ".join(reasons) or _why_none(sources)
+    reasons = [source.missing for source in sources if source.missing]
+    missing = None if any(source.counts for source in sources) else "; ".join(reasons) or _why_none(sources)
     # The load cuts its measure phase at its own second: the rows that it calls so are the phase.
     begin_ns, end_ns = _own_phase(sources, folder) or (begin_ns, end_ns)
-    found = Operations(begin_ns, end_ns, sources, missing)
+    operations = Operations(begin_ns, end_ns, sources, missing)
     phases = tuple(
-        (phase, found.per_s if phase is measure else found.between(phase.begin_ns, phase.end_ns))
+        (phase, operations.per_s if phase is measure else operations.between(phase.begin_ns, phase.end_ns))
         for phase in run.phases
-        if phase.end_ns is not None and found.main is not None
+        if phase.end_ns is not None and operations.main is not None
     )
     return Operations(begin_ns, end_ns, sources, missing, phases)
 
@@ -231,17 +231,17 @@ def _generators(folder: Path) -> tuple[OperationSource, ...]:
 
 def _loads(folder: Path) -> list[LoadResult]:
     parts = sorted(folder.glob("load-*.json"))
-    found = []
+    loads = []
     for path in [folder / "load.json"] if (folder / "load.json").is_file() or not parts else parts:
         try:
-            found.append(read(LoadResult, path))
+            loads.append(read(LoadResult, path))
         except SteelyardError:
             continue
-    return found
+    return loads
 
 
 def _own_phase(sources: Sequence[OperationSource], folder: Path) -> tuple[int, int] | None:
-    main = next((one for one in sources if one.counts), None)
+    main = next((source for source in sources if source.counts), None)
     if main is None or main.kind != "load" or len(sources) != 1:
         return None
     loads = _loads(folder)

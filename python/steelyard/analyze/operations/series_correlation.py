@@ -139,15 +139,15 @@ def correlate(
         reason = "the series do not overlap in time, or one has no two values"
         return Correlation(first.name, second.name, width or 0, confidence, (), None, None, reason)
     most = min(most_lag_ns // width, len(binned[0]) - 1)
-    wanted = list(range(-most, most + 1))
+    chosen = list(range(-most, most + 1))
     looked_at = None
     if best_only:
-        rs = {lag: coefficient(*_shifted(binned[0], binned[1], lag)) for lag in wanted}
+        rs = {lag: coefficient(*_shifted(binned[0], binned[1], lag)) for lag in chosen}
         having = [(lag, abs(r)) for lag, r in rs.items() if r is not None]
         looked_at = len(having)
-        wanted = [max(having, key=lambda one: (one[1], -abs(one[0])))[0]] if having else [0]
+        chosen = [max(having, key=lambda pair: (pair[1], -abs(pair[0])))[0]] if having else [0]
     lags = tuple(
-        at_lag(binned[0], binned[1], lag, lag_ns=lag * width, confidence=confidence) for lag in wanted
+        at_lag(binned[0], binned[1], lag, lag_ns=lag * width, confidence=confidence) for lag in chosen
     )
     known = [each for each in lags if each.r is not None]
     if not known:
@@ -257,8 +257,8 @@ def coefficient(x: Floats, y: Floats) -> float | None:
         if largest <= 1e-12 * float(np.abs(values).max()):
             return None
         parts.append(deviations / largest)
-    one, other = parts
-    r = float(one @ other) / math.sqrt(float(one @ one) * float(other @ other))
+    first, second = parts
+    r = float(first @ second) / math.sqrt(float(first @ first) * float(second @ second))
     return min(1.0, max(-1.0, r))
 
 
@@ -288,7 +288,7 @@ def interval_of(
     both = np.isfinite(dx) & np.isfinite(dy)
     if low is None or high is None or int(both.sum()) < FEWEST_PAIRS:
         return low, high
-    x, y = (_without_trend(one, both) for one in (dx, dy))
+    x, y = (_without_trend(deviations, both) for deviations in (dx, dy))
     if x is None or y is None:
         # Nothing remains without the trend, so nothing is known beside it.
         return min(low, 0.0), max(high, 0.0)
@@ -305,9 +305,9 @@ def _without_trend(values: Floats, known: NDArray[np.bool_]) -> Floats | None:
     time = np.linspace(-1, 1, len(values))
     shape = np.polynomial.legendre.legvander(time, _TREND)
     weights, *_ = np.linalg.lstsq(shape[known], values[known], rcond=None)
-    found = np.where(known, values - shape @ weights, np.nan)
-    largest = float(np.nanmax(np.abs(found)))
-    return None if largest <= 1e-9 else found / largest
+    remainder = np.where(known, values - shape @ weights, np.nan)
+    largest = float(np.nanmax(np.abs(remainder)))
+    return None if largest <= 1e-9 else remainder / largest
 
 
 def autocorrelations(deviations: Floats, most: int) -> Floats:
@@ -332,7 +332,7 @@ def _interval(r: float, effective: float, confidence: float) -> tuple[float | No
     return math.tanh(middle - half), math.tanh(middle + half)
 
 
-def strongest(found: Sequence[Correlation]) -> list[Correlation]:
+def strongest(correlations: Sequence[Correlation]) -> list[Correlation]:
     """Return the distinguishable ones, the strongest first; each was judged by itself."""
-    kept = [each for each in found if each.distinguishable and each.best is not None]
+    kept = [each for each in correlations if each.distinguishable and each.best is not None]
     return sorted(kept, key=lambda each: -abs((each.best.r if each.best else None) or 0.0))

@@ -46,10 +46,10 @@ class Stalls:
 
     def contains(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of the times lie in a stretch."""
-        found = np.zeros(len(times_ns), dtype=bool)
+        inside = np.zeros(len(times_ns), dtype=bool)
         for begin, end in self.stretches:
-            found |= (times_ns >= begin) & (times_ns < end)
-        return found
+            inside |= (times_ns >= begin) & (times_ns < end)
+        return inside
 
 
 def stalls_of(series: OperationSeries, begin_ns: int, end_ns: int) -> Stalls | None:

@@ -134,21 +134,25 @@ def compare(
         )
         for source, series in moving
     ]
-    known = [(source, series, one) for source, series, one in compared if one.best is not None]
+    known = [
+        (source, series, correlation)
+        for source, series, correlation in compared
+        if correlation.best is not None
+    ]
     if not known:
         return Correlates(missing=compared[0][2].missing or "too few readings fall together")
     chance = _Chance(alpha / len(moving))
     passed = [
-        _moving(source, series, one)
-        for source, series, one in known
-        if one.distinguishable and chance.is_beaten(series, operations, one, most_lag_ns)
+        _moving(source, series, correlation)
+        for source, series, correlation in known
+        if correlation.distinguishable and chance.is_beaten(series, operations, correlation, most_lag_ns)
     ]
     return Correlates(
         tried=len(moving),
-        lags=max(one.looked_at for _, _, one in known),
-        bin_ns=max(one.bin_ns for _, _, one in known),
+        lags=max(correlation.looked_at for _, _, correlation in known),
+        bin_ns=max(correlation.bin_ns for _, _, correlation in known),
         alpha=alpha,
-        found=tuple(sorted(passed, key=lambda one: (-abs(one.r), one.name))),
+        found=tuple(sorted(passed, key=lambda moving: (-abs(moving.r), moving.name))),
         names=tuple(series.name for _, series in moving),
     )
 
@@ -163,10 +167,10 @@ class _Chance:
         self._made: dict[bytes, Floats] = {}
 
     def is_beaten(
-        self, series: TimeSeries, operations: TimeSeries, found: Correlation, most_lag_ns: int
+        self, series: TimeSeries, operations: TimeSeries, correlation: Correlation, most_lag_ns: int
     ) -> bool:
         """Return whether the best lag is beyond all but a share ``alpha`` of them."""
-        binned = grids(series, operations, found.bin_ns)
+        binned = grids(series, operations, correlation.bin_ns)
         if binned is None:
             return False
         first, second = binned
@@ -175,23 +179,23 @@ class _Chance:
         if key not in self._made:
             # The same each time: a report that is drawn again says the same.
             self._made[key] = surrogates(second, self._count, np.random.default_rng(_SEED))
-        most = min(most_lag_ns // found.bin_ns, len(first) - 1)
+        most = min(most_lag_ns // correlation.bin_ns, len(first) - 1)
         observed = largest_correlations(first, second, most)[0]
         beyond = int((largest_correlations(first, self._made[key], most) >= observed).sum())
         return (1 + beyond) / (1 + self._count) <= self._alpha
 
 
-def _moving(source: str, series: TimeSeries, found: Correlation) -> Moving:
-    best = found.best
-    if best is None or best.r is None or found.low is None or found.high is None:
+def _moving(source: str, series: TimeSeries, correlation: Correlation) -> Moving:
+    best = correlation.best
+    if best is None or best.r is None or correlation.low is None or correlation.high is None:
         raise AssertionError("a distinguishable correlation has an interval")
     return Moving(
         series.name,
         source,
         series.unit,
         best.r,
-        found.low,
-        found.high,
+        correlation.low,
+        correlation.high,
         best.lag_ns,
         best.effective_pairs or 0.0,
         best.pairs,
@@ -207,10 +211,10 @@ def cpu_use(recording: Recording, begin_ns: int, end_ns: int) -> TimeSeries | No
     """Return how many CPUs the machine used over time, None where that was not recorded."""
     columns = (*_BUSY, "idle_ns", "iowait_ns", "steal_ns")
     series = recording.series("cpu", begin_ns, end_ns, columns, POINTS)
-    found = next((one for _, one in _cpu(series)), None)
-    if found is None:
+    used = next((used for _, used in _cpu(series)), None)
+    if used is None:
         return None
-    return TimeSeries(found.name, "1", found.time_ns, found.value * len(series.entities))
+    return TimeSeries(used.name, "1", used.time_ns, used.value * len(series.entities))
 
 
 def telemetry_series(recording: Recording, begin_ns: int, end_ns: int) -> Iterator[tuple[str, TimeSeries]]:

@@ -115,9 +115,9 @@ def intensities(
     )
 
 
-def pressure_points(found: Intensities) -> list[str]:
+def pressure_points(intensities: Intensities) -> list[str]:
     """Return the parts that are pressure points, the one furthest above its threshold first."""
-    pressing = [each for each in found.parts() if each.pressure]
+    pressing = [each for each in intensities.parts() if each.pressure]
     return [each.part for each in sorted(pressing, key=lambda each: -_excess(each))]
 
 
@@ -136,7 +136,7 @@ def over_phases(phases: Mapping[str, Intensities]) -> Intensities:
     worst: dict[str, Pressure] = {}
     for each in fields(Intensities):
         name, pressure = max(
-            ((name, getattr(found, each.name)) for name, found in phases.items()),
+            ((name, getattr(parts, each.name)) for name, parts in phases.items()),
             key=lambda pair: (pair[1].pressure, pair[1].ratio is not None, pair[1].ratio or 0.0),
         )
         evidence = (
@@ -149,12 +149,12 @@ def over_phases(phases: Mapping[str, Intensities]) -> Intensities:
 def network_peaks(recording: Recording, begin_ns: int, end_ns: int) -> dict[str, float]:
     """Return the rate of each interface's busiest interval and direction, bytes per second."""
     series = recording.series("network", begin_ns, end_ns, ["received_bytes", "sent_bytes"], points=1)
-    found: dict[str, float] = {}
+    peaks: dict[str, float] = {}
     for entity in series.entities:
         highs = [float(value) for band in entity.bands.values() for value in band.high if value == value]
         if highs:
-            found[str(entity.entity["interface"])] = max(highs)
-    return found
+            peaks[str(entity.entity["interface"])] = max(highs)
+    return peaks
 
 
 def _held(part: str, ratio: float, source: str, evidence: str, also: bool = False) -> Pressure:
@@ -288,11 +288,13 @@ def _disk_bandwidth(
     if not conditions.disks:
         return _missing("disk_bandwidth", conditions.missing.get("disk", "no disk was recorded"))
     rotating = {disk.name for disk in machine.disks if rotates(machine, disk)} if machine else set()
-    found = [_one_disk(disk, disk.device in rotating, stated, health) for disk in conditions.disks]
-    known = [each for each in found if each.ratio is not None]
+    pressures = [_one_disk(disk, disk.device in rotating, stated, health) for disk in conditions.disks]
+    known = [each for each in pressures if each.ratio is not None]
     if known:
         return max(known, key=lambda each: each.ratio or 0.0)
-    busiest = max(zip(conditions.disks, found, strict=True), key=lambda pair: pair[0].busy_ratio.value or 0.0)
+    busiest = max(
+        zip(conditions.disks, pressures, strict=True), key=lambda pair: pair[0].busy_ratio.value or 0.0
+    )
     return busiest[1]
 
 
@@ -333,12 +335,12 @@ def _network(
 ) -> Pressure:
     if not conditions.network:
         return _missing("network", conditions.missing.get("network", "no interface was recorded"))
-    found = [_one_link(link, stated, health, peaks.get(link.interface)) for link in conditions.network]
-    known = [each for each in found if each.ratio is not None]
+    pressures = [_one_link(link, stated, health, peaks.get(link.interface)) for link in conditions.network]
+    known = [each for each in pressures if each.ratio is not None]
     if known:
         return max(known, key=lambda each: (each.pressure, each.ratio or 0.0))
     busiest = max(
-        zip(conditions.network, found, strict=True),
+        zip(conditions.network, pressures, strict=True),
         key=lambda pair: max(
             pair[0].received_bytes_per_s.value or 0.0, pair[0].sent_bytes_per_s.value or 0.0
         ),

@@ -157,7 +157,7 @@ def _disks(rates: "Rates", machine: "Machine | None") -> list[DiskActivity]:
     known = (
         {disk.name: rotates(machine, disk) for disk in machine.disks} if machine and machine.disks else None
     )
-    found = []
+    disks = []
     for entity in rates.entities:
         device = str(entity.entity["device"])
         if known is not None and device not in known:
@@ -167,7 +167,7 @@ def _disks(rates: "Rates", machine: "Machine | None") -> list[DiskActivity]:
         times = _plus(per.get("read_time_ns"), per.get("write_time_ns"))
         moved = _plus(per.get("read_bytes"), per.get("written_bytes"))
         idle = "no operation ended in this phase"
-        found.append(
+        disks.append(
             DiskActivity(
                 device=device,
                 operations_per_s=Quantity.of(operations, "1/s", "not recorded"),
@@ -182,7 +182,7 @@ def _disks(rates: "Rates", machine: "Machine | None") -> list[DiskActivity]:
                 rotational=known.get(device) if known else None,
             )
         )
-    return found
+    return disks
 
 
 def _node(entity: "EntityRates") -> NodeActivity:

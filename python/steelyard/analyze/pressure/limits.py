@@ -77,10 +77,10 @@ def disk_bandwidth(disk: DiskUse, stated: Limits, health: HealthResult | None) -
     if not measured or not (disk.device.startswith(measured) or measured.startswith(disk.device)):
         missing = Limit(None, None, f"the health check measured {measured or 'another device'}")
         return missing, missing
-    found = {row.pattern: row.rate_bytes_per_s for row in health.disk.rows}
+    rates = {row.pattern: row.rate_bytes_per_s for row in health.disk.rows}
     limits = []
     for pattern in ("sequential_read", "sequential_write"):
-        rate = found.get(pattern)
+        rate = rates.get(pattern)
         limits.append(
             Limit(rate.median, source_text(health))
             if rate is not None and rate.median > 0

@@ -139,7 +139,7 @@ def _processes(rows: Any) -> list[ProcessLooks]:
 
 
 def _threads(rows: Any) -> list[ThreadLooks]:
-    found = {
+    threads = {
         tuple(row[name] for name in _THREAD_KEY): ThreadLooks(
             int(row["first_ns"]),
             int(row["last_ns"]),
@@ -149,7 +149,7 @@ def _threads(rows: Any) -> list[ThreadLooks]:
         for row in _ends(rows, _THREAD_KEY, _COUNTS)
     }
     for row in _sleeps(rows):
-        thread = found[tuple(row[name] for name in _THREAD_KEY)]
+        thread = threads[tuple(row[name] for name in _THREAD_KEY)]
         exact_ns, sampled_ns = float(row["exact_ns"] or 0), float(row["sampled_ns"] or 0)
         if row["state"] is None:
             thread.unseen_ns += sampled_ns
@@ -157,7 +157,7 @@ def _threads(rows: Any) -> list[ThreadLooks]:
             thread.sleeps.append(
                 Sleep(row["state"], row["sleeps_in"], row["system_call"], exact_ns, sampled_ns)
             )
-    return list(found.values())
+    return list(threads.values())
 
 
 _PLACE = ("state", "sleeps_in", "system_call")

@@ -55,7 +55,7 @@ def shapers(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Shaper]
     if seconds <= 0:
         return []
     earlier = {_key(row): row for row in _rows(before)}
-    found = []
+    limiters = []
     for row in _rows(after):
         limit, first = _limit(row), earlier.get(_key(row))
         if not limit or first is None:
@@ -64,7 +64,7 @@ def shapers(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Shaper]
         def gain(name: str, row: Mapping[str, Any] = row, first: Mapping[str, Any] = first) -> float:
             return max(0.0, _count(row, name) - _count(first, name)) / seconds
 
-        found.append(
+        limiters.append(
             Shaper(
                 interface=str(row.get("dev", "?")),
                 kind=str(row.get("kind", "?")),
@@ -75,7 +75,7 @@ def shapers(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Shaper]
                 backlog_bytes=_count(row, "backlog"),
             )
         )
-    return sorted(found, key=lambda shaper: -shaper.used_ratio)
+    return sorted(limiters, key=lambda shaper: -shaper.used_ratio)
 
 
 def _rows(answer: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -70,24 +70,24 @@ def vmstat_histograms(recording: Recording, begin_ns: int, end_ns: int) -> list[
         if sums
         else ("interrupts", {"interrupts": "1/s"}, partial(_interrupts, recording, *span))
     )
-    asked: list[tuple[str, dict[str, str], Callable[[], Any]]] = [
+    queries: list[tuple[str, dict[str, str], Callable[[], Any]]] = [
         ("scheduler", {"runnable": "1", "blocked": "1"}, partial(_gauges, recording, *span)),
         interrupts,
         ("scheduler", {"context_switches": "1/s"}, partial(_per_s, recording, "context_switches", *span)),
         ("cpu", dict.fromkeys(_USES, "ratio"), partial(_shares, recording, *span)),
     ]
-    found = []
-    for source, units, query in asked:
+    histograms = []
+    for source, units, query in queries:
         reason = recording.missing(source)
         # One row an interval leaves the engine, however many CPUs and lines there are.
         rows = None if reason else fetch(query())
         for name, unit in units.items():
-            found.append(
+            histograms.append(
                 Histogram.absent(name, unit, reason or "")
                 if rows is None
                 else histogram(floats(rows[name]), name, unit)
             )
-    return found
+    return histograms
 
 
 _USES = {

@@ -131,19 +131,19 @@ class ProfileDiff:
 
     def table(self, by: str, measure: str = OWN) -> Table:
         """Return one table."""
-        return next(one for one in self.tables if (one.by, one.measure) == (by, measure))
+        return next(table for table in self.tables if (table.by, table.measure) == (by, measure))
 
     @property
     def changed(self) -> bool | None:
         """Whether any table shows a change; None where that cannot be judged."""
         if self.reason or self.basis != RUNS:
             return None
-        return any(one.changes for one in self.tables)
+        return any(table.changes for table in self.tables)
 
     @property
     def stands_out(self) -> bool:
         """Whether any row is more than the noise within the runs."""
-        return any(one.standing_out for one in self.tables)
+        return any(table.standing_out for table in self.tables)
 
 
 def fisher(a: Ids, a_size: int, b: Ids, b_size: int) -> Floats:
@@ -212,9 +212,9 @@ def diff(
     With ``are_blocks`` each side's profiles are blocks of time of one run.
     """
     rules = rules or shipped_rules()
-    given = [[one] if isinstance(one, Profile) else list(one) for one in (a, b)]
+    given = [[side] if isinstance(side, Profile) else list(side) for side in (a, b)]
     idle = [_idle_share(units) for units in given]
-    sides = [[busy for one in units if (busy := one.busy()).total] for units in given]
+    sides = [[busy for profile in units if (busy := profile.busy()).total] for units in given]
     reason = _reason(given, sides)
     basis = SAMPLES_BASIS
     if reason is None and are_blocks and min(len(units) for units in sides) > 1:
@@ -223,24 +223,26 @@ def diff(
         basis = RUNS
     judge_by = _Judge(basis, reason, alpha / len(_TABLES), confidence)
     modules: dict[str, str] = {}
-    for one in (*sides[1], *sides[0]):
-        modules |= modules_of(one)
-    weights = {by: [[weigh(one, key) for one in units] for units in sides] for by, key in _KEYS.items()}
-    titles = {one.id: one.title for one in rules.categories}
+    for profile in (*sides[1], *sides[0]):
+        modules |= modules_of(profile)
+    weights = {
+        by: [[weigh(profile, key) for profile in units] for units in sides] for by, key in _KEYS.items()
+    }
+    titles = {category.id: category.title for category in rules.categories}
     tables = []
     for by, measure in _TABLES:
         if by == "category":
             units = [
-                [{titles[key]: n for key, n in _by_category(one, rules).items()} for one in side]
+                [{titles[key]: n for key, n in _by_category(weighed, rules).items()} for weighed in side]
                 for side in sides
             ]
         else:
-            units = [[_counts(one, measure) for one in side] for side in weights[by]]
-        totals = [[one.total for one in side] for side in sides]
+            units = [[_counts(weighed, measure) for weighed in side] for side in weights[by]]
+        totals = [[profile.total for profile in side] for side in sides]
         tables.append(judge_by.table(by, measure, units, totals, modules if by == "function" else {}))
     return ProfileDiff(
-        sum(one.total for one in sides[0]),
-        sum(one.total for one in sides[1]),
+        sum(profile.total for profile in sides[0]),
+        sum(profile.total for profile in sides[1]),
         alpha,
         confidence,
         tuple(tables),
@@ -253,9 +255,9 @@ def diff(
 
 def _counts(weights: Weights, measure: str) -> dict[str, int]:
     values = (weights.own if measure == OWN else weights.total).tolist()
-    found = dict(zip(weights.keys, values, strict=True))
+    counts = dict(zip(weights.keys, values, strict=True))
     # Callers without a name are no function whose share could change.
-    return found if measure == OWN else {key: n for key, n in found.items() if key not in _NAMELESS}
+    return counts if measure == OWN else {key: n for key, n in counts.items() if key not in _NAMELESS}
 
 
 def _by_category(profile: Profile, rules: Rules) -> dict[str, int]:
@@ -291,9 +293,9 @@ class _Judge:
             )
             for side in units
         ]
-        a, b = (one.sum(axis=0) for one in counts)
+        a, b = (side.sum(axis=0) for side in counts)
         if self.reason or self.basis == SAMPLES_BASIS:
-            rows = self._by_samples(names, a, b, [sum(one) for one in totals], modules)
+            rows = self._by_samples(names, a, b, [sum(side) for side in totals], modules)
         else:
             rows = self._by_units(names, counts, totals, modules)
         rows.sort(key=lambda row: (not row.stands_out, -abs(row.difference_ratio), row.name))
@@ -306,10 +308,12 @@ class _Judge:
         if self.reason is None:
             p_values = fisher(a, sizes[0], b, sizes[1])
             out = judge(p_values, smallest_p(a + b, sizes[0], sizes[1]), self.alpha)
-        found = []
+        changes = []
         for at, name in enumerate(names):
-            shares = [int(one[at]) / size if size else 0.0 for one, size in zip((a, b), sizes, strict=True)]
-            found.append(
+            shares = [
+                int(counts[at]) / size if size else 0.0 for counts, size in zip((a, b), sizes, strict=True)
+            ]
+            changes.append(
                 Change(
                     name,
                     modules.get(name),
@@ -325,7 +329,7 @@ class _Judge:
                     None if self.reason else bool(out[at]),
                 )
             )
-        return found
+        return changes
 
     def _by_units(
         self,
@@ -334,8 +338,8 @@ class _Judge:
         totals: Sequence[Sequence[int]],
         modules: dict[str, str],
     ) -> list[Change]:
-        sizes = [np.array(one, dtype=np.float64) for one in totals]
-        found = compare_units(
+        sizes = [np.array(side, dtype=np.float64) for side in totals]
+        compared = compare_units(
             counts[0], sizes[0], counts[1], sizes[1], alpha=self.alpha, confidence=self.confidence
         )
         is_runs = self.basis == RUNS
@@ -345,14 +349,14 @@ class _Judge:
                 modules.get(name),
                 int(counts[0][:, at].sum()),
                 int(counts[1][:, at].sum()),
-                float(found.a_ratio[at]),
-                float(found.b_ratio[at]),
-                float(found.b_ratio[at] - found.a_ratio[at]),
-                float(found.low[at]) if is_runs else None,
-                float(found.high[at]) if is_runs else None,
-                float(found.p_value[at]),
-                bool(found.is_change[at]) if is_runs and found.is_judged[at] else None,
-                bool(found.is_change[at]) if found.is_judged[at] else None,
+                float(compared.a_ratio[at]),
+                float(compared.b_ratio[at]),
+                float(compared.b_ratio[at] - compared.a_ratio[at]),
+                float(compared.low[at]) if is_runs else None,
+                float(compared.high[at]) if is_runs else None,
+                float(compared.p_value[at]),
+                bool(compared.is_change[at]) if is_runs and compared.is_judged[at] else None,
+                bool(compared.is_change[at]) if compared.is_judged[at] else None,
             )
             for at, name in enumerate(names)
         ]
@@ -369,15 +373,15 @@ def _reason(given: Sequence[Sequence[Profile]], busy: Sequence[Sequence[Profile]
                     " is not known"
                 )
         # Beyond this the hypergeometric distribution of the library loses its digits.
-        total = sum(one.total for one in kept)
+        total = sum(profile.total for profile in kept)
         if total > 2_000_000_000:
             return f"{name} has {total:,} samples, more than any profiler takes: is that its unit?"
     return None
 
 
 def _idle_share(units: Sequence[Profile]) -> float | None:
-    total = sum(one.total for one in units)
-    return float(sum(one.counts[one.idle].sum() for one in units)) / total if total else None
+    total = sum(profile.total for profile in units)
+    return float(sum(profile.counts[profile.idle].sum() for profile in units)) / total if total else None
 
 
 _ONE_RUN = {
@@ -392,24 +396,27 @@ _ONE_RUN = {
 def _cautions(
     sides: Sequence[Sequence[Profile]], idle: Sequence[float | None], basis: str, are_blocks: bool
 ) -> list[str]:
-    found = [_ONE_RUN[basis]] if basis in _ONE_RUN else []
-    if basis == SAMPLES_BASIS and not are_blocks and max(len(one) for one in sides) > 1:
-        fewest = " and ".join(str(len(one)) for one in sides)
-        found = [f"{fewest} runs: how much one differs from the next takes {FEWEST_RUNS} a side", *found[1:]]
-    a, b = (one[0] for one in sides)
+    cautions = [_ONE_RUN[basis]] if basis in _ONE_RUN else []
+    if basis == SAMPLES_BASIS and not are_blocks and max(len(side) for side in sides) > 1:
+        fewest = " and ".join(str(len(side)) for side in sides)
+        cautions = [
+            f"{fewest} runs: how much one differs from the next takes {FEWEST_RUNS} a side",
+            *cautions[1:],
+        ]
+    a, b = (side[0] for side in sides)
     for fact, noun in (("event", "events"), ("scope", "scopes"), ("hz", "rates")):
-        one, other = a.facts.get(fact), b.facts.get(fact)
-        if one and other and one != other:
-            found.append(f"the profiles are of different {noun}: {one} and {other}")
+        left, right = a.facts.get(fact), b.facts.get(fact)
+        if left and right and left != right:
+            cautions.append(f"the profiles are of different {noun}: {left} and {right}")
     for name, units in zip("AB", sides, strict=True):
         for profile in units:
             lost, total = profile.lost, profile.total
             if lost and total and lost > 0.01 * (total + lost):
-                found.append(f"{name} lost {lost:,} samples beside its {total:,}: its shares may lean")
+                cautions.append(f"{name} lost {lost:,} samples beside its {total:,}: its shares may lean")
             if profile.facts.get("reason"):
-                found.append(f"{name} is reduced: {profile.facts['reason']}")
-            found += [f"{name}: {sentence}" for sentence in profile.reading.sentences()]
+                cautions.append(f"{name} is reduced: {profile.facts['reason']}")
+            cautions += [f"{name}: {sentence}" for sentence in profile.reading.sentences()]
     if all(share is not None for share in idle) and any(share for share in idle):
         shares = " and ".join(f"{share:.1%}" for share in idle if share is not None)
-        found.append(f"idle processors had {shares} of the samples and are left out")
-    return list(dict.fromkeys(found))
+        cautions.append(f"idle processors had {shares} of the samples and are left out")
+    return list(dict.fromkeys(cautions))

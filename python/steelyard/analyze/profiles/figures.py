@@ -75,7 +75,7 @@ def profile_use(profile: Profile, tax: TaxMap) -> ProfileUse:
     samples = busy.total
 
     def shares(counts: Ids) -> dict[str, float]:
-        ranked = sorted(zip(weights.keys, counts.tolist(), strict=True), key=lambda one: (-one[1], one[0]))
+        ranked = sorted(zip(weights.keys, counts.tolist(), strict=True), key=lambda pair: (-pair[1], pair[0]))
         return {name: count / samples for name, count in ranked[:_FUNCTIONS] if count}
 
     return ProfileUse(
@@ -83,7 +83,9 @@ def profile_use(profile: Profile, tax: TaxMap) -> ProfileUse:
         own=shares(weights.own),
         total=shares(weights.total),
         modules=modules_of(busy),
-        categories={one.id: one.share_ratio for one in tax.categories},
+        categories={category.id: category.share_ratio for category in tax.categories},
         unclassified_ratio=tax.unclassified_ratio,
-        leaders={one.id: one.functions[0].function for one in tax.categories if one.functions},
+        leaders={
+            category.id: category.functions[0].function for category in tax.categories if category.functions
+        },
     )

@@ -137,9 +137,9 @@ def diagnose(
 
 
 def _costs(before: IronLaw | None, after: IronLaw | None) -> tuple[float, float] | None:
-    one = before.cycles_per_op.value if before else None
-    other = after.cycles_per_op.value if after else None
-    return None if one is None or other is None else (one, other)
+    left = before.cycles_per_op.value if before else None
+    right = after.cycles_per_op.value if after else None
+    return None if left is None or right is None else (left, right)
 
 
 def _change(
@@ -191,26 +191,26 @@ def _least_move(change: FunctionChange, before: FunctionShares, after: FunctionS
     )
 
 
-def _noise(one: float | None, other: float | None, first: int | None, second: int | None) -> Quantity:
+def _noise(share: float | None, other_share: float | None, first: int | None, second: int | None) -> Quantity:
     """Half width for the difference of two proportions, each binomial in its run's samples (Wald)."""
     if not first or not second:
         return Quantity(None, "ratio", "how many samples there were is not known")
-    if one is None or other is None:
+    if share is None or other_share is None:
         return Quantity(None, "ratio", "one report does not list the function")
-    variance = one * (1 - one) / first + other * (1 - other) / second
+    variance = share * (1 - share) / first + other_share * (1 - other_share) / second
     return Quantity(_TWO_SIDED_95 * math.sqrt(max(0.0, variance)), "ratio")
 
 
 def _ratios(before: IronLaw | None, after: IronLaw | None) -> tuple[Quantity, Quantity, Quantity]:
-    found = []
+    ratios = []
     for name in ("cycles_per_op", "cpi", "path_length"):
-        one = getattr(before, name) if before else Quantity(None, "1", "the first run has no counts")
-        other = getattr(after, name) if after else Quantity(None, "1", "the second run has no counts")
-        if one.value is None or other.value is None:
-            found.append(Quantity.of(None, "1", one.missing or other.missing))
+        left = getattr(before, name) if before else Quantity(None, "1", "the first run has no counts")
+        right = getattr(after, name) if after else Quantity(None, "1", "the second run has no counts")
+        if left.value is None or right.value is None:
+            ratios.append(Quantity.of(None, "1", left.missing or right.missing))
         else:
-            found.append(Quantity(other.value / one.value, "1"))
-    return found[0], found[1], found[2]
+            ratios.append(Quantity(right.value / left.value, "1"))
+    return ratios[0], ratios[1], ratios[2]
 
 
 def _cause(ratio: Quantity, cpi: Quantity, path: Quantity) -> str:

@@ -55,10 +55,10 @@ class PerfReport:
     def shares(self, event: str) -> dict[str, float]:
         """Return function -> share of ``event``, over all commands and objects. Raises KeyError."""
         column = self._column(event)
-        found: dict[str, float] = {}
+        by_function: dict[str, float] = {}
         for row in self.rows:
-            found[row.symbol] = found.get(row.symbol, 0.0) + row.self_ratios[column]
-        return found
+            by_function[row.symbol] = by_function.get(row.symbol, 0.0) + row.self_ratios[column]
+        return by_function
 
     def floor(self, event: str) -> float:
         """Return the smallest share that is listed: what is not listed has at most that."""
@@ -101,24 +101,24 @@ def parse_perf_report(text: str) -> list[PerfReport]:
 def _sections(lines: Iterable[str]) -> Iterator[_Section]:
     section = _Section()
     for line in lines:
-        if found := _GROUP_ON_COMMAND_LINE.search(line):
+        if match := _GROUP_ON_COMMAND_LINE.search(line):
             # It stands in the header before the first section, or below an excerpt.
-            section.events = section.events or _names(found[1])
-        elif found := _EVENTS.match(line):
+            section.events = section.events or _names(match[1])
+        elif match := _EVENTS.match(line):
             if section.rows:
                 yield section
                 section = _Section()
-            section.samples, section.events = _count(found[1]), _names(found[2])
-        elif found := _EVENT_COUNT.match(line):
-            section.event_count = int(found[1])
+            section.samples, section.events = _count(match[1]), _names(match[2])
+        elif match := _EVENT_COUNT.match(line):
+            section.event_count = int(match[1])
         elif line.startswith("#"):
             if "Overhead" in line or "Children" in line:
                 words = line.lstrip("#").split()
                 section.children = "Children" in words
                 section.numbers = sum(word in ("Samples", "Period") for word in words)
-        elif found := _PERCENTS.match(line):
-            ratios = tuple(float(word.rstrip("%")) / 100 for word in found[1].split())
-            section.rows.append((ratios, found[2].rstrip()))
+        elif match := _PERCENTS.match(line):
+            ratios = tuple(float(word.rstrip("%")) / 100 for word in match[1].split())
+            section.rows.append((ratios, match[2].rstrip()))
     yield section
 
 
@@ -130,8 +130,8 @@ def _names(text: str) -> tuple[str, ...]:
     """
     inner = text.partition("{")[2].rpartition("}")[0] or text
     # Between slashes a comma separates the terms of one event.
-    found = re.findall(r"(?:[^,/]|/[^/]*(?:/|$))+", inner)
-    return tuple(name.strip() for name in found if name.strip())
+    names = re.findall(r"(?:[^,/]|/[^/]*(?:/|$))+", inner)
+    return tuple(name.strip() for name in names if name.strip())
 
 
 def _count(text: str) -> int | None:
@@ -171,10 +171,10 @@ def _row(ratios: tuple[float, ...], rest: str, count: int, section: _Section) ->
     # Perf caps nothing, but a share above 1 is a damaged line.
     if any(ratio > 1 for ratio in ratios):
         return None
-    found = _SYMBOL.search(rest)
-    if found is None:
+    symbol = _SYMBOL.search(rest)
+    if symbol is None:
         return None
-    before = rest[: found.start()].strip()
+    before = rest[: symbol.start()].strip()
     # Samples and period, one for each event: further words of digits belong to the command's name.
     names = re.sub(rf"^(?:\d+\s+){{{section.numbers * count}}}", "", before)
     # Columns are apart by two spaces or a tab; an excerpt may have lost them, and then objects have none.
@@ -182,7 +182,7 @@ def _row(ratios: tuple[float, ...], rest: str, count: int, section: _Section) ->
     words = re.split(r"\s{2,}|\t", names) if wide else names.rsplit(None, 1)
     command, mapped = (words[0], words[-1]) if len(words) > 1 else (None, words[0] if words else None)
     return FunctionRow(
-        symbol=found[2],
+        symbol=symbol[2],
         object=mapped or None,
         command=command,
         self_ratios=ratios[-count:],

@@ -153,19 +153,19 @@ class Reading:
 
     def sentences(self) -> list[str]:
         """Return what a reader of the result must know."""
-        said = []
+        sentences = []
         if self.bad_lines:
-            said.append(
+            sentences.append(
                 f"{self.bad_lines:,} of {self.lines:,} lines could not be read and are left out"
                 f" ({'; '.join(self.examples)})"
             )
         if self.cut_stacks:
-            said.append(
+            sentences.append(
                 f"{self.cut_stacks:,} stacks with {self.cut_samples:,} samples were too deep or too many"
                 f" to keep"
                 f" whole; their outer frames are shown as {TRUNCATED}"
             )
-        return said
+        return sentences
 
 
 @dataclass(frozen=True)
@@ -387,10 +387,10 @@ class _Reader:
             self.stack(text)
 
     def fact(self, text: str) -> None:
-        found = _FACT.match(text)
-        if not found:
+        match = _FACT.match(text)
+        if not match:
             return
-        key, value = found[1], found[2][:500]
+        key, value = match[1], match[2][:500]
         if key == "reason" and key in self.facts:
             # Each thing that is missing has a line of its own.
             self.facts[key] = f"{self.facts[key]}; {value}"[:2000]
@@ -485,10 +485,10 @@ def read_folded(path: Path, *, entries: int = _ENTRIES, name_bytes: int = _NAME_
     except OSError as error:
         raise RecordError(f"{path}: {error.strerror}") from error
     if not reader.stacks:
-        what = f"none of its {reader.lines} lines is one" if reader.bad_lines else "it has no sample"
-        said = reader.facts.get("reason") or "; ".join(reader.examples[:1])
+        reason = f"none of its {reader.lines} lines is one" if reader.bad_lines else "it has no sample"
+        detail = reader.facts.get("reason") or "; ".join(reader.examples[:1])
         raise RecordError(
-            f"{path}: no folded stacks: {what}{f' ({said})' if said else ''}",
+            f"{path}: no folded stacks: {reason}{f' ({detail})' if detail else ''}",
             hint="steelyard-profile fold makes them of perf.data, perf script text and pprof",
         )
     if sum(reader.stacks.values()) > _MAX_COUNT:

@@ -97,7 +97,7 @@ class TaxMap:
 
     def share(self, category: str) -> float:
         """Return the share of a category; 0 where it has no samples, which is a count, not a gap."""
-        return next((one.share_ratio for one in self.categories if one.id == category), 0.0)
+        return next((entry.share_ratio for entry in self.categories if entry.id == category), 0.0)
 
     @property
     def tax_ratio(self) -> float | None:
@@ -105,7 +105,7 @@ class TaxMap:
         if not self.samples:
             return None
         groups = ("tax", "kernel", "runtime")
-        return sum(one.samples for one in self.categories if one.group in groups) / self.samples
+        return sum(entry.samples for entry in self.categories if entry.group in groups) / self.samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,10 @@ class Classifier:
         return known
 
     def _matching(self, number: int) -> tuple[Rule, ...]:
-        found = self._answers[number]
-        if found is None:
-            found = self._answers[number] = self._rules.matching(self._frames[number])
-        return found
+        rules = self._answers[number]
+        if rules is None:
+            rules = self._answers[number] = self._rules.matching(self._frames[number])
+        return rules
 
     @staticmethod
     def _without_rule(frame: Frame) -> Placement:
@@ -235,9 +235,9 @@ def classify(profile: Profile, rules: Rules | None = None) -> TaxMap:
         samples=busy,
         idle_samples=idle,
         categories=tuple(
-            _category(one, by_category[one.id], busy, behind.get(one.id, Counter()))
-            for one in rules.categories
-            if by_category.get(one.id)
+            _category(category, by_category[category.id], busy, behind.get(category.id, Counter()))
+            for category in rules.categories
+            if by_category.get(category.id)
         ),
         commands=_commands(profile, by_command),
         application_by_default_ratio=by_default / busy if busy else None,

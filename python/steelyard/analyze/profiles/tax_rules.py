@@ -107,17 +107,17 @@ class Rules:
         # it.
         function = frame.function[:_NAME_LENGTH]
         name, bare, module = plain_name(function), bare_name(function), (frame.module or "")[:_NAME_LENGTH]
-        found: list[Rule] = []
+        matching: list[Rule] = []
         for rule in self.rules:
             if rule.accepts(name, bare, module):
-                found.append(rule)
+                matching.append(rule)
                 if not rule.conditional:
                     break
-        return tuple(found)
+        return tuple(matching)
 
     def group_of(self, category: str) -> str:
         """Return the group of a category."""
-        return next((one.group for one in self.categories if one.id == category), "rest")
+        return next((entry.group for entry in self.categories if entry.id == category), "rest")
 
 
 def bare_name(function: str) -> str:
@@ -259,7 +259,7 @@ def read_rules(paths: Iterable[Path], *, prefix: str = "", base: Rules | None = 
     Raises RecordError when a file cannot be read or a rule is wrong.
     """
     documents = [(path, _read(path)) for path in paths]
-    categories = {one.id: one for one in (base.categories if base else ())}
+    categories = {category.id: category for category in (base.categories if base else ())}
     for path, document in documents:
         for table in document.get("category", []):
             category = _category(table, path)
@@ -273,7 +273,7 @@ def read_rules(paths: Iterable[Path], *, prefix: str = "", base: Rules | None = 
                 raise RecordError(f"{path}: rule {rule.id}: the id is given twice")
             seen.add(rule.id)
             rules.append(rule)
-    order = sorted(categories.values(), key=lambda one: GROUPS.index(one.group))
+    order = sorted(categories.values(), key=lambda category: GROUPS.index(category.group))
     return Rules(tuple(order), (*rules, *(base.rules if base else ())))
 
 

@@ -43,9 +43,9 @@ def sample_times(path: Path) -> NDArray[np.int64] | None:
     times = [time for time, _ in _blocks(path) if time is not None]
     if not times:
         return None
-    found = np.array(times, dtype=np.int64)
-    found -= found.min()
-    return found
+    elapsed = np.array(times, dtype=np.int64)
+    elapsed -= elapsed.min()
+    return elapsed
 
 
 def write_between(path: Path, begin_s: float, end_s: float, target: Path) -> int:

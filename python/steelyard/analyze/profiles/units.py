@@ -59,12 +59,12 @@ def compare_units(
         if len(counts) < 2 or not sizes.all():
             raise ValueError("two units a side or more, each with samples")
         sides.append((counts / sizes[:, None], float(sizes.mean())))
-    shares = [one for one, _ in sides]
+    shares = [side for side, _ in sides]
     mean = np.concatenate(shares).mean(axis=0)
-    variances = [np.maximum(one.var(axis=0, ddof=1), mean * (1 - mean) / size) for one, size in sides]
-    units, freedoms = [len(one) for one in shares], [len(one) - 1 for one in shares]
-    one, other = (part.mean(axis=0) for part in shares)
-    difference = other - one
+    variances = [np.maximum(side.var(axis=0, ddof=1), mean * (1 - mean) / size) for side, size in sides]
+    units, freedoms = [len(side) for side in shares], [len(side) - 1 for side in shares]
+    first, second = (part.mean(axis=0) for part in shares)
+    difference = second - first
     # Loading it takes a second, and no report of a single run needs it.
     from scipy.special import stdtr, stdtrit
 
@@ -91,4 +91,4 @@ def compare_units(
         if p_value[row] > alpha / (len(rows) - step):
             break
         is_change[row] = True
-    return Comparison(one, other, difference - half, difference + half, p_value, is_judged, is_change)
+    return Comparison(first, second, difference - half, difference + half, p_value, is_judged, is_change)

@@ -43,8 +43,8 @@ def node_ratio(conditions: Conditions, *names: str) -> float | None:
 def metric(conditions: Conditions, name: str) -> float | None:
     """Return a metric of counters, None where it is withheld."""
     use = conditions.counters
-    found = use.metrics.get(name) if use is not None else None
-    return None if found is None else found.value
+    value = use.metrics.get(name) if use is not None else None
+    return None if value is None else value.value
 
 
 def _walking_ratio(conditions: Conditions, name: str) -> float | None:

@@ -46,15 +46,15 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
     if conditions.has_load or use is None or not count:
         return None
-    wanted = wanted_cpus(conditions)
+    demand = wanted_cpus(conditions)
     # What the hypervisor takes is no work of this machine.
-    ratio = use.own_ratio if wanted is None else wanted / count
+    ratio = use.own_ratio if demand is None else demand / count
     if ratio < CPU_BOUND_RATIO or use.busy_ratio < CPU_BOUND_RATIO:
         return None
     claim = f"The {count} CPUs are busy {percent(use.busy_ratio)} of the time: they limit this machine."
-    if wanted is not None:
+    if demand is not None:
         claim = (
-            f"The program demands {wanted:.1f} of {count} CPUs, which are busy {percent(use.busy_ratio)}"
+            f"The program demands {demand:.1f} of {count} CPUs, which are busy {percent(use.busy_ratio)}"
             " of the time: the CPUs limit it."
         )
     return Finding(
@@ -80,22 +80,22 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
 )
 def _one_thread(conditions: Conditions) -> Finding | None:
     target, count = conditions.target, len(conditions.all_cpus.cpus)
-    wanted = wanted_cpus(conditions)
-    if target is None or wanted is None or count < 2 or wanted >= CPU_BOUND_RATIO * count:
+    demand = wanted_cpus(conditions)
+    if target is None or demand is None or count < 2 or demand >= CPU_BOUND_RATIO * count:
         return None
     busiest = target.busiest_wanted_ratio.value
     if busiest is None or busiest < ONE_THREAD_RATIO:
         return None
     return Finding(
         f"One thread runs or waits for a CPU {percent(busiest)} of the time, and the program demands"
-        f" {wanted:.1f} of {count} CPUs: the speed of one CPU limits it.",
+        f" {demand:.1f} of {count} CPUs: the speed of one CPU limits it.",
         (
             Evidence("busiest thread", busiest, "ratio", ONE_THREAD_RATIO),
-            Evidence("CPU demand", wanted, "1", CPU_BOUND_RATIO * count),
+            Evidence("CPU demand", demand, "1", CPU_BOUND_RATIO * count),
         ),
         "Look at that thread in the profile, and whether its work can run on several threads.",
         0.85 * busiest,
-        gain=f"at most {count / max(wanted, 1.0):.1f} x on this machine, if all its CPUs can share the work",
+        gain=f"at most {count / max(demand, 1.0):.1f} x on this machine, if all its CPUs can share the work",
         part="cpu",
     )
 
@@ -163,8 +163,8 @@ def _interrupts(conditions: Conditions) -> Finding | None:
     }
     if len(shares) < 2:
         return None
-    cpu = max(shares, key=lambda one: shares[one])
-    others = sum(share for one, share in shares.items() if one != cpu) / (len(shares) - 1)
+    cpu = max(shares, key=lambda candidate: shares[candidate])
+    others = sum(share for other, share in shares.items() if other != cpu) / (len(shares) - 1)
     if shares[cpu] < INTERRUPT_CPU_RATIO or shares[cpu] < INTERRUPT_FACTOR * others:
         return None
     return Finding(

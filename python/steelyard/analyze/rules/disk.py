@@ -47,7 +47,7 @@ def _waits(conditions: Conditions) -> Finding | None:
     share = target.held_by("disk") if target else 0.0
     if target is None or share < WAIT_RATIO:
         return None
-    disk = _worst(conditions, lambda one: one.busy_ratio.value)
+    disk = _worst(conditions, lambda use: use.busy_ratio.value)
     where = next((name for name in target.places if kind_of(name, "D") == "disk"), "an unknown place")
     detail = ""
     evidence = [Evidence("threads' time asleep for a disk", share, "ratio", WAIT_RATIO)]
@@ -82,7 +82,7 @@ def _waits(conditions: Conditions) -> Finding | None:
 def _iowait(conditions: Conditions) -> Finding | None:
     use = conditions.all_cpus.use
     share = use.modes.get("iowait", 0.0) if use else 0.0
-    disk = _worst(conditions, lambda one: one.busy_ratio.value)
+    disk = _worst(conditions, lambda use: use.busy_ratio.value)
     if share < IOWAIT_RATIO or disk is None or (disk.busy_ratio.value or 0.0) < 0.1:
         return None
     return Finding(
@@ -108,7 +108,7 @@ def _iowait(conditions: Conditions) -> Finding | None:
 )
 def _slow(conditions: Conditions) -> Finding | None:
     disk = _worst(
-        conditions, lambda one: one.latency_ns.value if (one.operations_per_s.value or 0.0) >= 10 else None
+        conditions, lambda use: use.latency_ns.value if (use.operations_per_s.value or 0.0) >= 10 else None
     )
     if disk is None or disk.latency_ns.value is None:
         return None
@@ -137,7 +137,7 @@ def _slow(conditions: Conditions) -> Finding | None:
     threshold="J. Little, 1961: with eight operations at a busy disk, each waits for seven others",
 )
 def _queue(conditions: Conditions) -> Finding | None:
-    disk = _worst(conditions, lambda one: one.queue.value if (one.busy_ratio.value or 0.0) >= 0.7 else None)
+    disk = _worst(conditions, lambda use: use.queue.value if (use.busy_ratio.value or 0.0) >= 0.7 else None)
     if disk is None or (disk.queue.value or 0.0) < QUEUE:
         return None
     return Finding(
@@ -159,7 +159,7 @@ def _queue(conditions: Conditions) -> Finding | None:
 )
 def _small(conditions: Conditions) -> Finding | None:
     disk = _worst(
-        conditions, lambda one: one.operations_per_s.value if (one.busy_ratio.value or 0.0) >= 0.5 else None
+        conditions, lambda use: use.operations_per_s.value if (use.busy_ratio.value or 0.0) >= 0.5 else None
     )
     if disk is None or disk.operation_bytes.value is None or disk.operation_bytes.value > SMALL_BYTES:
         return None
@@ -186,7 +186,7 @@ def _small(conditions: Conditions) -> Finding | None:
     threshold="convention: one flush per four writes, and 20 per second; each waits for the medium",
 )
 def _flushes(conditions: Conditions) -> Finding | None:
-    disk = _worst(conditions, lambda one: one.flushes_per_s.value)
+    disk = _worst(conditions, lambda use: use.flushes_per_s.value)
     if disk is None or (disk.flushes_per_s.value or 0.0) < 20 or not disk.writes_per_s.value:
         return None
     ratio = (disk.flushes_per_s.value or 0.0) / disk.writes_per_s.value

@@ -188,7 +188,7 @@ def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list
     if rules is None:
         load_rules()
         rules = RULES.values()
-    found = []
+    findings = []
     for each in rules:
         try:
             finding = each.answer(conditions)
@@ -199,8 +199,8 @@ def explain(conditions: Conditions, rules: Iterable[Rule] | None = None) -> list
             failed = f"Rule {each.id} of {each.answer.__module__} failed: {type(error).__name__}: {error}."
             finding = Finding(failed, (), "Fix or remove the rule.", 0.0)
         if finding is not None:
-            found.append((replace(finding, id=each.id, area=each.area, threshold=each.threshold), each))
-    return ranked(found, conditions)
+            findings.append((replace(finding, id=each.id, area=each.area, threshold=each.threshold), each))
+    return ranked(findings, conditions)
 
 
 def percent(ratio: float) -> str:

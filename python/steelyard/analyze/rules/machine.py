@@ -93,15 +93,15 @@ def _clock(conditions: Conditions) -> Finding | None:
     threshold="convention: the program demands 90 % of the CPUs in its affinity mask",
 )
 def _fewer(conditions: Conditions) -> Finding | None:
-    machine, wanted = conditions.machine, wanted_cpus(conditions)
-    if machine is None or wanted is None or conditions.has_load:
+    machine, demand = conditions.machine, wanted_cpus(conditions)
+    if machine is None or demand is None or conditions.has_load:
         return None
     usable, whole = machine.cpu.usable_cpus, machine.cpu.logical_cpus
-    if usable >= whole or wanted < 0.9 * usable:
+    if usable >= whole or demand < 0.9 * usable:
         return None
     return Finding(
-        f"The program demands {wanted:.1f} CPUs and may use {usable} of the machine's {whole}.",
-        (Evidence("CPU demand", wanted, "1", 0.9 * usable),),
+        f"The program demands {demand:.1f} CPUs and may use {usable} of the machine's {whole}.",
+        (Evidence("CPU demand", demand, "1", 0.9 * usable),),
         "Check its cpuset and affinity (`taskset -p`).",
         0.6,
         gain=f"at most {whole / usable:.1f} x, with all CPUs",

@@ -34,7 +34,7 @@ def _limited(conditions: Conditions) -> str | None:
     threshold="the limit itself (tc); 80 % of it is convention: bursts are cut before the mean reaches it",
 )
 def _link_limited(conditions: Conditions) -> Finding | None:
-    shaper = next((one for one in conditions.shapers if one.used_ratio >= LIMIT_RATIO), None)
+    shaper = next((limiter for limiter in conditions.shapers if limiter.used_ratio >= LIMIT_RATIO), None)
     if shaper is None:
         return None
     target = conditions.target
@@ -67,7 +67,7 @@ def _link_limited(conditions: Conditions) -> Finding | None:
     " second is convention",
 )
 def _limit_drops(conditions: Conditions) -> Finding | None:
-    shaper = max(conditions.shapers, key=lambda one: one.drops_per_s, default=None)
+    shaper = max(conditions.shapers, key=lambda limiter: limiter.drops_per_s, default=None)
     if shaper is None or shaper.drops_per_s < 1:
         return None
     return Finding(
@@ -101,17 +101,17 @@ def _waits(conditions: Conditions) -> Finding | None:
     if busiest is not None:
         moved = max(busiest.sent_bytes_per_s.value or 0.0, busiest.received_bytes_per_s.value or 0.0)
     if busiest is None or moved < MOVED_BYTES_PER_S:
-        what = "while almost no data moves: it waits for answers from other programs"
+        reason = "while almost no data moves: it waits for answers from other programs"
         step = "Characterize the program that answers; a trace of requests shows which call waits."
     else:
-        what = f"while {busiest.interface} moves {moved / 1e6:,.1f} MB/s: it waits for the network or the"
+        reason = f"while {busiest.interface} moves {moved / 1e6:,.1f} MB/s: it waits for the network or the"
         " other end"
         step = (
             "Look at the sockets (`ss -ti`): rwnd_limited means the receiver, sndbuf_limited the send buffer,"
             " neither the network path."
         )
     return Finding(
-        f"The program's threads sleep {percent(share)} of their time in sockets {what}.",
+        f"The program's threads sleep {percent(share)} of their time in sockets {reason}.",
         (
             Evidence("threads' time asleep in sockets", share, "ratio", WAIT_RATIO),
             Evidence("bytes of the busiest interface", moved, "bytes/s", MOVED_BYTES_PER_S),

@@ -28,7 +28,7 @@ def _remote(conditions: Conditions) -> Finding | None:
         for node in conditions.activity.nodes
         if node.remote_ratio.value is not None and (node.allocated_per_s.value or 0.0) >= ALLOCATED_PER_S
     ]
-    node = max(nodes, key=lambda one: one.remote_ratio.value or 0.0, default=None)
+    node = max(nodes, key=lambda candidate: candidate.remote_ratio.value or 0.0, default=None)
     if len(conditions.activity.nodes) < 2 or node is None or (node.remote_ratio.value or 0.0) < REMOTE_RATIO:
         return None
     ratio = node.remote_ratio.value or 0.0
@@ -51,7 +51,7 @@ def _remote(conditions: Conditions) -> Finding | None:
 )
 def _miss(conditions: Conditions) -> Finding | None:
     nodes = [node for node in conditions.activity.nodes if node.miss_ratio.value is not None]
-    node = max(nodes, key=lambda one: one.miss_ratio.value or 0.0, default=None)
+    node = max(nodes, key=lambda candidate: candidate.miss_ratio.value or 0.0, default=None)
     if len(conditions.activity.nodes) < 2 or node is None or (node.miss_ratio.value or 0.0) < MISS_RATIO:
         return None
     ratio = node.miss_ratio.value or 0.0

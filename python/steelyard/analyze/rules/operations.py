@@ -25,15 +25,21 @@ _MEMORY = ("direct reclaim", "swapping out", "swapping in", "memory compaction",
 
 def _stalls(conditions: Conditions) -> Stalls | None:
     """Return stretches that matter: they take their share of the phase and there is more than one."""
-    found = conditions.stalls
-    return found if found is not None and found.ratio >= LEAST_RATIO and len(found.stretches) > 1 else None
+    stalls = conditions.stalls
+    return (
+        stalls if stalls is not None and stalls.ratio >= LEAST_RATIO and len(stalls.stretches) > 1 else None
+    )
 
 
 def _opposed(conditions: Conditions, names: tuple[str, ...]) -> Moving | None:
     """Return the strongest of ``names`` that operations fall with or after."""
-    found = conditions.correlates.found if conditions.correlates is not None else ()
+    correlates = conditions.correlates.found if conditions.correlates is not None else ()
     return next(
-        (one for one in found if one.name in names and one.r <= -STRONG and one.lag_ns >= 0),
+        (
+            moving
+            for moving in correlates
+            if moving.name in names and moving.r <= -STRONG and moving.lag_ns >= 0
+        ),
         None,
     )
 

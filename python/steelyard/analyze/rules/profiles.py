@@ -50,7 +50,7 @@ def _hot(conditions: Conditions) -> Finding | None:
     if profile is None:
         return None
     named = {name: share for name, share in profile.own.items() if name not in NOT_HOT}
-    name = max(named, key=lambda one: named[one], default=None)
+    name = max(named, key=lambda function: named[function], default=None)
     if name is None or named[name] < HOT_RATIO:
         return None
     share = named[name]
@@ -185,7 +185,7 @@ class _Tax:
     id: str
     categories: tuple[str, ...]
     ratio: float
-    what: str
+    verb: str
     step: str
 
 
@@ -307,10 +307,10 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
         share = profile.share(*tax.categories) if profile else 0.0
         if profile is None or share < tax.ratio:
             return None
-        leaders = [profile.leaders[one] for one in tax.categories if one in profile.leaders]
+        leaders = [profile.leaders[category] for category in tax.categories if category in profile.leaders]
         most = f", most of it in {leaders[0]}" if leaders else ""
         return Finding(
-            f"{percent(share)} of the CPU time {tax.what}{most}.",
+            f"{percent(share)} of the CPU time {tax.verb}{most}.",
             (Evidence(f"samples: {', '.join(tax.categories)}", share, "ratio", tax.ratio),),
             tax.step,
             0.25 + 0.5 * share,
@@ -323,7 +323,7 @@ def _answer(tax: _Tax) -> Callable[[Conditions], Finding | None]:
 for _tax in _TAXES:
     rule(
         _tax.id,
-        f"Is there much CPU time that {_tax.what}?",
+        f"Is there much CPU time that {_tax.verb}?",
         area="profile",
         threshold=CONVENTION,
         explains="cpu",

@@ -55,14 +55,14 @@ def explained_ratio(finding: Finding, rule: Rule, conditions: Conditions) -> flo
     return whole * min(1.0, max(0.0, first.value))
 
 
-def ranked(found: Sequence[tuple[Finding, Rule]], conditions: Conditions) -> list[Finding]:
+def ranked(findings: Sequence[tuple[Finding, Rule]], conditions: Conditions) -> list[Finding]:
     """Return the findings of rules: what explains most of the headline's time first, notes last.
 
     Findings of one cause become one: the first says the claim, the others follow in ``also``.
     """
     pairs = [
         (replace(finding, explained_ratio=explained_ratio(finding, rule, conditions)), rule)
-        for finding, rule in found
+        for finding, rule in findings
     ]
     pairs.sort(key=lambda pair: _place(pair[0]))
     kept: list[Finding] = []

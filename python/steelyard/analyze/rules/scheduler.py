@@ -30,13 +30,13 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
     if use is None or not count or conditions.has_load or use.busy_ratio < 0.9:
         return None
-    wanted, waiting = wanted_cpus(conditions), conditions.waiting_per_cpu.value
-    if wanted is not None:
-        if wanted < OVERSUBSCRIBED_FACTOR * count:
+    demand, waiting = wanted_cpus(conditions), conditions.waiting_per_cpu.value
+    if demand is not None:
+        if demand < OVERSUBSCRIBED_FACTOR * count:
             return None
-        claim = f"The program's threads demand {wanted:.1f} CPUs, of {count}"
-        evidence = Evidence("CPU demand over CPUs", wanted / count, "1", OVERSUBSCRIBED_FACTOR)
-        share = 1 - count / wanted
+        claim = f"The program's threads demand {demand:.1f} CPUs, of {count}"
+        evidence = Evidence("CPU demand over CPUs", demand / count, "1", OVERSUBSCRIBED_FACTOR)
+        share = 1 - count / demand
     else:
         if waiting is None and conditions.runnable.value is not None:
             # Without schedstat: tasks that run or want to, beyond one for each CPU. Readings are of moments.
@@ -69,15 +69,15 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
 )
 def _taken(conditions: Conditions) -> Finding | None:
     target, count = conditions.target, len(conditions.all_cpus.cpus)
-    wanted = wanted_cpus(conditions)
-    if target is None or not wanted or not count or wanted > count:
+    demand = wanted_cpus(conditions)
+    if target is None or not demand or not count or demand > count:
         return None
-    lost = (target.cpu_wait.value or 0.0) / wanted
+    lost = (target.cpu_wait.value or 0.0) / demand
     others = conditions.blame.neighbours or 0.0
-    if lost < TAKEN_RATIO or wanted < 0.2 or others < 0.2:
+    if lost < TAKEN_RATIO or demand < 0.2 or others < 0.2:
         return None
     return Finding(
-        f"The program demands {wanted:.1f} of {count} CPUs and waits {percent(lost)} of that time:"
+        f"The program demands {demand:.1f} of {count} CPUs and waits {percent(lost)} of that time:"
         f" other processes use {others:.1f} CPUs.",
         (
             Evidence("CPU wait over runnable time", lost, "ratio", TAKEN_RATIO),
@@ -250,7 +250,7 @@ def _blocked(conditions: Conditions) -> Finding | None:
 )
 def _queue_beside_idle(conditions: Conditions) -> Finding | None:
     waits = conditions.activity.wait_by_cpu
-    cpu = max(waits, key=lambda one: waits[one], default=None)
+    cpu = max(waits, key=lambda candidate: waits[candidate], default=None)
     idle = min((use.busy_ratio for use in conditions.cpus.values()), default=None)
     if cpu is None or waits[cpu] < 1 or idle is None or idle > 0.5 or conditions.has_load:
         return None

@@ -19,8 +19,8 @@ _WAITS = {
 
 
 def _stage_text(stage: str) -> str:
-    what = _WAITS.get(stage)
-    return f"{stage.replace('_', ' ')}{f' ({what})' if what else ''}"
+    reason = _WAITS.get(stage)
+    return f"{stage.replace('_', ' ')}{f' ({reason})' if reason else ''}"
 
 
 @rule(
