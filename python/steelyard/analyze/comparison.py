@@ -86,7 +86,7 @@ def compare_runs(a: Side, b: Side) -> RunComparison:
         )
     differences, same = _results(a.run.metrics, b.run.metrics)
     known_a, known_b = _known(a.run.metrics), _known(b.run.metrics)
-    found_a, found_b = {finding.id for finding in a.findings}, {finding.id for finding in b.findings}
+    ids_a, ids_b = {finding.id for finding in a.findings}, {finding.id for finding in b.findings}
     machine, machine_caution = _machines(a.machine, b.machine)
     profile, profile_cautions = _profiles(a.profile, b.profile)
     parameters = _parameters(a.run, b.run)
@@ -98,8 +98,8 @@ def compare_runs(a: Side, b: Side) -> RunComparison:
         conditions=_conditions(a.run, b.run),
         parameters=parameters,
         machine=tuple(machine),
-        findings_gone=tuple(sorted(found_a - found_b)),
-        findings_new=tuple(sorted(found_b - found_a)),
+        findings_gone=tuple(sorted(ids_a - ids_b)),
+        findings_new=tuple(sorted(ids_b - ids_a)),
         pressure=(tuple(a.pressure), tuple(b.pressure)),
         profile=tuple(profile),
         cautions=(*_cautions(a, b), *machine_caution, *profile_cautions),
@@ -129,7 +129,7 @@ def _results(a: Mapping[str, Metric], b: Mapping[str, Metric]) -> tuple[list[Res
 
 
 def _place(difference: ResultDifference) -> tuple[float, str]:
-    """Sort what comes from or goes to zero first: no factor describes it."""
+    """Sort changes from and to zero first: they have no ratio."""
     return (-math.inf if difference.ratio is None else -abs(math.log(difference.ratio)), difference.name)
 
 

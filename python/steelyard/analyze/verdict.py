@@ -292,7 +292,7 @@ def _interference(evidence: Evidence) -> Iterator[Check]:
 
 
 def _lost_cpu_time(evidence: Evidence, interference: Interference) -> list[Check]:
-    """Return what took CPU time from the run; what each leaves alone, all together may still take."""
+    """Return the checks of lost CPU time: the worst is raised where their sum is too large."""
     checks = [
         _share(
             "steal",
@@ -321,8 +321,8 @@ def _lost_cpu_time(evidence: Evidence, interference: Interference) -> list[Check
 def _disturbed(evidence: Evidence) -> tuple[float, float]:
     """Return the bounds of what others did.
 
-    What is described is described among its neighbours and under its hypervisor: what they do is a
-    reservation, and never makes an error of it.
+    A characterized workload runs among its neighbours and under its hypervisor: what they do makes the
+    result suspect, never invalid.
     """
     return (BOUNDS.headline_ratio[0], math.inf) if evidence.describes else BOUNDS.headline_ratio
 

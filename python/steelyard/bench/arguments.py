@@ -23,10 +23,10 @@ _TIMEOUT_S = 60.0
 def check_arguments(
     command: Sequence[str], settings: Mapping[str, Setting], names: Mapping[str, str], *, flags: str = ""
 ) -> None:
-    """Have an executable of ours judge ``command``.
+    """Have one of Steelyard's executables check ``command``.
 
-    ``names`` says which parameter stands behind a flag; ``flags`` is the parameter whose text is a list of
-    flags itself, to which any other complaint is put down. Raises UsageError or EnvironmentLacksError.
+    ``names`` has the parameter of each flag; ``flags`` is the parameter whose text is itself a list of flags:
+    any other error is attributed to it. Raises UsageError or EnvironmentLacksError.
     """
     program = Path(command[0]).name
     try:

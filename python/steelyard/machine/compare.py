@@ -1,4 +1,4 @@
-"""What differs between two machines, or between two moments of one, most telling first.
+"""What differs between two machines, or between two moments of one, the most important first.
 
 In: two `Machine` records. Out: `MachineComparison`, its differences ordered by likely effect
 (``machine.features``); within one effect by how far the values are apart, and decisive ones in that table's
@@ -86,11 +86,11 @@ class MachineComparison:
 
 
 def compare_machines(a: Machine, b: Machine) -> MachineComparison:
-    """Return what differs between ``a`` and ``b``, most telling first."""
+    """Return what differs between ``a`` and ``b``, the most important first."""
     of_a = {feature.key: feature for feature in features(a)}
     of_b = {feature.key: feature for feature in features(b)}
     differences = [*_devices(a, b, "disks"), *_devices(a, b, "interfaces")]
-    lonely = tuple(f"{difference.key}." for difference in differences)
+    device_keys = tuple(f"{difference.key}." for difference in differences)
     untold: list[Untold] = []
     same = 0
     for key in [*of_a, *(key for key in of_b if key not in of_a)]:
@@ -98,7 +98,7 @@ def compare_machines(a: Machine, b: Machine) -> MachineComparison:
         known = feature or other
         assert known is not None
         left, right = feature.value if feature else None, other.value if other else None
-        if (left is None and right is None) or key.startswith(lonely):
+        if (left is None and right is None) or key.startswith(device_keys):
             continue
         if left is None or right is None:
             reason = _reason(a if left is None else b, feature if left is None else other, key)

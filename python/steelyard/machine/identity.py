@@ -52,7 +52,7 @@ def cpu_identifier(tree: Tree) -> str | None:
 
 
 def read_identifier(identifier: str) -> CpuIdentity | None:
-    """Return the numbers of an identifier, None for what is none.
+    """Return the numbers of an identifier, None for any other text.
 
     >>> intel = read_identifier("GenuineIntel-6-55-7")
     >>> intel.vendor, intel.family, intel.model, intel.stepping

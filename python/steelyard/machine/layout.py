@@ -63,7 +63,7 @@ class Layout:
         return tuple(sorted(cpu for core in self.cores for cpu in core.cpus))
 
     def distance(self, origin: int | None, other: int | None) -> int:
-        """Return how far memory of node ``other`` is from ``origin``; far where nothing is known."""
+        """Return the distance from node ``origin`` to memory of node ``other``, 255 where it is not known."""
         if origin == other:
             return 10
         for node in self.nodes:

@@ -92,7 +92,7 @@ def replicates_needed(
 
 
 def pairs_needed(variance: float, replicates: tuple[int, int], target: float) -> Need:
-    """Return the same where replicates serve both arms: more of them bring both down together.
+    """Return how many replicates bring ``variance`` down to ``target`` where each serves both arms.
 
     >>> pairs_needed(0.01, (10, 10), 0.001)
     Need(enough=False, replicates=(100, 100), more=(90, 90))

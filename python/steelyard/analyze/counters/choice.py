@@ -210,7 +210,7 @@ def choose(
 ) -> Choice:
     """Return what to count on ``machine`` for ``metrics`` (all by default).
 
-    Raises UsageError for a scope or a metric that there is not.
+    Raises UsageError for an unknown scope or metric.
     """
     if scope not in SCOPES:
         raise UsageError(f"there is no scope {scope!r}", hint=f"one of {', '.join(SCOPES)}")

@@ -200,7 +200,7 @@ def top_down(
     return TopDown(model.name, model.source, slots, level_1, tuple(_checks(model, ratios)))
 
 
-class _Asked(Counts):
+class _EventCollector(Counts):
     """Counts that are all 1, and remember which were asked for."""
 
     def __init__(self) -> None:
@@ -217,7 +217,7 @@ class _Asked(Counts):
 
 def events_of(model: Model) -> tuple[str, ...]:
     """Return the events that a model's formulas need, in the order in which they ask for them."""
-    collector = _Asked()
+    collector = _EventCollector()
     model.slots(collector)
     for definition in model.nodes:
         definition.formula(collector)

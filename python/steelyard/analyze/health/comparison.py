@@ -119,7 +119,7 @@ class Family:
     """Mean over the figures of the variance of their logarithms."""
     figures: int = 1
     """How many have one."""
-    asked: int = 1
+    check_figures: int = 1
     """Figures of the whole check, all families together."""
 
     @classmethod
@@ -132,8 +132,8 @@ class Family:
 def tolerance(figure: Figure, earlier: Sequence[Figure], family: Family | None = None) -> float:
     """Return how far ``figure`` may stray from the median of ``earlier``, as a ratio.
 
-    >>> one = Figure("x", "x", "bandwidth", "bytes/s", "higher", 100.0, 99.0, 101.0)
-    >>> round(tolerance(one, [one]), 4), round(tolerance(one, [one, one]), 4)
+    >>> figure = Figure("x", "x", "bandwidth", "bytes/s", "higher", 100.0, 99.0, 101.0)
+    >>> round(tolerance(figure, [figure]), 4), round(tolerance(figure, [figure, figure]), 4)
     (0.1664, 0.08)
     """
     floor = math.log1p(FLOORS[figure.family])
@@ -157,7 +157,7 @@ def _foreseen(logs: Sequence[float], family: Family) -> float:
     freedom = (len(logs) - 1) * min(FAMILY_WORTH, family.figures)
     # A median of n values varies by pi / 2 as much as their mean.
     error = math.sqrt(max(_variance(logs), family.variance) * (1 + math.pi / 2 / len(logs)))
-    return float(stdtrit(freedom, 1 - FALSE_RATIO / family.asked)) * error
+    return float(stdtrit(freedom, 1 - FALSE_RATIO / family.check_figures)) * error
 
 
 def _logarithms(figures: Sequence[Figure]) -> list[float]:
@@ -210,7 +210,7 @@ def compare(
     rows = compare_figures(now, past)
     current = {figure.id for figure in now}
     rows += [
-        _absent(key, past[key], result) for key in past if key not in current and _was_asked(key, result)
+        _absent(key, past[key], result) for key in past if key not in current and _was_requested(key, result)
     ]
     busy = busy_parts(result)
     all_notes = [*notes]
@@ -246,7 +246,7 @@ def compare_figures(now: Sequence[Figure], past: Mapping[str, Sequence[Figure]])
     return [compare_figure(figure, past.get(figure.id, []), noise[figure.family]) for figure in now]
 
 
-def _was_asked(key: str, result: HealthResult) -> bool:
+def _was_requested(key: str, result: HealthResult) -> bool:
     part = {"latency": "memory_latency", "bandwidth": "memory_bandwidth", "core-to-core": "core_to_core"}
     name = key.partition(".")[0]
     if name == "disk" and result.disk is not None:
@@ -321,8 +321,8 @@ def _words(row: Compared) -> str:
 def tolerated(row: Compared) -> str:
     """Return how far a figure may stray to its worse side, as a change: 0.25 above is 0.2 below.
 
-    >>> one = Figure("x", "x", "bandwidth", "bytes/s", "higher", 100.0, 99.0, 101.0)
-    >>> tolerated(Compared(one, 100.0, 1, 0.25, 0.0, "ok"))
+    >>> figure = Figure("x", "x", "bandwidth", "bytes/s", "higher", 100.0, 99.0, 101.0)
+    >>> tolerated(Compared(figure, 100.0, 1, 0.25, 0.0, "ok"))
     '-20%'
     """
     ratio = row.tolerance_ratio

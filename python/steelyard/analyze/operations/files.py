@@ -290,7 +290,7 @@ def _samples(file: _File, meaning: str) -> list[OperationSeries]:
 def _total(series: Sequence[OperationSeries], name: str) -> OperationSeries:
     """Return the sum over series.
 
-    A series that is not there yet, or no more, adds nothing; an interval in which one was reset is not known.
+    A series adds nothing before its first and after its last reading; an interval with a reset is missing.
     Where the series were not read at the same times, each interval is shared out evenly over its parts.
     """
     first, resets = series[0], sum(part.resets for part in series)

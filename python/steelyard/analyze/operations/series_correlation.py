@@ -333,6 +333,6 @@ def _interval(r: float, effective: float, confidence: float) -> tuple[float | No
 
 
 def strongest(correlations: Sequence[Correlation]) -> list[Correlation]:
-    """Return the distinguishable ones, the strongest first; each was judged by itself."""
+    """Return the distinguishable correlations, the strongest first; each is tested alone."""
     kept = [each for each in correlations if each.distinguishable and each.best is not None]
     return sorted(kept, key=lambda each: -abs((each.best.r if each.best else None) or 0.0))

@@ -20,7 +20,7 @@ LOW_CLOCK_RATIO = 0.80
 UNEVEN_RATIOS = (0.90, 0.30)
 
 
-def wanted_cpus(conditions: Conditions) -> float | None:
+def cpu_demand(conditions: Conditions) -> float | None:
     """Return how many CPUs the watched program used or wanted, None where none was watched."""
     target = conditions.target
     if target is None or target.cpus.value is None or target.cpu_wait.value is None:
@@ -46,7 +46,7 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
     use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
     if conditions.has_load or use is None or not count:
         return None
-    demand = wanted_cpus(conditions)
+    demand = cpu_demand(conditions)
     # What the hypervisor takes is no work of this machine.
     ratio = use.own_ratio if demand is None else demand / count
     if ratio < CPU_BOUND_RATIO or use.busy_ratio < CPU_BOUND_RATIO:
@@ -80,7 +80,7 @@ def _cpu_bound(conditions: Conditions) -> Finding | None:
 )
 def _one_thread(conditions: Conditions) -> Finding | None:
     target, count = conditions.target, len(conditions.all_cpus.cpus)
-    demand = wanted_cpus(conditions)
+    demand = cpu_demand(conditions)
     if target is None or demand is None or count < 2 or demand >= CPU_BOUND_RATIO * count:
         return None
     busiest = target.busiest_wanted_ratio.value

@@ -5,7 +5,7 @@ Not here: checks of a machine as such (``steelyard machine check``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.cpu import busy_cpus, wanted_cpus
+from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule
 from steelyard.machine.processor import SLOW_GOVERNORS
 
@@ -93,7 +93,7 @@ def _clock(conditions: Conditions) -> Finding | None:
     threshold="convention: the program demands 90 % of the CPUs in its affinity mask",
 )
 def _fewer(conditions: Conditions) -> Finding | None:
-    machine, demand = conditions.machine, wanted_cpus(conditions)
+    machine, demand = conditions.machine, cpu_demand(conditions)
     if machine is None or demand is None or conditions.has_load:
         return None
     usable, whole = machine.cpu.usable_cpus, machine.cpu.logical_cpus

@@ -4,7 +4,7 @@ Not here: waits for disk and network (``disk``, ``network``).
 """
 
 from steelyard.analyze.conditions import Conditions
-from steelyard.analyze.rules.cpu import busy_cpus, wanted_cpus
+from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.findings import Evidence, Finding, beside_cpu, percent, rule, without
 
 OVERSUBSCRIBED_FACTOR = 1.5
@@ -30,7 +30,7 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
     use, count = conditions.all_cpus.use, len(conditions.all_cpus.cpus)
     if use is None or not count or conditions.has_load or use.busy_ratio < 0.9:
         return None
-    demand, waiting = wanted_cpus(conditions), conditions.waiting_per_cpu.value
+    demand, waiting = cpu_demand(conditions), conditions.waiting_per_cpu.value
     if demand is not None:
         if demand < OVERSUBSCRIBED_FACTOR * count:
             return None
@@ -69,7 +69,7 @@ def _oversubscribed(conditions: Conditions) -> Finding | None:
 )
 def _taken(conditions: Conditions) -> Finding | None:
     target, count = conditions.target, len(conditions.all_cpus.cpus)
-    demand = wanted_cpus(conditions)
+    demand = cpu_demand(conditions)
     if target is None or not demand or not count or demand > count:
         return None
     lost = (target.cpu_wait.value or 0.0) / demand

@@ -50,7 +50,7 @@ class Capacity:
 
 
 def wait_until_ready(session: "Session", server: "Process", timeout_s: float) -> dict[str, Any]:
-    """Return what a server says when it serves."""
+    """Return the event ``ready`` of a server."""
     events: list[dict[str, Any]] = []
 
     def announced() -> bool:

@@ -75,7 +75,7 @@ def machine_identity(root: Path = Path("/")) -> str:
 
 
 def check_request(parts: Sequence[str], directory: Path | None) -> None:
-    """Raise UsageError for a part that there is none of, or a ``directory`` that is none."""
+    """Raise UsageError for an unknown part, or a ``directory`` that is not a folder."""
     for part in parts:
         if part not in PARTS:
             raise UsageError(

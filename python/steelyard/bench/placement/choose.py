@@ -48,17 +48,17 @@ class Needs:
 def place(
     layout: Layout, needs: Needs, *, server: Sequence[int] | None = None, load: Sequence[int] | None = None
 ) -> Placement:
-    """Return who runs where. Raises UsageError for CPUs that are not usable.
+    """Return the CPUs of servers and load. Raises UsageError for CPUs that are not usable.
 
-    A side that was asked for is taken as it is, and the other gets the cores that are left. With a single
+    A side that the user names is taken as it is, and the other gets the cores that are left. With a single
     core the sides get threads of it; with a single CPU they share it.
     """
     notes = describe_limits(layout)
     for flag, cpus in (("--server-cpus", server), ("--load-cpus", load)):
         _check(layout, flag, cpus)
     if server or load:
-        notes += _quota_of_asked(layout, server, load)
-        homes = _asked(layout, needs, server, load)
+        notes += _quota_of_requested(layout, server, load)
+        homes = _requested(layout, needs, server, load)
     else:
         cores, reasons = within_quota(layout)
         notes += reasons
@@ -141,7 +141,9 @@ def _only(home: Home) -> int | None:
     return home.nodes[0] if home.nodes else None
 
 
-def _quota_of_asked(layout: Layout, server: Sequence[int] | None, load: Sequence[int] | None) -> list[str]:
+def _quota_of_requested(
+    layout: Layout, server: Sequence[int] | None, load: Sequence[int] | None
+) -> list[str]:
     count = len({*(server or ()), *(load or ())}) if server and load else len(layout.cpus)
     if layout.quota_cpus is None or layout.quota_cpus >= count:
         return []
@@ -206,7 +208,7 @@ def _share(home: Home, load_ratio: float) -> _Shared:
 # Sides that were asked for
 
 
-def _asked(
+def _requested(
     layout: Layout, needs: Needs, server: Sequence[int] | None, load: Sequence[int] | None
 ) -> list[_Shared]:
     if needs.load_ratio == 0:

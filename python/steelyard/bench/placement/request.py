@@ -58,12 +58,12 @@ def placement_of(
 
     Raises UsageError for CPUs or values that are not usable.
     """
-    instances = _asked(benchmark, chosen, "instances")
+    instances = _setting(benchmark, chosen, "instances")
     needs = Needs(
         load_ratio=benchmark.load_ratio,
         cpus_per_instance=benchmark.cpus_per_instance,
         instances=None if instances is None else int(instances),
-        binds_memory=_asked(benchmark, chosen, BINDING) != "none",
+        binds_memory=_setting(benchmark, chosen, BINDING) != "none",
     )
     return place(
         layout,
@@ -80,7 +80,7 @@ def _cpus(text: str, flag: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def _asked(benchmark: type[Benchmark], chosen: Mapping[str, str], name: str) -> Setting | None:
+def _setting(benchmark: type[Benchmark], chosen: Mapping[str, str], name: str) -> Setting | None:
     declared = {parameter.name: parameter for parameter in benchmark.parameters}
     return declared[name].parse(chosen[name]) if name in declared and name in chosen else None
 

@@ -70,10 +70,10 @@ def check(machine: Machine, rules: Sequence[Rule], *, ignore: Iterable[str] = ()
     Raises UsageError for an id in ``ignore`` that no rule has.
     """
     ignored = set(ignore)
-    strangers = ignored - {rule.id for rule in rules}
-    if strangers:
+    unknown = ignored - {rule.id for rule in rules}
+    if unknown:
         raise UsageError(
-            f"unknown check {sorted(strangers)[0]!r}", hint="steelyard machine check --json lists them"
+            f"unknown check {sorted(unknown)[0]!r}", hint="steelyard machine check --json lists them"
         )
     answers = [Answer(rule, _examine(rule, machine)) for rule in rules if rule.id not in ignored]
     return sorted(
