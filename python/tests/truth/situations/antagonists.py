@@ -217,8 +217,8 @@ STATISTICS = (
     Statistic(
         name="Antagonists",
         covers=("steelyard.fleet.cpi.evidence.Evidence",),
-        about="Whom `fleet cpi incidents` and the agent's guard name in one episode, over all its looks:"
-        " turned windows, the maximum over suspects, and floors of usage, share, effect and overlap.",
+        about="Names by `fleet cpi incidents` and the agent's guard in one episode, over all its tests:"
+        " rotated windows, the maximum over suspects, and minimum usage, share, effect and overlap.",
         situations=(
             Situation(
                 "nobody guilty: 50 bursty tasks, a victim slow by itself, x1.6",
@@ -337,7 +337,7 @@ STATISTICS = (
     Statistic(
         name="Antagonists by the paper's rule",
         covers=(),
-        about="`--rule paper`: the correlation of CPI2 (section 4.2) alone, from 0.35 on.",
+        about="`--rule paper`: only the antagonist correlation of CPI2 (section 4.2), from 0.35 on.",
         situations=(
             Situation(
                 "50 bursty tasks, a victim slow by itself, x1.6: somebody named",
@@ -403,8 +403,8 @@ STATISTICS = (
     Statistic(
         name="Anomalies of tasks",
         covers=("steelyard.fleet.cpi.anomalies.JobOutliers",),
-        about="Three outliers in five minutes. Where more than 5 % of a job's task-days have them, `fleet cpi"
-        " outliers` says that an anomaly of it is ordinary.",
+        about="Three outliers in five minutes. `fleet cpi outliers` calls anomalies of a job ordinary if more"
+        " than 5 % of its task-days have one.",
         situations=(
             Situation(
                 "20 healthy task-days, CPI with correlation 0.9: an anomaly, and not said to be ordinary",

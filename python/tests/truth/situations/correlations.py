@@ -138,7 +138,7 @@ STATISTICS = (
             "steelyard.analyze.operations.series_correlation.AtLag",
             "steelyard.analyze.operations.series_correlation.Correlation",
         ),
-        about="At one lag; called correlated where the interval is without 0.",
+        about="At one lag; correlated if the interval excludes 0.",
         situations=(
             _alone("independent readings", 30, partial(_memory, phi=0.0), "3.7%"),
             _alone("correlation 0.5 in time", 30, _AR5, "6.5%"),
@@ -169,7 +169,7 @@ STATISTICS = (
             "steelyard.analyze.operations.telemetry_correlation.Moving",
             "steelyard.analyze.operations.telemetry_correlation.Correlates",
         ),
-        about="Twelve unrelated series at lags up to a fifth of the phase; any that is reported is false.",
+        about="Twelve unrelated series at lags up to a fifth of the phase; any reported one is false.",
         situations=(
             *(
                 Situation(

@@ -73,7 +73,7 @@ STATISTICS = (
         covers=("steelyard.fleet.cpi.throughput.Slope", "steelyard.fleet.cpi.throughput.Following"),
         about=(
             "Elasticity of the cost of an operation over CPI, from sums over spans of 10 minutes; CPI varies"
-            f" by 5 % unless said. 'Follows' is said from {FLOOR:g} on."
+            f" by 5 % unless stated. The answer is 'follows' from {FLOOR:g} on."
         ),
         situations=(
             _situation("a day, nothing correlated", "95 %, width 0.35"),

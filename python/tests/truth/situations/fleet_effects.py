@@ -101,7 +101,8 @@ STATISTICS = (
     Statistic(
         name="Effects within strata",
         covers=("steelyard.fleet.effects.Effect",),
-        about="What x does to y, with machines as draws: `fleet numa`, `fleet pair`. 30 samples a machine.",
+        about="Effect of x on y; the replicate is the machine (`fleet numa`, `fleet pair`)."
+        " 30 samples a machine.",
         situations=(
             Situation(
                 "2 machines",

@@ -237,8 +237,8 @@ STATISTICS = (
         name="Shares of a fleet's cycles",
         covers=("steelyard.fleet.profiles.shares.Share", "steelyard.stats.shares.Shares"),
         about=(
-            "Of one of the 30 rows that `fleet top` shows; machines are the draws. Nothing is stated where"
-            " fewer than 4 machines make up a row in effect. Width is over the share."
+            "One of the 30 rows that `fleet top` shows; machines are the replicates. A row of fewer than 4"
+            " effective machines has no interval. Width is relative to the share."
         ),
         situations=(
             Situation(
@@ -299,8 +299,8 @@ STATISTICS = (
         name="Differences of two profiles of a fleet",
         covers=("steelyard.fleet.profiles.diff.DiffRow",),
         about=(
-            "200 machine-minutes a side; a tenth of the machines is given other jobs between two days. A"
-            " false alarm is any change among all rows, after Holm's correction. The change is of the hottest"
+            "200 machine-minutes a side; a tenth of the machines gets other jobs between two days. A"
+            " false alarm is any change among all rows, after Holm's correction. The change is in the hottest"
             " function that all jobs share."
         ),
         situations=(
@@ -404,8 +404,8 @@ STATISTICS = (
         name="Entropy of a fleet's functions",
         covers=("steelyard.stats.entropy.Entropy",),
         about=(
-            "In bits, against the entropy of the whole fleet's shares. The interval reaches upwards by 1.5"
-            " times the bias that was taken out, so that it holds more often than it says where that is much."
+            "In bits, against the entropy of the whole fleet's shares. The interval extends upwards by 1.5"
+            " times the bias correction, so that its coverage exceeds 95 % where the correction is large."
         ),
         situations=(
             Situation(

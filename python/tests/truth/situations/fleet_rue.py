@@ -83,7 +83,7 @@ STATISTICS = (
         name="RUE where machines of a rack are alike",
         covers=("steelyard.fleet.rue.result.Speedup", "steelyard.stats.ratios.Effect"),
         about=(
-            "20 machines a rack, which differ by 15 %. Intervals are of one look; width is of the speedup's"
+            "20 machines a rack, which differ by 15 %. Intervals are for one look; width is of the speedup's"
             " logarithm. Racks are in machines' names, in a label, or declared."
         ),
         situations=(

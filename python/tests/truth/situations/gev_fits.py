@@ -71,7 +71,7 @@ STATISTICS = (
     Statistic(
         name="GEV of the CPI of several tasks",
         covers=("steelyard.stats.gev.GevFit",),
-        about="200 samples of each task; against the fit to 4000 tasks. Width is over the parameter.",
+        about="200 samples of each task; against the fit to 4000 tasks. Width is relative to the parameter.",
         situations=(
             Situation(
                 "5 tasks, means differ by 5 %",

@@ -81,7 +81,7 @@ STATISTICS = (
         covers=("steelyard.analyze.health.figures.Figure", "steelyard.analyze.health.comparison.Compared"),
         about=(
             "A check of 46 figures, each a median of 7 repeats with 1 % of noise, beside 6 earlier checks;"
-            " counted is a check with any alert."
+            " the count is of checks with any alert."
         ),
         situations=(
             _situation("noise of 1.5 % between checks", "2.7 %", between=0.015),

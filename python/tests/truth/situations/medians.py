@@ -80,9 +80,8 @@ STATISTICS = (
     Statistic(
         name="Median of repeats",
         covers=("steelyard.stats.intervals.MedianInterval", "steelyard.stats.serial.Serial"),
-        about="Order statistics: exact for independent runs, whatever their distribution. In the order of"
-        " time, runs are tested for a correlation from one to the next; where there is one, the interval is"
-        " widened or withheld.",
+        about="Order statistics: exact for independent runs of any distribution. If successive runs are"
+        " correlated, the interval is widened or missing.",
         situations=(
             Situation("8 runs, normal, sd 3 %", Claim.HOLDS, _normal, trials=2000, quick=400),
             Situation("12 runs, lognormal, sd 30 %", Claim.HOLDS, _skewed, trials=2000, quick=400),

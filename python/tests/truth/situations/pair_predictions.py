@@ -79,8 +79,8 @@ STATISTICS = (
         name="Contention of a pair never seen together",
         covers=("steelyard.fleet.placement.pair_prediction.Prediction",),
         about=(
-            "Slow-down beside a job, predicted from the pairs that were seen. Uses differ by a factor of 2"
-            " between jobs; what resources do not tell has sd 2 % unless said."
+            "Slow-down beside a job, predicted from observed pairs. Usage differs by a factor of 2"
+            " between jobs; the part that resources do not explain has sd 2 % unless stated."
         ),
         situations=(
             _situation("8 jobs, half of 56 pairs seen, each to 1 %", jobs=8, seen=0.5, error=0.01, own=0.02),

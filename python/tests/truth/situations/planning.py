@@ -140,8 +140,8 @@ STATISTICS = (
         name="Replicates that a decision needs",
         covers=("steelyard.stats.power.Need",),
         about=(
-            "As many as asked for from 10 pilot replicates of each arm, noise 5 %, smallest effect that"
-            " matters 3 %; the effect is to be found in 80 %. Width: replicates asked for (median)."
+            "Replicates required after 10 pilot replicates of each arm, noise 5 %, smallest effect that"
+            " matters 3 %, power 80 %. Width: replicates required (median)."
         ),
         situations=(
             Situation(

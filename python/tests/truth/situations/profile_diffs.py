@@ -158,7 +158,7 @@ STATISTICS = (
             "steelyard.analyze.profiles.diff.ProfileDiff",
             "steelyard.analyze.profiles.units.Comparison",
         ),
-        about="Sixty functions, 5000 samples a run; any row of the table that is called a change is false."
+        about="Sixty functions, 5000 samples a run; any row reported as a change is false."
         " Three runs a side or more tell a change; one run a side shows what stands out.",
         situations=(
             Situation(

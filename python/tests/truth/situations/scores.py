@@ -243,7 +243,7 @@ STATISTICS = (
     Statistic(
         name="Member of two suites compared",
         covers=("steelyard.analyze.suite_comparison.MemberComparison",),
-        about="Better or worse is said where the interval of the ratio of the score excludes 1.",
+        about="Better or worse if the interval of the ratio of the score excludes 1.",
         situations=COMPARED,
     ),
 )

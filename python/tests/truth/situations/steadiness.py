@@ -133,7 +133,7 @@ STATISTICS = (
     Statistic(
         name="Steadiness of a measure phase",
         covers=("steelyard.stats.steady.Steadiness", "steelyard.stats.shapes.Shape"),
-        about="Counted as false is every answer but steady, unless noted; as found, the answer unsteady.",
+        about="Unless noted, a false alarm is any answer but steady; detected is the answer unsteady.",
         situations=(
             _alike(10, 10, 0.0, "30.2%", 200),
             _alike(20, 10, 0.0, "2.2%"),
