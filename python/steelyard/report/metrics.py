@@ -1,7 +1,7 @@
 """Names and values of metrics for people.
 
-In: a metric's name and record. Out: text. The name's ending tells what the unit alone does not: both counts
-and ratios have unit ``1``.
+In: a metric's name and record. Out: text. The name's ending distinguishes counts from ratios: both have
+unit ``1``.
 """
 
 from steelyard.bench import declaration

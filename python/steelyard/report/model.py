@@ -239,7 +239,7 @@ def siblings_of(folder: Path, run: Run) -> tuple[Sibling, ...]:
 def is_repeat(run: Run, other: Run) -> bool:
     """Return whether two runs repeat one measurement, so that a median over both means something.
 
-    One command makes one series, also of a suite, whose members share its id. Seeds and ports may differ.
+    All runs of one command, or of one suite, share a series id. Seeds and ports may differ.
     """
     return run.series.id == other.series.id and _measurement(run) == _measurement(other)
 

@@ -1,7 +1,7 @@
-"""What a page, a table and a document show of an application's operations.
+"""Sections, terminal lines and JSON values of an application's operations.
 
 In: `Conditions` with operations, and `ReportData` for the time axis. Out: a `Section` with the chart of
-operations over time and tables (what an operation costs, series, phases, what moves with them, sources),
+operations over time and tables (cost of an operation, series, phases, correlated telemetry, sources),
 lines for a terminal, and plain values.
 
 Not here: the figures themselves (``analyze.operations.operations``, ``efficiency``, ``correlates``).

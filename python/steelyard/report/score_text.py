@@ -1,4 +1,4 @@
-"""What stands beside a score wherever one is shown: interval, parts, and what the baseline's figure rests on.
+"""Text shown beside a score: its interval, its parts, and the runs behind the baseline.
 
 In: a `Score`, or a member or the whole of a suite. Out: plain text, one phrase a line.
 

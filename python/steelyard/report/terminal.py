@@ -1,6 +1,6 @@
-"""Text from anywhere for a terminal. Not here: what is drawn, and printing.
+"""Untrusted text made safe for a terminal. Not here: tables and printing.
 
-On its own, so that a table which needs nothing else does not load what runs and telemetry are read with.
+A module of its own, so that a plain table does not import the readers of runs and telemetry.
 """
 
 from rich.text import Text

@@ -243,7 +243,7 @@ class Heat:
     """A map of cells: a row a list of values, None where there is none.
 
     With ``middle`` the colours part there: blue below, red above. ``cells`` are texts to write into the cells
-    and ``labels`` what whoever points at one reads.
+    and ``labels`` the texts shown on hover.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """CPI specs, outliers and distributions as tables, charts and words.
 
-In: what ``fleet.cpi_*`` found. Out: `Answer`: sections for the terminal and the page, and the document for
+In: results of ``fleet.cpi``. Out: `Answer`: sections for the terminal and the page, and the document for
 ``--json``. Incidents have a module of their own (``cpi_incidents``).
 """
 

@@ -1,6 +1,6 @@
 """Incidents of CPU interference as tables, charts and words.
 
-In: what ``fleet.cpi.incidents``, ``fleet.cpi.timeline`` and ``fleet.cpi.truth`` found. Out: `Answer`.
+In: results of ``fleet.cpi.incidents``, ``fleet.cpi.timeline`` and ``fleet.cpi.truth``. Out: `Answer`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def incidents_answer(
     each: bool = False,
 ) -> Answer:
     """Return the incidents by victim and antagonist, what agents did about them, and, for a simulated fleet,
-    how right they are: ``right`` by the rule in use, ``curve`` by the paper's at each floor. ``bar`` is what
-    a name takes, ``None`` by the paper's rule. ``each`` shows every incident on a terminal, too.
+    how right they are: ``right`` by the rule in use, ``curve`` by the paper's at each floor. ``bar`` is the
+    threshold for naming an antagonist, ``None`` for the paper's rule. ``each`` shows every incident on a terminal, too.
     """
     groups = group_incidents(incidents)
     named = [incident for incident in incidents if incident.antagonist is not None]

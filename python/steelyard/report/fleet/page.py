@@ -58,8 +58,8 @@ def render(
     """Return the page's text, to be written into ``folder``.
 
     ``heading`` is the answer in one line (``title`` by default), ``level`` and ``verdict`` a badge under it
-    (``valid``, ``suspect``, ``invalid`` or ``incomplete``), ``cautions`` what a reader must know before
-    reading on, ``source`` what it was drawn from.
+    (``valid``, ``suspect``, ``invalid`` or ``incomplete``), ``cautions`` the warnings
+    above the first section, ``source`` the data's origin.
     """
     nonce = secrets.token_urlsafe(16)
     # A heading without anything under it says nothing.

@@ -3,8 +3,8 @@
 In: profiles. Out: HTML that needs nothing else: its style, its data and its script are in it. Names from
 outside are in it as JSON whose ``<`` cannot end a script, and reach the page as text only.
 
-Invariants: nothing is drawn wider than it was counted; what was too narrow is merged into boxes that say so,
-and the caption says how much that is.
+Invariants: a box's width is its count; boxes that are too narrow are merged into marked boxes, and the
+caption says what share of the samples that is.
 
 Not here: the tree (``flame_tree``), tables of functions, the page around it (``page``).
 """

@@ -1,7 +1,7 @@
 """When samples were taken: seconds across, parts of a second down, darker where more were.
 
-In: times of samples. Out: a `Chart` of kind ``heat``. A program that works all the time is a plain; one that
-waits for a timer or a lock has stripes.
+In: times of samples. Out: a `Chart` of kind ``heat``. A program that works all the time gives an even
+colour; waits for a timer or a lock appear as stripes.
 """
 
 from __future__ import annotations
