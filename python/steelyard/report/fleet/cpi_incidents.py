@@ -48,7 +48,8 @@ def incidents_answer(
 ) -> Answer:
     """Return the incidents by victim and antagonist, what agents did about them, and, for a simulated fleet,
     how right they are: ``right`` by the rule in use, ``curve`` by the paper's at each floor. ``bar`` is the
-    threshold for naming an antagonist, ``None`` for the paper's rule. ``each`` shows every incident on a terminal, too.
+    threshold for naming an antagonist, ``None`` for the paper's rule. ``each`` shows every incident on a
+    terminal, too.
     """
     groups = group_incidents(incidents)
     named = [incident for incident in incidents if incident.antagonist is not None]

@@ -1,7 +1,7 @@
 """Charts of the machine: CPU by mode, run queue, pressure, memory, network, disks, frequency, power.
 
 In: `ReportData` with its recording. Out: `Chart`s. Up to `PANELS_AT_MOST` CPUs get a panel each; more become
-the rows of a heat map. Network and disk charts leave out idle devices and name them.
+the rows of a heat map. Network and disk charts leave out idle devices and say how many.
 """
 
 from collections.abc import Callable, Sequence
