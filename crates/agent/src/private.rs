@@ -403,7 +403,7 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
         fs::set_permissions(above.path(), Permissions::from_mode(0o777)).unwrap();
         let error = Private::make(&path).unwrap_err().to_string();
-        assert!(error.contains("may swap it"), "{error}");
+        assert!(error.contains("may replace it"), "{error}");
         if user() == 0 {
             fs::set_permissions(above.path(), Permissions::from_mode(0o755)).unwrap();
             std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();

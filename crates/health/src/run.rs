@@ -168,7 +168,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("\"memory\" is none of memory_latency"),
+                .contains("\"memory\" is not one of memory_latency"),
             "{error}"
         );
     }

@@ -70,7 +70,7 @@ def test_baseline_is_a_file_or_a_folder(tmp_path: Path) -> None:
 def test_one_part_is_measured_and_stored(tmp_path: Path) -> None:
     check = health.measure(tmp_path, quick=True, progress=Silence(), parts=["core_to_core"])
     assert check.result.settings.parts == ["core_to_core"]
-    assert check.result.missing["disk"].startswith("not asked for")
+    assert check.result.missing["disk"].startswith("not requested")
     part = check.result.core_to_core
     assert (part is None) == ("core_to_core" in check.result.missing)
     if part is not None:
@@ -83,7 +83,7 @@ def test_one_part_is_measured_and_stored(tmp_path: Path) -> None:
 
 
 def test_a_wrong_part_and_a_device_are_told_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is none of memory_latency"):
+    with pytest.raises(UsageError, match="is not one of memory_latency"):
         health.measure(tmp_path, quick=True, progress=Silence(), parts=["memory"])
     with pytest.raises(UsageError, match="not a folder"):
         health.measure(tmp_path, quick=True, progress=Silence(), parts=["disk"], directory=Path("/dev/null"))

@@ -66,7 +66,7 @@ def test_a_report_of_it_can_be_made(finished: Path, tmp_path: Path) -> None:
     [
         ("only=no-such-thing", "no-such-thing"),
         ("cores=some", "one|all|both"),
-        ("benchmarks=3-x", "leave it out"),
+        ("benchmarks=3-x", "omit it"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_a_run(tmp_path: Path, setting: str, said: str) -> None:

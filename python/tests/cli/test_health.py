@@ -112,5 +112,5 @@ def test_the_parts_are_those_of_the_program() -> None:
     command = [str(executable("steelyard-tax")), "health", "--parts", "nosuch"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert f"is none of {', '.join(health.PARTS)}" in done.stderr
+    assert f"is not one of {', '.join(health.PARTS)}" in done.stderr
     assert done.stderr.count("\n") == 1

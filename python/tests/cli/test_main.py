@@ -87,7 +87,7 @@ def test_an_expected_error_is_one_line_with_a_hint(arguments, code, told, capsys
         ("feed:root_flags=--feature-functions 0", 2, "root_flags=--feature-functions 0: 0 feature functions"),
         ("feed:root_flags=--help", 2, "root_flags=--help: with it steelyard-rank prints a text and ends"),
         ("feed:root_flags='", 2, "No closing quotation"),
-        ("feed:user_distribution=hats", 2, 'user_distribution=hats: --key-distribution: "hats" is none of'),
+        ("feed:user_distribution=hats", 2, 'user_distribution=hats: --key-distribution: "hats" is not one'),
         ("feed:probes=4", 2, "probes=4: allowed is 5..64"),
         ("feed:sweep_points=1", 2, "sweep_points=1: --points: must be between 2 and 1000"),
         ("tao:backend_delay=slow", 2, "backend_delay=slow: invalid value 'slow' for '--backend-delay"),
@@ -97,7 +97,7 @@ def test_an_expected_error_is_one_line_with_a_hint(arguments, code, told, capsys
         ("tao:server_command={port.x}", 2, "server_command={port.x}"),
         ("tao:server_command=/nosuch/program", 3, "there is no program '/nosuch/program' here"),
         ("tao:server_command=''", 3, "there is no program '' here"),
-        ("tax:only=nosuch", 2, 'only=nosuch: --only: no benchmark\'s name holds "nosuch"'),
+        ("tax:only=nosuch", 2, 'only=nosuch: --only: no benchmark or category matches "nosuch"'),
         ("tax:only=-x", 2, "only=-x: unexpected argument '-x' found\n"),
     ],
 )

@@ -137,7 +137,7 @@ def test_ycsb_over_memcached_is_what_memcached_counts() -> None:
         (("--protocol", "http", "--path", "x"), "does not begin with /"),
         (("--trace", "/nowhere.csv"), "No such file"),
         (("--trace", "/dev/null"), "not a regular file"),
-        (("--key-distribution", "latest"), "none of uniform, zipf:EXPONENT"),
+        (("--key-distribution", "latest"), "not one of uniform, zipf:EXPONENT"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_line(arguments: tuple[str, ...], said: str) -> None:

@@ -272,7 +272,7 @@ mod tests {
             ("cap_s = -1.0", "guard: the length of a cap"),
             ("refresh_s = 0.0", "guard.refresh_s is 0"),
             ("rule = \"mine\"", "guard.rule is \"mine\""),
-            ("false_name_ratio = 0.0", "guard: 0 is no chance"),
+            ("false_name_ratio = 0.0", "guard: 0 is not a probability"),
             ("outliers = -1", "guard: "),
             ("min_usage = \"x\"", "guard: "),
         ] {

@@ -239,8 +239,8 @@ mod tests {
             ("{uniform:9:1}", "empty range"),
             ("{uniform:1}", "not a placeholder"),
             ("{uniform:0:18446744073709551615}", "empty range"),
-            ("{key", "does not close"),
-            ("key}", "not opened"),
+            ("{key", "open brace"),
+            ("key}", "is not open"),
         ] {
             let error = Text::parse(bad).unwrap_err();
             assert!(error.contains(why), "{bad}: {error}");

@@ -146,7 +146,7 @@ fn a_group_has_what_its_controllers_count_and_else_the_sum_of_its_processes() {
     assert_eq!(root.number(Column::Wait), Some(0.5));
     let why = root.get(Column::Read).clone().unwrap_err();
     assert!(
-        why.text().starts_with("not known of 1 of 2 processes"),
+        why.text().starts_with("unknown for 1 of 2 processes"),
         "{why}"
     );
     let api = &rows[1].figures;

@@ -79,7 +79,7 @@ fn play(keys: &[Option<char>]) -> String {
 
 #[test]
 fn rates_come_with_the_second_look_and_keys_steer() {
-    assert!(play(&[]).contains("first look"));
+    assert!(play(&[]).contains("first sample"));
     let text = play(&[None, None, None, Some('w')]);
     assert!(text.contains("CPU 1.00 of 2"), "{text}");
     assert!(text.contains("▼WAIT%"), "{text}");
@@ -91,7 +91,7 @@ fn rates_come_with_the_second_look_and_keys_steer() {
 fn a_pause_stops_looking() {
     let text = play(&[Some(' '), None, None, None, None, None, None]);
     assert!(
-        text.contains("first look") && text.contains("paused"),
+        text.contains("first sample") && text.contains("paused"),
         "{text}"
     );
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from steelyard.analyze.conditions import Conditions
 from steelyard.analyze.profiles.figures import ProfileUse
-from steelyard.analyze.rules.cpu import busy_cpus
+from steelyard.analyze.rules.cpu import busy_cpus, cpu_demand
 from steelyard.analyze.rules.findings import Evidence, Finding, percent, rule, without
 
 SAMPLES = 100
@@ -79,7 +79,7 @@ def _copies(conditions: Conditions) -> Finding | None:
     profile, target = _profile(conditions), conditions.target
     share = profile.share("memory") if profile else 0.0
     used = target.cpus.value or 0.0 if target else busy_cpus(conditions)
-    if profile is None or share < COPY_RATIO or used < COPY_BUSY_CPUS:
+    if profile is None or share < COPY_RATIO or (cpu_demand(conditions) or used) < COPY_BUSY_CPUS:
         return None
     caches = [cache.size_bytes for cache in conditions.machine.cpu.caches] if conditions.machine else []
     resident = target.rss_high_bytes.value if target else None

@@ -31,6 +31,10 @@ _STATES = {
 }
 
 
+# How the reason of a part that nobody requested begins, also in records of earlier versions.
+NOT_REQUESTED = ("not requested", "not asked for")
+
+
 def _expected(row: Compared) -> str:
     if row.expected is None or row.tolerance_ratio is None:
         return quantity(row.expected, row.figure.unit) if row.expected is not None else ""
@@ -78,7 +82,7 @@ def render(result: HealthResult, comparison: Comparison) -> RenderableType:
         parts.append(Text.assemble(("alert  ", "bold red"), alert.claim))
         parts.append(Text(f"       may mean: {alert.meaning}", style="dim"))
     parts += [Text.assemble(("note   ", "yellow"), note) for note in comparison.notes]
-    missing = {name: why for name, why in result.missing.items() if not why.startswith("not asked for")}
+    missing = {name: why for name, why in result.missing.items() if not why.startswith(NOT_REQUESTED)}
     parts += [Text.assemble(("absent ", "yellow"), f"{name}: {why}") for name, why in missing.items()]
     parts.append(Text(verdict(comparison), style="bold"))
     return Group(*parts)

@@ -434,6 +434,14 @@ def test_an_ordinary_profile_is_no_finding() -> None:
     assert explain(sampled()) == []
 
 
+def test_copies_are_found_also_where_neighbours_take_the_cpus() -> None:
+    copying = replace(category(memory=0.7), machine=machine())
+    starved = target(copying, cpus=q(0.3), cpu_wait=q(0.6), rss_high_bytes=q(GIB))
+    assert "memory-copies" in [finding.id for finding in explain(starved)]
+    idle = target(copying, cpus=q(0.3), cpu_wait=q(0.1), rss_high_bytes=q(GIB))
+    assert "memory-copies" not in [finding.id for finding in explain(idle)]
+
+
 def test_copies_of_what_a_cache_holds_are_not_called_bandwidth() -> None:
     small = target(replace(category(memory=0.7), machine=machine()), cpus=q(0.9), rss_high_bytes=q(1e6))
     assert explain(small) == []

@@ -199,7 +199,7 @@ fn own_rules_are_asked_first_and_judged() {
         ),
         (
             "[[rule]]\nname = \"a\"\npath = 'x'\njob = \"${y}\"\ntask = \"t\"\njob_class = \"batch\"\n",
-            "rule \"a\": job: ${y} in \"${y}\" is no capture",
+            "rule \"a\": job: ${y} in \"${y}\" is not a capture",
         ),
         (
             "[[rule]]\nname = \"a\"\npath = 'x'\njob = \"${y\"\ntask = \"t\"\njob_class = \"batch\"\n",

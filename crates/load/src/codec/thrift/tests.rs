@@ -208,7 +208,10 @@ fn arguments_that_do_not_fit_are_refused_with_the_reason() {
             r#"{ id = 1, type = "i8", value = 300 }"#,
             "does not fit 8 bits",
         ),
-        (r#"{ id = 1, type = "i32", value = "x" }"#, "is no number"),
+        (
+            r#"{ id = 1, type = "i32", value = "x" }"#,
+            "is not a number",
+        ),
         (
             r#"{ id = 1, type = "i16", value = "{uniform:0:40000}" }"#,
             "40000 does not fit 16 bits",
@@ -219,10 +222,10 @@ fn arguments_that_do_not_fit_are_refused_with_the_reason() {
             r#"{ id = 1, type = "string", value = "{value}" }"#,
             "use {text}",
         ),
-        (r#"{ id = 1, type = "struct", value = 1 }"#, "no struct"),
+        (r#"{ id = 1, type = "struct", value = 1 }"#, "not a struct"),
         (
             r#"{ id = 1, type = "list:i32", value = ["a"] }"#,
-            "is no number",
+            "is not a number",
         ),
     ] {
         let file = MIX.replace("arguments = [", &format!("arguments = [{argument},"));

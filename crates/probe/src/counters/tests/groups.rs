@@ -104,7 +104,7 @@ fn a_missing_event_drops_one_event_and_says_why() {
         (libc::ENOENT, "no hardware counters"),
         (libc::EINVAL, "PMU cpu refuses it"),
         (libc::EOPNOTSUPP, "does not count it in this scope or mode"),
-        (libc::EBUSY, "for himself alone"),
+        (libc::EBUSY, "exclusive use"),
         (libc::ENODEV, "has disappeared"),
         (libc::EACCES, "kernel.perf_event_paranoid is 2"),
         (libc::EPERM, "sysctl kernel.perf_event_paranoid=0"),

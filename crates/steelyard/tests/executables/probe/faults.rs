@@ -101,7 +101,10 @@ fn a_directory_without_a_recording_is_no_recording() {
     let output = output.expect("the probe runs");
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("no telemetry.json and no .arrows file"), "{message}");
+    assert!(
+        message.contains("no telemetry.json and no .arrows file"),
+        "{message}"
+    );
 }
 
 /// Asserts that a recording into `recording` ended for want of space and that what came before is readable.
