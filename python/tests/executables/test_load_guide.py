@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.bench.tao.benchmark import free_port
+from steelyard.bench.ports import free_port
 
 from .servers import ROOT, executable
 

@@ -12,7 +12,6 @@ Not here: the arithmetic of the key space (``analyze.cache_model``), metrics fro
 
 import math
 import resource
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedErr
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import InstancePlace, Placement
+from steelyard.bench.ports import HOST, check_port, free_port, wait_for_port
 from steelyard.bench.tao.parameters import MOST_CONNECTIONS, PARAMETERS
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from steelyard.bench.load.watch import LoadWatch
     from steelyard.records import CacheStats, Machine
 
-HOST = "127.0.0.1"
 PORT_MAX = 65_535
 CPUS_PER_SERVER = 72
 """One server per 72 logical CPUs, and the thread counts below, as in DCPerf's TaoBench of 2025."""
@@ -208,7 +207,7 @@ class TaoBench(Benchmark):
 
     def start(self) -> None:
         """Start the servers and wait until each answers."""
-        from steelyard.bench.tao.server import foreign_server, our_server, wait_for_port, wait_until_ready
+        from steelyard.bench.tao.server import foreign_server, our_server, wait_until_ready
 
         for instance in self._instances:
             port = self.settings.count("port")
@@ -331,13 +330,6 @@ def available_memory_bytes(machine: "Machine") -> int:
     return total if limit is None else min(total, limit)
 
 
-def free_port() -> int:
-    """Return a port of the loopback address that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
 def _check_ports(first: int, count: int) -> None:
     """Raise UsageError or EnvironmentLacksError when the servers cannot have ``first`` and those after it."""
     last = first + count - 1
@@ -345,16 +337,3 @@ def _check_ports(first: int, count: int) -> None:
         raise UsageError(f"port={first}: {count} servers need ports up to {last}, above {PORT_MAX}")
     for port in range(first, last + 1) if first else ():
         check_port(port)
-
-
-def check_port(port: int) -> None:
-    """Raise EnvironmentLacksError when ``port`` is taken; 0 stands for any."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise EnvironmentLacksError(
-                f"port {port} of {HOST} cannot be used: {error.strerror}",
-                hint="choose another with --set port=..., or 0 for a free one",
-            ) from error

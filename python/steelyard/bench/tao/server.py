@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import shutil
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,17 +122,3 @@ def wait_until_ready(session: "Session", server: "Process", timeout_s: float) ->
 
     session.wait_for(announced, timeout_s, what=f"the start of {server.name}", hint=f"see {server.log}")
     return address[0]
-
-
-def wait_for_port(session: "Session", server: "Process", target: str, timeout_s: float) -> None:
-    """Wait until some other server accepts connections."""
-    host, _, port = target.rpartition(":")
-
-    def accepts() -> bool:
-        try:
-            with socket.create_connection((host, int(port)), timeout=0.5):
-                return True
-        except OSError:
-            return False
-
-    session.wait_for(accepts, timeout_s, what=f"the start of {server.name}", hint=f"see {server.log}")

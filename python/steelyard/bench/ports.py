@@ -1,0 +1,49 @@
+"""Ports of the loopback address: free ones, taken ones, and waiting until a server answers on one.
+
+Not here: addresses of other hosts.
+"""
+
+import socket
+from typing import TYPE_CHECKING
+
+from steelyard._base import EnvironmentLacksError
+
+if TYPE_CHECKING:
+    from steelyard.bench.executor import Process
+    from steelyard.bench.session import Session
+
+HOST = "127.0.0.1"
+
+
+def free_port() -> int:
+    """Return a port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def check_port(port: int) -> None:
+    """Raise EnvironmentLacksError when ``port`` is taken; 0 stands for any."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise EnvironmentLacksError(
+                f"port {port} of {HOST} cannot be used: {error.strerror}",
+                hint="choose another with --set port=..., or 0 for a free one",
+            ) from error
+
+
+def wait_for_port(session: "Session", server: "Process", target: str, timeout_s: float) -> None:
+    """Wait until a server accepts connections."""
+    host, _, port = target.rpartition(":")
+
+    def accepts() -> bool:
+        try:
+            with socket.create_connection((host, int(port)), timeout=0.5):
+                return True
+        except OSError:
+            return False
+
+    session.wait_for(accepts, timeout_s, what=f"the start of {server.name}", hint=f"see {server.log}")
