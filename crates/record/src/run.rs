@@ -40,6 +40,9 @@ pub struct Run {
     pub cpus: Cpus,
     /// Phases in order.
     pub phases: Vec<Phase>,
+    /// Parts of the measure phase, in order; empty where it is one (from 1.2).
+    #[serde(default)]
+    pub steps: Vec<Phase>,
     /// Processes that were started.
     pub processes: Vec<Process>,
     /// Results by name; empty while running.
@@ -172,5 +175,5 @@ pub struct Metric {
 
 impl Record for Run {
     const KIND: &'static str = "run";
-    const VERSION: &'static str = "1.1";
+    const VERSION: &'static str = "1.2";
 }

@@ -15,7 +15,7 @@ from steelyard._base.errors import (
     WorkloadFailedError,
 )
 from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_most, read_regular, read_tail
-from steelyard._base.paths import data_dir, executable, schemas_dir
+from steelyard._base.paths import data_dir, executable, schemas_dir, workloads_dir
 from steelyard._base.version import SCHEMA_VERSION
 from steelyard._base.writing import replacing
 
@@ -40,4 +40,5 @@ __all__ = [
     "read_tail",
     "replacing",
     "schemas_dir",
+    "workloads_dir",
 ]

@@ -33,6 +33,11 @@ def data_dir() -> Path:
     return _shipped("data", "_data")
 
 
+def workloads_dir() -> Path:
+    """Return the folder of payloads: what benchmarks install of other people's software."""
+    return _shipped("workloads", "_workloads")
+
+
 def schemas_dir() -> Path:
     """Return the folder of JSON Schemas and golden records."""
     return _shipped("schemas", "_schemas")

@@ -128,6 +128,10 @@ class Manifest:
             phases[-1] = phases[-1].model_copy(update={"end_ns": max(at, phases[-1].begin_ns)})
         return phases
 
+    def put_step(self, name: str, begin_ns: int, end_ns: int) -> None:
+        """Add a part of the measure phase."""
+        self.change(steps=[*self.run.steps, Phase(name=name, begin_ns=begin_ns, end_ns=end_ns)])
+
     def phase_span(self, name: str) -> tuple[int, int] | None:
         """Return when the last phase called ``name`` began and ended, None when it did not end."""
         for phase in reversed(self.run.phases):

@@ -143,6 +143,49 @@ def list_(
 
 
 @app.command(
+    epilog=examples(
+        "steelyard install", "steelyard install redis", "steelyard install dcperf --cache /srv/cache"
+    )
+)
+def install(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Benchmarks and suites; none: show what is installed."),
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder that keeps everything that is downloaded.")
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Install from the folder of --cache and download nothing.")
+    ] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke/--no-smoke", help="Check the installation by a short run, or not.")
+    ] = True,
+    force: Annotated[bool, typer.Option("--force", help="Install again what is installed.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Install the servers and programs that benchmarks need, and check them by a short run."""
+    from steelyard.cli.install import install_and_show, options
+
+    chosen = options(cache, offline=offline, smoke=smoke, force=force)
+    return install_and_show(names or [], chosen, as_json=as_json)
+
+
+@app.command(epilog=examples("steelyard uninstall redis", "steelyard uninstall redis --packages"))
+def uninstall(
+    name: Annotated[str, typer.Argument(help="Benchmark; see `steelyard install`.")],
+    packages: Annotated[
+        bool, typer.Option("--packages", help="Also remove the packages that came with it.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Remove what `steelyard install` brought for a benchmark."""
+    from steelyard.cli.install import uninstall_and_show
+
+    return uninstall_and_show(name, packages=packages, as_json=as_json)
+
+
+@app.command(
     epilog=examples("steelyard report latest", "steelyard report latest --report page.html --baseline NAME")
 )
 def report(

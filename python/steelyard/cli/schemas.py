@@ -1,13 +1,14 @@
-"""The JSON Schemas of what commands print, generated from the models: ``python -m steelyard.cli.schemas``."""
+"""The JSON Schemas of what commands print and install: ``python -m steelyard.cli.schemas``."""
 
 from steelyard._base import schemas_dir
+from steelyard.bench.stack.installation import Installation
 from steelyard.cli.documents import DOCUMENTS
 from steelyard.records.schemas import schema_text
 
 
 def main() -> None:
     """Write ``schemas/<kind>.schema.json`` of each document."""
-    for model in DOCUMENTS:
+    for model in (*DOCUMENTS, Installation):
         (schemas_dir() / f"{model.KIND}.schema.json").write_text(schema_text(model), encoding="utf-8")
 
 

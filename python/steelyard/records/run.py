@@ -108,7 +108,7 @@ class Run(Record):
     """The manifest of one execution: ``run.json``."""
 
     KIND: ClassVar[str] = "run"
-    VERSION: ClassVar[str] = "1.1"
+    VERSION: ClassVar[str] = "1.2"
 
     schema_version: str = Field(default=VERSION, pattern=r"^\d+\.\d+$")
     run_id: str = Field(description="Unique name, also of the directory")
@@ -127,6 +127,10 @@ class Run(Record):
     parameters: dict[str, Parameter] = Field(description="Settings by name")
     cpus: Cpus = Field(description="Who runs where")
     phases: list[Phase] = Field(description="Phases in order")
+    steps: list[Phase] = Field(
+        default_factory=list,
+        description="Parts of the measure phase, in order; empty where it is one (from 1.2)",
+    )
     processes: list[Process] = Field(description="Processes that were started")
     metrics: dict[str, Metric] = Field(description="Results by name; empty while running")
     verdict: Verdict | None = Field(

@@ -128,19 +128,23 @@ class Runner:
         prefix: tuple[str, ...] = (),
         python_path: Path | None = None,
         bin_dir: Path | None = None,
+        benchmark: str = "tao",
     ) -> Live:
         """Start `steelyard run tao` with the shortest settings, then ``settings``, then ``arguments``.
 
+        Another ``benchmark`` gets no settings but those.
+
         ``bin_dir`` holds the data plane's executables, by default those beside this Python.
         """
-        chosen = dict(text.split("=", 1) for text in (*SHORT, *settings))
+        short = SHORT if benchmark == "tao" else ()
+        chosen = dict(text.split("=", 1) for text in (*short, *settings))
         command = [
             *prefix,
             sys.executable,
             "-m",
             "steelyard.cli.main",
             "run",
-            "tao",
+            benchmark,
             "--tier",
             "smoke",
             "--json",

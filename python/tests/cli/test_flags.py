@@ -33,6 +33,7 @@ DEPENDS = {
     "--call-graph": "what is said of the default",
     "--cgroup": "what is done with the cgroup",
     "--duration": "what lasts",
+    "--force": "what is replaced",
     "--hz": "what is said of the default",
     "--job": "one or several",
     "--out": "what goes there",
@@ -115,7 +116,7 @@ def test_help_begins_with_a_verb(name: str) -> None:
 
 
 VERBS = {
-    *("Run", "List", "Show", "Score", "Check", "Find", "Compare", "Record"),
+    *("Install", "Run", "List", "Show", "Score", "Check", "Find", "Compare", "Record"),
     *("Add", "Count", "Rank", "Join", "Remove", "Import", "Place", "Simulate", "Write"),
 }
 

@@ -15,6 +15,7 @@ from steelyard.cli.main import invoke
 
 PACKAGE = Path(declaration.__file__).parents[2]
 BENCHMARKS = ", ".join(declaration.names())
+SUITES = ", ".join(tiers.suites())
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ BENCHMARKS = ", ".join(declaration.names())
         (
             ["run", "taoo"],
             2,
-            f"did you mean tao? (benchmarks: {BENCHMARKS}; suites: smoke, quick, standard, full)",
+            f"did you mean tao? (benchmarks: {BENCHMARKS}; suites: {SUITES})",
         ),
         (["run", "tao", "--tier", "qick"], 2, "did you mean quick? (tiers: smoke, quick, standard, full)"),
         (["run", "tao", "--set", "memry=1GiB"], 2, "did you mean memory? (valid names: memory, instances,"),

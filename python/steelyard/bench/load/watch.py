@@ -68,16 +68,21 @@ def measure(
     loads: Sequence[LoadWatch],
     duration_s: float,
     hit_ratio: Callable[[], float | None] = lambda: None,
+    mark: Callable[[int], None] | None = None,
 ) -> tuple[int, int]:
     """Have all loads measure; return the interval in which every one of them did.
 
-    ``hit_ratio`` returns what to show of servers that have one.
+    ``hit_ratio`` returns what to show of servers that have one. ``mark`` is called with the beginning when it
+    has come; without it phase ``measure`` begins then.
     """
     for load in loads:
         load.process.write("measure\n")
     _wait_for_phase(session, loads, hit_ratio, "measure", LATE_S)
     begin_ns = max(load.phases["measure"] for load in loads)
-    session.begin_phase("measure", begin_ns)
+    if mark is None:
+        session.begin_phase("measure", begin_ns)
+    else:
+        mark(begin_ns)
     _wait_for_phase(session, loads, hit_ratio, "drain", duration_s + LATE_S)
     end_ns = min(load.phases["drain"] for load in loads)
     if end_ns <= begin_ns:

@@ -8,6 +8,7 @@ is such a record with its report.
 """
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
+from steelyard.cli.documents.installation import InstallDocument, UninstallDocument
 from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
     DoctorDocument,
@@ -23,6 +24,7 @@ DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
     DoctorDocument,
     HealthCheckDocument,
+    InstallDocument,
     ListDocument,
     MachineCheckDocument,
     MachineDiffDocument,
@@ -30,6 +32,7 @@ DOCUMENTS: tuple[type[Record], ...] = (
     RunScoreDocument,
     SuiteComparisonDocument,
     SuiteScoreDocument,
+    UninstallDocument,
 )
 """Every document, in the order of its kind."""
 
@@ -38,6 +41,7 @@ __all__ = [
     "ComparisonDocument",
     "DoctorDocument",
     "HealthCheckDocument",
+    "InstallDocument",
     "ListDocument",
     "MachineCheckDocument",
     "MachineDiffDocument",
@@ -45,4 +49,5 @@ __all__ = [
     "RunScoreDocument",
     "SuiteComparisonDocument",
     "SuiteScoreDocument",
+    "UninstallDocument",
 ]

@@ -1,0 +1,1 @@
+"""Redis: five commands, one after the other, on one or several instances."""

@@ -1,0 +1,178 @@
+"""Redis under five commands, after the Characterization paper.
+
+In: settings that follow from the machine. Out: requests per second by command, and their geometric mean.
+
+Redis answers with one thread, so that a machine needs several instances; each has its own CPU, port, keys and
+load. The commands are steps of the measure phase. Data that a command reads is written before its step.
+
+Not here: the commands (``data/redis``), configurations (``workloads/redis``), metrics (``metrics``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from steelyard._base import EnvironmentLacksError, WorkloadFailedError, data_dir, executable, workloads_dir
+from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.parameters import Parameter, Setting
+from steelyard.bench.placement import InstancePlace, Placement
+from steelyard.bench.placement.parameters import PLACEMENT_PARAMETERS
+from steelyard.bench.ports import HOST, check_port, free_port, wait_for_port
+from steelyard.bench.redis.declaration import DECLARATION
+from steelyard.bench.stack.recipe import program, require
+
+if TYPE_CHECKING:
+    from steelyard.bench.executor import Process
+    from steelyard.bench.redis.steps import Step
+    from steelyard.records import Machine
+
+COMMANDS = ("lpush", "lpop", "zadd", "zrange", "sadd")
+CPUS_PER_INSTANCE = 1
+READY_TIMEOUT_S = 20.0
+CONNECTIONS = 50
+"""Clients of one instance, as redis-benchmark has."""
+_STEP_S = {"smoke": 0.8, "quick": 5.0, "standard": 30.0, "full": 120.0}
+_DAY_S = 86_400.0
+
+PARAMETERS = (
+    Parameter(
+        "profile",
+        "choice",
+        "configuration: workloads/redis/stock.conf or tuned.conf",
+        default="tuned",
+        choices=("stock", "tuned"),
+    ),
+    Parameter(
+        "instances", "count", "number of servers", derived="one per server CPU", minimum=1, maximum=4096
+    ),
+    Parameter(
+        "connections", "count", "connections per server", default=CONNECTIONS, minimum=1, maximum=10_000
+    ),
+    Parameter("depth", "count", "requests in flight per connection", default=1, minimum=1, maximum=1024),
+    Parameter(
+        "step",
+        "seconds",
+        "length of each command's step",
+        derived="per tier: 0.8 s, 5 s, 30 s, 2 min",
+        minimum=0.2,
+        maximum=_DAY_S,
+    ),
+    Parameter(
+        "warmup", "seconds", "load before each step", derived="a fifth of the step", minimum=0.0, maximum=60.0
+    ),
+    *PLACEMENT_PARAMETERS,
+    Parameter("seed", "count", "seed of keys and values", derived="random", minimum=0, maximum=2**53),
+)
+
+
+@dataclass(slots=True)
+class Instance:
+    """One server with its place."""
+
+    number: int
+    suffix: str
+    place: InstancePlace
+    server: "Process | None" = None
+    target: str = ""
+    loads: "list[Path]" = field(default_factory=list)
+    """Results of its loads, in the order of the steps."""
+
+    def name(self, role: str) -> str:
+        """Return the name of a process of this instance."""
+        return f"{role}{self.suffix}"
+
+
+class RedisBench(Benchmark):
+    """Redis."""
+
+    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+    # A request costs the load somewhat less than the server, which does nothing else with its one thread.
+    load_ratio = 0.5
+    cpus_per_instance = CPUS_PER_INSTANCE
+
+    @classmethod
+    def suggest(
+        cls, chosen: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
+    ) -> dict[str, Setting]:
+        """Return what follows from the machine and the tier."""
+        step_s = float(chosen.get("step", _STEP_S[tier]))
+        return {"instances": len(placement.instances), "step": step_s, "warmup": step_s / 5}
+
+    @classmethod
+    def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
+        """Raise EnvironmentLacksError where Redis is not installed."""
+        if DECLARATION.recipe is not None:
+            require(DECLARATION.recipe, DECLARATION.name)
+
+    def install(self) -> None:
+        """See that executables, mixes and the configuration are there."""
+        executable("steelyard-load")
+        for path in (self.configuration, *(mix(command) for command in COMMANDS)):
+            if not path.is_file():
+                raise EnvironmentLacksError(f"{path} is not there", hint="install Steelyard again")
+        places = self.session.placement.instances
+        self._instances = [
+            Instance(place.number, "" if len(places) == 1 else f"-{place.number}", place) for place in places
+        ]
+        self._steps: list[Step] = []
+
+    @property
+    def configuration(self) -> Path:
+        """Return the configuration of the profile."""
+        return workloads_dir() / "redis" / f"{self.settings.text('profile')}.conf"
+
+    def start(self) -> None:
+        """Start the servers and wait until each answers."""
+        for instance in self._instances:
+            folder = self.session.directory / instance.name("redis")
+            folder.mkdir()
+            port = free_port()
+            check_port(port)
+            configuration = folder / "redis.conf"
+            own = f"bind {HOST}\nport {port}\ndir {folder.resolve()}\ndaemonize no\nprotected-mode yes\n"
+            configuration.write_text(self.configuration.read_text() + own)
+            instance.target = f"{HOST}:{port}"
+            instance.server = self.session.start_process(
+                instance.name("server"),
+                [program("redis-server", DECLARATION.name), str(configuration)],
+                cpus=instance.place.server,
+                memory_nodes=instance.place.memory_nodes,
+            )
+        for instance in self._instances:
+            wait_for_port(self.session, self._server(instance), instance.target, READY_TIMEOUT_S)
+
+    @staticmethod
+    def _server(instance: Instance) -> "Process":
+        if instance.server is None:
+            raise AssertionError("started before")
+        return instance.server
+
+    def measure(self) -> int:
+        """Run the steps; return when the last one ended."""
+        from steelyard.bench.redis.steps import run_step
+
+        servers = [self._server(instance) for instance in self._instances]
+        for command in COMMANDS:
+            pushed = self._steps[0].completed if self._steps else 0
+            step = run_step(self.session, self._instances, servers, command, pushed=pushed)
+            self._steps.append(step)
+        return self._steps[-1].end_ns
+
+    def drain(self) -> None:
+        """Stop the servers and remove their data."""
+        for instance in self._instances:
+            self.session.stop_process(self._server(instance))
+
+    def collect(self) -> Outcome:
+        """Return metrics of the steps."""
+        from steelyard.bench.redis.metrics import outcome
+
+        if not self._steps:
+            raise WorkloadFailedError("there was no measure phase")
+        return outcome(self.session, self._steps)
+
+
+def mix(command: str) -> Path:
+    """Return the mix of a command."""
+    return data_dir() / "redis" / f"{command}.toml"

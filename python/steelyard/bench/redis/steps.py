@@ -1,0 +1,125 @@
+"""One command against all instances: filling, a short warm-up, a step of the measure phase.
+
+In: instances whose servers answer. Out: `Step`s with the results of their loads.
+
+Not here: metrics (``metrics``).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard._base import executable
+from steelyard.bench.load.watch import LoadWatch, measure
+from steelyard.bench.redis.benchmark import mix
+from steelyard.bench.stack.processor import CpuTime, cpu_time
+from steelyard.records import LoadResult, read
+
+if TYPE_CHECKING:
+    from steelyard.bench.executor import Process
+    from steelyard.bench.redis.benchmark import Instance
+    from steelyard.bench.session import Session
+
+DRAIN_TIMEOUT_S = 30.0
+FILLED = ("lpop", "zrange")
+"""Commands that read what has to be written before."""
+VALUES_PER_LIST = 32
+"""Values that filling puts into each list of ``data/redis/lpop.toml``."""
+SPARE = 4.0
+"""Times what was pushed in as long a step: what lists hold before they are popped."""
+FASTEST_PER_S = 250_000
+"""Requests per second that one thread of Redis answers at most without pipelining, amply: on a disturbed
+machine the step that pushes may be slow and the one that pops fast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one command showed."""
+
+    command: str
+    begin_ns: int
+    end_ns: int
+    loads: list[LoadResult]
+    servers: CpuTime
+    """CPU time of the servers in the step."""
+
+    @property
+    def completed(self) -> int:
+        """Return the answered requests of all instances."""
+        return sum(load.requests.completed for load in self.loads)
+
+    @property
+    def seconds(self) -> float:
+        """Return the length of the step."""
+        return (self.end_ns - self.begin_ns) / 1e9
+
+
+def lists_for(pushed: int, instances: int, seconds: float) -> int:
+    """Return how many lists of one instance outlast ``seconds`` of popping.
+
+    ``pushed`` is what all instances answered in the step that pushed.
+    """
+    return math.ceil(max(SPARE * pushed / instances, FASTEST_PER_S * seconds) / VALUES_PER_LIST)
+
+
+def run_step(
+    session: "Session",
+    instances: "Sequence[Instance]",
+    servers: "Sequence[Process]",
+    command: str,
+    *,
+    pushed: int,
+) -> Step:
+    """Run one command on all instances at the same time; ``pushed`` is what the step ``lpush`` completed."""
+    settings = session.settings
+    watches, results = [], []
+    for instance in instances:
+        result = session.directory / f"load-{command}{instance.suffix}.json"
+        line = [
+            *(str(executable("steelyard-load")), "--protocol", "redis", "--target", instance.target),
+            *("--mix", str(mix(command)), "--threads", str(max(1, len(instance.place.load)))),
+            *("--connections", str(max(settings.count("connections"), len(instance.place.load)))),
+            *("--depth", str(settings.count("depth"))),
+            *("--duration", f"{settings.number('step'):g}s"),
+            *("--warmup", f"{settings.number('warmup') * 1e3:.0f}ms", "--hold"),
+            *("--seed", str(settings.count("seed") + instance.number - 1)),
+            *("--hlog", str(session.directory / f"latency-{command}{instance.suffix}.hlog")),
+            *("--output", str(result), "--progress", "json"),
+        ]
+        if command in FILLED:
+            line += ["--prefill"]
+        if command == "lpop":
+            popping_s = settings.number("step") + settings.number("warmup")
+            line += ["--keys", str(lists_for(pushed, len(instances), popping_s))]
+        process = session.start_process(
+            instance.name(f"load-{command}"), line, cpus=instance.place.load or instance.place.server
+        )
+        watches.append(LoadWatch(process))
+        results.append(result)
+    begun: list[CpuTime] = []
+
+    def mark(begin_ns: int) -> None:
+        begun.append(cpu_time(server.pid for server in servers))
+        if session.manifest.phase != "measure":
+            session.begin_phase("measure", begin_ns)
+        session.progress.status({"command": command})
+
+    begin_ns, end_ns = measure(session, watches, settings.number("step"), mark=mark)
+    used = cpu_time(server.pid for server in servers) - begun[0]
+    session.manifest.put_step(command, begin_ns, end_ns)
+    for watch in watches:
+        session.join(watch.process, DRAIN_TIMEOUT_S, what=f"finishing {command}")
+    return Step(command, begin_ns, end_ns, [read(LoadResult, path) for path in results], used)
+
+
+def artifacts(folder: Path, steps: "Sequence[Step]") -> dict[str, str]:
+    """Return the files of the steps by role."""
+    found = {}
+    for step in steps:
+        for path in sorted(folder.glob(f"load-{step.command}*.json")):
+            found[path.stem.replace("-", "_")] = path.name
+        for path in sorted(folder.glob(f"latency-{step.command}*.hlog")):
+            found[path.stem.replace("-", "_")] = path.name
+    return found

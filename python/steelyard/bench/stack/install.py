@@ -1,0 +1,259 @@
+"""Installing a benchmark: disk, packages, payload, and a smoke run that shows that it works.
+
+In: a benchmark's recipe. Out: an `Installation`, written only when the smoke run came to a result.
+
+Invariants: what fails leaves no record; the payload's folder is the payload's own, and is removed whole.
+Not here: what a benchmark needs (``recipe``), and package managers (``packages``).
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import steelyard
+from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError
+from steelyard.bench import declaration
+from steelyard.bench.launch import Request, execute
+from steelyard.bench.stack import installation as records
+from steelyard.bench.stack.installation import Installation, SmokeRun
+from steelyard.bench.stack.packages import Manager, find_manager
+from steelyard.bench.stack.recipe import Recipe, missing, payload_dir, payload_source, stacks_dir
+from steelyard.records import Level
+
+if TYPE_CHECKING:
+    from steelyard.bench.progress import Progress
+    from steelyard.records import Run
+
+PAYLOAD_TIMEOUT_S = 3600.0
+DISK_RESERVE_BYTES = 512 << 20
+"""Disk space that must stay free beside what is installed: logs, the smoke run."""
+OF_THE_FIGURES = frozenset(
+    {
+        *("unsent", "achieved", "generator-bound", "generator-lag", "samples", "warm-up", "steady"),
+        *("telemetry", "throttled-thermal", "steal", "throttled-quota", "foreign-load", "memory-limit"),
+        *("clock", "separate-cpus", "hook", "remark", "cpu-reached"),
+    }
+)
+"""Checks that judge how far a figure may be believed. What another check calls invalid does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to install."""
+
+    cache: Path | None = None
+    """Folder where everything that is downloaded is kept."""
+    offline: bool = False
+    """Whether to take everything from the cache."""
+    smoke: bool = True
+    force: bool = False
+    """Whether to install again what is installed."""
+
+
+def recipe_of(name: str) -> Recipe:
+    """Return what benchmark ``name`` needs; an empty recipe for one that needs nothing."""
+    return declaration.find(name).recipe or Recipe()
+
+
+def install(
+    name: str,
+    options: Options,
+    *,
+    progress: "Progress",
+    manager: Callable[[], Manager] = find_manager,
+) -> Installation:
+    """Install benchmark ``name`` and return the record. Raises SteelyardError when it does not work here."""
+    recipe = recipe_of(name)
+    if options.offline and options.cache is None:
+        raise UsageError("--offline needs --cache DIR, the folder to install from")
+    known = records.load(name)
+    if known is not None and not missing(recipe) and not options.force:
+        progress.note(f"{name}: installed already")
+        return known
+    _check_disk(name, recipe)
+    begin_s = time.monotonic()
+    added: list[str] = []
+    versions: dict[str, str] = {}
+    used = None
+    if recipe.packages != type(recipe.packages)():
+        used = manager()
+        names = used_names(recipe, used, name)
+        progress.note(f"{name}: packages {' '.join(names)}")
+        cache = None if options.cache is None else options.cache / name
+        added = used.install(names, cache=cache, offline=options.offline)
+        here = used.installed()
+        versions = {package: here[package] for package in names}
+    if recipe.payload:
+        progress.note(f"{name}: files of {recipe.payload}")
+        _install_payload(recipe.payload, options)
+    lacking = missing(recipe)
+    if lacking:
+        raise EnvironmentLacksError(f"{name}: still missing after the installation: {', '.join(lacking)}")
+    install_s = time.monotonic() - begin_s
+    smoke, smoke_s = None, None
+    if options.smoke:
+        progress.note(f"{name}: smoke run")
+        begin_s = time.monotonic()
+        smoke = _smoke(name, progress)
+        smoke_s = time.monotonic() - begin_s
+    earlier = known.packages_added if known is not None else []
+    folder = payload_dir(recipe.payload) if recipe.payload else None
+    record = Installation(
+        benchmark=name,
+        installed_unix_s=time.time(),
+        steelyard_version=steelyard.__version__,
+        manager=used.name if used is not None else None,
+        packages=versions,
+        packages_added=sorted({*earlier, *added}),
+        payload=recipe.payload or None,
+        payload_dir=str(folder) if folder is not None else None,
+        payload_bytes=_size_bytes(folder) if folder is not None else None,
+        install_s=install_s,
+        smoke_s=smoke_s,
+        smoke=smoke,
+    )
+    records.save(record)
+    return record
+
+
+def used_names(recipe: Recipe, manager: Manager, name: str) -> tuple[str, ...]:
+    """Return the packages of a recipe for ``manager``. Raises EnvironmentLacksError where it has none."""
+    names = recipe.packages.of(manager.name)
+    if not names:
+        raise EnvironmentLacksError(
+            f"{name} has no list of packages for {manager.name}",
+            hint=f"install {', '.join(recipe.programs)} by hand, then: steelyard install {name}",
+        )
+    return names
+
+
+def _check_disk(name: str, recipe: Recipe) -> None:
+    folder = stacks_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    needed = recipe.disk_bytes + DISK_RESERVE_BYTES
+    if free < needed:
+        raise EnvironmentLacksError(
+            f"{name} needs {needed >> 20} MiB of disk space, and {folder} has {free >> 20} MiB",
+            hint="point STEELYARD_STACKS at a larger disk",
+        )
+
+
+def _install_payload(payload: str, options: Options) -> None:
+    """Run the payload's ``install``. Raises EnvironmentLacksError with its last line when it fails."""
+    command = [str(payload_source(payload) / "install"), str(payload_dir(payload))]
+    environment = dict(os.environ)
+    if options.cache is not None:
+        cache = (options.cache / payload).resolve()
+        cache.mkdir(parents=True, exist_ok=True)
+        environment["STEELYARD_CACHE"] = str(cache)
+    if options.offline:
+        environment["STEELYARD_OFFLINE"] = "1"
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PAYLOAD_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentLacksError(f"{command[0]} took longer than {PAYLOAD_TIMEOUT_S:.0f} s") from error
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise EnvironmentLacksError(
+            f"{payload}: {lines[-1].strip() if lines else f'its installation ended with {done.returncode}'}"
+        )
+
+
+def _smoke(name: str, progress: "Progress") -> SmokeRun:
+    """Run the benchmark in its smallest tier and return what came out. Raises when it does not work."""
+    folder = stacks_dir() / "smoke" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    launched = execute(Request(name=name, tier="smoke", out=folder), progress=progress)
+    (attempt,) = launched.attempts
+    if attempt.error is not None:
+        raise attempt.error
+    result = judge(name, attempt.run)
+    # A run that failed stays, with its logs.
+    shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def judge(name: str, run: "Run") -> SmokeRun:
+    """Return a smoke run in short. Raises WorkloadFailedError when the benchmark does not work."""
+    checks = run.verdict.checks if run.verdict is not None else []
+    failed = [check for check in checks if check.level is Level.INVALID and check.id not in OF_THE_FIGURES]
+    if failed:
+        raise WorkloadFailedError(f"the smoke run of {name} shows a defect: {failed[0].claim}")
+    metric = declaration.find(name).headline[0]
+    result = run.metrics.get(metric)
+    if result is None or not result.value or result.value <= 0:
+        raise WorkloadFailedError(f"the smoke run of {name} gave no {metric}")
+    return SmokeRun(
+        run_id=run.run_id,
+        metric=metric,
+        value=result.value,
+        unit=result.unit,
+        verdict=str(run.verdict.level) if run.verdict is not None else "none",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What ``uninstall`` removed."""
+
+    benchmark: str
+    payload_bytes: int
+    packages: tuple[str, ...]
+    kept: tuple[str, ...]
+    """What it left, with the reason."""
+
+
+def uninstall(name: str, *, packages: bool, manager: Callable[[], Manager] = find_manager) -> Removal:
+    """Remove what the installation of ``name`` brought. Raises UsageError when it is not installed."""
+    known = records.load(name)
+    if known is None:
+        raise UsageError(f"{name} is not installed", hint="steelyard list shows what is")
+    others = [other for other in records.load_all() if other.benchmark != name]
+    kept, freed, removed = [], 0, []
+    if known.payload is not None:
+        users = [other.benchmark for other in others if other.payload == known.payload]
+        if users:
+            kept.append(f"the files of {known.payload}: {', '.join(users)} needs them")
+        else:
+            freed = _remove_folder(payload_dir(known.payload))
+    needed = set(_needed(others))
+    mine = [package for package in known.packages_added if package not in needed]
+    if packages and mine:
+        removed = manager().remove(mine)
+    elif mine:
+        kept.append(f"{len(mine)} packages: --packages removes them")
+    records.path_of(name).unlink(missing_ok=True)
+    return Removal(name, freed, tuple(removed), tuple(kept))
+
+
+def _needed(others: Sequence[Installation]) -> Iterable[str]:
+    for other in others:
+        yield from other.packages
+        # Dependencies that came with another benchmark's packages may be those of this one's as well.
+        yield from other.packages_added
+
+
+def _remove_folder(folder: Path) -> int:
+    size = _size_bytes(folder)
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
+    return size
+
+
+def _size_bytes(folder: Path) -> int:
+    sizes = (path.lstat().st_blocks * 512 for path in folder.rglob("*") if not path.is_symlink())
+    return sum(sizes)

@@ -1,0 +1,99 @@
+"""What a benchmark needs that Steelyard does not bring: packages, programs, and a payload of its own.
+
+In: the `Recipe` of a benchmark's declaration. Out: what is missing here, and folders of payloads.
+
+A payload is a folder of ``workloads/`` with an executable ``install FOLDER``, which brings into FOLDER what
+no package manager has (jars, Python packages, generated code), checks it against pinned checksums, and is
+quick when it is there. ``$STEELYARD_CACHE`` names a folder where it keeps what it downloads; with
+``$STEELYARD_OFFLINE=1`` it takes everything from there.
+
+Not here: installing (``install``), and package managers (``packages``).
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard._base import EnvironmentLacksError, workloads_dir
+
+MARK = ".installed"
+"""File of a payload's folder that its ``install`` writes last."""
+_SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where servers are that the search path of an ordinary user leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """Names of packages, by package manager."""
+
+    apt: tuple[str, ...] = ()
+    dnf: tuple[str, ...] = ()
+
+    def of(self, manager: str) -> tuple[str, ...]:
+        """Return the names for ``manager``."""
+        return {"apt": self.apt, "dnf": self.dnf}[manager]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What one benchmark needs. A benchmark without one needs nothing but Steelyard."""
+
+    packages: Packages = field(default_factory=Packages)
+    programs: tuple[str, ...] = ()
+    """Programs that the packages bring, looked for in PATH and the folders of servers."""
+    payload: str = ""
+    """Folder of ``workloads/`` with its ``install``; empty where packages are all."""
+    disk_bytes: int = 0
+    """Disk space that packages and payload take, about."""
+
+
+def stacks_dir() -> Path:
+    """Return the folder of what stacks install: ``$STEELYARD_STACKS``, by default below the user's data."""
+    chosen = os.environ.get("STEELYARD_STACKS")
+    data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
+    return Path(chosen) if chosen else Path(data) / "steelyard" / "stacks"
+
+
+def payload_dir(payload: str) -> Path:
+    """Return where ``payload`` is installed; several benchmarks may share one."""
+    return stacks_dir() / payload
+
+
+def payload_source(payload: str) -> Path:
+    """Return the folder that ``payload`` is installed from. Raises EnvironmentLacksError without one."""
+    return workloads_dir() / payload
+
+
+def find_program(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the path of a program, also of a server that only root's search path holds."""
+    path = os.pathsep.join([environment.get("PATH", os.defpath), *_SBIN])
+    return shutil.which(name, path=path)
+
+
+def program(name: str, benchmark: str) -> str:
+    """Return the path of a program that ``benchmark`` needs. Raises EnvironmentLacksError without it."""
+    found = find_program(name)
+    if found is None:
+        raise EnvironmentLacksError(f"{name} is not installed", hint=f"steelyard install {benchmark}")
+    return found
+
+
+def missing(recipe: Recipe) -> list[str]:
+    """Return what is not here of a recipe, in words; programs and the payload are looked at, not packages."""
+    lacking = [name for name in recipe.programs if find_program(name) is None]
+    if recipe.payload and not (payload_dir(recipe.payload) / MARK).is_file():
+        lacking.append(f"the files of {recipe.payload}")
+    return lacking
+
+
+def require(recipe: Recipe, benchmark: str) -> None:
+    """Raise EnvironmentLacksError, with the command that helps, where something of ``recipe`` is not here."""
+    lacking = missing(recipe)
+    if lacking:
+        names = ", ".join(lacking)
+        verb = "is" if len(lacking) == 1 and not recipe.payload else "are"
+        raise EnvironmentLacksError(
+            f"{benchmark}: {names} {verb} not installed", hint=f"steelyard install {benchmark}"
+        )

@@ -1,0 +1,117 @@
+"""The benchmark of Redis: the commands of a real server, their data, and what the steps say."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from steelyard._base import executable, workloads_dir
+from steelyard.bench.redis.benchmark import COMMANDS, mix
+from steelyard.bench.redis.declaration import DECLARATION
+from steelyard.bench.redis.metrics import _lists_lasted
+from steelyard.bench.redis.steps import FASTEST_PER_S, SPARE, VALUES_PER_LIST, Step, lists_for
+from steelyard.bench.stack.processor import CpuTime, cpu_time
+from steelyard.records import Level, LoadOperations, LoadResult, RunStatus, read
+from tests.executables.backends import redis
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_real_server_executes_each_command(command, tmp_path):
+    with redis(tmp_path) as server:
+        line = [
+            *(
+                str(executable("steelyard-load")),
+                "--protocol",
+                "redis",
+                "--target",
+                f"127.0.0.1:{server.port}",
+            ),
+            *("--mix", str(mix(command)), "--keys", "50", "--duration", "300ms", "--warmup", "0s"),
+            *("--connections", "2", "--json"),
+        ]
+        if "fill" in mix(command).read_text():
+            line += ["--prefill"]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    result = json.loads(done.stdout)
+    assert result["requests"]["errors"] == 0, result["requests"]
+    assert result["operations"][command]["completed"] > 0
+    if command == "zrange":
+        # 100 members of about 19 bytes, each with its length in front.
+        assert result["received_bytes"] / result["requests"]["completed"] > 1500
+
+
+def test_lists_outlast_the_step():
+    lists = lists_for(1_000_000, 1, 0.1)
+    assert SPARE * 1_000_000 <= lists * VALUES_PER_LIST < SPARE * 1_000_000 + VALUES_PER_LIST
+    assert lists_for(1_000_000, 4, 0.1) == pytest.approx(lists / 4, rel=0.01)
+    assert lists_for(0, 1, 2.0) * VALUES_PER_LIST >= 2 * FASTEST_PER_S
+    text = mix("lpop").read_text()
+    assert text.count("{value:") == VALUES_PER_LIST
+
+
+@pytest.mark.parametrize(("hits", "level"), [(1000, Level.VALID), (920, Level.SUSPECT), (700, Level.INVALID)])
+def test_popping_empty_lists_is_noticed(hits, level):
+    golden = read(LoadResult, Path(workloads_dir().parent / "schemas/golden/load_result.json"))
+    operation = LoadOperations(completed=1000, hits=hits, misses=1000 - hits, response=None)
+    load = golden.model_copy(update={"operations": {"lpop": operation}})
+    assert _lists_lasted(Step("lpop", 0, 10**9, [load], CpuTime(0, 0))).level is level
+
+
+def test_profiles_say_the_reason_of_each_setting():
+    for name in ("stock", "tuned"):
+        lines = (workloads_dir() / "redis" / f"{name}.conf").read_text().splitlines()
+        assert lines[0].startswith(f"# Profile {name}")
+        assert any(not line.startswith("#") for line in lines)
+
+
+def test_cpu_time_counts_what_lives_below_a_supervisor(tmp_path):
+    busy = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\ninput()\n"
+    command = [str(executable("steelyard-exec")), "--die-with-parent", "--", "python3", "-c", busy]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        while cpu_time([process.pid]).total_s < 0.25:
+            assert process.poll() is None
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        assert process.wait(20) == 0
+    assert cpu_time([process.pid]) == CpuTime(0.0, 0.0)
+
+
+def test_the_declaration_scores_every_command():
+    assert {f"{command}_per_s" for command in COMMANDS} == set(DECLARATION.parts)
+
+
+@pytest.mark.slow
+def test_a_smoke_run_measures_every_command(runner):
+    live = runner.start("--tier", "smoke", settings=("profile=stock",), benchmark="redis")
+    code, output, errors = live.finish(300)
+    # Other work on the machine makes the verdict invalid: that is 1.
+    assert code in (0, 1), errors
+    run = live.run()
+    assert [step.name for step in run.steps] == list(COMMANDS)
+    measure = next(phase for phase in run.phases if phase.name == "measure")
+    assert measure.begin_ns == run.steps[0].begin_ns
+    assert measure.end_ns == run.steps[-1].end_ns
+    for command in COMMANDS:
+        assert run.metrics[f"{command}_per_s"].value
+    assert run.metrics["errors"].value == 0
+    assert run.metrics["server_cpu_ratio"].value
+    checks = {check.id: check for check in run.verdict.checks}
+    assert checks["empty-lists"].level is Level.VALID
+    assert json.loads(output)["runs"][0]["run_id"] == run.run_id
+    assert (live.directory / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_makes_the_run_incomplete(runner):
+    live = runner.start("--tier", "quick", benchmark="redis")
+    live.until(lambda: live.in_phase("measure"))
+    os.kill(live.until(lambda: live.pid_of("server")), signal.SIGKILL)
+    assert live.finish(60)[0] == 4
+    assert "server was killed by SIGKILL in phase measure" in live.complaint()
+    run = live.run()
+    assert run.status is RunStatus.INCOMPLETE
+    assert run.metrics == {}
