@@ -3,12 +3,14 @@
 from steelyard._base import schemas_dir
 from steelyard.bench.stack.installation import Installation
 from steelyard.cli.documents import DOCUMENTS
+from steelyard.records import Record
 from steelyard.records.schemas import schema_text
 
 
 def main() -> None:
     """Write ``schemas/<kind>.schema.json`` of each document."""
-    for model in (*DOCUMENTS, Installation):
+    models: tuple[type[Record], ...] = (*DOCUMENTS, Installation)
+    for model in models:
         (schemas_dir() / f"{model.KIND}.schema.json").write_text(schema_text(model), encoding="utf-8")
 
 
