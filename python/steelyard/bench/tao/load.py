@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import executable
 from steelyard.analyze.verdict import WarmUp
-from steelyard.bench.load import watch
+from steelyard.bench.load import settled, watch
 from steelyard.bench.load.watch import LoadWatch
 from steelyard.bench.parameters import Setting
 from steelyard.bench.server_counters import StatsTail
@@ -20,9 +20,6 @@ from steelyard.records import CacheStats
 
 if TYPE_CHECKING:
     from steelyard.bench.session import Session
-
-SETTLED_TOLERANCE_RATIO = 0.01
-"""A hit ratio that may still move by less than this share of itself has settled."""
 
 
 def load_command(
@@ -98,6 +95,11 @@ class _Ratios:
                 if fast + slow > 0:
                     self.ratios.append(fast / (fast + slow))
 
+    def all(self) -> list[float]:
+        """Return those that the servers have written so far."""
+        self.read()
+        return self.ratios
+
     def latest(self) -> float | None:
         """Return the last one that the servers wrote, None before the first."""
         self.read()
@@ -109,39 +111,16 @@ def wait_until_settled(session: "Session", loads: Sequence[LoadWatch], stats: Se
 
     Returns after ``warmup_max`` at the latest, with what was found.
     """
-    # Here and not above: it takes a second to load, which the warm-up has.
-    from steelyard.stats import steady
-
-    settings = session.settings
-    begin_ns = session.clock.monotonic_ns()
-    quantity = "hit ratio" if stats else "throughput"
     hits = _Ratios([StatsTail(path) for path in stats])
-    judged = 0
-    shown_s = 0.0
-    while True:
-        session.wait(0.05)
-        hits.read()
-        for load in loads:
-            load.read()
-        elapsed_s = (session.clock.monotonic_ns() - begin_ns) / 1e9
-        series = hits.ratios if stats else _sums(loads)
-        if elapsed_s - shown_s >= 1.0:
-            shown_s = elapsed_s
-            watch.show_progress(session, loads, hits.ratios[-1] if hits.ratios else None, elapsed_s)
-        if elapsed_s >= settings.number("warmup_min") and len(series) > judged:
-            judged = len(series)
-            plateau = steady.settled(series, tolerance_ratio=SETTLED_TOLERANCE_RATIO)
-            if plateau is not None:
-                claim = f"the {quantity} settled at {plateau.level:.4g} after {elapsed_s:.1f} s"
-                return WarmUp(True, elapsed_s, claim)
-        if elapsed_s >= settings.number("warmup_max"):
-            last = f", last {series[-1]:.4g}" if series else ""
-            return WarmUp(False, elapsed_s, f"the {quantity} had not settled after {elapsed_s:.1f} s{last}")
-
-
-def _sums(loads: Sequence[LoadWatch]) -> list[float]:
-    """Return throughput over all loads, one value a second."""
-    return [sum(values) for values in zip(*(load.completed_per_s for load in loads), strict=False)]
+    return settled.wait_until_settled(
+        session,
+        loads,
+        least_s=session.settings.number("warmup_min"),
+        most_s=session.settings.number("warmup_max"),
+        quantity="hit ratio" if stats else "throughput",
+        values=hits.all if stats else None,
+        hit_ratio=hits.latest,
+    )
 
 
 def measure(
