@@ -14,6 +14,7 @@ from typing import TypeVar
 from steelyard import telemetry
 from steelyard._base import SteelyardError, read_tail
 from steelyard.analyze import Conditions, Finding, explain
+from steelyard.analyze.conditions import observe
 from steelyard.analyze.pressure.vmstat_histograms import Histogram, vmstat_histograms
 from steelyard.analyze.profiles.figures import ReadProfile, read_profile
 from steelyard.analyze.workload import (
@@ -88,6 +89,8 @@ class ReportData:
     """vmstat's columns over the measure phase, of a characterization."""
     profile: ReadProfile = field(default_factory=ReadProfile)
     logs: dict[str, str] = field(default_factory=dict)
+    steps: tuple[tuple[Phase, Conditions], ...] = ()
+    """Parts of the measure phase, each with what the machine did in it."""
 
     def close(self) -> None:
         """Free the recording's engine."""
@@ -157,9 +160,10 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         )
         processes = _processes(recording, measure)
         histograms = _histograms(recording, measure) if declared.describes else ()
+        steps = _steps(recording, run, machine)
     except SteelyardError as error:
         lacking.append(Lack("telemetry", error.message))
-        conditions, processes, recording, histograms = Conditions(0, 1), None, None, ()
+        conditions, processes, recording, histograms, steps = Conditions(0, 1), None, None, (), ()
     if recording is not None:
         lacking += [
             Lack(f"{source.name} telemetry", source.reason or "not available on this machine")
@@ -194,6 +198,17 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         lacking=tuple(lacking),
         processes=processes,
         logs=_logs(run, folder),
+        steps=steps,
+    )
+
+
+def _steps(
+    recording: Recording | None, run: Run, machine: Machine | None
+) -> tuple[tuple[Phase, Conditions], ...]:
+    return tuple(
+        (step, observe(recording, step.begin_ns, step.end_ns, run=run, machine=machine, whole=False))
+        for step in run.steps
+        if step.end_ns is not None and step.end_ns > step.begin_ns
     )
 
 

@@ -24,6 +24,7 @@ from steelyard.report.metrics import figure_and_noun, metric_name, metric_text, 
 from steelyard.report.model import ReportData
 from steelyard.report.score_text import ratio_text, score_text
 from steelyard.report.sections import Section, workload_sections
+from steelyard.report.steps import steps_section
 from steelyard.report.unmeasured import unmeasured, without_missing
 from steelyard.stats.intervals import median_interval
 
@@ -55,6 +56,7 @@ def build(data: ReportData) -> dict[str, Any]:
         _section(section)
         for section in (
             *workload_sections(data),
+            *steps_section(data),
             Section("cpu", "CPU", _cpu_intro(data), tuple(sets)),
             Section("machine", "Memory, network, scheduler", "", tuple(machine_charts(data))),
         )
@@ -235,7 +237,8 @@ def _explained(finding: Finding, time: str) -> tuple[Evidence, ...]:
 
 
 def _latency_table(data: ReportData) -> dict[str, Any] | None:
-    if not data.loads:
+    # Loads that follow each other have a table of their own, a row each.
+    if not data.loads or data.run.steps:
         return None
     latency = data.loads[0].latency
     columns = ("p50", "p90", "p95", "p99", "p999", "p9999", "max")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from steelyard.bench import declaration
 from steelyard.records import CacheStats, IntervalRow, LatencySummary, LoadResult
 from steelyard.report.chart import Chart, Floats, Trace, absent
 from steelyard.report.model import ReportData
@@ -18,7 +19,9 @@ _QUANTILES_PER_DECADE = 40
 
 def workload_charts(data: ReportData) -> list[Chart]:
     """Return the charts of the section "over time"."""
-    return [_throughput(data), _latency(data), _hit_ratio(data), _queue(data), _queue_wait(data)]
+    charts = [_throughput(data), _latency(data), _hit_ratio(data)]
+    is_cache = "cache-stats" in declaration.of_run(data.run.benchmark).leaves
+    return [*charts, _queue(data), _queue_wait(data)] if is_cache or data.cache_stats else charts
 
 
 def window_of(data: ReportData) -> tuple[float, float] | None:
@@ -161,6 +164,8 @@ def _hit_ratio(data: ReportData) -> Chart:
     else:
         return absent("hit-ratio", title, _no_load(data))
     known = ratio[np.isfinite(ratio)]
+    if not len(known):
+        return absent("hit-ratio", title, "the load has no lookups, which alone hit or miss")
     floor = float(np.floor(known.min() * 20) / 20) if len(known) else 0.0
     return Chart(
         "hit-ratio",
