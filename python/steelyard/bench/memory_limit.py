@@ -1,14 +1,18 @@
 """The memory limit of this process, and so of every process of a run, and the kernel's kills for it.
 
-In: the memory cgroups of this process. Out: the limit, and how many processes the kernel killed for it since
-the object was made. It changes no limit.
+In: the memory cgroups of this process, or a machine's inventory. Out: the limit, how many processes the
+kernel killed for it since the object was made, and the memory that a run may plan with. It changes no limit.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steelyard.machine.cgroups import memory_groups, memory_limit_bytes
 from steelyard.machine.tree import Tree
+
+if TYPE_CHECKING:
+    from steelyard.records import Machine
 
 
 def _kills(tree: Tree) -> int:
@@ -43,3 +47,10 @@ class MemoryLimit:
     def kills_since_start(self) -> int:
         """Return how many processes were killed for the limit since this object was made."""
         return _kills(self._tree) - self._kills_at_start
+
+
+def available_memory_bytes(machine: "Machine") -> int:
+    """Return the memory that processes here may use: the machine's, or what the cgroup allows."""
+    limit = machine.memory.limit_bytes
+    total = machine.memory.total_bytes
+    return total if limit is None else min(total, limit)

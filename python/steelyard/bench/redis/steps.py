@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import executable
 from steelyard.bench.load.watch import LoadWatch, measure
-from steelyard.bench.redis.benchmark import mix
+from steelyard.bench.redis.benchmark import COMMANDS, mix
 from steelyard.bench.stack.processor import CpuTime, cpu_time
 from steelyard.records import LoadResult, read
 
@@ -74,6 +74,7 @@ def run_step(
 ) -> Step:
     """Run one command on all instances at the same time; ``pushed`` is what the step ``lpush`` completed."""
     settings = session.settings
+    length_s = settings.number("measure") / len(COMMANDS)
     watches, results = [], []
     for instance in instances:
         result = session.directory / f"load-{command}{instance.suffix}.json"
@@ -82,7 +83,7 @@ def run_step(
             *("--mix", str(mix(command)), "--threads", str(max(1, len(instance.place.load)))),
             *("--connections", str(max(settings.count("connections"), len(instance.place.load)))),
             *("--depth", str(settings.count("depth"))),
-            *("--duration", f"{settings.number('step'):g}s"),
+            *("--duration", f"{length_s:g}s"),
             *("--warmup", f"{settings.number('warmup') * 1e3:.0f}ms", "--hold"),
             *("--seed", str(settings.count("seed") + instance.number - 1)),
             *("--hlog", str(session.directory / f"latency-{command}{instance.suffix}.hlog")),
@@ -91,7 +92,7 @@ def run_step(
         if command in FILLED:
             line += ["--prefill"]
         if command == "lpop":
-            popping_s = settings.number("step") + settings.number("warmup")
+            popping_s = length_s + settings.number("warmup")
             line += ["--keys", str(lists_for(pushed, len(instances), popping_s))]
         process = session.start_process(
             instance.name(f"load-{command}"), line, cpus=instance.place.load or instance.place.server
@@ -106,7 +107,7 @@ def run_step(
             session.begin_phase("measure", begin_ns)
         session.progress.status({"command": command})
 
-    begin_ns, end_ns = measure(session, watches, settings.number("step"), mark=mark)
+    begin_ns, end_ns = measure(session, watches, length_s, mark=mark)
     used = cpu_time(server.pid for server in servers) - begun[0]
     session.manifest.put_step(command, begin_ns, end_ns)
     for watch in watches:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import InstancePlace, Placement
 from steelyard.bench.ports import HOST, check_port, free_port, wait_for_port
@@ -321,13 +322,6 @@ def _check_bound(chosen: Mapping[str, Setting], node_bytes: int, instances: int)
             f" {node_bytes >> 20} MiB that its NUMA node has for it",
             hint="--set memory_binding=none takes memory from every node",
         )
-
-
-def available_memory_bytes(machine: "Machine") -> int:
-    """Return the memory that processes here may use: the machine's, or what the cgroup allows."""
-    limit = machine.memory.limit_bytes
-    total = machine.memory.total_bytes
-    return total if limit is None else min(total, limit)
 
 
 def _check_ports(first: int, count: int) -> None:

@@ -108,7 +108,7 @@ def test_a_smoke_run_measures_every_command(runner):
 @pytest.mark.slow
 def test_a_server_that_is_killed_makes_the_run_incomplete(runner):
     live = runner.start("--tier", "quick", benchmark="redis")
-    live.until(lambda: live.in_phase("measure"))
+    live.until(lambda: live.in_phase("measure"), 120.0)
     os.kill(live.until(lambda: live.pid_of("server")), signal.SIGKILL)
     assert live.finish(60)[0] == 4
     assert "server was killed by SIGKILL in phase measure" in live.complaint()

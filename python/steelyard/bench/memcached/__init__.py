@@ -1,0 +1,1 @@
+"""Memcached: Debian's server under requests for image previews."""
