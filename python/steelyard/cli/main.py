@@ -263,7 +263,7 @@ def health(
     epilog=examples(
         "steelyard characterize -- ./program --flag",
         "steelyard characterize --pid 4711 --duration 30s",
-        "steelyard characterize --all",
+        "steelyard characterize --suite characterization --limit lo=1Gbit",
     ),
     context_settings={"allow_interspersed_args": False},
 )
@@ -305,14 +305,36 @@ def characterize(
             " (docs/reference/operations.md); repeatable.",
         ),
     ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|DIR", help="Run this suite, or read a run of one, and show its matrix."),
+    ] = None,
+    tier: Annotated[
+        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PART=RATE",
+            help="With --suite: a limit to compare with (lo=1Gbit, sda=200MB, dram=20GB); repeatable.",
+        ),
+    ] = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Find what limits a workload: a command, processes, a cgroup, or the whole machine."""
+    """Find what limits a workload: a command, processes, a cgroup, the machine, or each of a suite."""
     from steelyard._base import UsageError
     from steelyard.bench.characterize.benchmark import Request
     from steelyard.cli.characterize import characterize_and_show
 
+    if suite is not None:
+        if everything or command or pid or cgroup or perf_stat or ops:
+            raise UsageError("--suite characterizes its own workloads: it takes no command or process")
+        from steelyard.cli.matrix import show_matrix
+
+        return show_matrix(suite, tier, limit or [], out, as_json=as_json)
+    if tier is not None or limit:
+        raise UsageError("--tier and --limit need --suite")
     if everything and (command or pid or cgroup):
         raise UsageError("--all profiles the whole machine: it takes no command, --pid or --cgroup")
     options = {"duration": duration, "interval": interval, "hz": hz, "call_graph": call_graph}

@@ -60,11 +60,14 @@ def machine(name: str = "machine") -> str:
         ("machine_check", ["machine", "check", machine()]),
         ("machine_diff", ["machine", "diff", machine(), "live"]),
         ("numa_map", ["numa", "map", "--machine", machine()]),
+        ("pressure_matrix", ["characterize", "--suite", "suite-1"]),
     ],
 )
 def test_what_is_printed_fits_its_schema(
     kind: str, arguments: list[str], runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if "--suite" in arguments:
+        arguments = [*arguments[:-1], str(runs / arguments[-1])]
     where = ["--runs", str(runs)] if arguments[0] in ("list", "compare", "score") else []
     assert invoke([*arguments, "--json", *where]) in (0, 1, 3)
     document = json.loads(capsys.readouterr().out)

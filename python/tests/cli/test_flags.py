@@ -24,7 +24,7 @@ OUTPUT = {
 }
 """Flags that say where something goes or comes from, and how much is shown, with the name of their value."""
 
-OTHER_WORDS = ("--output", "--html", "--no-html", "--limit", "--top", "--dir", "--file", "--overwrite")
+OTHER_WORDS = ("--output", "--html", "--no-html", "--top", "--dir", "--file", "--overwrite")
 """Words for the same things that no command has; some are understood as spellings of earlier versions."""
 
 DEPENDS = {

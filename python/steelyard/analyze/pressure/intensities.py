@@ -363,8 +363,9 @@ def _one_link(link: NetworkUse, stated: Limits, health: HealthResult | None, pea
     if not limit.value:
         return _missing("network", limit.missing or "no limit is known", evidence)
     held = _held("network", rate / limit.value, f"{limit.source}, {_bytes(limit.value)}/s", evidence)
-    # Loopback has no line: what one connection was measured at is no limit of several.
-    return replace(held, pressure=False) if link.interface == "lo" else held
+    # Loopback has no line: what one connection was measured at is no limit of several. A stated limit is one.
+    has_line = link.interface != "lo" or link.interface in stated.network_bytes_per_s
+    return held if has_line else replace(held, pressure=False)
 
 
 def _percent(ratio: float) -> str:

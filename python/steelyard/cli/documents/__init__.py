@@ -17,6 +17,7 @@ from steelyard.cli.documents.machine import (
     MachineDiffDocument,
     NumaMapDocument,
 )
+from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
 from steelyard.cli.documents.score import RunScoreDocument, SuiteScoreDocument
 from steelyard.records import Record
 
@@ -29,6 +30,7 @@ DOCUMENTS: tuple[type[Record], ...] = (
     MachineCheckDocument,
     MachineDiffDocument,
     NumaMapDocument,
+    PressureMatrixDocument,
     RunScoreDocument,
     SuiteComparisonDocument,
     SuiteScoreDocument,
@@ -46,6 +48,7 @@ __all__ = [
     "MachineCheckDocument",
     "MachineDiffDocument",
     "NumaMapDocument",
+    "PressureMatrixDocument",
     "RunScoreDocument",
     "SuiteComparisonDocument",
     "SuiteScoreDocument",
