@@ -1,0 +1,45 @@
+"""RocksDB's part of a report: each step's throughput over time, and its figures.
+
+In: `ReportData` of a run of ``rocksdb``. Out: `Section`s.
+"""
+
+import numpy as np
+
+from steelyard.bench.rocksdb.output import rates
+from steelyard.report import format as fmt
+from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.model import ReportData
+from steelyard.report.sections import Cell, Section, Table
+from steelyard.report.workload_charts import window_of
+
+_COLUMNS = ("step", "operations/s", "p50", "p99", "CPU time per operation")
+
+
+def sections(data: ReportData) -> list[Section]:
+    """Return the chart of throughput and the table of the steps."""
+    traces = []
+    for at, step in enumerate(data.run.steps):
+        values = rates(data.folder / f"rates-{step.name}.csv")
+        if values:
+            # The first second, which opens the database, is not among them.
+            x = (step.begin_ns - data.zero_ns) / 1e9 + 1.5 + np.arange(len(values), dtype=np.float64)
+            traces.append(Trace(step.name, f"line{at % 8}", np.asarray(values), x=x, mode="lines+markers"))
+    chart = (
+        Chart("throughput", "Throughput", unit="1/s", traces=tuple(traces), window=window_of(data))
+        if traces
+        else absent("throughput", "Throughput", "no step lasted two seconds")
+    )
+    rows = tuple(_row(data, step.name) for step in data.run.steps)
+    return [
+        Section("time", "Over time", "The shaded area is the measure phase.", (chart,)),
+        Section("operations", "Operations", "", tables=(Table(_COLUMNS, rows),)),
+    ]
+
+
+def _row(data: ReportData, step: str) -> tuple[Cell, ...]:
+    def cell(metric: str) -> Cell:
+        found = data.run.metrics.get(f"{step}_{metric}")
+        value, unit = (found.value, found.unit) if found is not None else (None, None)
+        return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
+
+    return (Cell(step), cell("per_s"), cell("p50_ns"), cell("p99_ns"), cell("cpu_per_operation_ns"))
