@@ -1,5 +1,6 @@
 """What `make dist` packs: a wheel, a Debian package and an image, each opened again. Nothing is compiled."""
 
+import ast
 import configparser
 import gzip
 import hashlib
@@ -69,6 +70,27 @@ def test_a_wheel_without_executables_is_refused(tmp_path: Path) -> None:
     assert ran.returncode != 0
     assert "make dist" in ran.stderr
     assert not list(tmp_path.iterdir())
+
+
+def messages(text: str) -> list[str]:
+    """Return the strings of a module that are not docstrings."""
+    nodes = list(ast.walk(ast.parse(text)))
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    constants = (node for node in nodes if isinstance(node, ast.Constant) and id(node) not in alone)
+    return [node.value for node in constants if isinstance(node.value, str)]
+
+
+def test_only_a_checkout_is_told_to_build() -> None:
+    package, of_checkout = ROOT / "python/steelyard", re.compile(r"\bmake (build|run|test|dist)\b|\bscripts/")
+    texts = {str(path.relative_to(package)): path.read_text() for path in sorted(package.rglob("*.py"))}
+    told = {
+        name: message
+        for name, text in texts.items()
+        if of_checkout.search(text)
+        for message in messages(text)
+        if of_checkout.search(message)
+    }
+    assert told == {"_base/paths.py": "build it: make build"}, "others use REPAIR_HINT, which knows wheels"
 
 
 def dpkg_deb(*arguments: str | Path) -> str:

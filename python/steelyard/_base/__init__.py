@@ -15,12 +15,13 @@ from steelyard._base.errors import (
     WorkloadFailedError,
 )
 from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_most, read_regular, read_tail
-from steelyard._base.paths import data_dir, executable, schemas_dir, workloads_dir
+from steelyard._base.paths import REPAIR_HINT, data_dir, executable, schemas_dir, workloads_dir
 from steelyard._base.version import SCHEMA_VERSION
 from steelyard._base.writing import replacing
 
 __all__ = [
     "RECORD_BYTES_AT_MOST",
+    "REPAIR_HINT",
     "SCHEMA_VERSION",
     "EnvironmentLacksError",
     "ExitCode",

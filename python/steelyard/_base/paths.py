@@ -9,8 +9,8 @@ from steelyard._base.errors import EnvironmentLacksError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
-
-_REPAIR = (
+# What to do about a part of Steelyard that is missing or does not start: only a checkout can be built.
+REPAIR_HINT = (
     "build it: make build" if (_PACKAGE.parent.parent / "Makefile").is_file() else "install Steelyard again"
 )
 
@@ -24,7 +24,7 @@ def _shipped(in_checkout: str, in_wheel: str) -> Path:
         return checkout
     raise EnvironmentLacksError(
         f"Steelyard's {in_checkout}/ folder is in neither {wheel} nor {checkout}",
-        hint=_REPAIR,
+        hint=REPAIR_HINT,
     )
 
 
@@ -59,5 +59,5 @@ def executable(name: str) -> Path:
     if found:
         return Path(found)
     raise EnvironmentLacksError(
-        f"the executable {name} is not in {', '.join(map(str, folders))}", hint=_REPAIR
+        f"the executable {name} is not in {', '.join(map(str, folders))}", hint=REPAIR_HINT
     )

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steelyard._base import EnvironmentLacksError, ExitCode, UsageError
+from steelyard._base import REPAIR_HINT, EnvironmentLacksError, ExitCode, UsageError
 from steelyard.bench.parameters import Setting
 
 NOWHERE = "127.0.0.1:1"
@@ -52,7 +52,7 @@ def check_arguments(
         raise EnvironmentLacksError(message)
     raise EnvironmentLacksError(
         f"{program} did not report its arguments: {message or f'it ended with {done.returncode}'}",
-        hint="build it again: make build",
+        hint=REPAIR_HINT,
     )
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import NoReturn
 
-from steelyard._base import EnvironmentLacksError, executable
+from steelyard._base import REPAIR_HINT, EnvironmentLacksError, executable
 
 
 def become_top(arguments: list[str]) -> NoReturn:
@@ -19,6 +19,4 @@ def become_top(arguments: list[str]) -> NoReturn:
     try:
         os.execv(program, [program, *arguments])  # noqa: S606 - without a shell is how it is meant
     except OSError as error:
-        raise EnvironmentLacksError(
-            f"{program}: {error.strerror}", hint="build it again: make build"
-        ) from error
+        raise EnvironmentLacksError(f"{program}: {error.strerror}", hint=REPAIR_HINT) from error

@@ -21,6 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from steelyard._base import REPAIR_HINT
 from steelyard.machine import attempts, cgroups
 from steelyard.machine.attempts import Refusal
 from steelyard.machine.snapshot import snapshot
@@ -111,7 +112,7 @@ def diagnose(
 def telemetry(sources: Sequence[Mapping[str, Any]] | None) -> list[Capability]:
     """Return one capability for each source of the probe."""
     if sources is None:
-        return [Capability("telemetry", "probe", Status.NO, "steelyard-probe is missing", "make build")]
+        return [Capability("telemetry", "probe", Status.NO, "steelyard-probe is missing", REPAIR_HINT)]
     capabilities = []
     for source in sources:
         name, enable = str(source.get("name")), source.get("enable")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard._base import (
+    REPAIR_HINT,
     EnvironmentLacksError,
     ExitCode,
     SteelyardError,
@@ -80,7 +81,7 @@ def measure(request: ScoreRequest) -> NumaScore:
                 [str(program), *request.arguments(distances)], capture_output=True, check=False
             )
         except OSError as error:
-            raise EnvironmentLacksError(f"{program}: {error.strerror}", hint="make build") from error
+            raise EnvironmentLacksError(f"{program}: {error.strerror}", hint=REPAIR_HINT) from error
     if done.returncode != 0:
         raise _failure(done.returncode, done.stderr.decode(errors="replace"))
     return parse(NumaScore, done.stdout, where=_NAME)

@@ -207,7 +207,7 @@ def test_sources_of_the_probe_become_capabilities() -> None:
     assert (power.status, power.finding, power.enable) == (Status.NO, "no RAPL", "modprobe intel_rapl_msr")
     assert (disk.status, disk.finding) == (Status.PARTLY, "without flushes: older kernel")
     (absent,) = telemetry(None)
-    assert (absent.status, absent.enable) == (Status.NO, "make build")
+    assert (absent.status, absent.enable) == (Status.NO, "build it: make build")
 
 
 def test_the_runs_folder_is_judged_by_the_disk_it_will_be_on(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from steelyard._base import (
+    REPAIR_HINT,
     EnvironmentLacksError,
     UsageError,
     WorkloadFailedError,
@@ -185,6 +186,6 @@ def _set_of(only: str) -> str:
             f"only={only}: {done.stderr.strip().partition(': ')[2].removesuffix('; see --help')}"
         )
     if done.returncode != 0:
-        raise EnvironmentLacksError(f"steelyard-tax list failed: {done.stderr.strip()}", hint="make build")
+        raise EnvironmentLacksError(f"steelyard-tax list failed: {done.stderr.strip()}", hint=REPAIR_HINT)
     names = sorted(json.loads(line)["name"] for line in done.stdout.splitlines())
     return f"{len(names)}-{hashlib.sha256(' '.join(names).encode()).hexdigest()[:8]}"

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError
+from steelyard._base import REPAIR_HINT, EnvironmentLacksError, UsageError, WorkloadFailedError
 from steelyard.analyze.profiles.profile import UNKNOWN
 from steelyard.telemetry.engine import fetch, integers
 
@@ -178,7 +178,7 @@ def read_symbols(binary: Path, program: Path) -> dict[str, Any]:
             [program, "symbols", "--", binary], capture_output=True, text=True, check=False, encoding="utf-8"
         )
     except FileNotFoundError:
-        raise EnvironmentLacksError(f"{program} is not here", hint="scripts/build makes it") from None
+        raise EnvironmentLacksError(f"{program} is not here", hint=REPAIR_HINT) from None
     if done.returncode != 0:
         message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise UsageError(message[0].removeprefix(f"{PROGRAM}: "), hint="give ELF files with a build id")
