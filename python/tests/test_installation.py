@@ -4,6 +4,7 @@ import ast
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -99,6 +100,29 @@ def test_uv_is_installed_by_version_and_hash(tmp_path: Path) -> None:
     assert "--require-hashes" in installed
     assert "--requirement requirements-uv.lock" in installed
     assert pins("requirements-uv.lock") == {("uv", next(iter(pins("requirements-uv.lock")))[1])}
+
+
+def test_pip_installs_uv_before_a_package_of_debian_does(tmp_path: Path) -> None:
+    checkout, log = tmp_path / "checkout", tmp_path / "log"
+    for name in ("find-uv", "find-python", "install-packages"):
+        (checkout / "scripts").mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "scripts" / name, checkout / "scripts" / name)
+    log.touch()
+    stub(
+        tmp_path / "bin/python3",
+        f'case "$*" in -c*) ;; *venv*) exit 1;; *"pip install"*--target*) echo "$*" >>{log}; '
+        "mkdir -p .tools/lib/bin; touch .tools/lib/bin/uv; chmod +x .tools/lib/bin/uv;; esac",
+    )
+    for name in ("apt-get", "dpkg-query", "sudo"):
+        stub(tmp_path / "bin" / name, f'echo "{name} $*" >>{log}; exit 1')
+    for name in ("bash", "dirname", "env", "grep", "id", "ln", "mkdir", "rm", "touch", "chmod"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    environment = {"PATH": str(tmp_path / "bin")}
+    ran = subprocess.run(["scripts/find-uv"], cwd=checkout, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert os.access(ran.stdout.strip(), os.X_OK)
+    (installed,) = log.read_text().splitlines()
+    assert "--require-hashes" in installed
 
 
 def test_trimming_replaces_files_and_leaves_what_shares_them(tmp_path: Path) -> None:
