@@ -3,7 +3,7 @@
 //! In: names of frames, and stacks as lists of their numbers. Out: the same in the order of first appearance.
 //!
 //! Invariants: memory grows with the number of distinct frames and stacks, never with the number of samples;
-//! a number that was given stays valid.
+//! a number that was given stays valid; sums stop at the largest value, since files of other programs may exceed it.
 //!
 //! Not here: what a frame's name should look like (`names`), and how a profile is written (`folded`, `pprof`).
 
@@ -138,7 +138,7 @@ impl StackTable {
         let same = |&at: &u32| numbers_of(all, &entries[at as usize]) == numbers;
         if let Some(&at) = self.index.find(hash, same) {
             let entry = &mut self.entries[at as usize];
-            entry.count += count;
+            entry.count = entry.count.saturating_add(count);
             entry.weight = entry.weight.saturating_add(weight);
             return at;
         }
@@ -178,7 +178,8 @@ impl StackTable {
 
     /// Samples in all stacks.
     pub fn samples(&self) -> u64 {
-        self.entries.iter().map(|entry| entry.count).sum()
+        let counts = self.entries.iter().map(|entry| entry.count);
+        counts.fold(0, u64::saturating_add)
     }
 }
 
@@ -214,6 +215,18 @@ mod tests {
                 .iter()
                 .all(|stack| stack.count == 2 && stack.weight == 21)
         );
+    }
+
+    #[test]
+    fn sums_stop_at_the_largest_value() {
+        let mut table = StackTable::default();
+        for _ in 0..3 {
+            table.add(&[1], u64::MAX / 2, u64::MAX / 2);
+        }
+        table.add(&[2], 5, 5);
+        let sums: Vec<_> = table.iter().map(|one| (one.count, one.weight)).collect();
+        assert_eq!(sums, [(u64::MAX, u64::MAX), (5, 5)]);
+        assert_eq!(table.samples(), u64::MAX);
     }
 
     #[test]

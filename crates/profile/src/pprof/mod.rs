@@ -107,7 +107,7 @@ fn to_message(profile: &Profile, realtime_ns: u64) -> pb::Profile {
     let comm = strings.number("comm");
     for stack in profile.stacks() {
         let (&command, frames) = stack.numbers.split_first().unwrap_or((&0, &[]));
-        let mut value = vec![stack.count as i64];
+        let mut value = vec![i64::try_from(stack.count).unwrap_or(i64::MAX)];
         if weighted {
             value.push(i64::try_from(stack.weight).unwrap_or(i64::MAX));
         }
@@ -280,9 +280,12 @@ impl<'a> Reading<'a> {
             let command = self.command(sample).unwrap_or_else(|| unnamed.clone());
             numbers.push(profile.frames.intern(&clean(command.into()), ""));
             for frames in sample.location_id.iter().filter_map(|id| locations.get(id)) {
-                numbers.extend_from_slice(frames);
+                let room = DEEPEST - numbers.len();
+                numbers.extend_from_slice(&frames[..frames.len().min(room)]);
+                if numbers.len() == DEEPEST {
+                    break;
+                }
             }
-            numbers.truncate(DEEPEST);
             let weight = weight_at.map_or(0, |at| u64::try_from(value(at)).unwrap_or(0));
             profile.stacks.add(&numbers, count, weight);
         }
@@ -374,77 +377,4 @@ impl<'a> Reading<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn example() -> Profile {
-        let mut profile = Profile::default();
-        profile.set_event("cpu-clock");
-        profile.head.hz = Some(100.0);
-        profile.head.duration_s = Some(2.5);
-        let command = profile.frames.intern("prog", "");
-        let main = profile.frames.intern("main", "prog");
-        let copy = profile.frames.intern("memcpy", "libc.so.6");
-        profile.add(&[command, copy, main], 10);
-        profile.add(&[command, copy, main], 20);
-        profile.add(&[command, main], 5);
-        profile
-    }
-
-    fn folded(profile: &Profile) -> String {
-        let mut out = Vec::new();
-        crate::folded::write(profile, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn what_is_written_is_read_as_it_was() {
-        let profile = example();
-        let mut bytes = Vec::new();
-        write(&profile, 1_700_000_000_000_000_000, &mut bytes).unwrap();
-        let back = read(bytes.as_slice()).unwrap();
-        assert_eq!(folded(&back), folded(&profile));
-        assert_eq!(back.weight_unit, WeightUnit::Nanoseconds);
-        assert_eq!(back.stacks().map(|stack| stack.weight).sum::<u64>(), 35);
-    }
-
-    #[test]
-    fn a_profile_without_counts_keeps_its_unit() {
-        let mut strings = Strings::new();
-        let message = pb::Profile {
-            sample_type: vec![pb::ValueType {
-                r#type: strings.number("inuse_space"),
-                unit: strings.number("bytes"),
-            }],
-            sample: vec![pb::Sample {
-                location_id: vec![7, 99],
-                value: vec![4096],
-                label: Vec::new(),
-            }],
-            location: vec![pb::Location {
-                id: 7,
-                ..pb::Location::default()
-            }],
-            string_table: strings.table,
-            ..pb::Profile::default()
-        };
-        let text = folded(&read(message.encode_to_vec().as_slice()).unwrap());
-        assert_eq!(
-            text,
-            "# unit: bytes\n# event: inuse_space\n[unknown];[unknown] 4096\n"
-        );
-    }
-
-    #[test]
-    fn what_is_no_profile_is_refused() {
-        for bytes in [
-            &b""[..],
-            b"x",
-            b"\x1f\x8b\0\0",
-            b"\xff\xff\xff\xff",
-            b"\0\0\0",
-        ] {
-            assert!(read(bytes).is_err());
-        }
-    }
-}
+mod tests;
