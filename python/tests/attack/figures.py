@@ -40,6 +40,12 @@ class Figures:
         setattr(self, kind, getattr(self, kind) + count)
         self.notes.append(f"{kind}: {text}")
 
+    def add(self, other: "Figures") -> None:
+        """Add the counts and notes of ``other``."""
+        for name, count in other.counts().items():
+            setattr(self, name, getattr(self, name) + count)
+        self.notes += other.notes
+
 
 @dataclass
 class Ended:

@@ -1,5 +1,6 @@
 """``scripts/attack`` in its short form: what is here withstands it, and it counts what does not."""
 
+import os
 import random
 import re
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from . import fuzz
 from .figures import ROOT, Figures, judge, run
 from .folders import MUTATIONS
 from .kills import kill_and_look, started
@@ -46,6 +48,53 @@ def test_a_crash_a_hang_and_an_orphan_are_counted(tmp_path: Path) -> None:
     kill_and_look(counted, process, mark, "a shell")
     assert counted.counts() == {"tried": 4, "crashed": 2, "hung": 1, "orphaned": 1, "lost": 0, "doubled": 0}
     assert counted.has_failed()
+
+
+# Each of the first two targets waits for the other; the others find a crash, a hang, or do not build.
+FUZZ = """#!/bin/sh
+cd "$(dirname "$0")/.."
+touch "started-$2"
+wait_for() {
+    for _ in $(seq 600); do test -e "$1" && return; sleep 0.05; done
+    exit 9
+}
+case $2 in
+a) wait_for started-b ;;
+b) wait_for started-a ;;
+crashes) touch fuzz/artifacts/crashes/crash-01 ;;
+hangs) touch fuzz/artifacts/hangs/timeout-02 fuzz/artifacts/hangs/slow-unit-03; exit 1 ;;
+broken) echo "no such target" >&2; exit 101 ;;
+esac
+echo "stat::number_of_executed_units: $1" >&2
+"""
+
+
+def test_as_many_fuzz_targets_run_at_once_as_there_are_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "crashes", "hangs", "broken"):
+        (tmp_path / "fuzz" / "fuzz_targets").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "fuzz" / "fuzz_targets" / f"{name}.rs").touch()
+        (tmp_path / "fuzz" / "artifacts" / name).mkdir(parents=True)
+    # Found by an earlier attack.
+    (tmp_path / "fuzz" / "artifacts" / "a" / "crash-00").touch()
+    script = tmp_path / "scripts" / "fuzz"
+    script.parent.mkdir()
+    script.write_text(FUZZ)
+    script.chmod(0o755)
+    monkeypatch.setattr(fuzz, "ROOT", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    figures = fuzz.attack(tmp_path, 7.5, 1)
+    assert figures.counts() == {
+        "tried": 21,
+        "crashed": 2,
+        "hung": 2,
+        "orphaned": 0,
+        "lost": 0,
+        "doubled": 0,
+    }
+    assert [note.partition(":")[0] for note in figures.notes] == ["crashed", "crashed", "hung", "hung"]
+    assert "broken ended with 101: no such target" in figures.notes[0]
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
