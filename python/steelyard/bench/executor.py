@@ -128,8 +128,11 @@ class Executor(Protocol):
         memory_nodes: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
         direct: bool = False,
+        grace_s: float | None = None,
     ) -> Process:
         """Start ``command``, confined to ``cpus`` where given, its memory bound to ``memory_nodes``.
+
+        It has ``grace_s`` to end once it was asked to, None: the supervisor's default.
 
         With ``direct`` its output goes straight to the log, however much it is, and its input is empty:
         for programs whose lines nobody reads while they run.
@@ -250,6 +253,7 @@ class LocalExecutor:
         memory_nodes: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
         direct: bool = False,
+        grace_s: float | None = None,
     ) -> LocalProcess:
         """Start ``command`` as `Executor` says."""
         if threading.current_thread() is not threading.main_thread():
@@ -261,6 +265,8 @@ class LocalExecutor:
             supervised += ["--cpus", format_cpu_list(cpus)]
         if memory_nodes:
             supervised += ["--memory-nodes", format_cpu_list(memory_nodes)]
+        if grace_s is not None:
+            supervised += ["--grace", f"{grace_s:.0f}s"]
         try:
             log_file = log.open("ab", buffering=0)
             popen = subprocess.Popen(

@@ -10,6 +10,7 @@ Not here: what a benchmark does, and how evidence is judged.
 """
 
 import contextlib
+import signal
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +97,8 @@ class Session:
         self._executor = executor
         self._interrupts = interrupts
         self._watched: dict[str, _Watched] = {}
+        # Called when every process has ended, however the run ends; raise nothing.
+        self.endings = contextlib.ExitStack()
         self._fatal: SteelyardError | None = None
         self._own_cpu_s = 0.0
         self._memory_limit = MemoryLimit.of_this_process()
@@ -172,23 +175,24 @@ class Session:
         hook: str | None = None,
         direct: bool = False,
         comm: str | None = None,
+        grace_s: float | None = None,
     ) -> Process:
         """Start a process of the run, or of ``hook``; its output goes to ``logs/<name>.log``.
 
         ``memory_nodes`` are the NUMA nodes that its memory is bound to, none: not bound. ``direct``: output
         goes straight there, for a program whose lines nobody reads while it runs. ``comm`` is what the kernel
-        will call it, where that is not its executable's name.
+        will call it, where that is not its executable's name; ``grace_s`` what it needs to end in order.
         """
         log = self.directory / "logs" / f"{name}.log"
-        environment = {"STEELYARD_RUN": self.directory.name}
         process = self._executor.start(
             name,
             command,
             log=log,
             cpus=cpus,
             memory_nodes=memory_nodes,
-            environment=environment,
+            environment={"STEELYARD_RUN": self.directory.name},
             direct=direct,
+            grace_s=grace_s,
         )
         record = ProcessRecord(
             name=name, command=list(command), pid=process.pid, log=str(log.relative_to(self.directory))
@@ -213,14 +217,19 @@ class Session:
         if process.stop(0.0).exit_code not in codes:
             raise self._unexpected(watched)
 
-    def stop_process(self, process: Process, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End a process in order; raises WorkloadFailedError when it was gone already or ends badly."""
+    def stop_process(
+        self, process: Process, timeout_s: float = STOP_TIMEOUT_S, *, dies_of_sigterm: bool = False
+    ) -> None:
+        """End a process in order, as whose end some report the signal (``dies_of_sigterm``).
+
+        Raises WorkloadFailedError when it was gone already or ends badly.
+        """
         watched = self._watched[process.name]
         self.check()
         watched.may_end = True
         ending = process.stop(timeout_s)
         self._note_end(watched, ending)
-        if ending.exit_code != 0:
+        if ending.exit_code != 0 and not (dies_of_sigterm and ending.signal == signal.SIGTERM):
             raise self._unexpected(watched)
 
     def _note_end(self, watched: _Watched, ending: Ending) -> None:
@@ -281,10 +290,8 @@ class Session:
                 getattr(hook, moment)(context)
             except Exception as error:
                 first_line = (str(error) or type(error).__name__).splitlines()[0]
-                if isinstance(error, SteelyardError):
-                    message = error.message
-                else:
-                    message = f"{type(error).__name__}: {first_line}"
+                message = f"{type(error).__name__}: {first_line}"
+                message = error.message if isinstance(error, SteelyardError) else message
                 self.hook_problems.append(HookProblem(name, moment, message))
                 if self._fatal is None:
                     self.progress.note(f"hook {name} failed at {moment}: {message}")
@@ -343,6 +350,7 @@ class Session:
                 self._call_hooks("after_run")
             finally:
                 self._stop_everything()
+                self.endings.close()
 
     def _fail(self, reason: str) -> None:
         with contextlib.suppress(SteelyardError):
