@@ -41,6 +41,20 @@ def load_metrics(load: LoadResult, cpus: int) -> dict[str, Metric]:
     return metrics
 
 
+def operation_metrics(load: LoadResult) -> dict[str, Metric]:
+    """Return throughput and latency of each operation of a mix."""
+    seconds = (load.end_ns - load.begin_ns) / 1e9
+    metrics: dict[str, Metric] = {}
+    for operation, counts in load.operations.items():
+        name = operation.replace("-", "_")
+        metrics[f"{name}_per_s"] = Metric(value=counts.completed / seconds, unit="1/s", better="higher")
+        for percentile in ("p50", "p95", "p99"):
+            number = None if counts.response is None else getattr(counts.response, f"{percentile}_ns")
+            missing = "too few requests" if counts.completed else "no request was answered"
+            metrics[f"{name}_{percentile}_ns"] = value(number, "ns", "lower", missing)
+    return metrics
+
+
 def per_second(loads: Sequence[LoadResult]) -> list[float]:
     """Return requests per second over all loads for every whole interval of the measure phase."""
     rates = [

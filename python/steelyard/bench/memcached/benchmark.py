@@ -232,7 +232,7 @@ class MemcachedBench(Benchmark):
     def measure(self) -> int:
         """Measure; return when the phase ended."""
         from steelyard.bench.load import watch
-        from steelyard.bench.memcached.metrics import read_stats
+        from steelyard.bench.stack.memcached_stats import read_stats
         from steelyard.bench.stack.processor import cpu_time
 
         server = self._process()

@@ -5,11 +5,9 @@ In: results of the clients, the server's counters before and after, its CPU time
 Not here: telemetry of the machine, and judgement.
 """
 
-import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from steelyard._base import WorkloadFailedError
 from steelyard.bench.benchmark import Outcome
 from steelyard.bench.load.merge import merged
 from steelyard.bench.load.metrics import load_metrics, per_second, value
@@ -21,26 +19,7 @@ if TYPE_CHECKING:
     from steelyard.analyze.verdict import WarmUp
     from steelyard.bench.session import Session
 
-_TIMEOUT_S = 10.0
 _NO_LOOKUPS = "there were no lookups"
-
-
-def read_stats(target: str) -> dict[str, str]:
-    """Return the server's own counters (``stats``). Raises WorkloadFailedError when it does not answer."""
-    host, _, port = target.rpartition(":")
-    text = b""
-    try:
-        with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as connection:
-            connection.sendall(b"stats\r\n")
-            while not text.endswith(b"END\r\n"):
-                part = connection.recv(65_536)
-                if not part:
-                    break
-                text += part
-    except OSError as error:
-        raise WorkloadFailedError(f"{target} does not answer stats: {error}") from error
-    words = (line.split(maxsplit=2) for line in text.decode("ascii", "replace").splitlines())
-    return {row[1]: row[2] for row in words if len(row) == 3 and row[0] == "STAT"}
 
 
 def outcome(

@@ -18,9 +18,9 @@ from steelyard.bench.memcached.benchmark import (
     _shares,
     profile,
 )
-from steelyard.bench.memcached.metrics import read_stats
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
+from steelyard.bench.stack.memcached_stats import read_stats
 from steelyard.records import Machine, RunStatus, read
 from tests.executables.servers import memcached
 
