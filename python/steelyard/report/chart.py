@@ -68,6 +68,9 @@ class Chart:
     rows: tuple[str, ...] = ()
     y_title: str = ""
     x_title: str = ""
+    x_log: bool = False
+    x_suffix: str = "/s"
+    """Unit behind the values of x of a ``curve``."""
     marks: tuple[Mark, ...] = ()
     band: tuple[float, float] | None = None
 
@@ -99,8 +102,8 @@ class Chart:
             parts = [f"{trace.name}: {self._quantiles(trace)}" for trace in self.traces]
             return f"{self.title}. " + "; ".join(parts) + "."
         if self.kind == "curve":
-            labels = [f"{mark.label}" for mark in self.marks]
-            return f"{self.title}. {'; '.join(trace.name for trace in self.traces)}; {'; '.join(labels)}."
+            labels = [*(trace.name for trace in self.traces), *(mark.label for mark in self.marks)]
+            return f"{self.title}. {'; '.join(labels)}."
         parts = [f"{name}: {mean} on average, {low} to {high}" for name, mean, low, high in self.table]
         return f"{self.title}. " + "; ".join(parts[:8]) + "." if parts else f"{self.title}."
 
@@ -161,6 +164,8 @@ class Chart:
             spec["yTitle"] = self.y_title
         if self.kind == "curve":
             spec["xTitle"] = self.x_title
+            spec["xLog"] = self.x_log
+            spec["xSuffix"] = self.x_suffix
             spec["marks"] = [
                 {"axis": mark.axis, "value": mark.value, "label": mark.label} for mark in self.marks
             ]

@@ -41,7 +41,7 @@
         line: { color: shade, width: trace.stack ? 0 : 2, dash: trace.dash || "solid" },
         // Waiting for I/O is idle time with a reason: it must not look like work.
         ...(trace.stack ? { stackgroup: "all", fillcolor: faint(shade, trace.role === "iowait" ? 0.22 : 0.82) } : {}),
-        hovertemplate: chart.kind === "percentile" ? `%{text} %{y:.3s}s` : chart.kind === "curve" ? `%{x:,.4~r}/s: ${hover}` : hover,
+        hovertemplate: chart.kind === "percentile" ? `%{text} %{y:.3s}s` : chart.kind === "curve" ? `%{x:,.4~r}${chart.xSuffix}: ${hover}` : hover,
         ...(chart.kind === "percentile" ? { text: x.map((value) => `${percent(value)}`) } : {}),
       });
     }
@@ -104,7 +104,9 @@
       while (ticks.length > room) ticks = ticks.filter((tick, at) => at % 2 === 0 || ticks.length === 2);
       Object.assign(x, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick)), showgrid: true, ticksuffix: "", hoverformat: "", tickangle: 0 });
     }
-    if (chart.kind === "curve") Object.assign(x, { showgrid: true, ticksuffix: "", tickformat: "~s", hoverformat: "", rangemode: "tozero", title: { text: chart.xTitle, font: { size: 12, color: colour("--muted") } } });
+    // Prefixes are for numbers that need them: 0.02, not 20 thousandths.
+    const isSmall = chart.kind === "curve" && chart.traces.every((trace) => (trace.x || chart.x).every((at) => at < 1));
+    if (chart.kind === "curve") Object.assign(x, { showgrid: true, ticksuffix: "", tickformat: isSmall ? "~r" : "~s", hoverformat: "", rangemode: "tozero", title: { text: chart.xTitle, font: { size: 12, color: colour("--muted") } } }, chart.xLog ? { type: "log", dtick: 1 } : {});
     if (chart.log) {
       const ticks = decades(chart);
       Object.assign(y, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => short(tick) + suffix) });
