@@ -42,8 +42,11 @@ ADVICE: dict[str, str] = {
     "disturbed-batches": f"{_QUIET}, or exclude busy CPUs: --server-cpus",
     "rounds": "measure for longer: --set time=...",
     "score-interval": f"measure for longer: --set time=...; or {_QUIET}",
+    # Of encoders.
+    "completed": "allow more time (--set time=...), or encode less: --set frames=..., --set rungs=...",
     # Of any run.
     "clock": "do not rely on the dates of this run; check the time service (chronyd, ntpd)",
+    "cpu-reached": "the findings tell what the processes wait for; others' work is in foreign-load",
     "foreign-load": "stop these processes, or exclude their CPUs: --server-cpus, --load-cpus",
     "hook": "check the hook's output under Details, or run without the hook",
     "length": _LONGER,

@@ -1,0 +1,1 @@
+"""Transcoding: ffmpeg scales and encodes clips, one process per CPU."""
