@@ -1,0 +1,152 @@
+"""What the servers of the wiki count, read once a second while the load runs.
+
+In: their processes, the cache's port, a client of the database. Out: samples of CPU time by server, hits and
+misses of the cache, queries of the database.
+
+Not here: gains over the measure phase (``server_counters``), and what they mean (``metrics``).
+"""
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard._base import WorkloadFailedError
+from steelyard.bench.children import descendants_of
+from steelyard.bench.ports import HOST
+
+if TYPE_CHECKING:
+    from steelyard.bench.executor import Process
+    from steelyard.bench.session import Session
+
+ANSWER_TIMEOUT_S = 10.0
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_QUESTIONS = "SHOW GLOBAL STATUS LIKE 'Questions';\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Counters at a moment, each from the start of its server."""
+
+    monotonic_ns: int
+    user_ns: Mapping[str, int]
+    """CPU time in user mode by server."""
+    system_ns: Mapping[str, int]
+    hits: int
+    misses: int
+    queries: int
+    """Without those that read this counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One counter of a sample, as `server_counters` reads it."""
+
+    monotonic_ns: int
+    value: int
+
+
+def cpu_ns(pid: int, proc: Path = Path("/proc")) -> tuple[int, int]:
+    """Return the CPU time in user and system mode of a process's descendants, ended children included.
+
+    proc_pid_stat(5), fields 14 to 17, in clock ticks.
+    """
+    user = system = 0
+    for each in descendants_of(pid):
+        try:
+            text = (proc / str(each) / "stat").read_text()
+        except OSError:
+            continue
+        fields = text.rpartition(")")[2].split()
+        user += int(fields[11]) + int(fields[13])
+        system += int(fields[12]) + int(fields[14])
+    return user * _TICK_NS, system * _TICK_NS
+
+
+class CacheStats:
+    """A connection to memcached that asks for its counters."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection((HOST, port), timeout=ANSWER_TIMEOUT_S)
+        self._answers = self._socket.makefile("rb")
+
+    def read(self) -> dict[str, str]:
+        """Return the counters by name. Raises OSError when the server is gone."""
+        self._socket.sendall(b"stats\r\n")
+        found: dict[str, str] = {}
+        for line in self._answers:
+            words = line.decode("ascii", "replace").split()
+            if words[:1] == ["END"]:
+                return found
+            if len(words) == 3:
+                found[words[1]] = words[2]
+        raise ConnectionError("memcached closed the connection")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._answers.close()
+        self._socket.close()
+
+
+@dataclass(slots=True)
+class ServerWatch:
+    """Reads the counters of all servers; ``supervisors`` are the processes that each server runs below."""
+
+    session: "Session"
+    supervisors: Mapping[str, int]
+    cache: CacheStats
+    database: "Process"
+    """A client of the database that waits for statements."""
+    samples: list[Sample] = field(default_factory=list)
+
+    def read(self) -> Sample:
+        """Take a sample. Raises WorkloadFailedError when a server does not answer."""
+        try:
+            cache = self.cache.read()
+        except OSError as error:
+            self.session.check()
+            raise WorkloadFailedError(f"memcached does not tell its counters: {error}") from error
+        queries = self._queries()
+        used = {name: cpu_ns(pid) for name, pid in self.supervisors.items()}
+        sample = Sample(
+            monotonic_ns=time.monotonic_ns(),
+            user_ns={name: user for name, (user, _) in used.items()},
+            system_ns={name: system for name, (_, system) in used.items()},
+            hits=int(cache["get_hits"]),
+            misses=int(cache["get_misses"]),
+            # Each look so far, this one included, was a query of ours.
+            queries=queries - len(self.samples) - 1,
+        )
+        self.samples.append(sample)
+        return sample
+
+    def _queries(self) -> int:
+        self.database.write(_QUESTIONS)
+        found: list[int] = []
+
+        def answered() -> bool:
+            for _, line in self.database.lines():
+                name, _, value = line.partition("\t")
+                if name == "Questions":
+                    found.append(int(value))
+            return bool(found)
+
+        self.session.wait_for(answered, ANSWER_TIMEOUT_S, what="the answer of MariaDB")
+        return found[-1]
+
+    def hit_ratio(self) -> float | None:
+        """Take a sample, and return the cache's hit ratio since the last one; None without a look-up."""
+        before = self.samples[-1] if self.samples else None
+        now = self.read()
+        hits = now.hits - (before.hits if before else 0)
+        misses = now.misses - (before.misses if before else 0)
+        return hits / (hits + misses) if hits + misses else None
+
+    def close(self) -> None:
+        """Let the client of the database end."""
+        self.cache.close()
+        self.database.write("quit\n")
+        self.session.join(self.database, ANSWER_TIMEOUT_S, what="the end of the database's client")

@@ -1,0 +1,33 @@
+"""What belongs to the MediaWiki benchmark."""
+
+from steelyard.bench.declaration import Declaration
+
+DECLARATION = Declaration(
+    name="mediawiki",
+    title="MediaWiki",
+    doc="a wiki: nginx, PHP-FPM, MediaWiki, MariaDB and memcached; peak requests/s over ten kinds of page",
+    benchmark="steelyard.bench.mediawiki.benchmark:MediaWiki",
+    headline=(
+        "requests_per_s",
+        "response_p50_ns",
+        "response_p95_ns",
+        "response_p99_ns",
+        "errors",
+        "server_cpu_ratio",
+        "server_cpu_user_ratio",
+        "server_cpu_system_ratio",
+        "cpu_per_request_ns",
+        "memcached_hit_ratio",
+        "queries_per_request",
+        "load_cpu_share_ratio",
+    ),
+    metric_names={
+        "server_cpu_ratio": "server CPU",
+        "queries_per_request": "database queries per request",
+        "load_cpu_share_ratio": "load's share of the CPU time",
+        "ready_s": "start to first page",
+    },
+    suites=("dcperf",),
+    order=4,
+    sections="steelyard.report.mediawiki:sections",
+)

@@ -1,0 +1,194 @@
+"""What the wiki's measure phase showed: metrics from the load's result and the servers' counters.
+
+In: the files of a run, samples of the servers, the measure phase. Out: an `Outcome`, every metric with its
+unit; what is not known is None with the reason.
+
+Not here: reading the counters (``counters``), and judgement of what every load has (``analyze.verdict``).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from steelyard._base import replacing
+from steelyard.bench import server_counters
+from steelyard.bench.benchmark import Outcome
+from steelyard.bench.load.metrics import load_metrics, per_second, value
+from steelyard.bench.mediawiki.counters import Counter, Sample
+from steelyard.records import Check, Level, LoadResult, Metric, read
+from steelyard.stats import steady
+
+if TYPE_CHECKING:
+    from steelyard.analyze.verdict import WarmUp
+    from steelyard.bench.session import Session
+
+NOT_COVERED = "the servers' counters do not cover the measure phase"
+LEAST_SERVER_CPU_RATIO = 0.9
+"""DCPerf: 90 to 100 % in this benchmark. Below it something else than the CPUs is the limit."""
+MOST_LOAD_SHARE_RATIO = 0.05
+SAMPLES = (2_000, 200)
+"""Requests below which the result is suspect, and below which it is invalid: for a p99 with 20 beyond it, and
+for a rate that is known to about 7 %."""
+SERVERS = ("nginx", "php-fpm", "mariadb", "memcached")
+PERCENTILES = ("p50", "p95", "p99")
+
+
+def outcome(
+    session: "Session",
+    span: tuple[int, int],
+    warmup: "WarmUp | None",
+    *,
+    samples: Sequence[Sample],
+    facts: Mapping[str, object],
+    ready_s: float,
+    memory_bytes: int,
+) -> Outcome:
+    """Return what the run in ``session.directory`` showed over ``span``."""
+    load = read(LoadResult, session.directory / "load.json")
+    cpus = len(session.placement.server)
+    load_cpu_s = load.cpu.user_s + load.cpu.system_s
+    metrics = {
+        **load_metrics(load, len(session.placement.load)),
+        **kind_metrics(load),
+        **server_metrics(samples, span, cpus=cpus, requests=_answered(load), load_cpu_s=load_cpu_s),
+        "warmup_s": value(warmup.duration_s if warmup else None, "s", None, "there was no warm-up"),
+        "ready_s": Metric(value=ready_s, unit="s", better="lower"),
+    }
+    with replacing(session.directory / "wiki.json") as path:
+        path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    used = metrics["server_cpu_ratio"].value
+    seconds = (span[1] - span[0]) / 1e9
+    return Outcome(
+        metrics=metrics,
+        loads=[load],
+        samples=SAMPLES,
+        warmup=warmup,
+        measure=steady.check(per_second([load])),
+        memory_needed_bytes=memory_bytes,
+        own_cpu_s=None if used is None else used * cpus * seconds + load_cpu_s,
+        checks=list(checks(load, metrics)),
+        artifacts={
+            "load": "load.json",
+            "latency": "latency.hlog",
+            "mix": "mix.toml",
+            "wiki": "wiki.json",
+            "config": "config",
+        },
+    )
+
+
+def _answered(load: LoadResult) -> int:
+    """Return how many requests the servers worked on: answers with an error as well."""
+    classes = load.requests.answers_by_class
+    return load.requests.completed if classes is None else sum(classes.values())
+
+
+def kind_metrics(load: LoadResult) -> dict[str, Metric]:
+    """Return rate and percentiles of each kind of page."""
+    seconds = (load.end_ns - load.begin_ns) / 1e9
+    metrics = {}
+    for name, counts in load.operations.items():
+        kind = name.replace("-", "_")
+        metrics[f"{kind}_requests_per_s"] = Metric(value=counts.completed / seconds, unit="1/s")
+        for percentile in PERCENTILES:
+            number = getattr(counts.response, f"{percentile}_ns", None) if counts.response else None
+            missing = "too few requests" if counts.completed else "no request was answered"
+            metrics[f"{kind}_response_{percentile}_ns"] = value(number, "ns", "lower", missing)
+    return metrics
+
+
+def _gain(samples: Sequence[Sample], counter: Callable[[Sample], int], span: tuple[int, int]) -> float | None:
+    readings = [Counter(sample.monotonic_ns, counter(sample)) for sample in samples]
+    return server_counters.gain(readings, "value", *span)
+
+
+def server_metrics(
+    samples: Sequence[Sample],
+    span: tuple[int, int],
+    *,
+    cpus: int,
+    requests: int,
+    load_cpu_s: float,
+) -> dict[str, Metric]:
+    """Return CPU time, cache and queries of the servers over ``span``."""
+    seconds = (span[1] - span[0]) / 1e9
+    user_s, system_s = {}, {}
+    for name in SERVERS:
+        for used, field in ((user_s, "user_ns"), (system_s, "system_ns")):
+            gained = _gain(samples, lambda sample, f=field, n=name: getattr(sample, f).get(n, 0), span)  # type: ignore[misc]
+            used[name] = None if gained is None else gained / 1e9
+    hits, misses = (_gain(samples, lambda s, f=field: getattr(s, f), span) for field in ("hits", "misses"))  # type: ignore[misc]
+    queries = _gain(samples, lambda sample: sample.queries, span)
+    user, system = _sum(user_s.values()), _sum(system_s.values())
+    total = None if user is None or system is None else user + system
+    looked_up = None if hits is None or misses is None else hits + misses
+
+    def share(used_s: float | None) -> Metric:
+        return value(None if used_s is None else used_s / seconds / cpus, "1", None, NOT_COVERED)
+
+    def per_request(gained: float | None, unit: str = "1", scale: float = 1.0) -> Metric:
+        known = gained is not None and requests > 0
+        return value(gained * scale / requests if known else None, unit, "lower", NOT_COVERED)  # type: ignore[operator]
+
+    by_server = {
+        f"{name.replace('-', '_')}_cpu_ratio": share(_sum((user_s[name], system_s[name]))) for name in SERVERS
+    }
+    hit_ratio = hits / looked_up if hits is not None and looked_up else None
+    of_all = load_cpu_s / (load_cpu_s + total) if total is not None and load_cpu_s + total > 0 else None
+    return {
+        "server_cpu_ratio": share(total),
+        "server_cpu_user_ratio": share(user),
+        "server_cpu_system_ratio": share(system),
+        **by_server,
+        "cpu_per_request_ns": per_request(total, "ns", 1e9),
+        "memcached_hit_ratio": value(
+            hit_ratio, "1", "higher", NOT_COVERED if looked_up is None else "nothing was looked up"
+        ),
+        "memcached_gets_per_request": per_request(looked_up),
+        "queries_per_request": per_request(queries),
+        "load_cpu_share_ratio": value(of_all, "1", "lower", NOT_COVERED),
+    }
+
+
+def _sum(values: "Sequence[float | None] | Iterator[float | None] | object") -> float | None:
+    known = list(values)  # type: ignore[call-overload]
+    return None if None in known else sum(known)
+
+
+def checks(load: LoadResult, metrics: Mapping[str, Metric]) -> Iterator[Check]:
+    """Say what is odd about answers, and whether the servers' CPUs were the limit."""
+    classes = load.requests.answers_by_class or {}
+    other = sum(count for name, count in classes.items() if name in ("1xx", "3xx"))
+    yield Check(
+        id="answers",
+        level=Level.INVALID if other else Level.VALID,
+        claim=f"{other} answers were redirects, which are no pages"
+        if other
+        else f"{classes.get('2xx', 0)} answers were pages",
+        value=other,
+        bound=0,
+        unit="1",
+    )
+    used = metrics["server_cpu_ratio"].value
+    yield Check(
+        id="server-cpu",
+        level=Level.VALID if used is not None and used >= LEAST_SERVER_CPU_RATIO else Level.SUSPECT,
+        claim="the CPU time of the servers was not measured"
+        if used is None
+        else f"the servers used {used:.1%} of their CPUs"
+        + ("" if used >= LEAST_SERVER_CPU_RATIO else ": something else is the limit, or took the rest"),
+        value=used,
+        bound=LEAST_SERVER_CPU_RATIO,
+        unit="1",
+    )
+    part = metrics["load_cpu_share_ratio"].value
+    yield Check(
+        id="load-cpu",
+        level=Level.VALID if part is not None and part <= MOST_LOAD_SHARE_RATIO else Level.SUSPECT,
+        claim="the CPU time of the load was not measured beside the servers'"
+        if part is None
+        else f"the load took {part:.1%} of the CPU time of load and servers",
+        value=part,
+        bound=MOST_LOAD_SHARE_RATIO,
+        unit="1",
+    )

@@ -1,0 +1,140 @@
+"""MediaWiki's part of a report: kinds of page, CPU time by server, cache and database, the load over time.
+
+In: `ReportData` of a run of ``mediawiki``. Out: `Section`s; what is missing says why.
+
+Not here: metrics of the run (``bench.mediawiki.metrics``).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from steelyard._base import RecordError, read_regular
+from steelyard.records import Metric
+from steelyard.report import format as fmt
+from steelyard.report.model import ReportData
+from steelyard.report.sections import Cell, Section, Table, load_sections
+
+_SERVERS = (
+    ("nginx", "nginx", "passes requests on"),
+    ("php_fpm", "PHP-FPM", "runs MediaWiki"),
+    ("mariadb", "MariaDB", "answers queries"),
+    ("memcached", "memcached", "keeps parsed pages, messages, sessions"),
+)
+_LOAD_CHARTS = ("throughput", "latency", "percentiles")
+"""Charts of a load whose server is no cache of Steelyard's."""
+
+
+def sections(data: ReportData) -> list[Section]:
+    """Return the sections of MediaWiki: pages, servers, and load in the measure phase."""
+    metrics = data.run.metrics
+    intro = _wiki(data)
+    pages = _pages(data)
+    shown = [Section("pages", "Pages", intro, tables=(pages,) if pages else ())]
+    if "server_cpu_ratio" in metrics:
+        shown.append(Section("servers", "Servers", tables=(_servers(metrics), _stores(metrics))))
+    for section in load_sections(data):
+        kept = tuple(chart for chart in section.charts if chart.id in _LOAD_CHARTS)
+        shown.append(Section(section.anchor, section.title, section.intro, kept))
+    return shown
+
+
+def _wiki(data: ReportData) -> str:
+    """Say what the wiki holds, and with which programs."""
+    try:
+        facts: dict[str, Any] = json.loads(read_regular(data.folder / "wiki.json"))
+        versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+        return (
+            f"A generated wiki of {fmt.count(facts['articles'])} articles: {fmt.count(facts['pages'])} pages"
+            f" with {fmt.count(facts['revisions'])} revisions. {versions}."
+        )
+    except (RecordError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+
+
+def _cell(metric: Metric | None) -> Cell:
+    """Return a metric's figure, or why there is none."""
+    if metric is None:
+        return Cell("–")
+    if metric.value is None:
+        return Cell("–", metric.missing or "")
+    unit = "ratio" if metric.unit == "1" else metric.unit
+    return Cell(fmt.quantity(metric.value, unit), fmt.raw(metric.value, unit))
+
+
+def _pages(data: ReportData) -> Table | None:
+    if not data.loads:
+        return None
+    load, metrics = data.loads[0], data.run.metrics
+    completed = load.requests.completed
+    by_rate = sorted(load.operations.items(), key=lambda item: -item[1].completed)
+    rows = []
+    for name, counts in by_rate:
+        kind = name.replace("-", "_")
+        share = counts.completed / completed if completed else None
+        rows.append(
+            (
+                Cell(name.replace("-", " ")),
+                _cell(metrics.get(f"{kind}_requests_per_s")),
+                Cell(fmt.quantity(share, "ratio")),
+                *(_cell(metrics.get(f"{kind}_response_{which}_ns")) for which in ("p50", "p95", "p99")),
+            )
+        )
+    whole = load.latency.response
+    rows.append(
+        (
+            Cell("all"),
+            _cell(metrics.get("requests_per_s")),
+            Cell(fmt.quantity(1.0, "ratio")),
+            *(
+                Cell(fmt.quantity(value, "ns"), fmt.raw(value, "ns"))
+                for value in (whole.p50_ns, whole.p95_ns, whole.p99_ns)
+            ),
+        )
+    )
+    errors = load.requests.errors
+    failed = f"{fmt.several(errors, 'request')} failed" if errors else "No request failed"
+    return Table(
+        ("page", "pages/s", "share", "p50", "p95", "p99"),
+        tuple(rows),
+        caption=f"Pages answered, and their response time. {failed}; rates are without failed ones.",
+    )
+
+
+def _servers(metrics: Mapping[str, Metric]) -> Table:
+    rows = tuple(
+        (Cell(title), _cell(metrics.get(f"{name}_cpu_ratio")), Cell(does, words=True))
+        for name, title, does in _SERVERS
+    )
+    whole = (
+        Cell("all"),
+        _cell(metrics.get("server_cpu_ratio")),
+        Cell(
+            f"{_cell(metrics.get('server_cpu_user_ratio')).text} in user mode,"
+            f" {_cell(metrics.get('server_cpu_system_ratio')).text} in the kernel",
+            words=True,
+        ),
+    )
+    return Table(
+        ("server", "CPU", "work"),
+        (*rows, whole),
+        caption="Share of the servers' CPUs over the measure phase.",
+    )
+
+
+def _stores(metrics: Mapping[str, Metric]) -> Table:
+    def number(name: str) -> Cell:
+        metric = metrics.get(name)
+        if metric is None or metric.value is None:
+            return _cell(metric)
+        return Cell(fmt.significant(metric.value), repr(metric.value))
+
+    rows = (
+        (Cell("memcached hit ratio"), _cell(metrics.get("memcached_hit_ratio"))),
+        (Cell("memcached look-ups per request"), number("memcached_gets_per_request")),
+        (Cell("database queries per request"), number("queries_per_request")),
+        (Cell("CPU time per request"), _cell(metrics.get("cpu_per_request_ns"))),
+        (Cell("load's share of the CPU time"), _cell(metrics.get("load_cpu_share_ratio"))),
+        (Cell("start to first page"), _cell(metrics.get("ready_s"))),
+    )
+    return Table(("cache and database", "value"), rows)
