@@ -213,7 +213,7 @@ class MediaWiki(Benchmark):
 
     def warm_up(self) -> None:
         """See that each kind of page comes, start the load, and wait until throughput has settled."""
-        from steelyard.bench.load import settle
+        from steelyard.bench.load.settled import wait_until_settled
         from steelyard.bench.load.watch import LoadWatch
         from steelyard.bench.mediawiki import load, servers
         from steelyard.bench.mediawiki.counters import CacheStats, ServerWatch
@@ -236,12 +236,11 @@ class MediaWiki(Benchmark):
             *("--output", str(self.session.directory / "load.json")),
         ]
         self._load = LoadWatch(self.session.start_process("load", command, cpus=self.session.placement.load))
-        loads = [self._load]
-        self._warmup = settle.wait_until_settled(
+        self._warmup = wait_until_settled(
             self.session,
-            loads,
-            quantity="throughput",
-            series=lambda: settle.throughput(loads),
+            [self._load],
+            least_s=self.settings.number("warmup_min"),
+            most_s=self.settings.number("warmup_max"),
             hit_ratio=self._look,
             tolerance_ratio=SETTLED_TOLERANCE_RATIO,
         )

@@ -168,7 +168,7 @@ class Wiki:
 
     def _talk(self, title: str) -> Page:
         rng = self._rng("talk", title)
-        threads = []
+        threads: list[str] = []
         while not threads or rng.random() < 0.6:
             lines = [f"== {self.words.phrase(rng, 2, 5)} =="]
             for depth in range(rng.randint(1, 6)):

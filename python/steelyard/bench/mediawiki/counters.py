@@ -6,24 +6,21 @@ misses of the cache, queries of the database.
 Not here: gains over the measure phase (``server_counters``), and what they mean (``metrics``).
 """
 
-import os
 import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import WorkloadFailedError
-from steelyard.bench.children import descendants_of
 from steelyard.bench.ports import HOST
+from steelyard.bench.stack.processor import CpuTime, cpu_time
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
     from steelyard.bench.session import Session
 
 ANSWER_TIMEOUT_S = 10.0
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _QUESTIONS = "SHOW GLOBAL STATUS LIKE 'Questions';\n"
 
 
@@ -32,9 +29,8 @@ class Sample:
     """Counters at a moment, each from the start of its server."""
 
     monotonic_ns: int
-    user_ns: Mapping[str, int]
-    """CPU time in user mode by server."""
-    system_ns: Mapping[str, int]
+    cpu: Mapping[str, CpuTime]
+    """By server."""
     hits: int
     misses: int
     queries: int
@@ -46,24 +42,7 @@ class Counter:
     """One counter of a sample, as `server_counters` reads it."""
 
     monotonic_ns: int
-    value: int
-
-
-def cpu_ns(pid: int, proc: Path = Path("/proc")) -> tuple[int, int]:
-    """Return the CPU time in user and system mode of a process's descendants, ended children included.
-
-    proc_pid_stat(5), fields 14 to 17, in clock ticks.
-    """
-    user = system = 0
-    for each in descendants_of(pid):
-        try:
-            text = (proc / str(each) / "stat").read_text()
-        except OSError:
-            continue
-        fields = text.rpartition(")")[2].split()
-        user += int(fields[11]) + int(fields[13])
-        system += int(fields[12]) + int(fields[14])
-    return user * _TICK_NS, system * _TICK_NS
+    value: float
 
 
 class CacheStats:
@@ -110,11 +89,9 @@ class ServerWatch:
             self.session.check()
             raise WorkloadFailedError(f"memcached does not tell its counters: {error}") from error
         queries = self._queries()
-        used = {name: cpu_ns(pid) for name, pid in self.supervisors.items()}
         sample = Sample(
             monotonic_ns=time.monotonic_ns(),
-            user_ns={name: user for name, (user, _) in used.items()},
-            system_ns={name: system for name, (_, system) in used.items()},
+            cpu={name: cpu_time([pid]) for name, pid in self.supervisors.items()},
             hits=int(cache["get_hits"]),
             misses=int(cache["get_misses"]),
             # Each look so far, this one included, was a query of ours.

@@ -1,6 +1,7 @@
 """What belongs to the MediaWiki benchmark."""
 
 from steelyard.bench.declaration import Declaration
+from steelyard.bench.stack.recipe import Packages, Recipe
 
 DECLARATION = Declaration(
     name="mediawiki",
@@ -30,4 +31,21 @@ DECLARATION = Declaration(
     suites=("dcperf",),
     order=4,
     sections="steelyard.report.mediawiki:sections",
+    recipe=Recipe(
+        packages=Packages(
+            apt=(
+                *("mediawiki", "nginx-light", "mariadb-server", "memcached"),
+                *("php-fpm", "php-cli", "php-mysql", "php-memcached", "php-apcu"),
+                *("php-intl", "php-mbstring", "php-xml"),
+            ),
+            dnf=(
+                *("mediawiki", "nginx", "mariadb-server", "memcached"),
+                *("php-fpm", "php-cli", "php-mysqlnd", "php-pecl-memcached", "php-pecl-apcu"),
+                *("php-intl", "php-mbstring", "php-xml", "php-opcache"),
+            ),
+        ),
+        # PHP-FPM, whose name may hold its version, and PHP's modules are looked for by ``servers``.
+        programs=("nginx", "php", "mariadbd", "mariadb-install-db", "mariadb", "memcached"),
+        disk_bytes=1 << 30,
+    ),
 )

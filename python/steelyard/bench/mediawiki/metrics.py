@@ -7,7 +7,7 @@ Not here: reading the counters (``counters``), and judgement of what every load 
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from steelyard._base import replacing
@@ -97,7 +97,9 @@ def kind_metrics(load: LoadResult) -> dict[str, Metric]:
     return metrics
 
 
-def _gain(samples: Sequence[Sample], counter: Callable[[Sample], int], span: tuple[int, int]) -> float | None:
+def _gain(
+    samples: Sequence[Sample], span: tuple[int, int], counter: Callable[[Sample], float]
+) -> float | None:
     readings = [Counter(sample.monotonic_ns, counter(sample)) for sample in samples]
     return server_counters.gain(readings, "value", *span)
 
@@ -112,13 +114,11 @@ def server_metrics(
 ) -> dict[str, Metric]:
     """Return CPU time, cache and queries of the servers over ``span``."""
     seconds = (span[1] - span[0]) / 1e9
-    user_s, system_s = {}, {}
-    for name in SERVERS:
-        for used, field in ((user_s, "user_ns"), (system_s, "system_ns")):
-            gained = _gain(samples, lambda sample, f=field, n=name: getattr(sample, f).get(n, 0), span)  # type: ignore[misc]
-            used[name] = None if gained is None else gained / 1e9
-    hits, misses = (_gain(samples, lambda s, f=field: getattr(s, f), span) for field in ("hits", "misses"))  # type: ignore[misc]
-    queries = _gain(samples, lambda sample: sample.queries, span)
+    user_s = {name: _gain(samples, span, lambda each, n=name: each.cpu[n].user_s) for name in SERVERS}  # type: ignore[misc]
+    system_s = {name: _gain(samples, span, lambda each, n=name: each.cpu[n].system_s) for name in SERVERS}  # type: ignore[misc]
+    hits = _gain(samples, span, lambda each: each.hits)
+    misses = _gain(samples, span, lambda each: each.misses)
+    queries = _gain(samples, span, lambda each: each.queries)
     user, system = _sum(user_s.values()), _sum(system_s.values())
     total = None if user is None or system is None else user + system
     looked_up = None if hits is None or misses is None else hits + misses
@@ -127,8 +127,9 @@ def server_metrics(
         return value(None if used_s is None else used_s / seconds / cpus, "1", None, NOT_COVERED)
 
     def per_request(gained: float | None, unit: str = "1", scale: float = 1.0) -> Metric:
-        known = gained is not None and requests > 0
-        return value(gained * scale / requests if known else None, unit, "lower", NOT_COVERED)  # type: ignore[operator]
+        missing = NOT_COVERED if gained is None else "no request was answered"
+        each = gained * scale / requests if gained is not None and requests else None
+        return value(each, unit, "lower", missing)
 
     by_server = {
         f"{name.replace('-', '_')}_cpu_ratio": share(_sum((user_s[name], system_s[name]))) for name in SERVERS
@@ -150,9 +151,14 @@ def server_metrics(
     }
 
 
-def _sum(values: "Sequence[float | None] | Iterator[float | None] | object") -> float | None:
-    known = list(values)  # type: ignore[call-overload]
-    return None if None in known else sum(known)
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum, None where one of the values is not known."""
+    total = 0.0
+    for each in values:
+        if each is None:
+            return None
+        total += each
+    return total
 
 
 def checks(load: LoadResult, metrics: Mapping[str, Metric]) -> Iterator[Check]:
@@ -171,7 +177,7 @@ def checks(load: LoadResult, metrics: Mapping[str, Metric]) -> Iterator[Check]:
     )
     used = metrics["server_cpu_ratio"].value
     yield Check(
-        id="server-cpu",
+        id="cpu-reached",
         level=Level.VALID if used is not None and used >= LEAST_SERVER_CPU_RATIO else Level.SUSPECT,
         claim="the CPU time of the servers was not measured"
         if used is None

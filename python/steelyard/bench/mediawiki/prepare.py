@@ -25,6 +25,7 @@ from steelyard.bench.mediawiki.content import Wiki
 from steelyard.bench.mediawiki.dump import write_dump
 from steelyard.bench.mediawiki.servers import Places, Programs
 from steelyard.bench.scratch import scratch_folder
+from steelyard.bench.stack.recipe import payload_dir
 
 if TYPE_CHECKING:
     from steelyard.bench.session import Session
@@ -65,13 +66,6 @@ class Prepared:
         return facts
 
 
-def stack_folder() -> Path:
-    """Return the folder of prepared wikis: below ``$STEELYARD_STACKS``, or the user's data folder."""
-    share = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
-    stacks = os.environ.get("STEELYARD_STACKS") or str(Path(share) / "steelyard/stacks")
-    return Path(stacks).absolute() / "mediawiki"
-
-
 def prepared(programs: Programs, *, seed: int, articles: int) -> Prepared:
     """Return where the data of this wiki is, or will be."""
     kept = ("mediawiki", "mariadb", "php")
@@ -82,7 +76,7 @@ def prepared(programs: Programs, *, seed: int, articles: int) -> Prepared:
         "versions": {name: programs.versions[name] for name in kept},
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
-    return Prepared(stack_folder() / f"wiki-{articles}-{digest}", articles, seed)
+    return Prepared(payload_dir("mediawiki").absolute() / f"wiki-{articles}-{digest}", articles, seed)
 
 
 def is_ready(wanted: Prepared) -> bool:

@@ -9,7 +9,6 @@ Not here: starting them (``benchmark``), and the data of the wiki (``prepare``).
 
 import os
 import re
-import shutil
 import subprocess
 import tomllib
 from collections.abc import Mapping
@@ -17,17 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard._base import EnvironmentLacksError, read_regular, workloads_dir
+from steelyard.bench.mediawiki.declaration import DECLARATION
 from steelyard.bench.ports import HOST
+from steelyard.bench.stack.recipe import find_program, program, require
 
-INSTALL_HINT = "steelyard install mediawiki"
+INSTALL_HINT = f"steelyard install {DECLARATION.name}"
 MEDIAWIKI = Path("/usr/share/mediawiki")
 OLDEST = (1, 39)
 """The oldest MediaWiki whose settings and scripts are those used here."""
 PHP_MODULES = ("apcu", "dom", "intl", "mbstring", "memcached", "mysqli", "Zend OPcache")
 SOCKET_PATH_BYTES = 100
 """A path of a Unix socket has at most 108 bytes (unix(7)); the longest name below the folder is taken off."""
-_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/libexec")
-"""Where servers are that are not in every user's PATH."""
 _TIMEOUT_S = 30.0
 _PLACE = re.compile(r"@([a-z_]+)@")
 
@@ -48,19 +47,22 @@ class Programs:
 
 def find_programs() -> Programs:
     """Return the programs. Raises EnvironmentLacksError for one that is missing or too old."""
-    php = _find("php")
+    if DECLARATION.recipe is not None:
+        require(DECLARATION.recipe, DECLARATION.name)
+    php = program("php", DECLARATION.name)
     version = _output([php, "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"])
-    php_fpm = _find(f"php-fpm{version}", "php-fpm")
+    php_fpm = find_program(f"php-fpm{version}") or program("php-fpm", DECLARATION.name)
     _check_modules(php_fpm)
-    mariadbd = _find("mariadbd", "mysqld")
-    nginx, memcached = _find("nginx"), _find("memcached")
+    mariadbd, nginx, memcached = (
+        program(name, DECLARATION.name) for name in ("mariadbd", "nginx", "memcached")
+    )
     return Programs(
         nginx=nginx,
         php=php,
         php_fpm=php_fpm,
         mariadbd=mariadbd,
-        mariadb_install=_find("mariadb-install-db", "mysql_install_db"),
-        mariadb=_find("mariadb", "mysql"),
+        mariadb_install=program("mariadb-install-db", DECLARATION.name),
+        mariadb=program("mariadb", DECLARATION.name),
         memcached=memcached,
         versions={
             "mediawiki": _mediawiki_version(),
@@ -70,15 +72,6 @@ def find_programs() -> Programs:
             "memcached": _output([memcached, "--version"]).split()[-1],
         },
     )
-
-
-def _find(*names: str) -> str:
-    search = os.pathsep.join([os.environ.get("PATH", ""), *_PATHS])
-    for name in names:
-        found = shutil.which(name, path=search)
-        if found:
-            return found
-    raise EnvironmentLacksError(f"mediawiki needs {names[0]}, which is not installed", hint=INSTALL_HINT)
 
 
 def _output(command: list[str]) -> str:
