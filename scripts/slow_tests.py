@@ -68,6 +68,16 @@ TABLE = (
     Slow("python/tests/bench/memcached/test_memcached.py", 20, (*BENCH, "workloads/memcached/")),
     Slow("python/tests/bench/rocksdb/test_rocksdb.py", 20, BENCH),
     Slow("python/tests/bench/transcode/test_transcode.py", 40, (*BENCH, "workloads/transcode/")),
+    Slow(
+        "python/tests/bench/mediawiki/test_run.py",
+        120,
+        (
+            "python/steelyard/bench/mediawiki/",
+            "python/steelyard/bench/scratch.py",
+            "python/steelyard/bench/stack/",
+            "workloads/mediawiki/",
+        ),
+    ),
     Slow("python/tests/report/test_pages.py", 60, ("python/steelyard/report/",)),
     Slow("python/tests/fleet/test_half_empty.py", 40, FLEET),
     Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),

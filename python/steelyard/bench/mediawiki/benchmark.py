@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 WORKERS_PER_CPU = 2
 CONNECTIONS_PER_CPU = 2
 """As DCPerf's load."""
-WORKER_BYTES = 96 << 20
-"""Memory of a PHP process beside what it shares with the others; 64 MiB were measured."""
+WORKER_BYTES = 64 << 20
+"""Memory of a PHP process beside what it shares with the others: 11 MiB were measured, and a page may need up
+to ``memory_limit``."""
 CODE_BYTES = 512 << 20
 """Memory that PHP processes share: compiled code, and MediaWiki's cache within a server."""
 READY_TIMEOUT_S = 60.0

@@ -1,0 +1,110 @@
+"""Data of the wiki: its name, when it counts as there, and disks that are too small."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from steelyard._base import EnvironmentLacksError
+from steelyard.bench import scratch, undo
+from steelyard.bench.mediawiki import prepare
+from tests.bench.mediawiki.test_servers import PROGRAMS
+
+
+class _Session:
+    """As much of a session as a folder of it needs."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.actions = []
+
+    def at_end(self, action):
+        self.actions.append(action)
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("STEELYARD_STACKS", str(tmp_path / "stacks"))
+    return _Session(tmp_path / "run-1")
+
+
+def test_data_is_kept_by_seed_size_content_and_versions(session, tmp_path, monkeypatch):
+    first = prepare.prepared(PROGRAMS, seed=1, articles=30)
+    assert first.folder.parent == tmp_path / "stacks" / "mediawiki"
+    assert first == prepare.prepared(PROGRAMS, seed=1, articles=30)
+    others = [
+        prepare.prepared(PROGRAMS, seed=2, articles=30),
+        prepare.prepared(PROGRAMS, seed=1, articles=31),
+        prepare.prepared(
+            SimpleNamespace(versions={**PROGRAMS.versions, "mariadb": "11"}), seed=1, articles=30
+        ),
+    ]
+    monkeypatch.setattr(prepare.content, "VERSION", prepare.content.VERSION + 1)
+    others.append(prepare.prepared(PROGRAMS, seed=1, articles=30))
+    assert len({first.folder, *(other.folder for other in others)}) == 5
+
+
+def test_partial_data_does_not_count(session):
+    wanted = prepare.prepared(PROGRAMS, seed=1, articles=30)
+    assert not prepare.is_ready(wanted)
+    wanted.database.mkdir(parents=True)
+    wanted.messages.mkdir()
+    assert not prepare.is_ready(wanted)
+    (wanted.folder / "prepared.json").write_text("{")
+    assert not prepare.is_ready(wanted)
+    (wanted.folder / "prepared.json").write_text(json.dumps({"pages": 3}))
+    assert prepare.is_ready(wanted)
+    shutil.rmtree(wanted.database)
+    assert not prepare.is_ready(wanted)
+
+
+def test_a_disk_that_is_too_small_is_named_with_both_sizes(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=300 << 20))
+    prepare.check_disk(tmp_path / "not" / "there", 40 << 20)
+    with pytest.raises(EnvironmentLacksError, match="300 MiB are free, and the wiki needs 356 MiB") as raised:
+        prepare.check_disk(tmp_path / "not" / "there", 100 << 20)
+    assert str(tmp_path) in raised.value.message
+    assert "STEELYARD_STACKS" in raised.value.hint
+
+
+def test_a_scratch_folder_goes_with_its_run(session, tmp_path):
+    folder = scratch.scratch_folder(session, tmp_path / "run-1" / "data")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / "file").write_text("x")
+    (entry,) = undo.journal_dir().iterdir()
+    assert json.loads(entry.read_text())["details"] == {"path": str(folder)}
+    (end,) = session.actions
+    end()
+    assert not folder.exists()
+    assert list(undo.journal_dir().iterdir()) == []
+
+
+def test_the_next_run_removes_the_folder_of_a_killed_one(session, tmp_path):
+    folder = scratch.scratch_folder(session, tmp_path / "run-1" / "data")
+    (folder / "file").write_text("x")
+    assert undo.replay() == []
+    assert folder.exists()
+    (entry,) = undo.journal_dir().iterdir()
+    # Whoever made it has ended: no process has this start time.
+    entry.write_text(json.dumps({**json.loads(entry.read_text()), "start_ticks": -1}))
+    (line,) = undo.replay()
+    assert str(folder) in line
+    assert not folder.exists()
+
+
+def test_two_folders_of_one_name_are_both_removed(session, tmp_path):
+    folders = [scratch.scratch_folder(session, tmp_path / name / "run") for name in ("a", "b")]
+    for end in session.actions:
+        end()
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_sockets_get_a_path_that_is_short_enough(session, tmp_path, monkeypatch):
+    assert prepare.short_folder(session, tmp_path / "run") == tmp_path / "run"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    deep = tmp_path / ("long" * 30) / "run"
+    found = prepare.short_folder(session, deep)
+    assert found.parent == tmp_path
+    assert found.is_dir()

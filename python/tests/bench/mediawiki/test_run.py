@@ -1,0 +1,144 @@
+"""Whole runs of the wiki with the distribution's servers, and what happens when one of them is killed."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from steelyard._base import SteelyardError
+from steelyard.bench import undo
+from steelyard.bench.children import children_of
+from steelyard.bench.mediawiki.load import page_kinds
+from steelyard.bench.mediawiki.servers import find_programs
+from steelyard.records import Level, LoadResult, RunStatus, read
+from tests.bench.test_faults import small_disk
+
+pytestmark = pytest.mark.slow
+SHORT = ("warmup_min=1", "warmup_max=2", "measure=3")
+LONG = ("warmup_min=60", "warmup_max=60")
+"""For who ends a run in its warm-up."""
+
+
+@pytest.fixture(scope="module")
+def stacks(tmp_path_factory):
+    """The folder in which the wiki is prepared, once for all tests."""
+    try:
+        find_programs()
+    except SteelyardError as error:
+        pytest.skip(f"{error.message}: scripts/install-test-packages --slow")
+    return tmp_path_factory.mktemp("stacks")
+
+
+@pytest.fixture
+def wiki(runner, stacks, monkeypatch):
+    """Starts runs of the benchmark."""
+    monkeypatch.setenv("STEELYARD_STACKS", str(stacks))
+    monkeypatch.setenv("XDG_STATE_HOME", str(runner.state))
+
+    def start(*settings):
+        return runner.start(settings=settings, benchmark="mediawiki")
+
+    return start
+
+
+def under_load(live):
+    """Wait until the load runs."""
+    live.until(lambda: live.in_phase("warmup") and live.pid_of("load"), timeout_s=120)
+
+
+def incomplete(live, told):
+    """See that the run ended without a result, for the reason ``told``, and left nothing behind."""
+    code, _, errors = live.finish(60)
+    assert code == 4, errors
+    assert told in live.complaint()
+    run = live.run()
+    assert run.status is RunStatus.INCOMPLETE
+    assert run.metrics == {}
+    assert live.left() == {}
+    assert not (live.directory / "data").exists()
+
+
+def test_a_smoke_run(wiki, stacks):
+    live = wiki(*SHORT)
+    code, _, errors = live.finish(240)
+    # Other work on the machine makes the verdict invalid: that is 1.
+    assert code in (0, 1), errors
+    run = live.run()
+    assert [phase.name for phase in run.phases] == ["install", "start", "warmup", "measure", "drain"]
+    assert {process.exit_code for process in run.processes} == {0}
+    values = {name: metric.value for name, metric in run.metrics.items()}
+    load = read(LoadResult, live.directory / "load.json")
+    assert set(load.operations) == {kind.name for kind in page_kinds(30)}
+    assert set(load.requests.answers_by_class) == {"2xx"}
+    assert values["errors"] == 0
+    assert values["requests_per_s"] > 0
+    rates = [value for name, value in values.items() if name.endswith("_requests_per_s")]
+    assert sum(rates) == pytest.approx(values["requests_per_s"], rel=0.01)
+    assert 0 < values["server_cpu_ratio"] < 1.1
+    assert 0.3 < values["memcached_hit_ratio"] <= 1
+    assert 1 < values["queries_per_request"] < 200
+    checks = {check.id: check for check in run.verdict.checks}
+    assert checks["answers"].level is Level.VALID
+    assert {"cpu-reached", "load-cpu", "errors", "foreign-load"} <= set(checks)
+    assert all((live.directory / file).exists() for file in run.artifacts.values())
+    # Data and sockets are gone, the prepared wiki stays.
+    assert not (live.directory / "data").exists()
+    assert not (live.directory / "run").exists()
+    assert [path.name[:8] for path in (stacks / "mediawiki").glob("[!.]*")] == ["wiki-30-"]
+    assert list(undo.journal_dir().glob("*")) == []
+    assert live.left() == {}
+    page = (live.directory / "report.html").read_text()
+    for word in ("long article", "recent changes", "memcached hit ratio", "A generated wiki of 30 articles"):
+        assert word in page
+
+
+@pytest.mark.parametrize("victim", ["mariadb", "php-fpm", "memcached"])
+def test_a_server_that_is_killed(wiki, victim):
+    live = wiki(*LONG)
+    under_load(live)
+    os.kill(live.pid_of(victim), signal.SIGKILL)
+    incomplete(live, f"{victim} was killed by SIGKILL in phase warmup")
+
+
+def test_a_php_worker_that_is_killed(wiki):
+    live = wiki(*LONG)
+    under_load(live)
+    # As the kernel does to the largest process of a machine that is out of memory.
+    worker = children_of(live.pid_of("php-fpm"))[0]
+    os.kill(worker, signal.SIGKILL)
+    incomplete(live, f"php-fpm: worker {worker} was killed by signal 9")
+
+
+def test_a_killed_steelyard_leaves_no_process_and_its_data_goes_with_the_next_run(wiki):
+    live = wiki(*LONG)
+    under_load(live)
+    data = live.directory / "data"
+    assert data.is_dir()
+    live.process.kill()
+    live.until(lambda: live.left() == {})
+    undo.replay()
+    assert not data.exists()
+    assert live.run().status is RunStatus.INCOMPLETE
+
+
+def test_a_port_that_is_taken(wiki):
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        live = wiki(*SHORT, f"port={port}")
+        assert live.finish(60)[0] == 3
+    assert f"port {port} of 127.0.0.1 cannot be used" in live.complaint()
+
+
+def test_a_disk_that_is_nearly_full(wiki, runner, tmp_path):
+    with small_disk(tmp_path / "disk", "300m"):
+        runner.out = tmp_path / "disk" / "runs"
+        live = wiki(*SHORT)
+        code, _, errors = live.finish(240)
+        assert code == 3, errors
+        assert "MiB are free, and the wiki needs" in live.complaint()
+        assert live.left() == {}
+        assert [path for path in Path(runner.out).rglob("*") if path.stat().st_size > 1 << 20] == []
