@@ -21,6 +21,13 @@ _SERVERS = (
     ("mariadb", "MariaDB", "answers queries"),
     ("memcached", "memcached", "keeps parsed pages, messages, sessions"),
 )
+_PROGRAMS = {
+    "mediawiki": "MediaWiki",
+    "php": "PHP",
+    "nginx": "nginx",
+    "mariadb": "MariaDB",
+    "memcached": "memcached",
+}
 _LOAD_CHARTS = ("throughput", "latency", "percentiles")
 """Charts of a load whose server is no cache of Steelyard's."""
 
@@ -43,7 +50,10 @@ def _wiki(data: ReportData) -> str:
     """Say what the wiki holds, and with which programs."""
     try:
         facts: dict[str, Any] = json.loads(read_regular(data.folder / "wiki.json"))
-        versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+        # Without what a distribution adds to a version.
+        versions = ", ".join(
+            f"{title} {facts['versions'][name].partition('-')[0]}" for name, title in _PROGRAMS.items()
+        )
         return (
             f"A generated wiki of {fmt.count(facts['articles'])} articles: {fmt.count(facts['pages'])} pages"
             f" with {fmt.count(facts['revisions'])} revisions. {versions}."
@@ -130,11 +140,22 @@ def _stores(metrics: Mapping[str, Metric]) -> Table:
         return Cell(fmt.significant(metric.value), repr(metric.value))
 
     rows = (
-        (Cell("memcached hit ratio"), _cell(metrics.get("memcached_hit_ratio"))),
-        (Cell("memcached look-ups per request"), number("memcached_gets_per_request")),
-        (Cell("database queries per request"), number("queries_per_request")),
-        (Cell("CPU time per request"), _cell(metrics.get("cpu_per_request_ns"))),
-        (Cell("load's share of the CPU time"), _cell(metrics.get("load_cpu_share_ratio"))),
-        (Cell("start to first page"), _cell(metrics.get("ready_s"))),
+        (
+            "memcached hit ratio",
+            _cell(metrics.get("memcached_hit_ratio")),
+            "look-ups that found their object",
+        ),
+        ("memcached look-ups", number("memcached_gets_per_request"), "per request"),
+        ("database queries", number("queries_per_request"), "per request"),
+        ("CPU time", _cell(metrics.get("cpu_per_request_ns")), "per request, of all servers"),
+        (
+            "load's CPU share",
+            _cell(metrics.get("load_cpu_share_ratio")),
+            "of the CPU time of load and servers",
+        ),
+        ("start to first page", _cell(metrics.get("ready_s")), "with the copy of the wiki's data"),
     )
-    return Table(("cache and database", "value"), rows)
+    return Table(
+        ("cache and database", "value", "meaning"),
+        tuple((Cell(name), cell, Cell(meaning, words=True)) for name, cell, meaning in rows),
+    )

@@ -84,6 +84,7 @@ def write_mix(path: Path, *, articles: int, popularity: str) -> None:
 
 def load_command(settings: Mapping[str, Setting], *, target: str, mix: Path) -> list[str]:
     """Return the command line of the load, without where it writes."""
+    rate = float(settings["rate"])
     return [
         str(executable("steelyard-load")),
         *("--protocol", "http", "--target", target),
@@ -96,6 +97,7 @@ def load_command(settings: Mapping[str, Setting], *, target: str, mix: Path) -> 
         # A page of a busy wiki may take longer than the default of 2 s.
         *("--drain", "20s"),
         *("--seed", str(settings["seed"])),
+        *(("--rate", f"{rate:g}") if rate > 0 else ()),
         *("--progress", "json"),
     ]
 

@@ -38,6 +38,14 @@ PARAMETERS = (
         maximum=32_768,
     ),
     Parameter(
+        "rate",
+        "per_second",
+        "offered rate; 0 for a closed loop",
+        default=0.0,
+        minimum=0.0,
+        maximum=1e9,
+    ),
+    Parameter(
         "load_threads",
         "count",
         "load generator threads",

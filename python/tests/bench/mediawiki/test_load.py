@@ -46,7 +46,7 @@ def server():
 
 
 def settings(**changed):
-    chosen = {"load_threads": 1, "connections": 2, "measure": 1.0, "warmup_min": 0.0, "seed": 5}
+    chosen = {"rate": 0.0, "load_threads": 1, "connections": 2, "measure": 1.0, "warmup_min": 0.0, "seed": 5}
     return {**chosen, **changed}
 
 
@@ -64,6 +64,12 @@ def test_the_load_accepts_the_mix_and_refuses_a_wrong_popularity(tmp_path):
         command = load.load_command(settings(), target="127.0.0.1:1", mix=mix)
         done = subprocess.run([*command, "--check"], capture_output=True, text=True, check=False, timeout=30)
         assert done.returncode == code, done.stderr
+
+
+def test_a_rate_makes_an_open_loop(tmp_path):
+    assert "--rate" not in load.load_command(settings(), target="127.0.0.1:1", mix=tmp_path)
+    command = load.load_command(settings(rate=12.5), target="127.0.0.1:1", mix=tmp_path)
+    assert command[command.index("--rate") + 1] == "12.5"
 
 
 def test_every_page_that_the_load_asks_for_is_in_the_wiki(server, tmp_path):

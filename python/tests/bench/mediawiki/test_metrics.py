@@ -19,7 +19,9 @@ def sample(at_s, *, php=(0.0, 0.0), hits=0, misses=0, queries=0):
 
 @pytest.fixture
 def load():
-    return read(LoadResult, schemas_dir() / "golden" / "load_result.json")
+    golden = read(LoadResult, schemas_dir() / "golden" / "load_result.json")
+    closed = golden.settings.model_copy(update={"loop": "closed", "rate_per_s": None})
+    return golden.model_copy(update={"settings": closed})
 
 
 def test_gains_are_those_of_the_measure_phase():
@@ -88,6 +90,12 @@ def test_a_run_at_the_limit_of_the_servers_cpus_is_valid(load):
 @pytest.mark.parametrize("server", [0.4, 0.89, None])
 def test_servers_that_idle_make_the_result_suspect(load, server):
     assert judged(load, server=server)["cpu-reached"].level is Level.SUSPECT
+
+
+def test_a_rate_that_was_asked_for_need_not_fill_the_cpus(load):
+    open_loop = load.settings.model_copy(update={"loop": "open", "rate_per_s": 5.0})
+    changed = load.model_copy(update={"settings": open_loop})
+    assert judged(changed, server=0.4)["cpu-reached"].level is Level.VALID
 
 
 @pytest.mark.parametrize("share", [0.06, None])
