@@ -25,7 +25,7 @@ from steelyard.bench.mediawiki.content import Wiki
 from steelyard.bench.mediawiki.dump import write_dump
 from steelyard.bench.mediawiki.servers import Places, Programs
 from steelyard.bench.scratch import scratch_folder
-from steelyard.bench.stack.recipe import payload_dir
+from steelyard.bench.stack.recipe import prepared_dir
 
 if TYPE_CHECKING:
     from steelyard.bench.session import Session
@@ -77,7 +77,7 @@ def prepared(programs: Programs, *, seed: int, articles: int) -> Prepared:
         "versions": {name: programs.versions[name] for name in kept},
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
-    return Prepared(payload_dir("mediawiki").absolute() / f"wiki-{articles}-{digest}", articles, seed)
+    return Prepared(prepared_dir("mediawiki").absolute() / f"wiki-{articles}-{digest}", articles, seed)
 
 
 def is_ready(wanted: Prepared) -> bool:

@@ -22,7 +22,7 @@ from steelyard.bench.launch import Request, execute
 from steelyard.bench.stack import installation as records
 from steelyard.bench.stack.installation import Installation, SmokeRun
 from steelyard.bench.stack.packages import Manager, find_manager
-from steelyard.bench.stack.recipe import Recipe, missing, payload_dir, payload_source, stacks_dir
+from steelyard.bench.stack.recipe import Recipe, missing, payload_dir, payload_source, prepared_dir, stacks_dir
 from steelyard.records import Level
 
 if TYPE_CHECKING:
@@ -230,6 +230,7 @@ def uninstall(name: str, *, packages: bool, manager: Callable[[], Manager] = fin
             kept.append(f"the files of {known.payload}: {', '.join(users)} needs them")
         else:
             freed = _remove_folder(payload_dir(known.payload))
+    freed += _remove_folder(prepared_dir(name))
     needed = set(_needed(others))
     mine = [package for package in known.packages_added if package not in needed]
     if packages and mine:

@@ -61,6 +61,11 @@ def payload_dir(payload: str) -> Path:
     return stacks_dir() / payload
 
 
+def prepared_dir(benchmark: str) -> Path:
+    """Return where ``benchmark`` keeps data that it prepares once, for all its runs."""
+    return stacks_dir() / "prepared" / benchmark
+
+
 def payload_source(payload: str) -> Path:
     """Return the folder that ``payload`` is installed from. Raises EnvironmentLacksError without one."""
     return workloads_dir() / payload

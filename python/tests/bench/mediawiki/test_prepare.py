@@ -32,7 +32,7 @@ def session(tmp_path, monkeypatch):
 
 def test_data_is_kept_by_seed_size_content_and_versions(session, tmp_path, monkeypatch):
     first = prepare.prepared(PROGRAMS, seed=1, articles=30)
-    assert first.folder.parent == tmp_path / "stacks" / "mediawiki"
+    assert first.folder.parent == tmp_path / "stacks" / "prepared" / "mediawiki"
     assert first == prepare.prepared(PROGRAMS, seed=1, articles=30)
     others = [
         prepare.prepared(PROGRAMS, seed=2, articles=30),

@@ -86,7 +86,7 @@ def test_a_smoke_run(wiki, stacks):
     # Data and sockets are gone, the prepared wiki stays.
     assert not (live.directory / "data").exists()
     assert not (live.directory / "run").exists()
-    assert [path.name[:8] for path in (stacks / "mediawiki").glob("[!.]*")] == ["wiki-30-"]
+    assert [path.name[:8] for path in (stacks / "prepared" / "mediawiki").glob("[!.]*")] == ["wiki-30-"]
     assert list(undo.journal_dir().glob("*")) == []
     assert live.left() == {}
     page = (live.directory / "report.html").read_text()

@@ -17,7 +17,15 @@ from steelyard.bench.stack import installation
 from steelyard.bench.stack.install import Options, install, uninstall
 from steelyard.bench.stack.installation import Installation
 from steelyard.bench.stack.packages import Manager, find_manager
-from steelyard.bench.stack.recipe import MARK, Packages, Recipe, missing, payload_dir, require
+from steelyard.bench.stack.recipe import (
+    MARK,
+    Packages,
+    Recipe,
+    missing,
+    payload_dir,
+    prepared_dir,
+    require,
+)
 from steelyard.cli.main import invoke
 from steelyard.records import Check, Level, Metric, Run, Verdict, read
 from steelyard.records.schemas import schema_text
@@ -228,7 +236,13 @@ def test_uninstall_removes_what_came_and_no_more(monkeypatch, tmp_path, system):
     record = install("spin", Options(smoke=False), progress=Silence(), manager=manager(system))
     # Another benchmark shares the payload and a dependency.
     installation.save(record.model_copy(update={"benchmark": "nap", "packages_added": ["libspin1"]}))
+    for name in ("spin", "nap"):
+        prepared_dir(name).mkdir(parents=True)
+        (prepared_dir(name) / "data").write_text("x" * 5000)
     kept = uninstall("spin", packages=True, manager=manager(system))
+    assert kept.payload_bytes >= 5000
+    assert not prepared_dir("spin").exists()
+    assert prepared_dir("nap").is_dir()
     assert kept.packages == ()
     assert payload_dir("wheel").is_dir()
     assert "nap needs them" in kept.kept[0]
