@@ -22,7 +22,14 @@ from steelyard.bench.launch import Request, execute
 from steelyard.bench.stack import installation as records
 from steelyard.bench.stack.installation import Installation, SmokeRun
 from steelyard.bench.stack.packages import Manager, find_manager
-from steelyard.bench.stack.recipe import Recipe, missing, payload_dir, payload_source, prepared_dir, stacks_dir
+from steelyard.bench.stack.recipe import (
+    Recipe,
+    missing,
+    payload_dir,
+    payload_source,
+    prepared_dir,
+    stacks_dir,
+)
 from steelyard.records import Level
 
 if TYPE_CHECKING:
