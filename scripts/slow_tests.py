@@ -70,7 +70,7 @@ TABLE = (
     Slow("python/tests/bench/transcode/test_transcode.py", 40, (*BENCH, "workloads/transcode/")),
     Slow(
         "python/tests/bench/mediawiki/test_run.py",
-        120,
+        60,
         (
             "python/steelyard/bench/mediawiki/",
             "python/steelyard/bench/scratch.py",

@@ -7,12 +7,14 @@ Not here: metrics of the run (``bench.mediawiki.metrics``).
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from steelyard._base import RecordError, read_regular
 from steelyard.records import Metric
 from steelyard.report import format as fmt
 from steelyard.report.model import ReportData
+from steelyard.report.operation_table import operation_section
 from steelyard.report.sections import Cell, Section, Table, load_sections
 
 _SERVERS = (
@@ -35,9 +37,8 @@ _LOAD_CHARTS = ("throughput", "latency", "percentiles")
 def sections(data: ReportData) -> list[Section]:
     """Return the sections of MediaWiki: pages, servers, and load in the measure phase."""
     metrics = data.run.metrics
-    intro = _wiki(data)
-    pages = _pages(data)
-    shown = [Section("pages", "Pages", intro, tables=(pages,) if pages else ())]
+    pages = operation_section(data, "page", title="Pages")
+    shown = [replace(pages, intro=f"{_wiki(data)} {pages.intro}".strip())] if pages is not None else []
     if "server_cpu_ratio" in metrics:
         shown.append(Section("servers", "Servers", tables=(_servers(metrics), _stores(metrics))))
     for section in load_sections(data):
@@ -70,45 +71,6 @@ def _cell(metric: Metric | None) -> Cell:
         return Cell("–", metric.missing or "")
     unit = "ratio" if metric.unit == "1" else metric.unit
     return Cell(fmt.quantity(metric.value, unit), fmt.raw(metric.value, unit))
-
-
-def _pages(data: ReportData) -> Table | None:
-    if not data.loads:
-        return None
-    load, metrics = data.loads[0], data.run.metrics
-    completed = load.requests.completed
-    by_rate = sorted(load.operations.items(), key=lambda item: -item[1].completed)
-    rows = []
-    for name, counts in by_rate:
-        kind = name.replace("-", "_")
-        share = counts.completed / completed if completed else None
-        rows.append(
-            (
-                Cell(name.replace("-", " ")),
-                _cell(metrics.get(f"{kind}_requests_per_s")),
-                Cell(fmt.quantity(share, "ratio")),
-                *(_cell(metrics.get(f"{kind}_response_{which}_ns")) for which in ("p50", "p95", "p99")),
-            )
-        )
-    whole = load.latency.response
-    rows.append(
-        (
-            Cell("all"),
-            _cell(metrics.get("requests_per_s")),
-            Cell(fmt.quantity(1.0, "ratio")),
-            *(
-                Cell(fmt.quantity(value, "ns"), fmt.raw(value, "ns"))
-                for value in (whole.p50_ns, whole.p95_ns, whole.p99_ns)
-            ),
-        )
-    )
-    errors = load.requests.errors
-    failed = f"{fmt.several(errors, 'request')} failed" if errors else "No request failed"
-    return Table(
-        ("page", "pages/s", "share", "p50", "p95", "p99"),
-        tuple(rows),
-        caption=f"Pages answered, and their response time. {failed}; rates are without failed ones.",
-    )
 
 
 def _servers(metrics: Mapping[str, Metric]) -> Table:

@@ -1,58 +1,29 @@
-"""MediaWiki's tables: kinds of page by rate, servers, and what is missing."""
+"""MediaWiki's tables of servers and stores, and what is missing."""
 
 import json
 from types import SimpleNamespace
 
 import pytest
 
-from steelyard._base import schemas_dir
-from steelyard.records import LoadOperations, LoadResult, Metric, read
+from steelyard.records import Metric
 from steelyard.report import mediawiki
 from steelyard.report.format import plain
 
 
 @pytest.fixture
 def data(tmp_path):
-    load = read(LoadResult, schemas_dir() / "golden" / "load_result.json")
-    operations = {
-        "search": LoadOperations(completed=20, response=load.latency.response),
-        "long-article": LoadOperations(completed=60, response=load.latency.response),
-    }
-    requests = load.requests.model_copy(update={"completed": 80, "errors": 0})
     metrics = {
         "requests_per_s": Metric(value=40.0, unit="1/s"),
-        "long_article_requests_per_s": Metric(value=30.0, unit="1/s"),
-        "long_article_response_p50_ns": Metric(value=5e7, unit="ns"),
-        "search_requests_per_s": Metric(value=10.0, unit="1/s"),
-        "search_response_p99_ns": Metric(value=None, unit="ns", missing="too few requests"),
         "server_cpu_ratio": Metric(value=0.95, unit="1"),
         "php_fpm_cpu_ratio": Metric(value=0.85, unit="1"),
         "memcached_hit_ratio": Metric(value=None, unit="1", missing="nothing was looked up"),
         "queries_per_request": Metric(value=12.25, unit="1"),
     }
-    changed = load.model_copy(update={"operations": operations, "requests": requests})
-    return SimpleNamespace(loads=[changed], run=SimpleNamespace(metrics=metrics), folder=tmp_path)
+    return SimpleNamespace(run=SimpleNamespace(metrics=metrics), folder=tmp_path)
 
 
 def rows_of(table):
     return {row[0].text: [plain(cell.text) for cell in row[1:]] for row in table.rows}
-
-
-def test_pages_stand_by_rate_with_their_share(data):
-    table = mediawiki._pages(data)
-    rows = rows_of(table)
-    assert list(rows) == ["long article", "search", "all"]
-    assert rows["long article"][:3] == ["30.0/s", "75.0 %", "50.0 ms"]
-    assert rows["all"][0] == "40.0/s"
-    assert "No request failed" in table.caption
-    missing = next(row for row in table.rows if row[0].text == "search")[-1]
-    assert (missing.text, missing.raw) == ("–", "too few requests")
-
-
-def test_failed_requests_are_told(data):
-    requests = data.loads[0].requests.model_copy(update={"errors": 3})
-    data.loads[0] = data.loads[0].model_copy(update={"requests": requests})
-    assert "3 requests failed" in mediawiki._pages(data).caption
 
 
 def test_servers_and_stores(data):

@@ -149,15 +149,16 @@ class MediaWiki(Benchmark):
     def start(self) -> None:
         """Start the servers and return when the main page comes."""
         from steelyard.bench.mediawiki import content, load, servers
-        from steelyard.bench.mediawiki.prepare import short_folder
+        from steelyard.bench.mediawiki.prepare import socket_folder
         from steelyard.bench.scratch import scratch_folder
 
         begin_ns = self.session.clock.monotonic_ns()
         folder = self.session.directory.absolute()
-        data = scratch_folder(self.session, folder / "data")
+        data = scratch_folder(self.session, "", "data")
+        data.chmod(0o700)
         self._places = servers.Places(
             config=folder / "config",
-            run=short_folder(self.session, folder / "run"),
+            run=socket_folder(self.session, data / "run", "sockets"),
             data=data / "database",
             messages=self._wiki.messages,
         )
@@ -208,7 +209,7 @@ class MediaWiki(Benchmark):
     def _serve(self, name: str, command: list[str]) -> None:
         comm = Path(self._programs.php_fpm).name if name == "php-fpm" else None
         self._servers[name] = self.session.start_process(
-            name, command, cpus=self.session.placement.server, comm=comm
+            name, command, cpus=self.session.placement.server, comm=comm, grace_s=STOP_TIMEOUT_S
         )
 
     # Load
@@ -218,7 +219,7 @@ class MediaWiki(Benchmark):
         from steelyard.bench.load.settled import wait_until_settled
         from steelyard.bench.load.watch import LoadWatch
         from steelyard.bench.mediawiki import load, servers
-        from steelyard.bench.mediawiki.counters import CacheStats, ServerWatch
+        from steelyard.bench.mediawiki.counters import ServerWatch
 
         for kind in load.page_kinds(self._wiki.articles):
             load.check_page(self._port, kind, self._wiki.articles)
@@ -227,7 +228,7 @@ class MediaWiki(Benchmark):
         self._watch = ServerWatch(
             self.session,
             {name: process.pid for name, process in self._servers.items()},
-            CacheStats(self._cache_port),
+            f"{HOST}:{self._cache_port}",
             self.session.start_process("counters", client, cpus=self.session.placement.load),
         )
         mix = self.session.directory / "mix.toml"

@@ -6,14 +6,12 @@ misses of the cache, queries of the database.
 Not here: gains over the measure phase (``server_counters``), and what they mean (``metrics``).
 """
 
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from steelyard._base import WorkloadFailedError
-from steelyard.bench.ports import HOST
+from steelyard.bench.stack.memcached_stats import read_stats
 from steelyard.bench.stack.processor import CpuTime, cpu_time
 
 if TYPE_CHECKING:
@@ -45,49 +43,23 @@ class Counter:
     value: float
 
 
-class CacheStats:
-    """A connection to memcached that asks for its counters."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection((HOST, port), timeout=ANSWER_TIMEOUT_S)
-        self._answers = self._socket.makefile("rb")
-
-    def read(self) -> dict[str, str]:
-        """Return the counters by name. Raises OSError when the server is gone."""
-        self._socket.sendall(b"stats\r\n")
-        found: dict[str, str] = {}
-        for line in self._answers:
-            words = line.decode("ascii", "replace").split()
-            if words[:1] == ["END"]:
-                return found
-            if len(words) == 3:
-                found[words[1]] = words[2]
-        raise ConnectionError("memcached closed the connection")
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._answers.close()
-        self._socket.close()
-
-
 @dataclass(slots=True)
 class ServerWatch:
     """Reads the counters of all servers; ``supervisors`` are the processes that each server runs below."""
 
     session: "Session"
     supervisors: Mapping[str, int]
-    cache: CacheStats
+    cache: str
+    """Address of memcached."""
     database: "Process"
     """A client of the database that waits for statements."""
     samples: list[Sample] = field(default_factory=list)
 
     def read(self) -> Sample:
         """Take a sample. Raises WorkloadFailedError when a server does not answer."""
-        try:
-            cache = self.cache.read()
-        except OSError as error:
-            self.session.check()
-            raise WorkloadFailedError(f"memcached does not tell its counters: {error}") from error
+        # A server that was killed is named as such, and not by its silence.
+        self.session.check()
+        cache = read_stats(self.cache)
         queries = self._queries()
         sample = Sample(
             monotonic_ns=time.monotonic_ns(),
@@ -124,6 +96,5 @@ class ServerWatch:
 
     def close(self) -> None:
         """Let the client of the database end."""
-        self.cache.close()
         self.database.write("quit\n")
         self.session.join(self.database, ANSWER_TIMEOUT_S, what="the end of the database's client")

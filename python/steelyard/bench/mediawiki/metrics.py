@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from steelyard._base import replacing
 from steelyard.bench import server_counters
 from steelyard.bench.benchmark import Outcome
-from steelyard.bench.load.metrics import load_metrics, per_second, value
+from steelyard.bench.load.metrics import load_metrics, operation_metrics, per_second, value
 from steelyard.bench.mediawiki.counters import Counter, Sample
+from steelyard.bench.stack.reached import cpu_reached, load_share
 from steelyard.records import Check, Level, LoadResult, Metric, read
 from steelyard.stats import steady
 
@@ -25,12 +26,10 @@ if TYPE_CHECKING:
 NOT_COVERED = "the servers' counters do not cover the measure phase"
 LEAST_SERVER_CPU_RATIO = 0.9
 """DCPerf: 90 to 100 % in this benchmark. Below it something else than the CPUs is the limit."""
-MOST_LOAD_SHARE_RATIO = 0.05
 SAMPLES = (2_000, 200)
 """Requests below which the result is suspect, and below which it is invalid: for a p99 with 20 beyond it, and
 for a rate that is known to about 7 %."""
 SERVERS = ("nginx", "php-fpm", "mariadb", "memcached")
-PERCENTILES = ("p50", "p95", "p99")
 
 
 def outcome(
@@ -49,7 +48,7 @@ def outcome(
     load_cpu_s = load.cpu.user_s + load.cpu.system_s
     metrics = {
         **load_metrics(load, len(session.placement.load)),
-        **kind_metrics(load),
+        **operation_metrics(load),
         **server_metrics(samples, span, cpus=cpus, requests=_answered(load), load_cpu_s=load_cpu_s),
         "warmup_s": value(warmup.duration_s if warmup else None, "s", None, "there was no warm-up"),
         "ready_s": Metric(value=ready_s, unit="s", better="lower"),
@@ -81,20 +80,6 @@ def _answered(load: LoadResult) -> int:
     """Return how many requests the servers worked on: answers with an error as well."""
     classes = load.requests.answers_by_class
     return load.requests.completed if classes is None else sum(classes.values())
-
-
-def kind_metrics(load: LoadResult) -> dict[str, Metric]:
-    """Return rate and percentiles of each kind of page."""
-    seconds = (load.end_ns - load.begin_ns) / 1e9
-    metrics = {}
-    for name, counts in load.operations.items():
-        kind = name.replace("-", "_")
-        metrics[f"{kind}_requests_per_s"] = Metric(value=counts.completed / seconds, unit="1/s")
-        for percentile in PERCENTILES:
-            number = getattr(counts.response, f"{percentile}_ns", None) if counts.response else None
-            missing = "too few requests" if counts.completed else "no request was answered"
-            metrics[f"{kind}_response_{percentile}_ns"] = value(number, "ns", "lower", missing)
-    return metrics
 
 
 def _gain(
@@ -175,28 +160,7 @@ def checks(load: LoadResult, metrics: Mapping[str, Metric]) -> Iterator[Check]:
         bound=0,
         unit="1",
     )
-    used = metrics["server_cpu_ratio"].value
-    # A rate that was asked for may be far below what the servers can do.
-    enough = used is not None and (used >= LEAST_SERVER_CPU_RATIO or load.settings.loop == "open")
-    yield Check(
-        id="cpu-reached",
-        level=Level.VALID if enough else Level.SUSPECT,
-        claim="the CPU time of the servers was not measured"
-        if used is None
-        else f"the servers used {used:.1%} of their CPUs"
-        + ("" if enough else ": something else is the limit, or took the rest"),
-        value=used,
-        bound=LEAST_SERVER_CPU_RATIO,
-        unit="1",
-    )
-    part = metrics["load_cpu_share_ratio"].value
-    yield Check(
-        id="load-cpu",
-        level=Level.VALID if part is not None and part <= MOST_LOAD_SHARE_RATIO else Level.SUSPECT,
-        claim="the CPU time of the load was not measured beside the servers'"
-        if part is None
-        else f"the load took {part:.1%} of the CPU time of load and servers",
-        value=part,
-        bound=MOST_LOAD_SHARE_RATIO,
-        unit="1",
-    )
+    if load.settings.loop == "closed":
+        # A rate that was asked for may be far below what the servers can do.
+        yield cpu_reached(metrics["server_cpu_ratio"].value, LEAST_SERVER_CPU_RATIO)
+    yield load_share(metrics["load_cpu_share_ratio"].value)

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -126,9 +127,8 @@ def prepare(session: "Session", programs: Programs, wanted: Prepared) -> None:
         session.progress.note(
             f"mediawiki: making a wiki of {wanted.articles} articles in {wanted.folder} (once)"
         )
-        partial = scratch_folder(
-            session, wanted.folder.with_name(f".partial-{session.directory.name}-{wanted.folder.name}")
-        )
+        partial = scratch_folder(session, str(wanted.folder.parent), "partial")
+        partial.chmod(0o700)
         _Preparation(session, programs, wanted, partial).run()
         shutil.rmtree(wanted.folder, ignore_errors=True)
         partial.rename(wanted.folder)
@@ -162,7 +162,7 @@ class _Preparation:
         self.cpus = sorted({*session.placement.server, *session.placement.load})
         self.places = Places(
             config=self.work / "config",
-            run=short_folder(session, self.work / "run"),
+            run=socket_folder(session, self.work / "run", "prepare-sockets"),
             data=folder / "database",
             messages=folder / "messages",
         )
@@ -183,7 +183,10 @@ class _Preparation:
         )
         self._step("prepare-database", servers.database_install_command(self.programs, self.places))
         database = self.session.start_process(
-            "prepare-mariadb", servers.database_command(self.programs, self.places), cpus=self.cpus
+            "prepare-mariadb",
+            servers.database_command(self.programs, self.places),
+            cpus=self.cpus,
+            grace_s=STEP_TIMEOUT_S,
         )
         socket = self.places.run / "database.sock"
         self.session.wait_for(
@@ -259,11 +262,14 @@ class _Preparation:
         self.session.join(process, STEP_TIMEOUT_S, what=name)
 
 
-def short_folder(session: "Session", folder: Path) -> Path:
-    """Return ``folder`` for sockets, or one with a shorter path where theirs would be too long."""
+def socket_folder(session: "Session", folder: Path, name: str) -> Path:
+    """Return a new folder for sockets that only its user may enter: ``folder``, if its path is short enough.
+
+    Otherwise it is one called after ``name``, elsewhere, which goes with the run.
+    """
     if len(os.fsencode(folder)) + len("/database.sock") <= servers.SOCKET_PATH_BYTES:
-        return scratch_folder(session, folder)
-    temporary = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108
-    return scratch_folder(
-        session, temporary / f"steelyard-{session.directory.name[-24:]}-{folder.parent.name}"
-    )
+        folder.mkdir(parents=True)
+    else:
+        folder = scratch_folder(session, os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(), name)
+    folder.chmod(0o700)
+    return folder

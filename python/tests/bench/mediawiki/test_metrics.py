@@ -5,9 +5,9 @@ import pytest
 from steelyard._base import schemas_dir
 from steelyard.bench.mediawiki import metrics
 from steelyard.bench.mediawiki.counters import Sample
-from steelyard.bench.mediawiki.metrics import SERVERS, checks, kind_metrics, server_metrics
+from steelyard.bench.mediawiki.metrics import SERVERS, checks, server_metrics
 from steelyard.bench.stack.processor import CpuTime
-from steelyard.records import Level, LoadOperations, LoadResult, Metric, read
+from steelyard.records import Level, LoadResult, Metric, read
 
 SECOND = 1_000_000_000
 
@@ -61,19 +61,6 @@ def test_what_the_samples_do_not_cover_is_missing_with_a_reason():
     assert quiet["queries_per_request"].missing == "no request was answered"
 
 
-def test_each_kind_of_page_has_a_rate_and_percentiles(load):
-    seconds = (load.end_ns - load.begin_ns) / 1e9
-    operations = {
-        "long-article": LoadOperations(completed=50, response=load.latency.response),
-        "search": LoadOperations(completed=0),
-    }
-    found = kind_metrics(load.model_copy(update={"operations": operations}))
-    assert found["long_article_requests_per_s"].value == pytest.approx(50 / seconds)
-    assert found["long_article_response_p99_ns"].value == load.latency.response.p99_ns
-    assert found["search_response_p50_ns"].value is None
-    assert found["search_response_p50_ns"].missing == "no request was answered"
-
-
 def judged(load, classes=None, server=0.95, share=0.01):
     requests = load.requests.model_copy(update={"answers_by_class": classes or {"2xx": 100}})
     found = {
@@ -95,7 +82,7 @@ def test_servers_that_idle_make_the_result_suspect(load, server):
 def test_a_rate_that_was_asked_for_need_not_fill_the_cpus(load):
     open_loop = load.settings.model_copy(update={"loop": "open", "rate_per_s": 5.0})
     changed = load.model_copy(update={"settings": open_loop})
-    assert judged(changed, server=0.4)["cpu-reached"].level is Level.VALID
+    assert "cpu-reached" not in judged(changed, server=0.4)
 
 
 @pytest.mark.parametrize("share", [0.06, None])

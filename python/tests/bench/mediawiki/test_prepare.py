@@ -1,13 +1,15 @@
 """Data of the wiki: its name, when it counts as there, and disks that are too small."""
 
+import contextlib
 import json
 import shutil
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from steelyard._base import EnvironmentLacksError
-from steelyard.bench import scratch, undo
 from steelyard.bench.mediawiki import prepare
 from tests.bench.mediawiki.test_servers import PROGRAMS
 
@@ -17,10 +19,7 @@ class _Session:
 
     def __init__(self, directory):
         self.directory = directory
-        self.actions = []
-
-    def at_end(self, action):
-        self.actions.append(action)
+        self.endings = contextlib.ExitStack()
 
 
 @pytest.fixture
@@ -69,42 +68,15 @@ def test_a_disk_that_is_too_small_is_named_with_both_sizes(tmp_path, monkeypatch
     assert "STEELYARD_STACKS" in raised.value.hint
 
 
-def test_a_scratch_folder_goes_with_its_run(session, tmp_path):
-    folder = scratch.scratch_folder(session, tmp_path / "run-1" / "data")
-    assert folder.stat().st_mode & 0o777 == 0o700
-    (folder / "file").write_text("x")
-    (entry,) = undo.journal_dir().iterdir()
-    assert json.loads(entry.read_text())["details"] == {"path": str(folder)}
-    (end,) = session.actions
-    end()
-    assert not folder.exists()
-    assert list(undo.journal_dir().iterdir()) == []
-
-
-def test_the_next_run_removes_the_folder_of_a_killed_one(session, tmp_path):
-    folder = scratch.scratch_folder(session, tmp_path / "run-1" / "data")
-    (folder / "file").write_text("x")
-    assert undo.replay() == []
-    assert folder.exists()
-    (entry,) = undo.journal_dir().iterdir()
-    # Whoever made it has ended: no process has this start time.
-    entry.write_text(json.dumps({**json.loads(entry.read_text()), "start_ticks": -1}))
-    (line,) = undo.replay()
-    assert str(folder) in line
-    assert not folder.exists()
-
-
-def test_two_folders_of_one_name_are_both_removed(session, tmp_path):
-    folders = [scratch.scratch_folder(session, tmp_path / name / "run") for name in ("a", "b")]
-    for end in session.actions:
-        end()
-    assert not any(folder.exists() for folder in folders)
-
-
 def test_sockets_get_a_path_that_is_short_enough(session, tmp_path, monkeypatch):
-    assert prepare.short_folder(session, tmp_path / "run") == tmp_path / "run"
+    short = Path(tempfile.mkdtemp(prefix="s")) / "run"
+    assert prepare.socket_folder(session, short, "sockets") == short
+    assert short.stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(short.parent)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    deep = tmp_path / ("long" * 30) / "run"
-    found = prepare.short_folder(session, deep)
+    found = prepare.socket_folder(session, tmp_path / ("long" * 30) / "run", "sockets")
     assert found.parent == tmp_path
-    assert found.is_dir()
+    assert found.stat().st_mode & 0o777 == 0o700
+    # It goes with the run.
+    session.endings.close()
+    assert not found.exists()
