@@ -1,0 +1,91 @@
+"""What the measure phase of Cassandra showed: operations, CPU, disk, garbage collection.
+
+In: the files of a run, and what the benchmark saw. Out: an `Outcome`, every metric with its unit; what is not
+known is None with the reason.
+
+Not here: judgement, which ``analyze.verdict`` does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard.bench.benchmark import Outcome
+from steelyard.bench.load.metrics import load_metrics, operation_metrics, per_second, value
+from steelyard.bench.stack.cassandra.garbage import gc_metrics
+from steelyard.bench.stack.cassandra.node import GC_LOG
+from steelyard.bench.stack.devices import disk_metrics, iowait_metric
+from steelyard.records import LoadResult, Metric, read
+from steelyard.stats import steady
+
+if TYPE_CHECKING:
+    from steelyard.analyze.verdict import WarmUp
+    from steelyard.bench.session import Session
+    from steelyard.bench.stack.cassandra.node import OpenFiles
+    from steelyard.bench.stack.processor import CpuTime
+
+SAMPLES = (1_000, 200)
+"""Requests of the measure phase: ten lie beyond p99 from 1,000 on, and beyond p95 from 200 on. A scan takes
+milliseconds of CPU time, so that short tiers see no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the benchmark saw while it ran."""
+
+    span: tuple[int, int]
+    warmup: "WarmUp | None"
+    used: "CpuTime"
+    """CPU time of the node in the measure phase."""
+    ready_s: float | None
+    stop_s: float | None
+    open_files: "OpenFiles | None"
+    fill_s: float
+    folders: Sequence[Path]
+    """Where data and commit log were."""
+
+
+def outcome(session: "Session", facts: Facts) -> Outcome:
+    """Return what the run in ``session.directory`` showed."""
+    folder = session.directory
+    load = read(LoadResult, folder / "load.json")
+    seconds = (facts.span[1] - facts.span[0]) / 1e9
+    cpus, load_cpus = len(session.placement.server), max(1, len(session.placement.load))
+    metrics = {
+        **load_metrics(load, load_cpus),
+        **operation_metrics(load),
+        "server_cpu_ratio": Metric(value=facts.used.total_s / seconds / cpus, unit="1"),
+        "server_cpu_user_ratio": Metric(value=facts.used.user_s / seconds / cpus, unit="1"),
+        "server_cpu_system_ratio": Metric(value=facts.used.system_s / seconds / cpus, unit="1"),
+        "server_cpu_iowait_ratio": iowait_metric(folder, facts.span, session.placement.server),
+        "requests_per_server_cpu_s": value(
+            load.requests.completed / facts.used.total_s if facts.used.total_s else None,
+            "1/s",
+            "higher",
+            "the node used no CPU time",
+        ),
+        "network_bytes_per_s": Metric(
+            value=(load.sent_bytes + load.received_bytes) / seconds, unit="bytes/s"
+        ),
+        **disk_metrics(folder, facts.span, facts.folders),
+        **gc_metrics(folder / GC_LOG, facts.span),
+        "ready_s": value(facts.ready_s, "s", "lower", "the node did not answer"),
+        "stop_s": value(facts.stop_s, "s", "lower", "the node was not stopped"),
+        "fill_records_per_s": Metric(
+            value=session.settings.count("records") / facts.fill_s, unit="1/s", better="higher"
+        ),
+        "warmup_s": value(facts.warmup.duration_s if facts.warmup else None, "s", None, "no warm-up"),
+    }
+    return Outcome(
+        metrics=metrics,
+        loads=[load],
+        samples=SAMPLES,
+        warmup=facts.warmup,
+        measure=steady.check(per_second([load])),
+        memory_needed_bytes=session.settings.count("heap"),
+        own_cpu_s=facts.used.total_s + load.cpu.user_s + load.cpu.system_s,
+        checks=[facts.open_files.check()] if facts.open_files is not None else [],
+        artifacts={"load": "load.json", "latency": "latency.hlog", "gc_log": GC_LOG},
+        own_commands=("java",),
+    )

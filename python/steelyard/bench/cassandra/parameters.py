@@ -1,0 +1,103 @@
+"""The parameters of the benchmark of Cassandra, declared once."""
+
+from steelyard.bench.parameters import Parameter
+
+_DAY_S = 86_400.0
+WORKLOADS = ("a", "b", "c", "d", "e", "f")
+PROFILES = ("stock", "tuned")
+
+PARAMETERS = (
+    Parameter(
+        "workload",
+        "choice",
+        "YCSB core workload: data/mixes/ycsb-*.toml",
+        default="e",
+        choices=WORKLOADS,
+    ),
+    Parameter(
+        "profile",
+        "choice",
+        "configuration: workloads/cassandra/profiles/stock.toml or tuned.toml",
+        default="tuned",
+        choices=PROFILES,
+    ),
+    Parameter(
+        "records",
+        "count",
+        "records of 1 kB before the load",
+        derived="per tier; full: twice the memory",
+        minimum=100,
+        maximum=10**11,
+    ),
+    Parameter(
+        "data",
+        "text",
+        "existing folder for the data, removed after the run; empty for the run's directory",
+        default="",
+    ),
+    Parameter(
+        "commit_log",
+        "text",
+        "existing folder for the commit log, best on a device of its own; empty for beside the data",
+        default="",
+    ),
+    Parameter(
+        "heap",
+        "bytes",
+        "heap of the Java virtual machine",
+        derived="per profile, memory and tier",
+        minimum=256 << 20,
+    ),
+    Parameter(
+        "memtable",
+        "bytes",
+        "memory for memtables beside the heap; profile tuned only",
+        derived="per profile, memory and tier",
+        minimum=16 << 20,
+    ),
+    Parameter(
+        "connections",
+        "count",
+        "connections, each with one request in flight",
+        derived="per profile: 32, 200",
+        minimum=1,
+        maximum=32_768,
+    ),
+    Parameter(
+        "rate",
+        "per_second",
+        "offered rate, Poisson arrivals; 0 for a closed loop",
+        default=0.0,
+        minimum=0.0,
+        maximum=1e9,
+    ),
+    Parameter(
+        "load_threads",
+        "count",
+        "load generator threads",
+        derived="the load's CPUs",
+        minimum=1,
+        maximum=1024,
+    ),
+    Parameter(
+        "warmup_min",
+        "seconds",
+        "minimum length of the warm-up",
+        derived="per tier",
+        minimum=0,
+        maximum=_DAY_S,
+    ),
+    Parameter(
+        "warmup_max",
+        "seconds",
+        "maximum length of the warm-up; the verdict reports unsettled throughput",
+        derived="per tier",
+        minimum=0.1,
+        maximum=_DAY_S,
+    ),
+    Parameter(
+        "measure", "seconds", "length of the measure phase", derived="per tier", minimum=1, maximum=_DAY_S
+    ),
+    Parameter("port", "count", "port of CQL; 0 for a free one", default=0, minimum=0, maximum=65_535),
+    Parameter("seed", "count", "seed of keys and values", derived="random", minimum=0, maximum=2**53),
+)
