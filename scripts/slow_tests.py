@@ -78,6 +78,8 @@ TABLE = (
             "workloads/mediawiki/",
         ),
     ),
+    Slow("python/tests/bench/cassandra/test_cassandra.py", 70, (*BENCH, "workloads/cassandra/")),
+    Slow("python/tests/bench/django/test_django.py", 150, (*BENCH, "workloads/django/")),
     Slow("python/tests/report/test_pages.py", 60, ("python/steelyard/report/",)),
     Slow("python/tests/fleet/test_half_empty.py", 40, FLEET),
     Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),

@@ -1,0 +1,1 @@
+"""An application like a photo network's: Django on uWSGI, Cassandra, memcached."""

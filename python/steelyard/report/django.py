@@ -1,0 +1,33 @@
+"""DjangoBench's part of a report: views, and who used the servers' CPUs.
+
+In: `ReportData` of a run of ``django``. Out: `Section`s; what cannot be read is left out.
+
+Not here: metrics of the run (``bench.django.metrics``).
+"""
+
+from steelyard.report import format as fmt
+from steelyard.report.model import ReportData
+from steelyard.report.operation_table import operation_section
+from steelyard.report.sections import Cell, Section, Table, load_sections
+
+_SERVERS = ("uwsgi", "cassandra", "memcached")
+
+
+def sections(data: ReportData) -> list[Section]:
+    """Return the sections of DjangoBench, then those of the load."""
+    shown = [operation_section(data, "view", title="Views"), _servers(data)]
+    return [*(section for section in shown if section is not None), *load_sections(data)]
+
+
+def _servers(data: ReportData) -> Section | None:
+    metrics = data.run.metrics
+    rows = []
+    for name in _SERVERS:
+        metric = metrics.get(f"{name}_cpu_share_ratio")
+        if metric is not None:
+            share = metric.value
+            rows.append((Cell(name), Cell(fmt.quantity(share, "ratio"), "" if share is None else str(share))))
+    if not rows:
+        return None
+    table = Table(("server", "share of the servers' CPU time"), tuple(rows))
+    return Section("servers", "Servers", "CPU time in the measure phase.", tables=(table,))
