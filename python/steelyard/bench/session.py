@@ -97,8 +97,7 @@ class Session:
         self._executor = executor
         self._interrupts = interrupts
         self._watched: dict[str, _Watched] = {}
-        # Called when every process has ended, however the run ends; raise nothing.
-        self.endings = contextlib.ExitStack()
+        self.endings = contextlib.ExitStack()  # For what is left to do when every process has ended.
         self._fatal: SteelyardError | None = None
         self._own_cpu_s = 0.0
         self._memory_limit = MemoryLimit.of_this_process()
@@ -248,7 +247,8 @@ class Session:
         # On a full disk the manifest cannot be written now; it will be, when the run has failed for good.
         with contextlib.suppress(SteelyardError):
             self._note_end(watched, ending)
-        message = watched.process.last_line()
+        # What a killed process wrote before is of something else.
+        message = None if ending.signal == signal.SIGKILL else watched.process.last_line()
         reason = f"{watched.process.name} {ending}{self._in_phase()}"
         if ending.signal is not None and self._memory_limit.kills_since_start():
             reason += f": the memory limit of {self._memory_limit.text} was reached"
