@@ -66,4 +66,4 @@ def _remove(details: Mapping[str, str]) -> None:
         shutil.rmtree(path)
 
 
-undo.register(KIND, _remove)
+undo.register(KIND, _remove, on_disk=True)

@@ -21,11 +21,17 @@ from steelyard.bench.identity import boot_id, start_ticks
 
 Undo = Callable[[Mapping[str, str]], None]
 _kinds: dict[str, Undo] = {}
+_on_disk: set[str] = set()
 
 
-def register(kind: str, undo: Undo) -> None:
-    """Make ``undo`` the way to take back changes of ``kind``. It must be harmless to call twice."""
+def register(kind: str, undo: Undo, *, on_disk: bool = False) -> None:
+    """Make ``undo`` the way to take back changes of ``kind``. It must be harmless to call twice.
+
+    Changes ``on_disk`` outlive a reboot; others live in the kernel, and a reboot undoes them.
+    """
     _kinds[kind] = undo
+    if on_disk:
+        _on_disk.add(kind)
 
 
 def journal_dir() -> Path:
@@ -97,11 +103,10 @@ def replay() -> list[str]:
             continue
         if alive:
             continue
-        if entry["boot_id"] != boot_id():
-            # What we change lives in the kernel: a reboot has undone it.
-            path.unlink(missing_ok=True)
-        elif not _can_undo(kind, str(entry.get("module"))):
+        if not _can_undo(kind, str(entry.get("module"))):
             messages.append(f"{path}: nothing here can undo a {kind!r} change")
+        elif entry["boot_id"] != boot_id() and kind not in _on_disk:
+            path.unlink(missing_ok=True)
         else:
             try:
                 _kinds[kind](details)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import ExitCode, SteelyardError, UsageError
-from steelyard.bench import declaration, tiers
+from steelyard.bench import declaration, tiers, undo
 from steelyard.bench.stack.install import Options, install, recipe_of, uninstall
 from steelyard.bench.stack.recipe import Recipe
 from steelyard.cli.output import complain, output_console, print_json
@@ -33,6 +33,8 @@ def install_and_show(words: list[str], options: Options, *, as_json: bool) -> in
     done: list[Installation] = []
     failed: dict[str, SteelyardError] = {}
     with shown() as progress:
+        for line in undo.replay():
+            progress.note(line)
         for name in names:
             if name in free:
                 continue

@@ -231,6 +231,19 @@ def test_the_journal_keeps_what_cannot_be_undone_and_leaves_the_living_alone(tmp
     (tmp_path / "steelyard/undo/other.json").write_text(json.dumps({**entry, "boot_id": "another"}))
     assert undo.replay() == []
     assert not (tmp_path / "steelyard/undo/other.json").exists()
+    assert len(calls) == 1
+
+
+def test_what_is_on_disk_is_undone_after_a_reboot_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    calls = []
+    undo.register("test file", calls.append, on_disk=True)
+    undo.Change.begin("mine", "test file", {"path": "/left"})
+    journal = tmp_path / "steelyard/undo/mine.json"
+    journal.write_text(json.dumps({**json.loads(journal.read_text()), "boot_id": "another"}))
+    assert undo.replay() == ["undid a change of a killed run: test file /left"]
+    assert calls == [{"path": "/left"}]
+    assert not journal.exists()
 
 
 def test_a_change_is_not_made_when_the_journal_cannot_be_written(tmp_path, monkeypatch):

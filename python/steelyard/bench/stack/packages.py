@@ -53,7 +53,7 @@ def _remove_policy(details: Mapping[str, str]) -> None:
         subprocess.run(["sudo", "-n", "rm", str(path)], check=False, capture_output=True)
 
 
-undo.register(KIND, _remove_policy)
+undo.register(KIND, _remove_policy, on_disk=True)
 
 
 @dataclass(frozen=True, slots=True)
