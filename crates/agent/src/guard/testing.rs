@@ -2,6 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 
 use super::capping::journal::{Entry, Opening};
 use super::capping::quota::{Change, Hierarchy, Knob, Version};
@@ -159,4 +164,41 @@ pub fn v2(root: &Path) -> Hierarchy {
         root: root.to_owned(),
         version: Version::V2,
     }
+}
+
+/// Rows of `cpi_specs`; `leave_out` is a column that they lack.
+pub fn specs_batch(specs: &[CpiSpec], leave_out: &str) -> RecordBatch {
+    let text = |of: fn(&CpiSpec) -> &str| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(specs.iter().map(of)))
+    };
+    let long = |of: fn(&CpiSpec) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(specs.iter().map(of)))
+    };
+    let double = |of: fn(&CpiSpec) -> f64| -> ArrayRef {
+        Arc::new(Float64Array::from_iter_values(specs.iter().map(of)))
+    };
+    let columns = [
+        ("job", text(|spec| &spec.job)),
+        ("platform", text(|spec| &spec.platform)),
+        ("built_unix_s", long(|spec| spec.built_unix_s)),
+        ("cpi_source", text(|spec| &spec.cpi_source)),
+        ("samples", long(|spec| spec.samples)),
+        ("tasks", long(|spec| spec.tasks)),
+        ("cpu_usage_mean", double(|spec| spec.cpu_usage_mean)),
+        ("cpi_mean", double(|spec| spec.cpi_mean)),
+        ("cpi_sd", double(|spec| spec.cpi_sd)),
+        ("threshold_sigmas", double(|spec| spec.threshold_sigmas)),
+        ("threshold_cpi", double(|spec| spec.threshold_cpi)),
+    ];
+    let columns = columns.into_iter().filter(|column| column.0 != leave_out);
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+/// A Parquet file of these rows.
+pub fn specs_file(rows: &RecordBatch, properties: Option<WriterProperties>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), properties).unwrap();
+    writer.write(rows).unwrap();
+    writer.close().unwrap();
+    bytes
 }

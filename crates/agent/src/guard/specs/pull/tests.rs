@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use parquet::arrow::ArrowWriter;
 
 use super::*;
-use crate::guard::testing::{moment, spec};
+use crate::guard::testing::{moment, spec, specs_batch, specs_file};
 use crate::rows::CPI_OF_COUNTERS;
+
+fn file(specs: &[CpiSpec], leave_out: &str) -> Vec<u8> {
+    specs_file(&specs_batch(specs, leave_out), None)
+}
 
 /// A store in memory that may be away.
 #[derive(Default)]
@@ -47,39 +47,6 @@ impl Store for Memory {
         let keys = self.files.keys().filter(|key| key.starts_with(prefix));
         Ok(keys.cloned().collect())
     }
-}
-
-/// A file of `cpi_specs` with these rows; `leave_out` is a column that it lacks.
-pub fn file(specs: &[CpiSpec], leave_out: &str) -> Vec<u8> {
-    let text = |of: fn(&CpiSpec) -> &str| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(specs.iter().map(of)))
-    };
-    let long = |of: fn(&CpiSpec) -> i64| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values(specs.iter().map(of)))
-    };
-    let double = |of: fn(&CpiSpec) -> f64| -> ArrayRef {
-        Arc::new(Float64Array::from_iter_values(specs.iter().map(of)))
-    };
-    let columns = [
-        ("job", text(|spec| &spec.job)),
-        ("platform", text(|spec| &spec.platform)),
-        ("built_unix_s", long(|spec| spec.built_unix_s)),
-        ("cpi_source", text(|spec| &spec.cpi_source)),
-        ("samples", long(|spec| spec.samples)),
-        ("tasks", long(|spec| spec.tasks)),
-        ("cpu_usage_mean", double(|spec| spec.cpu_usage_mean)),
-        ("cpi_mean", double(|spec| spec.cpi_mean)),
-        ("cpi_sd", double(|spec| spec.cpi_sd)),
-        ("threshold_sigmas", double(|spec| spec.threshold_sigmas)),
-        ("threshold_cpi", double(|spec| spec.threshold_cpi)),
-    ];
-    let columns = columns.into_iter().filter(|column| column.0 != leave_out);
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
-    bytes
 }
 
 fn built(job: &str, built_unix_s: i64) -> CpiSpec {
