@@ -66,12 +66,18 @@ fn reach(address: &str, until: Instant) -> Result<(SocketAddr, std::net::TcpStre
     }
 }
 
-fn reach_all(
+/// Finds each leaf, so that a wrong address is known before the tables are filled. The connections of what it returns
+/// are still to be made.
+fn find_leaves(
     settings: &FanoutSettings,
     tls: Option<&LeafTls>,
     stop: &Arc<AtomicBool>,
 ) -> Result<(Leaves, Vec<FanoutSetup>), RankError> {
     let until = Instant::now() + settings.connect_timeout;
+    let mut addresses = Vec::new();
+    for leaf in &settings.leaves {
+        addresses.push(reach(leaf, until)?.0);
+    }
     let mut setups = Vec::new();
     for _ in 0..settings.threads {
         setups.push(FanoutSetup {
@@ -86,13 +92,13 @@ fn reach_all(
         });
     }
     // Every thread has a connection at least; leaves take turns, so that each has as many as the others.
-    let connections = (settings.connections * settings.leaves.len()).max(settings.threads);
+    let connections = (settings.connections * addresses.len()).max(settings.threads);
     for number in 0..connections {
-        let leaf = &settings.leaves[number % settings.leaves.len()];
-        let (address, socket) = reach(leaf, until)?;
-        let setup = &mut setups[number % settings.threads];
-        setup.thread.leaves.push(address);
-        setup.sockets.push(socket);
+        let address = addresses[number % addresses.len()];
+        setups[number % settings.threads]
+            .thread
+            .leaves
+            .push(address);
     }
     let leaves = Leaves {
         threads: setups
@@ -104,6 +110,18 @@ fn reach_all(
         turn: AtomicU32::new(0),
     };
     Ok((leaves, setups))
+}
+
+/// Makes the connections. A leaf closes one whose handshake does not begin in time, so nothing slow may come between
+/// this and the threads that do the handshakes.
+fn connect_all(setups: &mut [FanoutSetup], timeout: Duration) -> Result<(), RankError> {
+    let until = Instant::now() + timeout;
+    for setup in setups {
+        for address in &setup.thread.leaves {
+            setup.sockets.push(reach(&address.to_string(), until)?.1);
+        }
+    }
+    Ok(())
 }
 
 fn settings_by_flag<const N: usize>(settings: [(&str, String); N]) -> BTreeMap<String, String> {
@@ -153,7 +171,7 @@ pub fn root(
         None => None,
     };
     let stop = Arc::new(AtomicBool::new(false));
-    let (leaves, fanout) = reach_all(settings, tls.as_ref(), &stop)?;
+    let (leaves, mut fanout) = find_leaves(settings, tls.as_ref(), &stop)?;
     let code_bytes = code_size(work.feature_functions).bytes;
     let shown = Shown {
         role: "root",
@@ -177,6 +195,7 @@ pub fn root(
         stages: Root::STAGES,
     };
     let service = Root::new(work, leaves);
+    connect_all(&mut fanout, settings.connect_timeout)?;
     ready(code_bytes, &shown.work);
     listener.run(service, shown, fanout, &stop)
 }
@@ -207,4 +226,61 @@ pub fn leaf(
         Vec::new(),
         &Arc::new(AtomicBool::new(false)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn settings(leaves: &[&TcpListener]) -> FanoutSettings {
+        FanoutSettings {
+            leaves: leaves
+                .iter()
+                .map(|leaf| leaf.local_addr().unwrap().to_string())
+                .collect(),
+            connections: 2,
+            threads: 3,
+            compression: Compression::None,
+            timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(5),
+            tls: None,
+        }
+    }
+
+    /// The next connection that a leaf was asked for.
+    fn accepted(leaf: &TcpListener) -> TcpStream {
+        let (socket, _) = leaf.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    }
+
+    #[test]
+    fn no_connection_waits_for_the_tables() {
+        let leaf = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (_, mut setups) = find_leaves(&settings(&[&leaf]), None, &stop).unwrap();
+        assert_eq!(accepted(&leaf).read(&mut [0]).unwrap(), 0, "it was closed");
+        connect_all(&mut setups, Duration::from_secs(5)).unwrap();
+        // Three threads share two connections a leaf: each has one.
+        for _ in 0..3 {
+            let error = accepted(&leaf).read(&mut [0]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "it is open");
+        }
+        leaf.set_nonblocking(true).unwrap();
+        assert_eq!(leaf.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_leaf_that_is_not_there_is_known_before_the_tables_are_filled() {
+        let leaf = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut settings = settings(&[&leaf]);
+        drop(leaf);
+        settings.connect_timeout = Duration::ZERO;
+        let stop = Arc::new(AtomicBool::new(false));
+        let error = find_leaves(&settings, None, &stop).err().unwrap();
+        assert!(error.to_string().contains(&settings.leaves[0]), "{error}");
+    }
 }
