@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from thriftpy2.protocol import TCompactProtocolFactory
-from thriftpy2.thrift import TMessageType
+from thriftpy2.thrift import TApplicationException, TMessageType
 from thriftpy2.transport import TMemoryBuffer
 
 from steelyard._base import WorkloadFailedError, schemas_dir
@@ -163,6 +163,18 @@ def test_a_result_is_read_as_a_thrift_server_writes_it(checksum):
     idl().Ranker.rank_result(success=answer).write(protocol)
     protocol.write_message_end()
     assert rank_client.response(buffer.getvalue()) == checksum
+
+
+@given(st.text(max_size=300), st.integers(0, 7))
+def test_an_exception_is_told_as_a_thrift_server_writes_it(text, kind):
+    buffer = TMemoryBuffer()
+    protocol = TCompactProtocolFactory().get_protocol(buffer)
+    protocol.write_message_begin("rank", TMessageType.EXCEPTION, 300)
+    TApplicationException(kind, text).write(protocol)
+    protocol.write_message_end()
+    with pytest.raises(ValueError, match="an exception") as refused:
+        rank_client.response(buffer.getvalue())
+    assert str(refused.value) == f"an exception: {text}"
 
 
 @given(st.binary(max_size=60))

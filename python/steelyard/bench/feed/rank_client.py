@@ -16,8 +16,8 @@ from steelyard._base import WorkloadFailedError
 
 CHECKED_USERS = range(1, 9)
 """Users whose checksums are compared: enough to notice work that differs, few enough to wait for."""
-_CALL, _REPLY = 1, 2
-_I32, _I64, _STRUCT = 5, 6, 12
+_CALL, _REPLY, _EXCEPTION = 1, 2, 3
+_I32, _I64, _STRING, _STRUCT = 5, 6, 8, 12
 _PROTOCOL, _VERSION = 0x82, 1
 _FRAME_BYTES_MAX = 16 << 20
 
@@ -85,16 +85,26 @@ def response(message: bytes) -> int:
     """Return the checksum in an answer; raises ValueError or IndexError for anything else."""
     if message[0] != _PROTOCOL or message[1] & 0x1F != _VERSION:
         raise ValueError("not a message of the compact protocol")
-    if message[1] >> 5 != _REPLY:
-        raise ValueError("an exception")
     _, at = _read_varint(message, 2)
     length, at = _read_varint(message, at)
     at += length
+    if message[1] >> 5 == _EXCEPTION:
+        raise ValueError(f"an exception: {_exception_text(message, at)}")
+    if message[1] >> 5 != _REPLY:
+        raise ValueError("not an answer")
     # The result is field 0, whose id does not fit the short form; the checksum is the first field in it.
     if message[at : at + 2] != bytes([_STRUCT, 0]) or message[at + 2] != 0x10 | _I64:
         raise ValueError("a result without a checksum")
     value, _ = _read_varint(message, at + 3)
     return (value >> 1) ^ -(value & 1)
+
+
+def _exception_text(message: bytes, at: int) -> str:
+    """Return the text of an exception, the first field of its structure; empty where it has none."""
+    if message[at] != 0x10 | _STRING:
+        return ""
+    length, at = _read_varint(message, at + 1)
+    return message[at : at + length].decode(errors="replace")
 
 
 def _varint(value: int) -> bytes:
