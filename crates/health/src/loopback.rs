@@ -4,7 +4,7 @@
 //! change of kernel, mitigation or firewall moves. The receiver knows which byte belongs where, and checks one in
 //! every read; it counts all.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -89,9 +89,20 @@ fn prepare(stream: &TcpStream, cpu: Option<usize>) -> Result<(), HealthError> {
     set().map_err(HealthError::io("a connection over 127.0.0.1"))
 }
 
+/// Turns an I/O error of one side into a reason; the kernel reports a timeout as "temporarily unavailable".
+fn failed(side: &'static str) -> impl FnOnce(io::Error) -> HealthError {
+    move |error| match error.kind() {
+        io::ErrorKind::WouldBlock => HealthError::Unavailable(format!(
+            "the {side} of a connection over 127.0.0.1 waited {} s for the other side",
+            PATIENCE.as_secs()
+        )),
+        _ => HealthError::io(format!("the {side}'s side of 127.0.0.1"))(error),
+    }
+}
+
 /// The side that receives what is thrown at it, then returns messages.
 fn serve(listener: &TcpListener, plan: &Plan) -> Result<(), HealthError> {
-    let what = || HealthError::io("the server's side of 127.0.0.1");
+    let what = || failed("server");
     let (mut stream, _) = listener.accept().map_err(what())?;
     prepare(&stream, plan.server_cpu)?;
     let mut buffer = vec![0u8; BLOCK_BYTES];
@@ -117,7 +128,7 @@ fn serve(listener: &TcpListener, plan: &Plan) -> Result<(), HealthError> {
     let mut message = [0u8; MESSAGE_BYTES];
     for _ in 0..(plan.repeats + 1) * plan.trips {
         match stream.read_exact(&mut message) {
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             read => read.map_err(what())?,
         }
         stream.write_all(&message).map_err(what())?;
@@ -129,7 +140,7 @@ type Times = (Vec<f64>, Vec<Vec<u64>>);
 
 /// The side that measures. The first repeat of either test does not count: windows and caches are cold.
 fn ask(listener: &TcpListener, plan: &Plan, run: &Run<'_>) -> Result<Times, HealthError> {
-    let what = || HealthError::io("the client's side of 127.0.0.1");
+    let what = || failed("client");
     let address = listener.local_addr().map_err(what())?;
     let mut stream = TcpStream::connect(address).map_err(what())?;
     prepare(&stream, plan.client_cpu)?;
@@ -202,6 +213,22 @@ mod tests {
             server.join().expect("no panic").expect_err("wrong")
         });
         assert!(matches!(error, HealthError::Wrong(_)), "{error}");
+    }
+
+    #[test]
+    fn a_timeout_is_told_as_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let mut stream =
+            TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        stream
+            .set_read_timeout(Some(Duration::from_millis(1)))
+            .expect("set");
+        let error = stream.read(&mut [0]).expect_err("nothing was sent");
+        let reason = failed("client")(error).to_string();
+        assert_eq!(
+            reason,
+            "the client of a connection over 127.0.0.1 waited 10 s for the other side"
+        );
     }
 
     #[test]
