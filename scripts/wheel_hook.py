@@ -9,10 +9,19 @@ An editable installation needs neither: `scripts/build` links to what cargo buil
 """
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+def has_build_id(executable: Path) -> bool:
+    """Whether an ELF file has a GNU build id."""
+    notes = subprocess.run(
+        ["readelf", "--notes", executable], capture_output=True, text=True, check=True
+    ).stdout
+    return "NT_GNU_BUILD_ID" in notes
 
 
 class ExecutablesHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -28,6 +37,12 @@ class ExecutablesHook(BuildHookInterface):  # type: ignore[type-arg]
         stage = Path(named)
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{os.environ['STEELYARD_WHEEL_PLATFORM']}"
-        build_data["shared_scripts"] = {str(path): path.name for path in sorted((stage / "bin").iterdir())}
+        executables = sorted((stage / "bin").iterdir())
+        for path in executables:
+            if not has_build_id(path):
+                raise SystemExit(
+                    f"{path} has no build id, which names its functions in profiles and debuggers"
+                )
+        build_data["shared_scripts"] = {str(path): path.name for path in executables}
         shared = (path for path in sorted((stage / "share").rglob("*")) if path.is_file())
         build_data["shared_data"] = {str(path): str(path.relative_to(stage)) for path in shared}

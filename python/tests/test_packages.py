@@ -63,6 +63,31 @@ def test_the_wheel_holds_executables_and_is_tagged_with_their_platform(tmp_path:
     assert "steelyard-executables" not in needed
 
 
+def test_a_wheel_whose_executables_have_no_build_id_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "stage/bin/steelyard-sample"
+    program.parent.mkdir(parents=True)
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", "/bin/true", program], check=True)
+    environment = {
+        **os.environ,
+        "STEELYARD_WHEEL_STAGE": str(tmp_path / "stage"),
+        "STEELYARD_WHEEL_PLATFORM": "any",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path / "out"),
+    ]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert ran.returncode != 0
+    assert "steelyard-sample has no build id" in ran.stderr
+    assert not list(tmp_path.glob("out/*.whl"))
+
+
 def test_a_wheel_without_executables_is_refused(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
