@@ -205,3 +205,72 @@ def test_the_image_is_the_one_that_the_manifest_names(tmp_path: Path, agent: Pat
     named = re.search(r"image: (\S+)", (ROOT / "deploy/steelyard-agent.yaml").read_text())
     assert named is not None
     assert entry["annotations"]["io.containerd.image.name"] == named[1]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Make a checkout whose `scripts/dist` packs a small library; compilers and packers are stubs."""
+    folder, log = tmp_path / "checkout", tmp_path / "log"
+    (folder / "scripts").mkdir(parents=True)
+    shutil.copy(ROOT / "scripts/dist", folder / "scripts/dist")
+    (folder / "pyproject.toml").write_text(f'version = "{VERSION}"\n')
+    (folder / "requirements-dist.lock").touch()
+    log.touch()
+    # A program would ask for as new a C library as is here.
+    program = tmp_path / "program"
+    compiler = ["cc", "-shared", "-fPIC", "-g", "-x", "c", "-", "-o", program]
+    subprocess.run(
+        compiler, input='int puts(const char *); int a(void) { return puts("a"); }', text=True, check=True
+    )
+    cargo = (
+        'case "$*" in *zigbuild*) ;; *) exit 2;; esac; while [ "$1" != --target ]; do shift; done; '
+        f"to=target/${{2%.2.28}}/release; mkdir -p $to; cp {program} $to/steelyard-agent"
+    )
+    stubs = {
+        folder / "scripts/build": f"echo build >>{log}",
+        folder / "scripts/find-uv": "echo uv",
+        folder / "scripts/find-python": "echo python3",
+        folder / "scripts/make-deb": f"echo deb >>{log}",
+        folder / ".venv/bin/python": f'echo "python $*" >>{log}',
+        folder / ".venv/bin/steelyard-agent": "exit 0",
+        tmp_path / "bin/uv": "mkdir -p .tools/dist",
+        tmp_path / "bin/cargo": f'echo "cargo $*" >>{log}; {cargo}',
+        tmp_path / "bin/rustc": f"echo {tmp_path}/target-libdir",
+        tmp_path / "bin/rustup": "exit 1",
+    }
+    for path, text in stubs.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+    return folder
+
+
+def run_dist(checkout: Path, *kinds: str) -> subprocess.CompletedProcess[str]:
+    """Run the checkout's `scripts/dist` with its stubs."""
+    path = os.pathsep.join([str(checkout.parent / "bin"), "/usr/bin", "/bin"])
+    command = [checkout / "scripts/dist", *kinds]
+    return subprocess.run(command, env={"PATH": path}, capture_output=True, text=True)
+
+
+def test_what_dist_lacks_is_known_before_it_compiles(checkout: Path) -> None:
+    ran = run_dist(checkout, "wheel", "image")
+    assert ran.returncode == 3
+    assert "rustup target add" in ran.stderr
+    assert not (checkout.parent / "log").read_text()
+
+
+def test_each_package_keeps_its_debug_information(checkout: Path) -> None:
+    (checkout.parent / "target-libdir").mkdir()
+    for kinds in (("wheel",), ("deb", "image")):
+        ran = run_dist(checkout, *kinds)
+        assert ran.returncode == 0, ran.stderr
+    archives = {
+        path.name.partition(VERSION)[0]: opened(path) for path in (checkout / "dist").glob("*-debug.tar.gz")
+    }
+    assert set(archives) == {"steelyard-", "steelyard-agent-"}
+    for files in archives.values():
+        assert [name for name in files if files[name][:4] == b"\x7fELF"] == ["./steelyard-agent.debug"]
+    log = (checkout.parent / "log").read_text()
+    assert "hatchling build --target wheel" in log
+    assert "deb\n" in log
+    assert "make_image.py" in log
