@@ -19,7 +19,7 @@ DECLARATION = Declaration(
         "cpu_per_request_ns",
         "feature_code_bytes",
     ),
-    suites=tuple(TIERS),
+    suites=(*TIERS, "dcperf"),
     order=2,
     sections="steelyard.report.feed:sections",
 )

@@ -20,7 +20,7 @@ DECLARATION = Declaration(
         "requests_per_server_cpu_s",
         "network_sent_bytes_per_s",
     ),
-    suites=tuple(TIERS),
+    suites=(*TIERS, "dcperf"),
     order=1,
     leaves=("cache-stats",),
 )

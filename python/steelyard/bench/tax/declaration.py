@@ -29,7 +29,7 @@ DECLARATION = Declaration(
         "disturbed_ratio",
     ),
     parts=tuple(f"{category}_per_s" for category in CATEGORIES),
-    suites=tuple(TIERS),
+    suites=(*TIERS, "dcperf"),
     order=3,
     sections="steelyard.report.tax:sections",
 )
