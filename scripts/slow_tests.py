@@ -80,6 +80,16 @@ TABLE = (
     ),
     Slow("python/tests/bench/cassandra/test_cassandra.py", 70, (*BENCH, "workloads/cassandra/")),
     Slow("python/tests/bench/django/test_django.py", 150, (*BENCH, "workloads/django/")),
+    Slow(
+        "python/tests/bench/spark/test_spark.py",
+        90,
+        (
+            "python/steelyard/bench/spark/",
+            "python/steelyard/bench/scratch.py",
+            "python/steelyard/bench/stack/",
+            "workloads/spark/",
+        ),
+    ),
     Slow("python/tests/report/test_pages.py", 60, ("python/steelyard/report/",)),
     Slow("python/tests/fleet/test_half_empty.py", 40, FLEET),
     Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),

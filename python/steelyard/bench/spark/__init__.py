@@ -1,0 +1,1 @@
+"""SparkBench: a Spark SQL query over generated tables, in three stages."""

@@ -1,0 +1,194 @@
+"""A standalone cluster on 127.0.0.1, and the command of the driver.
+
+In: a session, settings, folders. Out: processes of a master and a worker that end with the run; the worker's
+executors are its children.
+
+Not here: what the driver does (``workloads/spark/driver.py``).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard._base import WorkloadFailedError
+from steelyard.bench.parameters import Settings
+from steelyard.bench.ports import HOST
+from steelyard.bench.spark.parameters import (
+    DAEMON_BYTES,
+    DRIVER_BYTES,
+    MIB,
+    PAYLOAD,
+    STANDALONE,
+    local_folder,
+    rows_of,
+    table_name,
+)
+from steelyard.bench.stack.recipe import payload_dir, payload_source
+
+if TYPE_CHECKING:
+    from steelyard.bench.executor import Process
+    from steelyard.bench.session import Session
+
+START_TIMEOUT_S = 180.0
+"""Eight seconds on an idle machine; a busy one may take as much longer as it is busy."""
+_STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
+_REGISTERED = "Successfully registered with master"
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where a run's data are."""
+
+    scratch: Path
+    """Of shuffled and spilled data, and of the worker."""
+    events: Path
+    tables: str
+    """URL of the tables."""
+    partial: str
+    """URL where they are made."""
+    output: str
+    """URL of results."""
+
+
+def python() -> Path:
+    """Return the Python that has PySpark."""
+    return payload_dir(PAYLOAD) / "venv/bin/python"
+
+
+def spark_home() -> Path:
+    """Return the folder of Spark. Raises WorkloadFailedError where the installation has none."""
+    homes = sorted(payload_dir(PAYLOAD).glob("venv/lib/python3*/site-packages/pyspark"))
+    if not homes:
+        raise WorkloadFailedError(
+            f"{payload_dir(PAYLOAD)} has no PySpark", hint="steelyard install spark --force"
+        )
+    return homes[0]
+
+
+def environment(java_home: Path, scratch: Path, *, is_local: bool) -> dict[str, str]:
+    """Return the variables of Spark's processes; ``is_local`` for a cluster that is this machine."""
+    variables = {
+        "JAVA_HOME": str(java_home),
+        "SPARK_HOME": str(spark_home()),
+        # Not settings of whoever runs this.
+        "SPARK_CONF_DIR": str(payload_source(PAYLOAD) / "conf"),
+        "SPARK_LOCAL_DIRS": str(scratch / "local"),
+    }
+    if is_local:
+        variables |= {
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": f"{DAEMON_BYTES // MIB}m",
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+            "SPARK_NO_DAEMONIZE": "1",
+        }
+    return variables
+
+
+def _with(variables: Mapping[str, str], *command: str) -> list[str]:
+    """Return a command with more variables; ``env`` replaces itself by it."""
+    return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *command]
+
+
+def start_cluster(
+    session: "Session", variables: Mapping[str, str], scratch: Path
+) -> tuple[str, list["Process"]]:
+    """Start a master and a worker with all CPUs; return the master's URL when the worker has found it."""
+    settings, cpus = session.settings, session.placement.server
+    launcher = str(spark_home() / "bin" / "spark-class")
+    listen = ("--host", HOST, "--port", "0", "--webui-port", "0")
+    deploy = "org.apache.spark.deploy"
+    master = session.start_process(
+        "master", _with(variables, launcher, f"{deploy}.master.Master", *listen), cpus=cpus, comm="java"
+    )
+    url = _wait_for(session, master, _STARTED)
+    executors = settings.count("executors")
+    worker = session.start_process(
+        "worker",
+        _with(
+            variables,
+            *(launcher, f"{deploy}.worker.Worker", *listen),
+            *("--cores", str(executors * settings.count("executor_cores"))),
+            *("--memory", f"{executors * _heap_mib(settings)}m"),
+            *("--work-dir", str(scratch / "work"), url),
+        ),
+        cpus=cpus,
+        comm="java",
+    )
+    _wait_for(session, worker, re.compile(f"({_REGISTERED})"))
+    return url, [master, worker]
+
+
+def _wait_for(session: "Session", process: "Process", pattern: re.Pattern[str]) -> str:
+    """Return what ``pattern`` finds in the output of a process."""
+    found: list[str] = []
+
+    def told() -> bool:
+        found.extend(match[1] for _, line in process.lines() if (match := pattern.search(line)))
+        return bool(found)
+
+    session.wait_for(told, START_TIMEOUT_S, what=f"the start of {process.name}", hint=f"see {process.log}")
+    return found[0]
+
+
+def _heap_mib(settings: Settings) -> int:
+    return settings.count("memory") // settings.count("executors") // MIB
+
+
+def settings_of_spark(settings: Settings, master: str, folders: Folders) -> dict[str, str]:
+    """Return Spark's settings that follow from the run; those of ``conf`` win."""
+    is_local = master.startswith("local")
+    found = {
+        "spark.eventLog.dir": folders.events.absolute().as_uri(),
+        "spark.driver.memory": f"{(settings.count('memory') if is_local else DRIVER_BYTES) // MIB}m",
+        "spark.executor.memory": f"{_heap_mib(settings)}m",
+        "spark.executor.cores": str(settings.count("executor_cores")),
+        "spark.executor.instances": str(settings.count("executors")),
+        "spark.cores.max": str(settings.count("executors") * settings.count("executor_cores")),
+    }
+    if is_local or settings.text("master") == STANDALONE:
+        found |= {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
+    return found | dict(text.split("=", 1) for text in settings.text("conf").split())
+
+
+def driver_command(
+    settings: Settings, master: str, folders: Folders, variables: Mapping[str, str]
+) -> list[str]:
+    """Return the command of the driver."""
+    command = [
+        *(str(python()), str(payload_source(PAYLOAD) / "driver.py"), "--master", master),
+        *("--tables", folders.tables, "--partial", folders.partial, "--output", folders.output),
+        *("--rows", str(rows_of(settings.count("scale"))), "--data-seed", str(settings.count("data_seed"))),
+        *("--partitions", str(settings.count("partitions"))),
+        *("--warmups", str(settings.count("warmups")), "--queries", str(settings.count("queries"))),
+    ]
+    for name, value in settings_of_spark(settings, master, folders).items():
+        command += ["--conf", f"{name}={value}"]
+    return _with(variables, *command)
+
+
+def place_folders(session: "Session") -> Folders:
+    """Make the folders of a run; those on this machine go when it ends, however it ends."""
+    from steelyard.bench.scratch import scratch_folder
+
+    settings = session.settings
+    scratch = scratch_folder(session, settings.text("directory"), "scratch")
+    for name in ("local", "work"):
+        (scratch / name).mkdir()
+    events = session.directory / "spark-events"
+    events.mkdir()
+    parent = local_folder(settings.text("tables"))
+    if parent is None:
+        url = settings.text("tables").rstrip("/")
+        own = f"{url}/steelyard-{session.directory.name}"
+        return Folders(scratch, events, f"{url}/{table_name(settings)}", f"{own}-partial", f"{own}-output")
+    parent.mkdir(parents=True, exist_ok=True)
+    data = scratch_folder(session, str(parent), "tables")
+    return Folders(
+        scratch,
+        events,
+        (parent / table_name(settings)).absolute().as_uri(),
+        (data / "partial").as_uri(),
+        (data / "output").as_uri(),
+    )

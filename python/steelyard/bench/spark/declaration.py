@@ -1,0 +1,44 @@
+"""What belongs to SparkBench."""
+
+from steelyard.bench.declaration import Declaration
+from steelyard.bench.stack.recipe import Packages, Recipe
+
+DECLARATION = Declaration(
+    name="spark",
+    title="SparkBench",
+    doc="a Spark SQL query over generated tables: two stages scan and shuffle, one computes",
+    benchmark="steelyard.bench.spark.benchmark:SparkBench",
+    headline=(
+        "queries_per_hour",
+        "query_s",
+        "first_scan_s",
+        "second_scan_s",
+        "compare_s",
+        "rows_per_s",
+        "read_bytes_per_s",
+        "shuffle_bytes",
+        "spill_bytes",
+        "gc_ratio",
+        "server_cpu_ratio",
+    ),
+    suites=("dcperf",),
+    sections="steelyard.report.spark:sections",
+    order=15,
+    metric_names={
+        "queries_per_hour": "queries per hour",
+        "query_s": "time of a query",
+        "first_scan_s": "first scan",
+        "second_scan_s": "second scan",
+        "compare_s": "comparison",
+        "gc_ratio": "garbage collection's share of task time",
+        "executor_cpu_ratio": "CPU use of tasks",
+    },
+    recipe=Recipe(
+        packages=Packages(
+            apt=("openjdk-17-jre-headless", "python3-venv"), dnf=("java-17-openjdk-headless", "python3")
+        ),
+        programs=("java",),
+        payload="spark",
+        disk_bytes=1800 << 20,
+    ),
+)

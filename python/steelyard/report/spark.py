@@ -1,0 +1,107 @@
+"""SparkBench's part of a report: running tasks over time, and the figures of each stage.
+
+In: `ReportData` of a run of ``spark``. Out: `Section`s.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from steelyard._base import SteelyardError, read_regular
+from steelyard.bench.spark.metrics import STEPS
+from steelyard.report import format as fmt
+from steelyard.report.chart import Chart, Trace, absent
+from steelyard.report.model import ReportData
+from steelyard.report.sections import Cell, Section, Table
+from steelyard.report.workload_charts import seconds, window_of
+
+STAGES = "stages.json"
+MOST_BYTES = 256 << 20
+_WORDS = {"first_scan": "first scan", "second_scan": "second scan", "compare": "comparison"}
+_COLUMNS = (
+    *("query", "stage", "time", "tasks", "rows read", "read", "shuffled", "spilled", "written"),
+    *("CPU use", "garbage collection"),
+)
+
+
+def sections(data: ReportData) -> list[Section]:
+    """Return the chart of running tasks and the table of stages."""
+    document = _stages(data)
+    queries = document.get("queries", [])
+    rows = tuple(
+        _row(query["name"], step, query["steps"][step], document["slots"])
+        for query in queries
+        for step in STEPS
+    )
+    intro = (
+        "Each query scans two weeks of the fact table, joins them with the dimensions and shuffles them by"
+        " user; the last stage compares the weeks and writes a table. The scans may overlap. CPU use is of"
+        " all task slots; garbage collection is its share of the tasks' time."
+    )
+    return [
+        Section("time", "Over time", "The shaded area is the measure phase.", (_running(data, queries),)),
+        Section("stages", "Stages", intro, tables=(Table(_COLUMNS, rows),)),
+    ]
+
+
+def _stages(data: ReportData) -> dict[str, Any]:
+    """Return what the run wrote of its stages, {} where that cannot be read."""
+    try:
+        found: dict[str, Any] = json.loads(read_regular(data.folder / STAGES, at_most_bytes=MOST_BYTES))
+    except (OSError, ValueError, SteelyardError):
+        return {}
+    return found
+
+
+def _running(data: ReportData, queries: list[dict[str, Any]]) -> Chart:
+    """Return the tasks that ran at each moment, by stage."""
+    traces = []
+    for at, step in enumerate(STEPS):
+        spans = [span for query in queries for span in query["steps"][step]["spans_ns"]]
+        if not spans:
+            continue
+        times, counts = running(spans)
+        # A count holds until the next change.
+        x = seconds(data, np.repeat(times, 2)[1:].tolist())
+        traces.append(Trace(_WORDS[step], f"line{at}", np.repeat(counts, 2)[:-1].astype(np.float64), x=x))
+    if not traces:
+        return absent("tasks", "Running tasks", "the run left no times of tasks")
+    note = "Spark notes the end of a task shortly after the start of the next: both count for a moment."
+    return Chart("tasks", "Running tasks", unit="1", traces=tuple(traces), window=window_of(data), note=note)
+
+
+def running(spans: list[tuple[int, int]]) -> tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]:
+    """Return the moments at which the number of running tasks changes, and the number from then on.
+
+    >>> times, counts = running([(0, 10), (5, 10)])
+    >>> times.tolist(), counts.tolist()
+    ([0, 5, 10], [1, 2, 0])
+    """
+    begins, ends = np.asarray(spans, dtype=np.int64).T
+    times = np.unique(np.concatenate((begins, ends)))
+    started = np.searchsorted(np.sort(begins), times, side="right")
+    ended = np.searchsorted(np.sort(ends), times, side="right")
+    return times, started - ended
+
+
+def _row(query: str, step: str, stage: dict[str, Any], slots: int) -> tuple[Cell, ...]:
+    length_ns = stage["end_ns"] - stage["begin_ns"]
+
+    def figure(value: float | None, unit: str) -> Cell:
+        return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
+
+    available_s = length_ns / 1e9 * slots
+    return (
+        Cell(query),
+        Cell(_WORDS[step], words=True),
+        Cell(fmt.duration(length_ns), str(length_ns)),
+        figure(stage["tasks"], "1"),
+        figure(stage["read_rows"], "1"),
+        figure(stage["read_bytes"], "bytes"),
+        figure(stage["shuffle_written_bytes"] + stage["shuffle_read_bytes"], "bytes"),
+        figure(stage["spilled_disk_bytes"], "bytes"),
+        figure(stage["written_bytes"], "bytes"),
+        figure(stage["cpu_s"] / available_s if available_s else None, "ratio"),
+        figure(stage["gc_s"] / stage["run_s"] if stage["run_s"] else None, "ratio"),
+    )

@@ -1,0 +1,520 @@
+"""SparkBench: settings on machines of any size, Java, Spark's event log, what is refused, and real runs."""
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, schemas_dir, workloads_dir
+from steelyard.bench import runs
+from steelyard.bench.memory_limit import available_memory_bytes
+from steelyard.bench.parameters import Settings
+from steelyard.bench.placement import Placement
+from steelyard.bench.spark import parameters
+from steelyard.bench.spark.benchmark import SparkBench
+from steelyard.bench.spark.events import Lost, Tail, read_stages
+from steelyard.bench.spark.metrics import (
+    Query,
+    query_metrics,
+    query_of,
+    result_check,
+    spread_check,
+    tasks_check,
+)
+from steelyard.bench.stack.java import find_java
+from steelyard.bench.stack.recipe import MARK
+from steelyard.records import Level, Machine, RunStatus, read
+from steelyard.report import spark as report
+from tests.bench.conftest import marked
+
+GIB = 1 << 30
+MACHINE = read(Machine, schemas_dir() / "golden" / "machine.json")
+SOURCE = workloads_dir() / "spark"
+TINY = ("scale=1MB", "warmups=0")
+
+
+def load_driver():
+    spec = importlib.util.spec_from_file_location("spark_driver", SOURCE / "driver.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def settings_on(*, cpus=8, memory_bytes=64 * GIB, tier="smoke", **chosen):
+    memory = MACHINE.memory.model_copy(update={"total_bytes": memory_bytes, "limit_bytes": None})
+    machine = MACHINE.model_copy(update={"memory": memory})
+
+    def suggest(known):
+        placed = Placement(tuple(range(cpus)), ())
+        return {"seed": 1, **parameters.suggest(known, machine=machine, tier=tier, placement=placed)}
+
+    texts = {name: str(value) for name, value in chosen.items()}
+    return Settings.resolve(SparkBench.parameters, texts, suggest, owner="spark"), machine
+
+
+# Settings
+
+
+@given(st.integers(1, 1000), st.integers(4 * GIB, 1 << 45), st.sampled_from(["smoke", "quick", "full"]))
+def test_settings_fit_any_machine(cpus, memory_bytes, tier):
+    settings, machine = settings_on(cpus=cpus, memory_bytes=memory_bytes, tier=tier)
+    slots = settings["executors"] * settings["executor_cores"]
+    assert cpus <= slots < cpus + settings["executors"]
+    assert settings["executor_cores"] <= parameters.EXECUTOR_CORES
+    assert settings["partitions"] >= 4 * slots
+    assert 512 << 20 <= settings["memory"] <= available_memory_bytes(machine) / 2
+
+
+def test_the_largest_tier_scans_more_than_100_gb():
+    settings, _ = settings_on(tier="full")
+    assert settings["scale"] > 100e9
+    assert parameters.rows_of(settings["scale"]) > 10**9
+
+
+@pytest.mark.parametrize("master", ["spark://host", "mesos://host:5050", "local[x]", "localhost", ""])
+def test_what_is_no_master_is_refused(master):
+    settings, machine = settings_on(master=master)
+    with pytest.raises(UsageError, match="is no master of Spark"):
+        parameters.check(settings, machine)
+
+
+def test_a_cluster_that_is_not_there_is_refused(monkeypatch):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        # It does not listen: nobody answers, and nobody else gets the port.
+        settings, machine = settings_on(master=f"spark://127.0.0.1:{probe.getsockname()[1]}")
+        with pytest.raises(EnvironmentLacksError, match="no Spark master answers"):
+            parameters.check(settings, machine)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    settings, machine = settings_on(master="yarn")
+    with pytest.raises(EnvironmentLacksError, match="HADOOP_CONF_DIR"):
+        parameters.check(settings, machine)
+
+
+def test_a_disk_that_is_too_small_is_refused(tmp_path):
+    settings, machine = settings_on(scale="900TB", tables=tmp_path)
+    with pytest.raises(EnvironmentLacksError, match="MiB of disk space") as raised:
+        parameters.check(settings, machine)
+    assert "scale=" in raised.value.hint
+    assert "directory=" in raised.value.hint
+    # Another file system and another cluster have disks of their own.
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        url = f"spark://127.0.0.1:{master.getsockname()[1]}"
+        settings, machine = settings_on(scale="900TB", tables="s3a://bucket/tables", master=url)
+        parameters.check(settings, machine)
+
+
+def test_tables_that_are_there_take_no_more_space(tmp_path):
+    settings, _ = settings_on()
+    first, _ = parameters.needed_disk_bytes(settings, have_tables=False)
+    again, shuffled = parameters.needed_disk_bytes(settings, have_tables=True)
+    assert first - again == pytest.approx(1.1 * settings["scale"])
+    assert shuffled >= settings["scale"]
+
+
+def test_memory_that_is_not_there_is_refused():
+    settings, machine = settings_on(memory_bytes=8 * GIB, memory="7GiB")
+    with pytest.raises(EnvironmentLacksError, match="more than the 8192 MiB"):
+        parameters.check(settings, machine)
+    with pytest.raises(UsageError, match="not NAME=VALUE"):
+        parameters.check(*settings_on(conf="spark.a"))
+
+
+# Java
+
+
+def java_of(folder, version):
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("versions", "told"),
+    [
+        ((), "there is no Java"),
+        (("1.8.0_392",), "1.8.0_392"),
+        (("21.0.2",), "21.0.2"),
+        (("1.8.0_392", "21.0.2"), "1.8.0_392 .*, 21.0.2 "),
+    ],
+)
+def test_without_java_17_the_versions_here_are_named(monkeypatch, tmp_path, versions, told):
+    for version in versions:
+        java_of(tmp_path / "jvms" / version, version)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("STEELYARD_JVMS", str(tmp_path / "jvms"))
+    with pytest.raises(EnvironmentLacksError, match=f"Spark 4.0 needs Java 17, and .*{told}") as raised:
+        find_java(17, needed_by="Spark 4.0", benchmark="spark")
+    assert raised.value.hint == "steelyard install spark"
+    wanted = java_of(tmp_path / "jvms" / "z-17", "17.0.15")
+    assert find_java(17, needed_by="Spark 4.0", benchmark="spark") == wanted
+
+
+# The event log
+
+
+def task(stage, begin_ms, end_ms, reason="Success"):
+    return {
+        "Event": "SparkListenerTaskEnd",
+        "Stage ID": stage,
+        "Task End Reason": {"Reason": reason},
+        "Task Info": {"Launch Time": begin_ms, "Finish Time": end_ms},
+    }
+
+
+def completed(stage, tasks, **values):
+    metrics = [{"Name": f"internal.metrics.{name}", "Value": value} for name, value in values.items()]
+    info = {
+        "Stage ID": stage,
+        "Number of Tasks": tasks,
+        "Accumulables": [*metrics, {"Name": "other", "Value": "x"}],
+    }
+    return {"Event": "SparkListenerStageCompleted", "Stage Info": info}
+
+
+def job(query, *stages):
+    properties = {"spark.jobGroup.id": query}
+    return {"Event": "SparkListenerJobStart", "Stage IDs": list(stages), "Properties": properties}
+
+
+SCAN = {"input.bytesRead": 1000, "input.recordsRead": 10, "shuffle.write.bytesWritten": 500}
+EVENTS = [
+    {"Event": "SparkListenerLogStart", "Spark Version": "4.0.5"},
+    job("query-1", 0),
+    task(0, 1000, 1100),
+    completed(0, 1, **{"input.bytesRead": 50}),
+    job("query-1", 1),
+    job("query-1", 2),
+    task(2, 1300, 1400),
+    task(1, 1200, 1350),
+    task(1, 1250, 1300, "ExceptionFailure"),
+    completed(2, 1, **SCAN, executorCpuTime=40_000_000, executorRunTime=100),
+    completed(1, 2, **SCAN, executorCpuTime=60_000_000, executorRunTime=200, jvmGCTime=30),
+    job("query-1", 1, 2, 3),
+    task(3, 1500, 2500),
+    completed(
+        3,
+        1,
+        **{"shuffle.read.localBytesRead": 600, "shuffle.read.remoteBytesRead": 400, "diskBytesSpilled": 77},
+        **{"output.bytesWritten": 90, "executorCpuTime": 900_000_000, "executorRunTime": 1000},
+    ),
+]
+
+
+def log_in(folder, events):
+    path = folder / "app-1.inprogress"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+@pytest.fixture
+def query(tmp_path):
+    stages = read_stages(log_in(tmp_path, EVENTS), offset_ns=-(10**9))
+    return query_of("query-1", 0, 2_000_000_000, stages)
+
+
+def test_stages_are_found_by_what_they_do(query):
+    assert {step: stage.id for step, stage in query.steps.items()} == {
+        "first_scan": 1,
+        "second_scan": 2,
+        "compare": 3,
+    }
+    first, last = query.steps["first_scan"], query.steps["compare"]
+    assert (first.begin_ns, first.end_ns) == (200_000_000, 350_000_000)
+    assert (first.tasks, first.failed_tasks, first.read_rows, first.gc_s) == (2, 1, 10, 0.03)
+    assert (last.shuffle_read_bytes, last.spilled_disk_bytes, last.read_bytes) == (1000, 77, 0)
+    assert [stage.id for stage in query.others] == [0]
+
+
+def test_metrics_are_of_all_stages(query):
+    metrics = query_metrics([query], slots=2)
+    values = {name: metric.value for name, metric in metrics.items()}
+    assert values["queries_per_hour"] == 1800
+    assert values["query_s"] == 2.0
+    assert values["read_bytes_per_s"] == pytest.approx(2050 / 2)
+    assert values["shuffle_bytes"] == 1000
+    assert values["spill_bytes"] == 77
+    assert values["gc_ratio"] == pytest.approx(0.03 / 1.3)
+    assert values["executor_cpu_ratio"] == pytest.approx(1.0 / 4)
+    assert values["compare_cpu_ratio"] == pytest.approx(0.9 / 2)
+    assert values["first_scan_s"] == pytest.approx(0.15)
+
+
+def test_other_stages_than_three_are_no_result(tmp_path):
+    stages = read_stages(log_in(tmp_path, EVENTS[:-2]), offset_ns=0)
+    with pytest.raises(WorkloadFailedError, match="2 scanning and 0 shuffled stages"):
+        query_of("query-1", 0, 1, stages)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"Event": "SparkListenerTaskEnd"}', '{"Event": 1'])
+def test_a_damaged_event_log_is_named(tmp_path, line):
+    path = log_in(tmp_path, EVENTS)
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(WorkloadFailedError, match=f"line {len(EVENTS) + 1} is no event"):
+        read_stages(path, 0)
+
+
+def test_lost_executors_are_seen_while_the_log_grows(tmp_path):
+    tail = Tail(tmp_path)
+    assert tail.lost() == []
+    path = log_in(tmp_path, EVENTS)
+    assert tail.lost() == []
+    removed = {
+        "Event": "SparkListenerExecutorRemoved",
+        "Timestamp": 1,
+        "Executor ID": "0",
+        "Removed Reason": "Command exited with code 137.",
+    }
+    text = json.dumps(removed) + "\n"
+    with path.open("a") as log:
+        log.write(text[:70])
+        log.flush()
+        assert tail.lost() == []
+        log.write(text[70:])
+        log.flush()
+    assert tail.lost() == [Lost("0", "Command exited with code 137")]
+    assert tail.lost() == []
+
+
+# Checks
+
+
+def checksums(*sums, expected="7", first=False):
+    found = [{"name": f"query-{at}", "rows": 3, "sum": each} for at, each in enumerate(sums, 1)]
+    return {"found": found, "expected": {"rows": 3, "sum": expected}, "first_run": first}
+
+
+@pytest.mark.parametrize(
+    ("told", "level", "claim"),
+    [
+        (checksums("7", "7"), Level.VALID, "with the first run of these tables"),
+        (checksums("7", "7", first=True), Level.VALID, "with each other"),
+        (checksums("7", "8"), Level.INVALID, "query-2 has 3 rows with checksum 8"),
+        (checksums("8", "8"), Level.INVALID, "query-1 has 3 rows with checksum 8"),
+    ],
+)
+def test_a_wrong_result_is_invalid(told, level, claim):
+    check = result_check(told)
+    assert check.level is level
+    assert claim in check.claim
+
+
+def test_failed_tasks_and_unlike_queries_are_told(query):
+    assert tasks_check([query]).level is Level.INVALID
+    whole = Query("query-2", 0, 2_100_000_000, {"compare": query.steps["compare"]}, ())
+    assert tasks_check([whole]).level is Level.VALID
+    assert spread_check([query, whole]).level is Level.VALID
+    slow = Query("query-3", 0, 3_000_000_000, whole.steps, ())
+    assert spread_check([query, whole, slow]).level is Level.SUSPECT
+    assert spread_check([query]).value is None
+
+
+# The driver and its files
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "An error occurred while calling o1.sql.\n: org.apache.spark.SparkException: Job aborted due to"
+            " stage failure: Task 0 failed\n\tat a.b(C.java)\nCaused by: java.io.IOException: No space left"
+            " on device\n",
+            "No space left on device",
+        ),
+        ("[PATH_NOT_FOUND] Path does not exist: s3a://x\nmore", "Path does not exist"),
+        ("", "ValueError"),
+    ],
+)
+def test_a_failure_is_one_line_with_its_cause(text, told):
+    line = load_driver().reason(ValueError(text))
+    assert told in line
+    assert "\n" not in line
+
+
+def test_keys_and_words_of_the_tables_are_filled_in():
+    driver = load_driver()
+    sizes = dict.fromkeys(("users", "rows", "items", "regions", "devices", "categories", "partitions"), 10)
+    text = driver.filled((SOURCE / "tables.sql").read_text(), sizes, 42)
+    assert not re.search(r"\b(zipf|word|u)\(|[{}]", text.partition("SELECT")[2])
+    assert "xxhash64(id, 42, 1)" in text
+    assert len(set(driver.WORDS)) == 64
+
+
+def test_versions_are_the_same_everywhere():
+    assert load_driver().VERSION == parameters.VERSION
+    lock = (SOURCE / "requirements.lock").read_text()
+    developers = (workloads_dir().parent / "requirements-dev.lock").read_text()
+    pinned = dict(re.findall(r"^(\S+)==(\S+) ", lock, re.MULTILINE))
+    assert set(pinned) == {"py4j", "pyspark"}
+    # Slow tests run what developers have installed.
+    assert all(f"{name}=={version} " in developers for name, version in pinned.items())
+    assert "://" not in lock + (SOURCE / "build.lock").read_text()
+
+
+# The page
+
+
+def test_a_page_without_stages_says_so(tmp_path):
+    sections = report.sections(SimpleNamespace(folder=tmp_path, steps=()))
+    assert sections[0].charts[0].missing
+    assert sections[1].tables[0].rows == ()
+
+
+def test_running_tasks_are_counted_at_each_change():
+    times, counts = report.running([(0, 10), (5, 10), (10, 12)])
+    assert times.tolist() == [0, 5, 10, 12]
+    assert counts.tolist() == [1, 2, 1, 0]
+
+
+# Real runs
+
+
+@pytest.fixture
+def stack(monkeypatch, tmp_path):
+    """Spark as developers have it, as if it was installed."""
+    folder = tmp_path / "stacks" / "spark"
+    folder.mkdir(parents=True)
+    (folder / "venv").symlink_to(sys.prefix)
+    (folder / MARK).write_text("linked")
+    monkeypatch.setenv("STEELYARD_STACKS", str(tmp_path / "stacks"))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_has_three_stages_and_the_same_result_again(runner, stack):
+    live = runner.start(settings=(*TINY, "queries=2"), benchmark="spark")
+    code, output, errors = live.finish(400)
+    # Other work on the machine makes the verdict invalid: that is 1.
+    assert code in (0, 1), errors
+    run = live.run()
+    assert {step.name for step in run.steps} == {
+        f"{step}-{query}" for step in ("first_scan", "second_scan", "compare") for query in (1, 2)
+    }
+    assert run.metrics["queries_per_hour"].value > 0
+    assert run.metrics["server_cpu_ratio"].value > 0
+    assert run.metrics["tables_bytes"].value == pytest.approx(1e6, rel=0.2)
+    rows = run.metrics["rows_per_s"].value * run.metrics["query_s"].value
+    assert rows == pytest.approx(parameters.rows_of(10**6) + 50_360)
+    checks = {check.id: check for check in run.verdict.checks}
+    assert checks["result"].level is Level.VALID
+    assert checks["failed-tasks"].level is Level.VALID
+    (tables,) = (stack / "tables").iterdir()
+    assert not [path for path in live.directory.iterdir() if path.name == "scratch"]
+    assert json.loads(output)["runs"][0]["run_id"] == run.run_id
+    # The same tables on another cluster, with a result that is not theirs.
+    (tables / ".result.json.crc").unlink()
+    (tables / "result.json").write_text(json.dumps({"rows": 1, "sum": "1"}))
+    elsewhere = runner.out.parent / "other"
+    other = runner.start(
+        "--out", str(elsewhere), settings=(*TINY, "queries=1", "master=local[1]"), benchmark="spark"
+    )
+    assert other.finish(400)[0] == 1
+    (folder,) = elsewhere.iterdir()
+    checks = {check.id: check for check in runs.load(folder).verdict.checks}
+    assert checks["result"].level is Level.INVALID
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_executor_that_is_killed_makes_the_run_incomplete(runner, stack):
+    live = runner.start(settings=(*TINY, "queries=1000"), benchmark="spark")
+    live.until(lambda: live.in_phase("measure"), 300.0)
+    executors = [
+        pid for pid, command in marked(live.mark).items() if "CoarseGrainedExecutorBackend" in command
+    ]
+    for pid in executors:
+        os.kill(pid, signal.SIGKILL)
+    assert executors
+    assert live.finish(120)[0] == 4
+    assert "executor 0 was lost in phase measure: Command exited with code 137" in live.complaint()
+    assert live.run().status is RunStatus.INCOMPLETE
+    assert not list(live.directory.glob("scratch"))
+    # What was made before stays; what was being written is gone.
+    assert [path.name[:2] for path in (stack / "tables").iterdir()] == ["v1"]
+
+
+DUCKDB = """
+WITH weeks AS (
+    SELECT period, user_id, category_id, market_id, query, title, trace,
+           (quantity * paid_cents * rate_millionths) // 1000000 AS spent_cents
+    FROM events JOIN items USING (item_id) JOIN regions USING (region_id) JOIN devices USING (device_id)
+    WHERE NOT is_robot),
+sums AS (
+    SELECT period, user_id, category_id, count(*) AS events, sum(spent_cents) AS spent_cents,
+           max(market_id) AS market_id, sum(levenshtein(query, title)) AS distance,
+           max(length(title)) AS longest, max(query) AS query,
+           min(sha256(concat(trace, regexp_replace(title, '[aeiou]+', '*', 'g')))) AS digest
+    FROM weeks GROUP BY ALL)
+SELECT user_id, category_id, coalesce(b.events, 0), coalesce(b.events, 0) - coalesce(a.events, 0),
+       coalesce(b.spent_cents, 0) - coalesce(a.spent_cents, 0), coalesce(b.market_id, a.market_id),
+       coalesce(b.distance, 0) - coalesce(a.distance, 0), greatest(a.longest, b.longest),
+       levenshtein(coalesce(a.query, ''), coalesce(b.query, '')),
+       sha256(concat(coalesce(a.digest, ''), coalesce(b.digest, ''))),
+       CASE WHEN a.events IS NULL THEN 'new' WHEN b.events IS NULL THEN 'gone'
+            WHEN b.spent_cents > a.spent_cents THEN 'more' ELSE 'less' END
+FROM (FROM sums WHERE period = 0) a FULL JOIN (FROM sums WHERE period = 1) b USING (user_id, category_id)
+WHERE abs(coalesce(b.spent_cents, 0) - coalesce(a.spent_cents, 0)) >= 1000 ORDER BY ALL
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_another_engine_has_the_same_result(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    driver = load_driver()
+    tables, output = tmp_path / "tables", tmp_path / "output"
+    rows = 20_000
+    command = [
+        *(sys.executable, str(SOURCE / "driver.py"), "--master", "local[2]", "--rows", str(rows)),
+        *(
+            "--tables",
+            tables.as_uri(),
+            "--partial",
+            (tmp_path / "partial").as_uri(),
+            "--output",
+            output.as_uri(),
+        ),
+        *("--data-seed", "5", "--partitions", "3", "--keep-output", "--warmups", "0", "--queries", "1"),
+    ]
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(SOURCE / "conf")}
+    (tmp_path / "events").mkdir()
+    command += ["--conf", f"spark.eventLog.dir={(tmp_path / 'events').as_uri()}"]
+    done = subprocess.run(
+        command, input="go\n", capture_output=True, text=True, check=False, timeout=500, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    connection = duckdb.connect()
+    for name in ("events", "items", "regions", "devices"):
+        connection.sql(f"CREATE VIEW {name} AS FROM read_parquet('{tables}/{name}/**/*.parquet')")
+    columns = (
+        "user_id, category_id, events, events_change, spent_change_cents, market_id, distance_change,"
+        " longest, query_change, digest, trend"
+    )
+    found = connection.sql(f"SELECT {columns} FROM read_parquet('{output}/query-1/*.parquet') ORDER BY ALL")
+    wanted = connection.sql(DUCKDB).fetchall()
+    assert len(wanted) > 1000
+    assert found.fetchall() == wanted
+    # Cardinality and skew are those that the document states.
+    counts = dict(connection.sql("SELECT user_id, count(*) FROM events GROUP BY 1").fetchall())
+    users = max(1000, rows // driver.ROWS_PER_USER)
+    assert min(counts) >= 1
+    assert max(counts) <= users
+    expected = rows * (2**0.2 - 1) / ((users + 1) ** 0.2 - 1)
+    assert counts[1] == pytest.approx(expected, rel=0.15)
+    assert connection.sql("SELECT count(DISTINCT event_id), count(*) FROM events").fetchall() == [
+        (rows, rows)
+    ]
