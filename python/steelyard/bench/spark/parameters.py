@@ -17,7 +17,8 @@ from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.scratch import check_parent
-from steelyard.bench.stack.recipe import payload_dir
+from steelyard.bench.spark.declaration import DECLARATION
+from steelyard.bench.stack.recipe import prepared_dir
 
 if TYPE_CHECKING:
     from steelyard.records import Machine
@@ -132,7 +133,7 @@ def rows_of(scale_bytes: int) -> int:
 def local_folder(text: str) -> Path | None:
     """Return the folder that ``tables`` names, None for a URL of another file system."""
     if not text:
-        return payload_dir(PAYLOAD) / "tables"
+        return prepared_dir(DECLARATION.name)
     if text.startswith("file://"):
         return Path(text.removeprefix("file://"))
     return None if "://" in text else Path(text)

@@ -1,0 +1,156 @@
+"""SparkBench for real: whole runs, an executor that is killed, and the same query on another engine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from steelyard.bench import runs
+from steelyard.bench.spark import parameters
+from steelyard.bench.stack.recipe import MARK, prepared_dir
+from steelyard.records import Level, RunStatus
+from tests.bench.conftest import marked
+from tests.bench.spark.spark_driver import SOURCE, load_driver
+
+TINY = ("scale=1MB", "warmups=0")
+
+
+@pytest.fixture
+def stack(monkeypatch, tmp_path):
+    """Spark as developers have it, as if it was installed."""
+    folder = tmp_path / "stacks" / "spark"
+    folder.mkdir(parents=True)
+    (folder / "venv").symlink_to(sys.prefix)
+    (folder / MARK).write_text("linked")
+    monkeypatch.setenv("STEELYARD_STACKS", str(tmp_path / "stacks"))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_has_three_stages_and_the_same_result_again(runner, stack):
+    live = runner.start(settings=(*TINY, "queries=2"), benchmark="spark")
+    code, output, errors = live.finish(400)
+    # Other work on the machine makes the verdict invalid: that is 1.
+    assert code in (0, 1), errors
+    run = live.run()
+    assert {step.name for step in run.steps} == {
+        f"{step}-{query}" for step in ("first_scan", "second_scan", "compare") for query in (1, 2)
+    }
+    assert run.metrics["queries_per_hour"].value > 0
+    assert run.metrics["server_cpu_ratio"].value > 0
+    assert run.metrics["tables_bytes"].value == pytest.approx(1e6, rel=0.2)
+    rows = run.metrics["rows_per_s"].value * run.metrics["query_s"].value
+    assert rows == pytest.approx(parameters.rows_of(10**6) + 50_360)
+    checks = {check.id: check for check in run.verdict.checks}
+    assert checks["result"].level is Level.VALID
+    assert checks["failed-tasks"].level is Level.VALID
+    (tables,) = prepared_dir("spark").iterdir()
+    assert not [path for path in live.directory.iterdir() if path.name == "scratch"]
+    assert json.loads(output)["runs"][0]["run_id"] == run.run_id
+    # The same tables on another cluster, with a result that is not theirs.
+    (tables / ".result.json.crc").unlink()
+    (tables / "result.json").write_text(json.dumps({"rows": 1, "sum": "1"}))
+    elsewhere = runner.out.parent / "other"
+    other = runner.start(
+        "--out", str(elsewhere), settings=(*TINY, "queries=1", "master=local[1]"), benchmark="spark"
+    )
+    assert other.finish(400)[0] == 1
+    (folder,) = elsewhere.iterdir()
+    checks = {check.id: check for check in runs.load(folder).verdict.checks}
+    assert checks["result"].level is Level.INVALID
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_executor_that_is_killed_makes_the_run_incomplete(runner, stack):
+    live = runner.start(settings=(*TINY, "queries=1000"), benchmark="spark")
+    live.until(lambda: live.in_phase("measure"), 300.0)
+    executors = [
+        pid for pid, command in marked(live.mark).items() if "CoarseGrainedExecutorBackend" in command
+    ]
+    for pid in executors:
+        os.kill(pid, signal.SIGKILL)
+    assert executors
+    assert live.finish(120)[0] == 4
+    assert "executor 0 was lost in phase measure: Command exited with code 137" in live.complaint()
+    assert live.run().status is RunStatus.INCOMPLETE
+    assert not list(live.directory.glob("scratch"))
+    # What was made before stays; what was being written is gone.
+    assert [path.name[:2] for path in prepared_dir("spark").iterdir()] == ["v1"]
+
+
+DUCKDB = """
+WITH weeks AS (
+    SELECT period, user_id, category_id, market_id, query, title, trace,
+           (quantity * paid_cents * rate_millionths) // 1000000 AS spent_cents
+    FROM events JOIN items USING (item_id) JOIN regions USING (region_id) JOIN devices USING (device_id)
+    WHERE NOT is_robot),
+sums AS (
+    SELECT period, user_id, category_id, count(*) AS events, sum(spent_cents) AS spent_cents,
+           max(market_id) AS market_id, sum(levenshtein(query, title)) AS distance,
+           max(length(title)) AS longest, max(query) AS query,
+           min(sha256(concat(trace, regexp_replace(title, '[aeiou]+', '*', 'g')))) AS digest
+    FROM weeks GROUP BY ALL)
+SELECT user_id, category_id, coalesce(b.events, 0), coalesce(b.events, 0) - coalesce(a.events, 0),
+       coalesce(b.spent_cents, 0) - coalesce(a.spent_cents, 0), coalesce(b.market_id, a.market_id),
+       coalesce(b.distance, 0) - coalesce(a.distance, 0), greatest(a.longest, b.longest),
+       levenshtein(coalesce(a.query, ''), coalesce(b.query, '')),
+       sha256(concat(coalesce(a.digest, ''), coalesce(b.digest, ''))),
+       CASE WHEN a.events IS NULL THEN 'new' WHEN b.events IS NULL THEN 'gone'
+            WHEN b.spent_cents > a.spent_cents THEN 'more' ELSE 'less' END
+FROM (FROM sums WHERE period = 0) a FULL JOIN (FROM sums WHERE period = 1) b USING (user_id, category_id)
+WHERE abs(coalesce(b.spent_cents, 0) - coalesce(a.spent_cents, 0)) >= 1000 ORDER BY ALL
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_another_engine_has_the_same_result(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    driver = load_driver()
+    tables, output = tmp_path / "tables", tmp_path / "output"
+    rows = 20_000
+    command = [
+        *(sys.executable, str(SOURCE / "driver.py"), "--master", "local[2]", "--rows", str(rows)),
+        *(
+            "--tables",
+            tables.as_uri(),
+            "--partial",
+            (tmp_path / "partial").as_uri(),
+            "--output",
+            output.as_uri(),
+        ),
+        *("--data-seed", "5", "--partitions", "3", "--keep-output", "--warmups", "0", "--queries", "1"),
+    ]
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(SOURCE / "conf")}
+    (tmp_path / "events").mkdir()
+    command += ["--conf", f"spark.eventLog.dir={(tmp_path / 'events').as_uri()}"]
+    done = subprocess.run(
+        command, input="go\n", capture_output=True, text=True, check=False, timeout=500, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    connection = duckdb.connect()
+    for name in ("events", "items", "regions", "devices"):
+        connection.sql(f"CREATE VIEW {name} AS FROM read_parquet('{tables}/{name}/**/*.parquet')")
+    columns = (
+        "user_id, category_id, events, events_change, spent_change_cents, market_id, distance_change,"
+        " longest, query_change, digest, trend"
+    )
+    found = connection.sql(f"SELECT {columns} FROM read_parquet('{output}/query-1/*.parquet') ORDER BY ALL")
+    wanted = connection.sql(DUCKDB).fetchall()
+    assert len(wanted) > 1000
+    assert found.fetchall() == wanted
+    # Cardinality and skew are those that the document states.
+    counts = dict(connection.sql("SELECT user_id, count(*) FROM events GROUP BY 1").fetchall())
+    users = max(1000, rows // driver.ROWS_PER_USER)
+    assert min(counts) >= 1
+    assert max(counts) <= users
+    expected = rows * (2**0.2 - 1) / ((users + 1) ** 0.2 - 1)
+    assert counts[1] == pytest.approx(expected, rel=0.15)
+    assert connection.sql("SELECT count(DISTINCT event_id), count(*) FROM events").fetchall() == [
+        (rows, rows)
+    ]
