@@ -161,7 +161,11 @@ def _show_short(console: "Console", out: Path) -> None:
     _table(
         console, "Benchmarks", ("name", "description"), [(b["name"], b["doc"]) for b in parts["benchmarks"]]
     )
-    suites = [(suite["name"], ", ".join(suite["benchmarks"])) for suite in parts["suites"]]
+    # Suites of the same benchmarks, which differ in their tier, share a row.
+    names: dict[str, list[str]] = {}
+    for suite in parts["suites"]:
+        names.setdefault(", ".join(suite["benchmarks"]), []).append(suite["name"])
+    suites = [(", ".join(known), benchmarks) for benchmarks, known in names.items()]
     _table(console, "Suites", ("name", "benchmarks"), suites)
     _show_latest(console, out)
     console.print(
