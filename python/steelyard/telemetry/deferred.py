@@ -65,6 +65,9 @@ class Source(Protocol):
     def fetch_deferred(self, expression: "Deferred") -> pa.Table:
         """Return the rows of ``expression``."""
 
+    def fetch_batches(self, expression: "Deferred", batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``expression`` in its order, in batches."""
+
     def keep(self, expression: "Deferred") -> "Deferred":
         """Return the same rows, computed once where the engine can keep them."""
 

@@ -6,6 +6,7 @@ Arrow's own way to numpy load pandas, which nothing here uses and which takes a 
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,8 @@ def fetch(expression: Any) -> pa.Table:
         schema = expression.schema()
         return _with_whole_numbers(answer, [name for name in schema if schema[name].is_integer()])
     if backend.name == "pyspark":
-        if expression.op().find(operations.InMemoryTable):
-            backend._run_pre_execute_hooks(expression)
         # By way of pandas, which Ibis takes, a whole number beside a missing one would become a fraction.
-        rows: pa.Table = backend.raw_sql(backend.compile(expression)).toArrow()
+        rows: pa.Table = _spark_frame(expression).toArrow()
         return rows
     return expression.to_pyarrow()
 
@@ -55,6 +54,12 @@ class DuckDB:
         query = compiled(expression)
         with _shown(self.connection, query.rows):
             return _with_whole_numbers(self.connection.sql(query.sql).to_arrow_table(), query.integers)
+
+    def fetch_batches(self, expression: Deferred, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of an expression over its tables in its order, in batches."""
+        query = compiled(expression)
+        with _shown(self.connection, query.rows):
+            yield from self.connection.sql(query.sql).to_arrow_reader(batch_rows)
 
     def keep(self, expression: Deferred) -> Deferred:
         """Return the same rows, computed once: DuckDB puts them on disk where memory does not hold them."""
@@ -112,12 +117,43 @@ def _with_whole_numbers(table: pa.Table, integers: Sequence[str]) -> pa.Table:
 
 
 def fetch_batches(expression: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an Ibis expression on DuckDB in batches, so that memory never holds all of them.
+    """Yield the rows of an expression in its order, in batches, so that memory never holds all of them.
 
-    Ibis 12 asks DuckDB 2 for batches by a name that it no longer has.
+    Nothing else may be asked of the engine before the last one.
     """
+    if isinstance(expression, Deferred):
+        source = source_of(expression)
+        if source is not None:
+            yield from source.fetch_batches(expression, batch_rows)
+            return
+        with contextlib.closing(DuckDB()) as engine:
+            yield from engine.fetch_batches(expression, batch_rows)
+        return
     backend = expression.get_backend()
+    if backend.name == "pyspark":
+        yield from _spark_batches(expression, batch_rows)
+        return
+    # Ibis 12 asks DuckDB 2 for batches by a name that it no longer has.
     yield from backend.con.sql(backend.compile(expression)).to_arrow_reader(batch_rows)
+
+
+def _spark_batches(expression: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    frame = _spark_frame(expression)
+    schema, rows = to_arrow_schema(frame.schema), frame.toLocalIterator()
+    while some := [row.asDict() for row in islice(rows, batch_rows)]:
+        yield pa.RecordBatch.from_pylist(some, schema=schema)
+
+
+def _spark_frame(expression: Any) -> Any:
+    """Return the rows of an Ibis expression on Spark, with tables that were made here shown to it first."""
+    import ibis.expr.operations as operations
+
+    backend = expression.get_backend()
+    if expression.op().find(operations.InMemoryTable):
+        backend._run_pre_execute_hooks(expression)
+    return backend.raw_sql(backend.compile(expression))
 
 
 def fetch_rows(expression: Any) -> list[dict[str, Any]]:

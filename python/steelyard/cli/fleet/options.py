@@ -74,19 +74,19 @@ def answer(
     with opened(store, engine, first, last) as source:
         result: Answer = ask(source, **own)
         problems = source.problems
-        if report is not None:
-            _write(report, result, [f"{problem.path}: {problem.reason}" for problem in problems])
-        if as_json:
-            from steelyard.cli.output import print_json
+        origin = {"store": source.url, "engine": source.engine.name}
+    # The engine is closed by now: its memory is free for what follows.
+    if report is not None:
+        _write(report, result, [f"{problem.path}: {problem.reason}" for problem in problems])
+    if as_json:
+        from steelyard.cli.output import print_json
 
-            aside = [
-                {"path": problem.path, "table": problem.table, "reason": problem.reason}
-                for problem in problems
-            ]
-            where = {"report": str(report)} if report is not None else {}
-            origin = {"store": source.url, "engine": source.engine.name}
-            print_json(finite({**origin, **result.document, "problems": aside, **where}))
-            return int(result.says_no)
+        aside = [
+            {"path": problem.path, "table": problem.table, "reason": problem.reason} for problem in problems
+        ]
+        where = {"report": str(report)} if report is not None else {}
+        print_json(finite({**origin, **result.document, "problems": aside, **where}))
+        return int(result.says_no)
 
     from steelyard.cli.output import output_console
     from steelyard.report.fleet.table import terminal

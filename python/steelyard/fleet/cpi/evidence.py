@@ -38,9 +38,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Values = Sequence[float | None] | Floats
+"""One value for each window."""
 _TIE = 1e-9
 """Fits that differ by less are the same: engines and languages add up in different orders."""
 
@@ -118,28 +121,26 @@ def is_look(anomalous_samples: int, bar: Bar = TESTED) -> bool:
 
 
 def weigh(
-    victim_cpi: Sequence[float | None],
-    usages: Sequence[Sequence[float | None]],
+    victim_cpi: Values,
+    usages: Sequence[Values],
     threshold_cpi: float,
-    misses: Sequence[Sequence[float | None] | None] | None = None,
+    misses: Sequence[Values | None] | None = None,
     bar: Bar = TESTED,
 ) -> list[Evidence]:
     """Return the evidence for each suspect, in the order of ``usages``.
 
     All sequences have one value for each window, in order of time, the newest last. Before its first and
-    after its last known window a suspect is not there, and uses nothing; between them None is missing.
-    ``misses`` are cache misses per second, None where they are not counted.
+    after its last known window a suspect is not there, and uses nothing; between them None is missing, as NaN
+    is in arrays. ``misses`` are cache misses per second, None where they are not counted.
 
     Raises ValueError for sequences of different lengths.
     """
     cpi = _array(victim_cpi)
     known = np.isfinite(cpi)
-    usage = np.array([_present(_array(values)) for values in usages]).reshape(len(usages), len(cpi))
+    usage = _present(_rows(usages, len(cpi)))
     above = known & (np.nan_to_num(cpi) > threshold_cpi)
     below = known & ~above
-    with np.errstate(invalid="ignore"):
-        ranges = np.array([np.ptp(row[np.isfinite(row)]) if np.isfinite(row).any() else 0.0 for row in usage])
-    compared = ranges >= bar.least_swing
+    compared = _ranges(usage) >= bar.least_swing
     fits = np.full((len(cpi), len(usages)), -np.inf)
     if compared.any() and above.any() and below.any():
         fits[:, compared] = _fits(cpi, usage[compared])
@@ -148,10 +149,10 @@ def weigh(
         float((highest >= fit - _TIE).sum()) / len(cpi) if np.isfinite(fit) else None for fit in fits[0]
     ]
     shape = _shape(cpi, above, below, usage)
+    rises = [None] * len(usages) if misses is None else _rises(misses, above, below)
     results = []
     for number, p_value in enumerate(p_values):
-        counted = None if misses is None else misses[number]
-        rise = _rise(counted, above, below)
+        rise = rises[number]
         figures = _Shape(*(column[number] for column in shape))
         refusal = _refusal(figures, int(above.sum()), int(below.sum()), rise, p_value, bar)
         results.append(
@@ -226,31 +227,32 @@ def _refusal(
     return None
 
 
-def _rise(
-    misses: Sequence[float | None] | None, above: NDArray[np.bool_], below: NDArray[np.bool_]
-) -> bool | None:
-    if misses is None:
-        return None
-    rate = _array(misses)
-    high, low = rate[above & np.isfinite(rate)], rate[below & np.isfinite(rate)]
-    if not len(high) or not len(low):
-        return None
-    return bool(high.mean() > low.mean())
+def _rises(
+    misses: Sequence[Values | None], above: NDArray[np.bool_], below: NDArray[np.bool_]
+) -> list[bool | None]:
+    """Return for each suspect whether its misses are higher above the threshold; None where not known."""
+    missing = np.full(len(above), np.nan)
+    rate = _rows([missing if counted is None else counted for counted in misses], len(above))
+    present = np.isfinite(rate)
+    high, low = present & above, present & below
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = [np.where(here, rate, 0.0).sum(axis=1) / here.sum(axis=1) for here in (high, low)]
+    rises = np.where(high.any(axis=1) & low.any(axis=1), means[0] > means[1], np.nan)
+    return [None if value != value else bool(value) for value in rises.tolist()]
 
 
 def _fits(cpi: Floats, usage: Floats) -> Floats:
     """Return by turn and suspect the correlation, times the square root of the usage's deviation."""
-    count = len(cpi)
     known = np.isfinite(cpi)
     # Centered first: what is added up is then as small as what is wanted.
     filled = np.where(known, cpi - cpi[known].mean(), 0.0)
-    turns = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
-    values, mask = filled[turns], known[turns].astype(float)
+    values, mask = _turned(filled), _turned(known.astype(float))
     present = np.isfinite(usage)
-    means = np.array([series[here].mean() for series, here in zip(usage, present, strict=True)])
-    weight = np.sqrt(np.array([series[here].std() for series, here in zip(usage, present, strict=True)]))
-    uses = np.where(present, usage - means[:, None], 0.0).T
-    here = present.astype(float).T
+    uses = np.where(present, usage, 0.0)
+    means = uses.sum(axis=1) / present.sum(axis=1)
+    uses = np.where(present, usage - means[:, None], 0.0)
+    weight = np.sqrt(np.sqrt((uses * uses).sum(axis=1) / present.sum(axis=1)))
+    uses, here = uses.T, present.astype(float).T
     pairs = mask @ here
     with np.errstate(divide="ignore", invalid="ignore"):
         mean_cpi, mean_use = values @ here / pairs, mask @ uses / pairs
@@ -262,15 +264,46 @@ def _fits(cpi: Floats, usage: Floats) -> Floats:
     return np.where(usable, fits, -np.inf)
 
 
-def _array(values: Sequence[float | None]) -> Floats:
+def _turned(series: Floats) -> Floats:
+    """Return a series turned by 0, 1, 2 ... places, a row each."""
+    twice = np.concatenate([series, series[:-1]])
+    return np.ascontiguousarray(sliding_window_view(twice, len(series)))
+
+
+def listed(values: Values) -> Sequence[float | None]:
+    """Return the values with None for what is missing.
+
+    >>> listed(np.array([1.5, np.nan]))
+    [1.5, None]
+    """
+    if not isinstance(values, np.ndarray):
+        return values
+    # Of Python's own numbers each costs a tenth of what one of NumPy's does.
+    return [None if value != value else value for value in values.tolist()]
+
+
+def _array(values: Values) -> Floats:
     # NumPy reads None as not a number.
     return np.array(values, dtype=float)
 
 
+def _rows(series: Sequence[Values], count: int) -> Floats:
+    """Return series of ``count`` values as the rows of a matrix."""
+    return np.array([_array(values) for values in series]).reshape(len(series), count)
+
+
+def _ranges(usage: Floats) -> Floats:
+    """Return by row the largest value less the smallest; 0 where there is none."""
+    known = np.isfinite(usage)
+    lowest = np.where(known, usage, np.inf).min(axis=1, initial=np.inf)
+    largest = np.where(known, usage, -np.inf).max(axis=1, initial=-np.inf)
+    ranges: Floats = np.maximum(largest - lowest, 0.0)
+    return ranges
+
+
 def _present(usage: Floats) -> Floats:
     """A task that is not there yet, or no more, uses nothing."""
-    known = np.flatnonzero(np.isfinite(usage))
-    if len(known):
-        usage[: known[0]] = 0.0
-        usage[known[-1] + 1 :] = 0.0
-    return usage
+    known = np.isfinite(usage)
+    come = np.logical_or.accumulate(known, axis=1)
+    stays = np.logical_or.accumulate(known[:, ::-1], axis=1)[:, ::-1]
+    return np.where(known.any(axis=1, keepdims=True) & ~(come & stays), 0.0, usage)

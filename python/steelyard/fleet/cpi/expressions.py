@@ -16,6 +16,7 @@ from steelyard.fleet.cpi import suspects as cpi_suspects
 from steelyard.fleet.cpi import throughput as cpi_throughput
 from steelyard.fleet.cpi import windows as cpi_windows
 from steelyard.fleet.store.store import Store
+from steelyard.telemetry.deferred import ibis
 
 _BIN_WIDTH = 1 / 64
 
@@ -29,12 +30,16 @@ def _outliers(store: Store) -> Any:
 
 
 def _windows(store: Store) -> Any:
-    """The samples of the machines that had an anomalous task, over the time of its anomalies."""
-    outliers = _outliers(store)
+    """The samples of the machines that had an anomalous task, in the hours of its anomalies."""
+    samples, outliers = store.table("task_samples"), _outliers(store)
     outliers = outliers.filter(outliers.is_anomalous)
     start = outliers.window_start_unix_s
-    spans = outliers.group_by("cluster", "machine").aggregate(first=start.min() - 600, last=start.max())
-    return cpi_windows.expression(store.table("task_samples"), spans)
+    rows = outliers.mutate(hour=start - start % cpi_windows.HOUR_S)
+    hours = rows.group_by("cluster", "machine", "hour").agg(count=rows.count())
+    place = ibis.dense_rank().over(ibis.window(order_by=["cluster", "machine"]))
+    hours = hours.mutate(place=place).drop("count")
+    tasks = cpi_windows.tasks(samples, hours.select("cluster", "machine", "place").distinct())
+    return cpi_windows.expression(samples, hours, tasks, ["cycles/instructions"])
 
 
 SPECS: dict[str, Callable[[Store], Any]] = {
@@ -50,6 +55,7 @@ OUTLIERS: dict[str, Callable[[Store], Any]] = {
 }
 
 INCIDENTS: dict[str, Callable[[Store], Any]] = {
+    "cpi episodes": lambda store: cpi_windows.episodes(_outliers(store)),
     "cpi windows": _windows,
     "cpi suspects": lambda store: cpi_suspects.expression(store.table("task_samples"), _outliers(store)),
     "cpi caps": lambda store: cpi_caps.expression(store.table("task_samples"), store.table("incidents")),

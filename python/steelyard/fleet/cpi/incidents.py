@@ -12,7 +12,7 @@ Not here: capping.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard.fleet.cpi import caps as cpi_caps
@@ -40,6 +40,11 @@ class RankedSuspect:
     may_be_capped: bool
     evidence: Evidence | None = None
     """What speaks for it (``evidence``); None by the paper's rule, and where only an agent named it."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the suspect for ``--json``."""
+        evidence = None if self.evidence is None else {**vars(self.evidence)}
+        return {**vars(self), "evidence": evidence}
 
 
 @dataclass(frozen=True)
@@ -96,10 +101,16 @@ class Incident:
 
     def document(self) -> dict[str, Any]:
         """Return the incident for ``--json``."""
-        document = asdict(self)
-        document["seen_by"] = self.seen_by
-        document["effect"] = self.effect.document() if self.effect is not None else None
-        return document
+        # Not by `asdict`, which copies what needs no copy: there may be tens of thousands.
+        return {
+            **vars(self),
+            "suspects": [suspect.document() for suspect in self.suspects],
+            "antagonist": None if self.antagonist is None else self.antagonist.document(),
+            "cap": None if self.cap is None else self.cap.document(),
+            "recorded": None if self.recorded is None else {**vars(self.recorded)},
+            "effect": None if self.effect is None else self.effect.document(),
+            "seen_by": self.seen_by,
+        }
 
 
 def find_incidents(

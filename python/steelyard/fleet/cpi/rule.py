@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steelyard.fleet.cpi.evidence import TESTED, Bar, Evidence, weigh
+from steelyard.fleet.cpi.evidence import TESTED, Bar, Evidence, Values, listed, weigh
 
 LATENCY_SENSITIVE, BATCH, BEST_EFFORT = "latency-sensitive", "batch", "best-effort"
 CAP_CPU_RATIO = {BATCH: 0.1, BEST_EFFORT: 0.01}
@@ -72,8 +72,8 @@ class Suspect:
     job: str
     task: str
     job_class: str
-    usage: Sequence[float | None]
-    misses: Sequence[float | None] | None = None
+    usage: Values
+    misses: Values | None = None
     """Last-level cache misses per second, where they are counted."""
 
 
@@ -186,7 +186,7 @@ def judge(
     ranked = [
         Ranked(
             suspect,
-            correlate(victim_cpi, suspect.usage, threshold_cpi),
+            correlate(victim_cpi, listed(suspect.usage), threshold_cpi),
             protected and may_be_capped(suspect.job_class),
         )
         for suspect in suspects
@@ -208,7 +208,7 @@ def judge(
 
 def judge_tested(
     victim_class: str,
-    victim_cpi: Sequence[float | None],
+    victim_cpi: Values,
     threshold_cpi: float,
     suspects: Sequence[Suspect],
     rule: Rule = PAPER,
@@ -223,10 +223,11 @@ def judge_tested(
     misses = [suspect.misses for suspect in suspects]
     results = weigh(victim_cpi, [suspect.usage for suspect in suspects], threshold_cpi, misses, bar)
     recent = rule.correlation_s // rule.align_s
+    recent_cpi = listed(victim_cpi[-recent:])
     ranked = [
         Ranked(
             suspect,
-            correlate(victim_cpi[-recent:], suspect.usage[-recent:], threshold_cpi),
+            correlate(recent_cpi, listed(suspect.usage[-recent:]), threshold_cpi),
             protected and may_be_capped(suspect.job_class),
             evidence,
         )

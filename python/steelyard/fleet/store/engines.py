@@ -57,6 +57,9 @@ class Engine(Protocol):
     def fetch_deferred(self, expression: Deferred) -> Any:
         """Return the rows of an expression over its tables, as an Arrow table."""
 
+    def fetch_batches(self, expression: Deferred, batch_rows: int) -> Iterator[Any]:
+        """Yield the same rows in their order, as batches of Arrow."""
+
     def keep(self, expression: Deferred) -> Deferred:
         """Return the same rows, computed once where the engine can keep them."""
 
@@ -113,6 +116,11 @@ class DuckDBEngine(DuckDB):
         """Return the rows of an expression over its tables, as an Arrow table."""
         with reading():
             return super().fetch_deferred(expression)
+
+    def fetch_batches(self, expression: Deferred, batch_rows: int) -> Iterator[Any]:
+        """Yield the rows of an expression over its tables in its order, in batches."""
+        with reading():
+            yield from super().fetch_batches(expression, batch_rows)
 
     def keep(self, expression: Deferred) -> Deferred:
         """Return the same rows, computed once: DuckDB puts them on disk where memory does not hold them."""

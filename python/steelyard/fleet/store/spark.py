@@ -11,7 +11,7 @@ import importlib.util
 import os
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from steelyard._base import EnvironmentLacksError
@@ -21,7 +21,7 @@ from steelyard.fleet.store.listing import StoreFile
 from steelyard.fleet.store.row_checks import NOT_A_NUMBER
 from steelyard.fleet.store.schema import PARTITIONS, TableSchema
 from steelyard.telemetry.deferred import Deferred, built
-from steelyard.telemetry.engine import fetch
+from steelyard.telemetry.engine import fetch, fetch_batches
 
 _SETTINGS = {
     # Days and clusters are words, whatever they look like.
@@ -83,6 +83,13 @@ class SparkEngine:
         """Return the rows of an expression over its tables, as an Arrow table."""
         with reading():
             return fetch(built(expression, lambda name, _: self._connection.table(name)))
+
+    def fetch_batches(self, expression: Deferred, batch_rows: int) -> Iterator[Any]:
+        """Yield the rows of an expression over its tables in its order, in batches."""
+        with reading():
+            yield from fetch_batches(
+                built(expression, lambda name, _: self._connection.table(name)), batch_rows
+            )
 
     def keep(self, expression: Deferred) -> Deferred:
         """Return the expression: Spark keeps nothing."""

@@ -1,6 +1,7 @@
 """The evidence against suspects, held to the vectors that the agent's guard reads too."""
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from steelyard._base import schemas_dir
 from steelyard.fleet.cpi import outliers as cpi_outliers
+from steelyard.fleet.cpi import windows
 from steelyard.fleet.cpi.evidence import Bar, is_look, weigh
 from steelyard.fleet.cpi.incidents import find_incidents
 from tests.fleet.cpi.cpi_tables import sample, table, thresholds
@@ -48,7 +50,7 @@ def test_bars_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
         Bar(**wrong)
 
 
-def _machine(minutes: int) -> list[dict[str, Any]]:
+def _machine(minutes: int, machine: str = "m1") -> list[dict[str, Any]]:
     """Return a victim that suffers for the last 12 minutes, and three tasks beside it."""
     rows = []
     for n in range(minutes):
@@ -61,7 +63,7 @@ def _machine(minutes: int) -> list[dict[str, Any]]:
             rows.append(
                 sample(n, job=job, task=f"{job}/0", job_class=job_class, usage=usage, llc_misses=None)
             )
-    return rows
+    return [{**row, "machine": machine} for row in rows]
 
 
 def test_a_task_that_comes_is_named_from_enough_windows_only() -> None:
@@ -80,3 +82,26 @@ def test_a_task_that_comes_is_named_from_enough_windows_only() -> None:
         else:
             assert evidence.p_value is not None
             assert evidence.p_value <= 0.01
+
+
+def test_machines_that_share_a_batch_are_judged_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+    by_place = windows._by_place
+
+    def counted(some: Iterable[Any]) -> Iterator[Any]:
+        for batch in some:
+            batches.append(len(batch))
+            yield batch
+
+    monkeypatch.setattr(windows, "_BATCH_ROWS", 100)
+    monkeypatch.setattr(windows, "_by_place", lambda some: by_place(counted(some)))
+    machines = {f"m{number}": _machine(100 + 10 * number, f"m{number}") for number in range(8)}
+    together = table([row for rows in machines.values() for row in rows])
+    found = find_incidents(together, cpi_outliers.expression(together, thresholds(2.0)), bar=Bar())
+    assert len(batches) > 1
+    alone = []
+    for rows in machines.values():
+        samples = table(rows)
+        alone += find_incidents(samples, cpi_outliers.expression(samples, thresholds(2.0)), bar=Bar())
+    assert sorted(found, key=lambda one: one.machine) == sorted(alone, key=lambda one: one.machine)
+    assert {one.machine for one in found} == set(machines)
