@@ -18,13 +18,13 @@ from steelyard.analyze.rules.ranking import headline_time
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
+from steelyard.report.bench.steps import steps_section
 from steelyard.report.machine.charts import cpu_charts, machine_charts
 from steelyard.report.machine.table import machine_groups, machine_line
 from steelyard.report.metrics import figure_and_noun, metric_name, metric_text, metric_unit
 from steelyard.report.model import ReportData
 from steelyard.report.score_text import ratio_text, score_text
 from steelyard.report.sections import Section, workload_sections
-from steelyard.report.steps import steps_section
 from steelyard.report.unmeasured import unmeasured, without_missing
 from steelyard.stats.intervals import median_interval
 

@@ -23,7 +23,7 @@ DECLARATION = Declaration(
     ),
     suites=("characterization",),
     order=30,
-    sections="steelyard.report.cassandra:sections",
+    sections="steelyard.report.bench.cassandra:sections",
     metric_names={
         "server_cpu_iowait_ratio": "server CPUs waiting for disk",
         "gc_pause_ratio": "time in GC pauses",

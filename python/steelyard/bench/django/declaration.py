@@ -24,7 +24,7 @@ DECLARATION = Declaration(
     ),
     suites=("dcperf",),
     order=11,
-    sections="steelyard.report.django:sections",
+    sections="steelyard.report.bench.django:sections",
     metric_names={
         "hit_ratio": "memcached hit ratio",
         "load_cpu_share_ratio": "load's share of the CPU time",

@@ -21,5 +21,5 @@ DECLARATION = Declaration(
     ),
     suites=(*TIERS, "dcperf"),
     order=2,
-    sections="steelyard.report.feed:sections",
+    sections="steelyard.report.bench.feed:sections",
 )

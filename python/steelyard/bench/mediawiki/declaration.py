@@ -30,7 +30,7 @@ DECLARATION = Declaration(
     },
     suites=("dcperf",),
     order=4,
-    sections="steelyard.report.mediawiki:sections",
+    sections="steelyard.report.bench.mediawiki:sections",
     recipe=Recipe(
         packages=Packages(
             apt=(

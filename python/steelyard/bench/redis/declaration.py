@@ -21,7 +21,7 @@ DECLARATION = Declaration(
     ),
     parts=("lpush_per_s", "lpop_per_s", "zadd_per_s", "zrange_per_s", "sadd_per_s"),
     suites=("characterization",),
-    sections="steelyard.report.steps:load_sections_by_step",
+    sections="steelyard.report.bench.steps:load_sections_by_step",
     order=20,
     recipe=Recipe(
         packages=Packages(apt=("redis-server",), dnf=("redis",)),

@@ -26,7 +26,7 @@ DECLARATION = Declaration(
         "readwhilewriting_all_per_s",
     ),
     suites=("characterization",),
-    sections="steelyard.report.rocksdb:sections",
+    sections="steelyard.report.bench.rocksdb:sections",
     order=22,
     metric_names={
         "readrandom_one_per_s": "readrandom, 1 thread",

@@ -22,7 +22,7 @@ DECLARATION = Declaration(
         "server_cpu_ratio",
     ),
     suites=("dcperf",),
-    sections="steelyard.report.spark:sections",
+    sections="steelyard.report.bench.spark:sections",
     order=15,
     metric_names={
         "queries_per_hour": "queries per hour",

@@ -31,5 +31,5 @@ DECLARATION = Declaration(
     parts=tuple(f"{category}_per_s" for category in CATEGORIES),
     suites=(*TIERS, "dcperf"),
     order=3,
-    sections="steelyard.report.tax:sections",
+    sections="steelyard.report.bench.tax:sections",
 )

@@ -33,7 +33,7 @@ DECLARATION = Declaration(
     parts=tuple(f"{encoder}_{quality}_pixels_per_s" for encoder in ENCODERS for quality in QUALITIES),
     suites=("dcperf",),
     order=30,
-    sections="steelyard.report.transcode:sections",
+    sections="steelyard.report.bench.transcode:sections",
     metric_names=_names(),
     recipe=Recipe(
         packages=Packages(apt=("ffmpeg",), dnf=("ffmpeg-free",)),

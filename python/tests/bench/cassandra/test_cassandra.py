@@ -24,8 +24,8 @@ from steelyard.bench.stack.cassandra.profile import load_profile, value_of
 from steelyard.bench.stack.devices import device_of
 from steelyard.bench.stack.recipe import payload_dir
 from steelyard.records import Check, Level, LoadResult, Machine, RunStatus, read, write
-from steelyard.report import cassandra as report
-from steelyard.report.operation_table import operation_section
+from steelyard.report.bench import cassandra as report
+from steelyard.report.bench.operation_table import operation_section
 
 GIB = 1 << 30
 GOLDEN = schemas_dir() / "golden"

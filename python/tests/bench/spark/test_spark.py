@@ -26,7 +26,7 @@ from steelyard.bench.spark.metrics import (
 )
 from steelyard.bench.stack.java import find_java
 from steelyard.records import Level, Machine, read
-from steelyard.report import spark as report
+from steelyard.report.bench import spark as report
 from tests.bench.spark.spark_driver import SOURCE, load_driver
 
 GIB = 1 << 30

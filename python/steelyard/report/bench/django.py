@@ -6,8 +6,8 @@ Not here: metrics of the run (``bench.django.metrics``).
 """
 
 from steelyard.report import format as fmt
+from steelyard.report.bench.operation_table import operation_section
 from steelyard.report.model import ReportData
-from steelyard.report.operation_table import operation_section
 from steelyard.report.sections import Cell, Section, Table, load_sections
 
 _SERVERS = ("uwsgi", "cassandra", "memcached")

@@ -9,8 +9,8 @@ from steelyard.bench.stack.cassandra.garbage import Pause, pauses_of
 from steelyard.bench.stack.cassandra.node import GC_LOG
 from steelyard.bench.stack.cassandra.profile import ProfileSetting, load_profile
 from steelyard.report import format as fmt
+from steelyard.report.bench.operation_table import operation_section
 from steelyard.report.model import ReportData
-from steelyard.report.operation_table import operation_section
 from steelyard.report.sections import Cell, Section, Table, load_sections
 
 _PLACES = {"java": "Java", "yaml": "cassandra.yaml", "limit": "ulimit", "load": "load"}

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from steelyard.records import Metric
-from steelyard.report import mediawiki
+from steelyard.report.bench import mediawiki
 from steelyard.report.format import plain
 
 

@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from steelyard.records import LoadResult, Phase, read, write
+from steelyard.report.bench.steps import load_sections_by_step, steps_section
 from steelyard.report.model import gather
 from steelyard.report.page import build
-from steelyard.report.steps import load_sections_by_step, steps_section
 from tests.report.runs import write_run
 
 SECOND = 10**9

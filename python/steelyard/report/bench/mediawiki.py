@@ -13,8 +13,8 @@ from typing import Any
 from steelyard._base import RecordError, read_regular
 from steelyard.records import Metric
 from steelyard.report import format as fmt
+from steelyard.report.bench.operation_table import operation_section
 from steelyard.report.model import ReportData
-from steelyard.report.operation_table import operation_section
 from steelyard.report.sections import Cell, Section, Table, load_sections
 
 _SERVERS = (
