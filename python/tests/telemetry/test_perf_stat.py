@@ -142,7 +142,13 @@ def test_repeats(perf: str, form: str) -> None:
 def test_threads(perf: str, form: str) -> None:
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as spinning:
         try:
-            text = run(perf, *FORMS[form], "-e", EVENTS, "--per-thread", "-p", str(spinning.pid))
+            pid = str(spinning.pid)
+            # perf counts until this ends: when the loop has had a CPU for 50 ms, however long that takes.
+            used = f"cut -d' ' -f14 /proc/{pid}/stat"
+            wait = f"begin=$({used}); until [ $({used}) -ge $((begin + 5)) ]; do sleep 0.01; done"
+            text = run(
+                perf, *FORMS[form], "-e", EVENTS, "--per-thread", "-p", pid, command=("sh", "-c", wait)
+            )
         finally:
             spinning.kill()
     series = only(parse_perf_stat(text))

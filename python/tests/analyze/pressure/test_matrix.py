@@ -123,7 +123,8 @@ def test_a_stated_limit_of_the_network_makes_a_pressure_point(tmp_path):
     assert "stated by --limit" in bound.worst.network.limit_source
 
 
-def test_the_matrix_of_a_suite_that_was_run_is_shown(tmp_path, capsys):
+def test_the_matrix_of_a_suite_that_was_run_is_shown(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     write_suite(tmp_path / "suite-1", ("tao", "feed"))
     assert invoke(["characterize", "--suite", str(tmp_path / "suite-1")]) == 0
     lines = capsys.readouterr().out.splitlines()
