@@ -52,14 +52,18 @@ fn every_golden_record_comes_through_whole() {
         "comparison",
         "doctor",
         "health_check",
+        "install",
+        "installation",
         "list",
         "machine_check",
         "machine_diff",
         "numa_map",
+        "pressure_matrix",
         "run_score",
         "suite_comparison",
         "suite_score",
         "top",
+        "uninstall",
     ];
     let files = std::fs::read_dir(golden("run").parent().expect("a folder")).expect("a folder");
     let names = files.map(|file| file.expect("a file").file_name());

@@ -246,14 +246,18 @@ fn every_record_of_the_control_plane_is_here() {
         "comparison",
         "doctor",
         "health_check",
+        "install",
+        "installation",
         "list",
         "machine_check",
         "machine_diff",
         "numa_map",
+        "pressure_matrix",
         "run_score",
         "suite_comparison",
         "suite_score",
         "top",
+        "uninstall",
     ];
     let folder = format!("{}/../../schemas", env!("CARGO_MANIFEST_DIR"));
     let files = std::fs::read_dir(folder).expect("a folder");
