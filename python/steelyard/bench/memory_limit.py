@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard.machine.cgroups import memory_groups, memory_limit_bytes
-from steelyard.machine.tree import Tree
-
 if TYPE_CHECKING:
+    from steelyard.machine.tree import Tree
     from steelyard.records import Machine
 
 
-def _kills(tree: Tree) -> int:
+def _kills(tree: "Tree") -> int:
     """Return how many processes the kernel has killed for a limit of this process's groups."""
+    # Not at the top: `steelyard list` would load the whole package of machines.
+    from steelyard.machine.cgroups import memory_groups
+
     kills = 0
     for version, group in memory_groups(tree):
         text = tree.text(f"{group}/{'memory.oom_control' if version == 1 else 'memory.events.local'}") or ""
@@ -30,12 +31,15 @@ class MemoryLimit:
     """The smallest limit above this process. ``limit_bytes`` is None when there is none."""
 
     limit_bytes: int | None
-    _tree: Tree
+    _tree: "Tree"
     _kills_at_start: int
 
     @classmethod
     def of_this_process(cls, root: Path = Path("/")) -> "MemoryLimit":
         """Read the limit that holds now."""
+        from steelyard.machine.cgroups import memory_limit_bytes
+        from steelyard.machine.tree import Tree
+
         tree = Tree(root)
         return cls(memory_limit_bytes(tree), tree, _kills(tree))
 

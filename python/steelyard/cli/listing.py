@@ -168,9 +168,7 @@ def _show_short(console: "Console", out: Path) -> None:
     suites = [(", ".join(known), benchmarks) for benchmarks, known in names.items()]
     _table(console, "Suites", ("name", "benchmarks"), suites)
     _show_latest(console, out)
-    console.print(
-        "More: steelyard list --all, or one of: " + ", ".join(PARTS[1:]), markup=False, highlight=False
-    )
+    console.print("More: steelyard list --all|" + "|".join(PARTS[1:]), markup=False, highlight=False)
 
 
 def _show_latest(console: "Console", out: Path) -> None:

@@ -6,7 +6,7 @@ from steelyard.bench.stack.recipe import Packages, Recipe
 DECLARATION = Declaration(
     name="cassandra",
     title="Cassandra",
-    doc="Apache Cassandra, one node, under YCSB's workloads A to F, stock or tuned",
+    doc="Apache Cassandra, one node, under YCSB's workloads A to F",
     benchmark="steelyard.bench.cassandra.benchmark:CassandraBench",
     headline=(
         "requests_per_s",

@@ -9,7 +9,7 @@ VIEWS = {"feed_timeline": 30, "timeline": 30, "seen": 5, "inbox": 20, "bundle_tr
 DECLARATION = Declaration(
     name="django",
     title="DjangoBench",
-    doc="an application like a photo network's: Django on uWSGI, Cassandra, memcached, much generated code",
+    doc="a photo network's application: Django on uWSGI, Cassandra",
     benchmark="steelyard.bench.django.benchmark:DjangoBench",
     headline=(
         "requests_per_s",

@@ -6,7 +6,7 @@ from steelyard.bench.tiers import TIERS
 DECLARATION = Declaration(
     name="feed",
     title="FeedSim",
-    doc="a feed's ranking service: Thrift over TLS, fan-out, rate within a latency objective",
+    doc="a feed's ranking service: Thrift over TLS, within a latency bound",
     benchmark="steelyard.bench.feed.benchmark:FeedSim",
     headline=(
         "requests_per_s_at_slo",

@@ -6,7 +6,7 @@ from steelyard.bench.stack.recipe import Packages, Recipe
 DECLARATION = Declaration(
     name="mediawiki",
     title="MediaWiki",
-    doc="a wiki: nginx, PHP-FPM, MediaWiki, MariaDB and memcached; peak requests/s over ten kinds of page",
+    doc="a wiki: nginx, PHP-FPM, MediaWiki, MariaDB and memcached",
     benchmark="steelyard.bench.mediawiki.benchmark:MediaWiki",
     headline=(
         "requests_per_s",

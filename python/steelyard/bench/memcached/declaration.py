@@ -6,7 +6,7 @@ from steelyard.bench.stack.recipe import Packages, Recipe
 DECLARATION = Declaration(
     name="memcached",
     title="Memcached",
-    doc="memcached: keys of 32 bytes, values of 25 KB (image previews), several clients",
+    doc="memcached: keys of 32 bytes, values of 25 KB (image previews)",
     benchmark="steelyard.bench.memcached.benchmark:MemcachedBench",
     headline=(
         "requests_per_s",

@@ -6,7 +6,7 @@ from steelyard.bench.stack.recipe import Packages, Recipe
 DECLARATION = Declaration(
     name="redis",
     title="Redis",
-    doc="Redis: lpush, lpop, zadd, zrange and sadd, one after the other, on one or several instances",
+    doc="Redis: lpush, lpop, zadd, zrange and sadd, one after the other",
     benchmark="steelyard.bench.redis.benchmark:RedisBench",
     headline=(
         "requests_per_s",

@@ -16,18 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from steelyard._base import EnvironmentLacksError, WorkloadFailedError
-from steelyard.analyze.bounds import BOUNDS
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.rocksdb.declaration import DECLARATION
 from steelyard.bench.stack.recipe import program, require
-from steelyard.records import Check, Level, Metric
 
 if TYPE_CHECKING:
     from steelyard.bench.rocksdb.output import Result
     from steelyard.bench.stack.processor import CpuTime
-    from steelyard.records import Machine
+    from steelyard.records import Check, Machine, Metric
 
 KEY_BYTES = 16
 ITEM_OVERHEAD_BYTES = 20
@@ -158,6 +156,7 @@ class RocksDbBench(Benchmark):
 
     def collect(self) -> Outcome:
         """Return metrics of the steps."""
+        from steelyard.records import Metric
         from steelyard.stats import steady
 
         by_name = {step.name: step for step in self._steps}
@@ -192,10 +191,12 @@ def needed_bytes(settings: Mapping[str, Setting]) -> int:
     return int(DISK_SPARE_RATIO * int(settings["keys"]) * item)
 
 
-def _of_step(step: Step) -> dict[str, Metric]:
+def _of_step(step: Step) -> "dict[str, Metric]":
+    from steelyard.records import Metric
+
     missing = "db_bench printed no percentiles"
 
-    def latency(value_ns: float | None) -> Metric:
+    def latency(value_ns: float | None) -> "Metric":
         return Metric(
             value=value_ns, unit="ns", better="lower", missing=missing if value_ns is None else None
         )
@@ -219,8 +220,11 @@ def _levels(steps: "list[Step]") -> list[float]:
     return levels
 
 
-def _found(steps: "list[Step]") -> Check:
+def _found(steps: "list[Step]") -> "Check":
     """Return whether lookups found their keys: those of a filled database all exist."""
+    from steelyard.analyze.bounds import BOUNDS
+    from steelyard.records import Check, Level
+
     ratios = [step.result.found_ratio for step in steps if step.result.found_ratio is not None]
     lost = 1 - min(ratios, default=0.0)
     level = Level.VALID if lost <= BOUNDS.error_ratio[0] else Level.INVALID
@@ -234,7 +238,9 @@ def _found(steps: "list[Step]") -> Check:
     )
 
 
-def _build(step: Step) -> Check:
+def _build(step: Step) -> "Check":
+    from steelyard.records import Check, Level
+
     result = step.result
     claim = f"db_bench {result.version or 'of unknown version'}"
     if result.has_assertions:

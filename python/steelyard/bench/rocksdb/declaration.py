@@ -6,7 +6,7 @@ from steelyard.bench.stack.recipe import Packages, Recipe
 DECLARATION = Declaration(
     name="rocksdb",
     title="RocksDB",
-    doc="RocksDB's db_bench: fillseq, then readrandom and readwhilewriting with one thread and with all",
+    doc="RocksDB's db_bench: fillseq, readrandom, readwhilewriting",
     benchmark="steelyard.bench.rocksdb.benchmark:RocksDbBench",
     headline=(
         "readrandom_all_per_s",

@@ -6,7 +6,7 @@ from steelyard.bench.stack.recipe import Packages, Recipe
 DECLARATION = Declaration(
     name="spark",
     title="SparkBench",
-    doc="a Spark SQL query over generated tables: two stages scan and shuffle, one computes",
+    doc="a Spark SQL query in three stages over generated tables",
     benchmark="steelyard.bench.spark.benchmark:SparkBench",
     headline=(
         "queries_per_hour",

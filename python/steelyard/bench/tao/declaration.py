@@ -6,7 +6,7 @@ from steelyard.bench.tiers import TIERS
 DECLARATION = Declaration(
     name="tao",
     title="TaoBench",
-    doc="read-through cache tier: memcached protocol, fast and slow threads, hit ratio about 0.9",
+    doc="read-through cache tier: memcached protocol, fast and slow threads",
     benchmark="steelyard.bench.tao.benchmark:TaoBench",
     headline=(
         "requests_per_s",

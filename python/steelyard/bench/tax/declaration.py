@@ -19,7 +19,7 @@ CATEGORIES = (
 DECLARATION = Declaration(
     name="tax",
     title="Datacenter tax",
-    doc="microbenchmarks: compression, hashing, serialization, encryption and the like, on one core and all",
+    doc="microbenchmarks: compression, hashing, encryption and the like",
     benchmark="steelyard.bench.tax.benchmark:TaxBench",
     headline=(
         "operations_per_s",

@@ -25,7 +25,6 @@ from steelyard.bench.transcode import clips as clip_files
 from steelyard.bench.transcode import jobs, programs
 from steelyard.bench.transcode.clips import Clip
 from steelyard.bench.transcode.parameters import PARAMETERS, suggestions
-from steelyard.bench.transcode.pool import Plan
 from steelyard.bench.transcode.tuning import chosen_encoders, chosen_rungs
 
 if TYPE_CHECKING:
@@ -132,6 +131,9 @@ class TranscodeBench(Benchmark):
 
     def start(self) -> None:
         """Start the program, and return when it has made the clips."""
+        # Not at the top: `steelyard list` would load what records are made of.
+        from steelyard.bench.transcode.pool import Plan
+
         encoders = chosen_encoders(self.settings.text("encoders"))
         time_s = self.settings.number("time")
         plan = Plan(

@@ -27,7 +27,7 @@ def _names() -> dict[str, str]:
 DECLARATION = Declaration(
     name="transcode",
     title="Video transcoding",
-    doc="ffmpeg scales and encodes clips with x264, SVT-AV1 and libaom, one process per CPU",
+    doc="ffmpeg: x264, SVT-AV1 and libaom, one encoder per CPU",
     benchmark="steelyard.bench.transcode.benchmark:TranscodeBench",
     headline=("pixels_per_s", "frames_per_s", "input_bytes_per_s", "server_cpu_ratio"),
     parts=tuple(f"{encoder}_{quality}_pixels_per_s" for encoder in ENCODERS for quality in QUALITIES),

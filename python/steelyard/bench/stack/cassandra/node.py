@@ -19,11 +19,11 @@ from steelyard._base import EnvironmentLacksError
 from steelyard.bench.ports import HOST, check_port, free_port
 from steelyard.bench.stack.cassandra.profile import MIB, ProfileSetting, value_of
 from steelyard.bench.stack.recipe import payload_dir, payload_source
-from steelyard.records import Check, Level
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
     from steelyard.bench.session import Session
+    from steelyard.records import Check
 
 PAYLOAD = "cassandra"
 GC_LOG = "logs/gc.log"
@@ -108,8 +108,10 @@ class OpenFiles:
     asked: int
     allowed: int
 
-    def check(self) -> Check:
+    def check(self) -> "Check":
         """Return what there is to say of it; no run of one node comes near either."""
+        from steelyard.records import Check, Level
+
         enough = f"the node may open {self.allowed} files"
         return Check(
             id="open-files",
