@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from steelyard._base import UsageError, WorkloadFailedError, executable
+from steelyard._base import WorkloadFailedError, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.django.declaration import DECLARATION
 from steelyard.bench.django.parameters import PARAMETERS
+from steelyard.bench.load.settings import check_load
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
@@ -99,15 +100,7 @@ class DjangoBench(Benchmark):
     @classmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
-        if float(settings["warmup_max"]) < float(settings["warmup_min"]):
-            raise UsageError(
-                f"warmup_max={settings['warmup_max']} is below warmup_min={settings['warmup_min']}"
-            )
-        if int(settings["connections"]) < int(settings["load_threads"]):
-            raise UsageError(
-                f"connections={settings['connections']} is below load_threads={settings['load_threads']}:"
-                " every load thread needs one"
-            )
+        check_load(settings)
         find_java(DECLARATION.name)
         for recipe in (DECLARATION.recipe, Recipe(payload=node.PAYLOAD)):
             if recipe is not None:

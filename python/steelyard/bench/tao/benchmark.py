@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.load.settings import check_load
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import InstancePlace, Placement
@@ -150,15 +151,7 @@ class TaoBench(Benchmark):
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
         _exponent(str(settings["key_distribution"]))
-        if float(settings["warmup_max"]) < float(settings["warmup_min"]):
-            raise UsageError(
-                f"warmup_max={settings['warmup_max']} is below warmup_min={settings['warmup_min']}"
-            )
-        if int(settings["connections"]) < int(settings["load_threads"]):
-            raise UsageError(
-                f"connections={settings['connections']} is below load_threads={settings['load_threads']}:"
-                " every load thread needs one"
-            )
+        check_load(settings)
         available = available_memory_bytes(machine)
         if int(settings["memory"]) > available:
             raise EnvironmentLacksError(
