@@ -101,9 +101,21 @@ def machine_use(machine_samples: Any, machines: Any) -> Any:
     return each.group_by("machine", "minute").agg(**{name: each[name].max() for name in RESOURCES})
 
 
-def job_pressure(task_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
-    """Return for each job count, mean, deviation and largest share of each limit, over machine-minutes."""
-    rows = used(task_samples, machines, jobs)
+def job_pressure(task_samples: Any, machine_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
+    """Return for each job count, mean, deviation and largest share of each limit, over machine-minutes.
+
+    ``<resource>_past`` is the share of those minutes with the machine past the threshold, whoever used it, of
+    those with a machine sample. One pass over the samples gives both.
+    """
+    own, whole = used(task_samples, machines, jobs), machine_use(machine_samples, machines)
+    past = {
+        f"{name}_past": ibis.cases(
+            (whole[name].isnull(), ibis.null("float64")), (whole[name] >= THRESHOLDS[name], 1.0), else_=0.0
+        )
+        for name in RESOURCES
+    }
+    whole = whole.select("machine", "minute", **past)
+    rows = own.join(whole, ["machine", "minute"], how="left")
     figures: dict[str, Any] = {}
     for name in RESOURCES:
         figures |= {
@@ -111,27 +123,13 @@ def job_pressure(task_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> 
             f"{name}_mean": rows[name].mean(),
             f"{name}_sd": rows[name].std(how="sample"),
             f"{name}_max": rows[name].max(),
+            f"{name}_past": rows[f"{name}_past"].mean(),
         }
     return (
         rows.group_by("job")
         .agg(minutes=rows.count(), machines=rows.machine.nunique(), tasks=rows.tasks.sum(), **figures)
         .order_by("job")
     )
-
-
-def past_threshold(task_samples: Any, machine_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
-    """Return for each job in which share of its machine-minutes the machine was past each threshold."""
-    there = used(task_samples, machines, jobs).select("job", "machine", "minute")
-    joined = there.join(machine_use(machine_samples, machines), ["machine", "minute"])
-    past = {
-        name: ibis.cases(
-            (joined[name].isnull(), ibis.null("float64")),
-            (joined[name] >= THRESHOLDS[name], 1.0),
-            else_=0.0,
-        ).mean()
-        for name in RESOURCES
-    }
-    return joined.group_by("job").agg(minutes=joined.count(), **past).order_by("job")
 
 
 @dataclass(frozen=True)
@@ -202,14 +200,11 @@ def pressure(
     task_samples: Any, machine_samples: Any, machines: Any, jobs: Sequence[str] = ()
 ) -> tuple[JobPressure, ...]:
     """Answer where jobs press. Raises ResultSaysNoError when there are no samples of them."""
-    rows = fetch_rows(job_pressure(task_samples, machines, jobs))
+    rows = fetch_rows(job_pressure(task_samples, machine_samples, machines, jobs))
     if not rows:
         raise ResultSaysNoError("no samples of tasks were selected")
-    past = {
-        row["job"]: row for row in fetch_rows(past_threshold(task_samples, machine_samples, machines, jobs))
-    }
     known = _known(task_samples, machines)
-    return tuple(_job(row, past.get(row["job"], {}), known) for row in rows)
+    return tuple(_job(row, known) for row in rows)
 
 
 def _known(task_samples: Any, machines: Any) -> dict[str, bool]:
@@ -219,7 +214,7 @@ def _known(task_samples: Any, machines: Any) -> dict[str, bool]:
     return {name: bool(count) for name, count in counted.items()}
 
 
-def _job(row: dict[str, Any], past: dict[str, Any], known: dict[str, bool]) -> JobPressure:
+def _job(row: dict[str, Any], known: dict[str, bool]) -> JobPressure:
     fits: dict[str, float] = {}
     for name in RESOURCES:
         mean = row[f"{name}_mean"]
@@ -242,7 +237,7 @@ def _job(row: dict[str, Any], past: dict[str, Any], known: dict[str, bool]) -> J
                 max_ratio=row[f"{name}_max"],
                 fits=fits.get(name),
                 is_pressure=least is not None and fits.get(name, float("inf")) <= NEAR * least,
-                past_ratio=past.get(name),
+                past_ratio=row[f"{name}_past"],
                 reason=reason,
             )
         )

@@ -102,7 +102,10 @@ def test_a_program_bound_by_memory_bandwidth(tmp_path: Path, characterize: Calle
         try:
             assert program.stdout is not None
             assert program.stdout.readline() == "ready\n"
-            code, document, said = characterize("--duration", f"{SECONDS}s", "--pid", str(program.pid))
+            # Samples enough for the rules even with a fifth of a CPU.
+            code, document, said = characterize(
+                "--duration", f"{SECONDS}s", "--hz", "499", "--pid", str(program.pid)
+            )
         finally:
             program.kill()
     assert code == 0, said

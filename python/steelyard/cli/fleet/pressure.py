@@ -69,8 +69,7 @@ _PAIR = {
     "pressure",
     schema=_PRESSURE,
     expressions={
-        "pressure": over("steelyard.fleet.pressure:job_pressure", "task_samples", "machines"),
-        "pressure past thresholds": over("steelyard.fleet.pressure:past_threshold", *_TABLES),
+        "pressure": over("steelyard.fleet.pressure:job_pressure", *_TABLES),
     },
     examples=("", "--job search --job ads --json"),
 )
@@ -88,6 +87,7 @@ def pressure(store: Store, job: Jobs = None) -> Answer:
     schema=_PAIR,
     expressions={
         "pair whole": over("steelyard.fleet.placement.pair:whole", "task_samples"),
+        "pair jobs": over("steelyard.fleet.placement.pair:numbered", "task_samples"),
         "pair beside": over("steelyard.fleet.placement.pair:beside", "task_samples"),
     },
     examples=("", "--job search --job batch --report pair.html"),

@@ -23,6 +23,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError
@@ -37,6 +38,8 @@ from steelyard.telemetry.engine import fetch, floats
 LOAD_BINS = 20
 PRESENT_USE = 0.05
 """CPU-s/s from which a job is beside another: less leaves no trace."""
+WORD = 20
+"""Jobs in one word of bits; a store of more jobs has more words."""
 LEAST_MACHINES = 3
 TOLERANCE = 0.05
 """A slow-down of CPI below which sharing is called harmless."""
@@ -45,7 +48,7 @@ MUST_NOT, MAY, UNCLEAR = "must not", "may", "unclear"
 
 
 def victims(task_samples: Any) -> Any:
-    """Return count and sum of CPI by job, platform, machine, minute and load."""
+    """Return the samples with a CPI: job, platform, machine, minute, load and CPI."""
     t = task_samples
     use = t.cpu_s / t.window_s
     t = t.filter(
@@ -57,30 +60,77 @@ def victims(task_samples: Any) -> Any:
             (t.machine_cpu_ratio * LOAD_BINS).floor().cast("int64"), ibis.literal(-1, "int64")
         ),
     )
-    return t.group_by("job", "platform", "machine", "minute", "load").agg(n=t.count(), y=t.cpi.sum())
+    return t.select("job", "platform", "machine", "minute", "load", "cpi")
 
 
 def present(task_samples: Any) -> Any:
-    """Return which jobs were on which machine in which minute."""
+    """Return which jobs were on which machine in which minute, as bits of words of `WORD` jobs.
+
+    Columns: machine, minute, word, bits; the bit of a job is 2 ** (its number - `WORD` * word).
+    """
     t = task_samples.filter(task_samples.window_s > 0)
     t = t.mutate(minute=t.window_start_unix_s - t.window_start_unix_s % 60)
     each = t.group_by("machine", "minute", "job").agg(use=(t.cpu_s / t.window_s).sum())
-    return each.filter(each.use >= PRESENT_USE).select("machine", "minute", beside="job")
+    there = each.filter(each.use >= PRESENT_USE).join(numbered(task_samples), ["job"])
+    # A job is there once, so that the sum of powers of two sets its bit. Ibis has no bitwise sum on Spark.
+    bit = (ibis.literal(2.0) ** (there.number % WORD)).cast("int64")
+    there = there.select("machine", "minute", word=there.number // WORD, bit=bit)
+    return there.group_by("machine", "minute", "word").agg(bits=there.bit.sum().cast("int64"))
+
+
+def numbered(task_samples: Any) -> Any:
+    """Return the jobs in the order of their names, with numbers from 0."""
+    jobs = task_samples.filter(task_samples.job.notnull()).select("job").distinct()
+    return jobs.mutate(number=ibis.row_number().over(order_by=jobs.job))
 
 
 def whole(task_samples: Any) -> Any:
     """Return the sums of each job's CPI by platform, load and machine."""
     v = victims(task_samples)
     keys = ["job", "platform", "load", "machine"]
-    return v.group_by(keys).agg(n=v.n.sum(), y=v.y.sum()).order_by(keys)
+    return v.group_by(keys).agg(n=v.count(), y=v.cpi.sum()).order_by(keys)
 
 
 def beside(task_samples: Any) -> Any:
-    """Return the same sums of the minutes in which another job was there, by that job."""
+    """Return the same sums of the minutes in which other jobs were there, by word of those jobs.
+
+    Columns: the keys of ``whole``, word, and for each bit K of the word ``n_K`` and ``y_K``. There is one row
+    for each victim and word, not for each victim and neighbour, which would be more rows than the store has.
+    """
     joined = victims(task_samples).join(present(task_samples), ["machine", "minute"])
-    joined = joined.filter(joined.job != joined.beside)
-    keys = ["job", "beside", "platform", "load", "machine"]
-    return joined.group_by(keys).agg(n=joined.n.sum(), y=joined.y.sum()).order_by(keys)
+    seen = {bit: (joined.bits & (1 << bit)) > 0 for bit in range(WORD)}
+    cpi = {bit: there.ifelse(joined.cpi, ibis.null("float64")) for bit, there in seen.items()}
+    sums = {f"n_{bit}": each.count() for bit, each in cpi.items()}
+    sums |= {f"y_{bit}": each.sum() for bit, each in cpi.items()}
+    keys = ["job", "platform", "load", "machine", "word"]
+    return joined.group_by(keys).agg(**sums).order_by(keys)
+
+
+def by_neighbour(with_sums: Any, jobs: Sequence[str]) -> pa.Table:
+    """Return the rows of ``beside`` with one for each neighbour: job, beside, platform, load, machine, n, y.
+
+    ``jobs`` are the names by number (``numbered``). A job is no neighbour of itself.
+    """
+    keys = ("job", "platform", "load", "machine")
+    names = np.asarray(jobs, dtype=object)
+    own = np.asarray(with_sums["job"].to_pylist(), dtype=object)
+    first = floats(with_sums["word"]).astype(np.int64) * WORD
+    rows: list[NDArray[np.int64]] = []
+    others: list[Any] = []
+    n: list[Floats] = []
+    y: list[Floats] = []
+    for bit in range(WORD):
+        seen = np.flatnonzero(floats(with_sums[f"n_{bit}"]) > 0)
+        other = names[first[seen] + bit]
+        apart = other != own[seen]
+        rows.append(seen[apart])
+        others.append(other[apart])
+        n.append(floats(with_sums[f"n_{bit}"])[rows[-1]])
+        y.append(floats(with_sums[f"y_{bit}"])[rows[-1]])
+    at = np.concatenate(rows)
+    columns = {name: with_sums[name].take(pa.array(at)) for name in keys}
+    beside_job = pa.array(np.concatenate(others).tolist(), pa.string())
+    return pa.table({**columns, "beside": beside_job, "n": np.concatenate(n), "y": np.concatenate(y)})
 
 
 @dataclass(frozen=True)
@@ -242,7 +292,8 @@ def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str
     Raises ResultSaysNoError when no task has a CPI.
     """
     t = task_samples.filter(task_samples.job.isin(list(jobs))) if jobs else task_samples
-    all_sums, with_sums = fetch(whole(t)), fetch(beside(t))
+    order = fetch(numbered(t).order_by("number"))["job"].to_pylist()
+    all_sums, with_sums = fetch(whole(t)), by_neighbour(fetch(beside(t)), order)
     if not len(all_sums):
         raise ResultSaysNoError(
             "no task has a CPI from cycles and instructions: contention cannot be measured"
