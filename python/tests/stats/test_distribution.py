@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from pathlib import Path
 from types import ModuleType
 
@@ -113,6 +114,13 @@ def test_etc_value_sizes_follow_the_published_closed_form() -> None:
     assert sizes.mean() == pytest.approx(closed.mean(), rel=0.02)
 
 
+def test_twitter_like_values_have_the_published_median() -> None:
+    sizes = tao("twitter-value-sizes")
+    assert float(sizes.at(0.5)) == pytest.approx(230, rel=0.01)
+    # A log-normal's mean is exp(1/2) medians.
+    assert sizes.mean() == pytest.approx(230 * math.exp(0.5), rel=0.02)
+
+
 def generator() -> ModuleType:
     path = CHECKOUT / "scripts" / "make_tao_distributions.py"
     specification = importlib.util.spec_from_file_location("make_tao_distributions", path)
@@ -125,7 +133,8 @@ def generator() -> ModuleType:
 
 def test_the_files_are_what_the_script_writes() -> None:
     files = generator().files()
-    assert {"object-sizes.json", "key-sizes.json", "etc-value-sizes.json"} == set(files)
+    names = {"object-sizes.json", "key-sizes.json", "etc-value-sizes.json", "twitter-value-sizes.json"}
+    assert names == set(files)
     for name, text in files.items():
         assert (data_dir() / "tao" / name).read_text(encoding="utf-8") == text, name
 
@@ -135,7 +144,7 @@ def test_every_file_says_where_it_comes_from_and_stands_in_the_readme() -> None:
     readme = (folder / "README.md").read_text(encoding="utf-8")
     for path in sorted(folder.glob("*.json")):
         assert f"`{path.name}`" in readme
-    for name in ("object-sizes", "key-sizes", "etc-value-sizes"):
+    for name in ("object-sizes", "key-sizes", "etc-value-sizes", "twitter-value-sizes"):
         assert len(tao(name).provenance) > 20
         assert tao(name).unit == "bytes"
 

@@ -51,7 +51,10 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-FOLLOWS = {"steelyard.fleet.rue.result.Comparison": "steelyard.fleet.rue.result.Speedup"}
+FOLLOWS = {
+    "steelyard.experiment.answers.Answer": "steelyard.stats.contrasts.Contrast",
+    "steelyard.fleet.rue.result.Comparison": "steelyard.fleet.rue.result.Speedup",
+}
 """Verdicts that say where the interval of another dataclass lies, with that one."""
 
 VERDICTS = {"verdict", "decision", "distinguishable", "changed", "is_steady", "cappable"}

@@ -6,27 +6,18 @@ from functools import partial
 
 import numpy as np
 
+from steelyard.analyze.pressure.contention import predict
 from steelyard.fleet.effects import Effect
-from steelyard.fleet.placement.pair_prediction import predict
-from steelyard.fleet.pressure import RESOURCES, JobPressure
+from steelyard.fleet.pressure import RESOURCES
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
 
-
-class _Press(JobPressure):
-    """A job with nothing but its mean use of each resource."""
-
-    def __init__(self, job: str, use: dict[str, float]) -> None:
-        object.__setattr__(self, "job", job)
-        object.__setattr__(self, "use", use)
-
-    def mean(self, name: str) -> float | None:
-        return self.use.get(name)  # type: ignore[attr-defined,no-any-return]
+_Uses = dict[str, float | None]
 
 
 def _fleet(
     random: Random, jobs: int, seen: float, error: float, own: float, law: str = "product"
-) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], Effect], list[JobPressure], list[str]]:
+) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], Effect], dict[str, _Uses], list[str]]:
     """Draw jobs' uses and what each pair does: by the law, and by what no resource tells (sd ``own``)."""
     names = [f"job-{index}" for index in range(jobs)]
     use = random.lognormal(0, 0.7, (jobs, len(RESOURCES)))
@@ -46,15 +37,13 @@ def _fleet(
             if random.random() < seen:
                 told = truth[name, other] + error * random.standard_normal()
                 observed[name, other] = Effect(told, None, None, error, None, 1000, 1, 50)
-    presses: list[JobPressure] = [
-        _Press(name, dict(zip(RESOURCES, use[index], strict=True))) for index, name in enumerate(names)
-    ]
-    return truth, observed, presses, names
+    uses = {name: dict(zip(RESOURCES, use[index].tolist(), strict=True)) for index, name in enumerate(names)}
+    return truth, observed, uses, names
 
 
 def _holds(random: Random, **options: object) -> Outcome:
-    truth, observed, presses, names = _fleet(random, **options)  # type: ignore[arg-type]
-    _, made = predict(observed, presses, names)
+    truth, observed, uses, names = _fleet(random, **options)  # type: ignore[arg-type]
+    _, made = predict(observed, uses, names)
     if not made:
         return Outcome(None)
     # One pair a fleet: those of one fleet share their errors.
@@ -64,8 +53,8 @@ def _holds(random: Random, **options: object) -> Outcome:
 
 
 def _silent(random: Random, **options: object) -> Outcome:
-    _, observed, presses, names = _fleet(random, **options)  # type: ignore[arg-type]
-    return Outcome(not predict(observed, presses, names)[1])
+    _, observed, uses, names = _fleet(random, **options)  # type: ignore[arg-type]
+    return Outcome(not predict(observed, uses, names)[1])
 
 
 def _situation(name: str, **options: object) -> Situation:
@@ -77,7 +66,7 @@ def _situation(name: str, **options: object) -> Situation:
 STATISTICS = (
     Statistic(
         name="Contention of a pair never seen together",
-        covers=("steelyard.fleet.placement.pair_prediction.Prediction",),
+        covers=("steelyard.analyze.pressure.contention.Prediction",),
         about=(
             "Slow-down beside a job, predicted from observed pairs. Usage differs by a factor of 2"
             " between jobs; the part that resources do not explain has sd 2 % unless stated."

@@ -1,0 +1,1 @@
+"""``steelyard experiment``: its flags (``command``), and what it does with them (``make``)."""

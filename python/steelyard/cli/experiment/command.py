@@ -1,0 +1,104 @@
+"""The flags of ``steelyard experiment``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.options import RUNS, Json, Out, Report
+from steelyard.cli.output import examples
+
+_EXAMPLES = (
+    "steelyard experiment tao --a memory=64MiB --b memory=256MiB",
+    "steelyard experiment --sweep level=1,6,9 -- gzip -{level} -k -f file",
+    "steelyard experiment --resume runs/EXPERIMENT",
+)
+
+
+def add_experiment(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("experiment", epilog=examples(*_EXAMPLES))(experiment)
+
+
+def experiment(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BENCHMARK|DIR|-- CMD...]",
+            help="What a trial runs, or the folder of an experiment to show.",
+        ),
+    ] = None,
+    a: Annotated[
+        str | None, typer.Option("--a", metavar="ARM", help="First arm: NAME=VALUE,... or a command.")
+    ] = None,
+    b: Annotated[str | None, typer.Option("--b", metavar="ARM", help="Second arm.")] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,...", help="An arm for each value of a parameter, or of {NAME} in CMD."
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[=REGEX]",
+            help="What to compare: a metric of the benchmark, elapsed_s, cpu_s, or a number in the output.",
+        ),
+    ] = None,
+    lower_is_better: Annotated[
+        bool, typer.Option("--lower-is-better", help="With a REGEX: smaller numbers are better.")
+    ] = False,
+    least_effect: Annotated[
+        str, typer.Option(metavar="SHARE", help="Smallest difference that matters.")
+    ] = "1%",
+    blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begin no block after this time, such as 10min.")
+    ] = None,
+    to_the_end: Annotated[
+        bool, typer.Option("--to-the-end", help="Make all blocks, for the shorter interval of one look.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
+    ] = None,
+    tier: Annotated[
+        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
+    ] = None,
+    hook: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order; drawn by default.")] = None,
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest time of one command.")] = "10min",
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted experiment in this folder.")
+    ] = None,
+    page: Report = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Compare two or more variants by interleaved trials, until the difference is known."""
+    from steelyard.bench.parameters import parse_assignments
+    from steelyard.cli.experiment.make import Request, experiment_and_show
+
+    request = Request(
+        words=words or [],
+        a=a,
+        b=b,
+        sweep=sweep,
+        metric=metric,
+        lower_is_better=lower_is_better,
+        blocks=blocks,
+        budget=budget,
+        least_effect=least_effect,
+        to_the_end=to_the_end,
+        seed=seed,
+        tier=tier,
+        chosen=parse_assignments(set_ or []),
+        hooks=hook or [],
+        timeout=timeout,
+        resume=resume,
+        out=out,
+    )
+    return experiment_and_show(request, report=page, as_json=as_json)

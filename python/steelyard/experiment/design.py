@@ -1,0 +1,23 @@
+"""Who is tried when: blocks with one trial of every arm, in an order that is drawn.
+
+Two blocks make a pair: the order of the first is drawn, the second has it backwards. What changes steadily
+over a pair (a disk that fills, a machine that warms up) then weighs on every arm alike, whichever order was
+drawn; what comes and goes meets the arms at random.
+"""
+
+import random
+from collections.abc import Sequence
+
+
+def orders(arms: Sequence[str], blocks: int, seed: int) -> list[list[str]]:
+    """Return the order of the arms in each block; the same seed gives the same orders.
+
+    >>> orders(["a", "b"], 4, seed=1)
+    [['a', 'b'], ['b', 'a'], ['b', 'a'], ['a', 'b']]
+    """
+    drawn = random.Random(seed)  # noqa: S311 - an order is no secret
+    found: list[list[str]] = []
+    while len(found) < blocks:
+        order = drawn.sample(list(arms), len(arms))
+        found += [order, order[::-1]]
+    return found[:blocks]

@@ -1,0 +1,174 @@
+"""Makes the trials of an experiment, block by block, until it has its answers.
+
+In: the record of an experiment, new or interrupted, and its workload. Out: the record with its trials,
+on disk after each of them.
+
+It ends when every arm has an answer (where the plan allows that), when its blocks or its time are used up, or
+when an arm gives no value several times in a row: what fails in one arm only is no experiment.
+
+Not here: what a trial does (``workload``), what the trials say (``answers``).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from steelyard._base import RecordError, UsageError, WorkloadFailedError
+from steelyard.bench.clock import Clock
+from steelyard.bench.identity import gone
+from steelyard.bench.manifest import this_process
+from steelyard.bench.progress import Progress
+from steelyard.bench.signals import Interrupts
+from steelyard.experiment.answers import Outcome, answers
+from steelyard.experiment.design import orders
+from steelyard.experiment.workload import Measured, Workload
+from steelyard.records import RunStatus, read, write
+from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentTrial
+
+MANIFEST = "experiment.json"
+FAILURES = 3
+"""So many trials of an arm without a value, one after the other, end the experiment."""
+
+
+class Engine:
+    """An experiment under way in ``directory``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        experiment: Experiment,
+        workload: Workload,
+        *,
+        clock: Clock,
+        progress: Progress,
+        interrupts: Interrupts,
+        told: Callable[[Experiment], None] = lambda experiment: None,
+    ) -> None:
+        self.directory = directory
+        self.experiment = experiment
+        self._workload = workload
+        self._clock = clock
+        self._progress = progress
+        self._interrupts = interrupts
+        self._told = told
+
+    def run(self) -> Experiment:
+        """Make the trials that are missing; return the record.
+
+        Raises WorkloadFailedError for an arm that gives no value.
+        """
+        self._change(status=RunStatus.RUNNING, status_reason=None, orchestrator=this_process())
+        arms = {arm.name: arm for arm in self.experiment.arms}
+        plan = self.experiment.plan
+        self._progress.phase("trials")
+        try:
+            for block, order in enumerate(orders(list(arms), plan.blocks, plan.seed)):
+                for name in order:
+                    if not self._has(block, name):
+                        self._try(arms[name], block)
+                self._told(self.experiment)
+                if (reason := self._enough()) is not None:
+                    self._change(status=RunStatus.COMPLETE, status_reason=reason)
+                    return self.experiment
+        except _StoppedError as stopped:
+            self._change(status=RunStatus.INCOMPLETE, status_reason=str(stopped))
+            return self.experiment
+        except BaseException as error:
+            self._change(status=RunStatus.INCOMPLETE, status_reason=str(error) or type(error).__name__)
+            raise
+        self._change(status=RunStatus.COMPLETE, status_reason=None)
+        return self.experiment
+
+    def _change(self, **update: object) -> None:
+        self.experiment = self.experiment.model_copy(update=update)
+        write(self.experiment, self.directory / MANIFEST)
+
+    def _has(self, block: int, arm: str) -> bool:
+        return any(trial.block == block and trial.arm == arm for trial in self.experiment.trials)
+
+    def _try(self, arm: ExperimentArm, block: int) -> None:
+        if self._interrupts.received is not None:
+            raise _StoppedError(f"stopped by {self._interrupts.received}")
+        done = len(self.experiment.trials)
+        total = self.experiment.plan.blocks * len(self.experiment.arms)
+        self._progress.status(
+            {"block": f"{block + 1}", "arm": arm.name, "trials": f"{done} of at most {total}"}
+        )
+        begin_ns = self._clock.monotonic_ns()
+        measured = self._workload.measure(arm, block)
+        if self._interrupts.received is not None:
+            # What an interrupt cut short is no trial; it is made again when the experiment goes on.
+            raise _StoppedError(f"stopped by {self._interrupts.received}")
+        trial = ExperimentTrial(
+            block=block,
+            arm=arm.name,
+            begin_ns=begin_ns,
+            end_ns=self._clock.monotonic_ns(),
+            value=measured.value,
+            reason=measured.reason,
+            run_id=measured.run_id,
+            is_disturbed=measured.is_disturbed,
+        )
+        self._change(trials=[*self.experiment.trials, trial], **self._learnt(measured))
+        if measured.reason is not None:
+            self._progress.note(f"block {block + 1}, arm {arm.name}: no value: {measured.reason}")
+            self._give_up(arm.name, measured.reason)
+
+    def _learnt(self, measured: Measured) -> dict[str, object]:
+        """Return what the first trial tells of the metric: its unit, and which way is better."""
+        metric = self.experiment.metric
+        if metric.unit or not measured.unit:
+            return {}
+        return {
+            "metric": metric.model_copy(
+                update={"unit": measured.unit, "better": measured.better or metric.better}
+            )
+        }
+
+    def _give_up(self, arm: str, reason: str) -> None:
+        last = [trial.value for trial in self.experiment.trials if trial.arm == arm][-FAILURES:]
+        if len(last) == FAILURES and all(value is None for value in last):
+            raise WorkloadFailedError(f"arm {arm} gave no value {FAILURES} times in a row: {reason}")
+
+    def _enough(self) -> str | None:
+        """Return why no further block is made."""
+        plan = self.experiment.plan
+        if plan.stop_early:
+            known = answers(self.experiment, is_over=False)
+            if all(answer.outcome is not Outcome.UNDECIDED for answer in known):
+                return "decided"
+        # Not the time since the start: an experiment may have been interrupted.
+        spent_s = sum(trial.end_ns - trial.begin_ns for trial in self.experiment.trials) / 1e9
+        if plan.budget_s is not None and spent_s >= plan.budget_s:
+            return f"its time of {plan.budget_s:g} s is used up"
+        return None
+
+
+class _StoppedError(Exception):
+    """A signal asked for the end."""
+
+
+def load(directory: Path) -> Experiment:
+    """Return the experiment in ``directory``; one whose process is gone says so.
+
+    Raises RecordError when there is none that can be read.
+    """
+    experiment = read(Experiment, directory / MANIFEST)
+    if experiment.status is not RunStatus.RUNNING:
+        return experiment
+    reason = gone(experiment.orchestrator, phase=f"trial {len(experiment.trials) + 1}")
+    if reason is None:
+        return experiment
+    return experiment.model_copy(update={"status": RunStatus.INCOMPLETE, "status_reason": reason})
+
+
+def load_to_resume(directory: Path) -> Experiment:
+    """Return an experiment that can go on. Raises UsageError for one that is complete or still running."""
+    try:
+        experiment = load(directory)
+    except RecordError as error:
+        raise UsageError(f"{directory} holds no experiment: {error.message}") from error
+    if experiment.status is RunStatus.COMPLETE:
+        raise UsageError(f"{directory} is complete", hint="show it: steelyard experiment show DIR")
+    if experiment.status is RunStatus.RUNNING:
+        raise UsageError(f"{directory} is still running (process {experiment.orchestrator.pid})")
+    return experiment

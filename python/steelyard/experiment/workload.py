@@ -1,0 +1,206 @@
+"""What a trial does: a run of a benchmark, or a command.
+
+In: an arm and the number of its block. Out: `Measured`: the metric, or why there is none. A trial does not
+raise for what its workload did; what keeps every trial from working (no such benchmark, no such program) is
+an error.
+
+Not here: when a trial is made (``engine``).
+"""
+
+import math
+import os
+import re
+import resource
+import select
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
+from steelyard.bench import declaration
+from steelyard.bench.clock import Clock
+from steelyard.bench.executor import LocalExecutor, Process
+from steelyard.bench.launch import SEED, Request, execute, repeat_seed
+from steelyard.bench.progress import Silence
+from steelyard.bench.signals import Interrupts
+from steelyard.records import Level
+from steelyard.records.experiment import ExperimentArm, ExperimentMetric
+
+ELAPSED, CPU = "elapsed_s", "cpu_s"
+"""Metrics of a command that need no pattern: how long it took, and its CPU time with that of its children."""
+RUNS = "runs"
+LOGS = "logs"
+_TAIL_BYTES = 1 << 20
+"""A command's output is searched from this many bytes before its end."""
+_TICK_S = 0.2
+"""Interrupts and the time limit are looked at so often."""
+_STOP_TIMEOUT_S = 5.0
+NEIGHBOURS = frozenset({"steal", "foreign-load"})
+"""Checks of a run that an experiment need not pass: other processes meet the arms of a block at random,
+which makes the interval wider and not wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one trial gave."""
+
+    value: float | None
+    reason: str | None = None
+    unit: str = ""
+    better: str | None = None
+    run_id: str | None = None
+    is_disturbed: bool = False
+    """Whether neighbours took so much CPU time that the value alone would mean nothing."""
+
+
+class Workload(Protocol):
+    """What an experiment is made with."""
+
+    def measure(self, arm: ExperimentArm, block: int) -> Measured:
+        """Try an arm once."""
+
+
+def positive(value: float | None, **more: Any) -> Measured:
+    """Return a value that ratios can be made of, or why this is none."""
+    if value is None or not math.isfinite(value) or value <= 0:
+        shown = "missing" if value is None else f"{value:g}"
+        return Measured(None, f"the metric is {shown}: ratios need a positive number", **more)
+    return Measured(value, None, **more)
+
+
+@dataclass(frozen=True)
+class BenchmarkRuns:
+    """Trials that are runs of a benchmark. Both arms of a block get the same seed, so the same requests."""
+
+    benchmark: str
+    tier: str
+    metric: str
+    directory: Path
+    seed: int
+    clock: Clock
+    interrupts: Interrupts
+    hooks: tuple[str, ...] = ()
+
+    def measure(self, arm: ExperimentArm, block: int) -> Measured:
+        """Run the benchmark with the settings of an arm; a run that is invalid by itself has no value."""
+        chosen = {SEED: str(repeat_seed(self.seed, block + 2)), **arm.settings}
+        request = Request(
+            name=self.benchmark, tier=self.tier, chosen=chosen, hooks=self.hooks, out=self.directory / RUNS
+        )
+        try:
+            launched = execute(request, progress=Silence(), clock=self.clock, interrupts=self.interrupts)
+        except UsageError:
+            raise
+        except SteelyardError as error:
+            return Measured(None, error.message)
+        attempt = launched.attempts[0]
+        run_id = attempt.run.run_id
+        if attempt.error is not None:
+            return Measured(None, attempt.error.message, run_id=run_id)
+        metric = attempt.run.metrics.get(self.metric)
+        if metric is None:
+            known = ", ".join(sorted(attempt.run.metrics))
+            raise UsageError(f"{self.benchmark} has no metric {self.metric!r}", hint=f"it has {known}")
+        verdict = attempt.run.verdict
+        broken = [check for check in verdict.reasons if check.level is Level.INVALID] if verdict else []
+        for check in broken:
+            if check.id not in NEIGHBOURS:
+                return Measured(None, f"invalid: {check.claim}", metric.unit, metric.better, run_id)
+        return positive(
+            metric.value, unit=metric.unit, better=metric.better, run_id=run_id, is_disturbed=bool(broken)
+        )
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Trials that are commands: started without a shell, under a supervisor that leaves no process behind."""
+
+    metric: ExperimentMetric
+    directory: Path
+    timeout_s: float
+    clock: Clock
+    interrupts: Interrupts
+
+    def measure(self, arm: ExperimentArm, block: int) -> Measured:
+        """Run the command of an arm to its end."""
+        program = arm.command[0]
+        if shutil.which(program) is None:
+            raise EnvironmentLacksError(f"{program}: no such program", hint="give its path, or install it")
+        log = self.directory / LOGS / f"{block:04}-{arm.name.replace('/', '_')}.log"
+        log.parent.mkdir(exist_ok=True)
+        log.unlink(missing_ok=True)
+        before_s, begin_ns = _children_cpu_s(), self.clock.monotonic_ns()
+        process = LocalExecutor().start(f"trial-{arm.name}", arm.command, log=log, direct=True)
+        reason = self._wait(process, begin_ns)
+        end_ns = self.clock.monotonic_ns()
+        reason = reason or self._ended_badly(process)
+        if reason is not None:
+            return Measured(None, reason)
+        if self.metric.name == ELAPSED:
+            return positive((end_ns - begin_ns) / 1e9, unit="s", better="lower")
+        if self.metric.name == CPU:
+            return positive(_children_cpu_s() - before_s, unit="s", better="lower")
+        return _found(log, self.metric)
+
+    def _wait(self, process: Process, begin_ns: int) -> str | None:
+        """Wait for the end; return why it was not waited for."""
+        # Its end is seen at once: polling would round every time to its interval.
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            while not select.select([descriptor], [], [], _TICK_S)[0]:
+                if self.interrupts.received is not None:
+                    process.stop(_STOP_TIMEOUT_S)
+                    return f"stopped by {self.interrupts.received}"
+                if self.clock.monotonic_ns() - begin_ns > self.timeout_s * 1e9:
+                    process.stop(_STOP_TIMEOUT_S)
+                    return f"took longer than {self.timeout_s:g} s"
+        finally:
+            os.close(descriptor)
+        return None
+
+    def _ended_badly(self, process: Process) -> str | None:
+        """Return how a command that has ended failed; its CPU time counts among the children's afterwards."""
+        ending = process.stop(0.0)
+        if ending.code == 0:
+            return None
+        said = process.last_line()
+        return f"{Path(process.command[0]).name} {ending}" + (f": {said}" if said else "")
+
+
+def _children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _found(log: Path, metric: ExperimentMetric) -> Measured:
+    """Return what the pattern finds last in the output."""
+    with log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+        text = file.read().decode("utf-8", "replace")
+    matches = list(re.finditer(metric.pattern or "", text, re.MULTILINE))
+    if not matches:
+        return Measured(None, f"its output has nothing that fits {metric.pattern!r}")
+    try:
+        return positive(float(matches[-1][1]), unit=metric.unit, better=metric.better)
+    except ValueError:
+        return Measured(None, f"{matches[-1][1]!r} is no number")
+
+
+def check_pattern(pattern: str) -> str:
+    """Return a pattern with exactly one group. Raises UsageError for another."""
+    try:
+        groups = re.compile(pattern, re.MULTILINE).groups
+    except re.error as error:
+        raise UsageError(f"--metric {pattern!r}: {error}") from error
+    if groups != 1:
+        raise UsageError(
+            f"--metric {pattern!r} has {groups} groups, one is needed: that of the number",
+            hint=r"such as --metric rate='(\d+) requests/s'",
+        )
+    return pattern
+
+
+def headline_of(benchmark: str) -> str:
+    """Return the metric that a benchmark is scored by. Raises UsageError for an unknown benchmark."""
+    return declaration.find(benchmark).headline[0]

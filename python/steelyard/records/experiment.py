@@ -1,0 +1,84 @@
+"""An experiment: arms, the order in which they were tried, and what each trial gave."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from steelyard.records.io import Record
+from steelyard.records.run import Orchestrator, RunStatus
+from steelyard.records.values import Clock, Count, Value
+
+
+class ExperimentArm(Value):
+    """One level of the factor."""
+
+    name: str = Field(description="Its name: `a`, `b`, or the level of a sweep")
+    settings: dict[str, str] = Field(description="Parameters of the benchmark that differ from its defaults")
+    command: list[str] = Field(description="The command of a trial; empty where a benchmark is run")
+
+
+class ExperimentMetric(Value):
+    """What is compared."""
+
+    name: str = Field(description="Its name")
+    unit: str = Field(description="Its unit, empty until the first trial told it")
+    better: str = Field(description="`higher` or `lower`")
+    pattern: str | None = Field(
+        default=None, description="Regular expression that finds it in the output of the command"
+    )
+
+
+class ExperimentPlan(Value):
+    """What was decided before the first trial."""
+
+    seed: Count = Field(description="Of the order within blocks")
+    blocks: Count = Field(description="Most blocks; each holds one trial of every arm")
+    budget_s: float | None = Field(
+        default=None, description="No block begins after this time, null: no limit"
+    )
+    least_effect_ratio: float = Field(description="Smallest effect that matters, 0.01 for 1 %")
+    confidence: float = Field(description="Of all intervals together")
+    stop_early: bool = Field(description="Whether it ends when every arm has an answer")
+    timeout_s: float = Field(description="Longest time of one command")
+
+
+class ExperimentTrial(Value):
+    """One arm tried once."""
+
+    block: Count = Field(description="From 0")
+    arm: str = Field(description="Which")
+    begin_ns: Count = Field(description="When it began")
+    end_ns: Count = Field(description="When it ended")
+    value: float | None = Field(default=None, description="The metric, null where `reason` says why")
+    reason: str | None = Field(default=None, description="Why there is no value")
+    run_id: str | None = Field(default=None, description="The run behind it, in the folder `runs`")
+    is_disturbed: bool = Field(
+        default=False,
+        description="Whether other processes took so much CPU time that the run alone is invalid",
+    )
+
+
+class Experiment(Record):
+    """One experiment: ``experiment.json``, beside the folder of its runs."""
+
+    KIND: ClassVar[str] = "experiment"
+
+    experiment_id: str = Field(description="Unique name, also of the directory")
+    benchmark: str | None = Field(description="Benchmark of the trials, null where they are commands")
+    tier: str | None = Field(description="Tier of the benchmark, null without one")
+    hooks: list[str] = Field(description="Hooks of every run, as `--hook` takes them")
+    factor: str = Field(description="What differs between the arms")
+    arms: list[ExperimentArm] = Field(
+        description="In the order in which they were named; the first is the base"
+    )
+    metric: ExperimentMetric = Field(description="What is compared")
+    plan: ExperimentPlan = Field(description="What was decided before the first trial")
+    status: RunStatus = Field(description="Status")
+    status_reason: str | None = Field(
+        default=None, description="Why it is incomplete, or why it ended before the last block"
+    )
+    steelyard_version: str = Field(description="Version of Steelyard")
+    command: list[str] = Field(description="The exact command")
+    clock: Clock = Field(description="Both clocks at the start")
+    orchestrator: Orchestrator = Field(description="The process that drives it, or drove it last")
+    trials: list[ExperimentTrial] = Field(description="In the order in which they were made")

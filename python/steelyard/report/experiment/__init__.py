@@ -1,0 +1,1 @@
+"""Experiments, on a terminal (``table``) and as a page (``page``)."""

@@ -1,0 +1,39 @@
+"""The guide on comparing variants: its commands work as they stand."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_documents import hold
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "compare.md"
+LINES = [
+    line.strip() for line in GUIDE.read_text().splitlines() if line.startswith("    steelyard experiment ")
+]
+COMMANDS = [shlex.split(line) for line in LINES]
+
+
+def test_the_guide_compares_a_benchmark_and_commands() -> None:
+    # The benchmark is tried in test_experiment.py, with shorter runs.
+    assert [words[2] for words in COMMANDS].count("tao") == 1
+    assert len(COMMANDS) == 4
+
+
+@pytest.mark.parametrize(
+    "words", [words for words in COMMANDS if words[2] != "tao"], ids=lambda words: words[3]
+)
+def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("\n".join(f"word {number}" for number in range(50_000)))
+    words = [str(Path(sys.executable).with_name("steelyard")), "experiment", "--json", *words[2:]]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert done.returncode in (0, 1), done.stderr
+    document = json.loads(done.stdout)
+    hold(document)
+    assert document["status"] == "complete"
+    assert all(
+        answer["ratio"] is not None and not any(answer["lost"].values()) for answer in document["answers"]
+    )

@@ -1,0 +1,106 @@
+"""Contrasts of arms: closed forms, symmetry, what is withheld. docs/truth.md: how often intervals hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ttest_rel
+
+from steelyard.stats.contrasts import blocks_needed, contrast
+from steelyard.stats.sequential import aimed_radius
+
+VALUES = st.lists(st.floats(0.01, 1e6), min_size=4, max_size=14)
+
+
+def test_the_interval_for_one_look_is_students_where_blocks_are_few() -> None:
+    random = np.random.default_rng(3)
+    first, second = random.lognormal(0, 0.05, (2, 8))
+    found = contrast(first, second, least_effect=0.01)
+    whole = ttest_rel(np.log(second), np.log(first)).confidence_interval(0.95)
+    assert found.low == pytest.approx(math.exp(whole.low))
+    assert found.high == pytest.approx(math.exp(whole.high))
+
+
+def test_many_contrasts_are_stated_at_a_confidence_at_which_all_hold() -> None:
+    random = np.random.default_rng(4)
+    first, second = random.lognormal(0, 0.05, (2, 8))
+    found = contrast(first, second, least_effect=0.01, comparisons=5)
+    assert found.confidence == pytest.approx(0.99)
+    whole = ttest_rel(np.log(second), np.log(first)).confidence_interval(0.99)
+    assert found.low == pytest.approx(math.exp(whole.low))
+
+
+@given(VALUES, st.randoms(use_true_random=False), st.floats(0.1, 10))
+def test_swapped_arms_give_the_inverse_and_units_do_not_matter(
+    values: list[float], random: object, scale: float
+) -> None:
+    others = values[::-1]
+    one = contrast(values, others, least_effect=0.02)
+    swapped = contrast(others, values, least_effect=0.02)
+    scaled = contrast(
+        [value * scale for value in values], [value * scale for value in others], least_effect=0.02
+    )
+    assert one.ratio * swapped.ratio == pytest.approx(1)
+    assert one.ratio == pytest.approx(scaled.ratio)
+    if one.low is not None and one.high is not None:
+        assert one.low <= one.ratio <= one.high
+    if one.always_high is not None:
+        assert swapped.always_low == pytest.approx(1 / one.always_high)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ([1.0, 2.0, 3.0], [2.0, 3.0, 4.0], "fewer than 4 blocks"),
+        ([1.0] * 9, [3.0] * 9, "the ratio is the same in every block: its noise is not known"),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 2.0, 3.0, 4.0, 5.0], "the ratio is the same in every block"),
+    ],
+)
+def test_what_cannot_be_known_is_withheld(first: list[float], second: list[float], reason: str) -> None:
+    found = contrast(first, second, least_effect=0.01)
+    assert (found.low, found.high, found.always_low, found.always_high) == (None, None, None, None)
+    assert found.reason is not None
+    assert reason in found.reason
+    assert math.isfinite(found.ratio)
+
+
+@pytest.mark.parametrize("bad", [[1.0, 2.0], [1.0, 2.0, 0.0], [1.0, math.nan, 2.0], [1.0, -1.0, 2.0]])
+def test_what_has_no_ratio_is_an_error(bad: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"needs as many|must be positive"):
+        contrast([1.0, 2.0, 3.0], bad, least_effect=0.01)
+
+
+def test_the_interval_for_every_look_is_the_wider_one_and_becomes_narrow() -> None:
+    random = np.random.default_rng(5)
+    first, second = random.lognormal(0, 0.02, (2, 4000))
+    found = contrast(first[:40], second[:40], least_effect=0.01)
+    assert found.always_low is not None
+    assert found.low is not None
+    assert found.always_low < found.low
+    many = contrast(first, second, least_effect=0.01)
+    assert many.always_high is not None
+    assert many.always_low is not None
+    # Narrower than half the effect that it was aimed at, where two points alone would end.
+    assert many.always_high - many.always_low < 0.005
+
+
+@pytest.mark.parametrize("deviation", [0.0005, 0.003, 0.01, 0.2])
+def test_the_mixture_ends_where_it_reaches_one_over_alpha(deviation: float) -> None:
+    effect, broad = 0.01, 0.05
+    x = aimed_radius(deviation**2, least_effect=effect)
+    v = deviation**2
+    two = math.exp(-(effect**2) / (2 * v)) * math.cosh(effect * x / v)
+    normal = math.sqrt(v / (v + broad**2)) * math.exp(x**2 * broad**2 / (2 * v * (v + broad**2)))
+    assert 0.8 * two + 0.2 * normal == pytest.approx(20, rel=1e-6)
+
+
+def test_more_comparisons_smaller_effects_and_more_looks_need_more_blocks() -> None:
+    assert blocks_needed(0.03, 0.005) > 3 * blocks_needed(0.03, 0.01)
+    assert blocks_needed(0.03, 0.01, comparisons=4) > blocks_needed(0.03, 0.01)
+    assert blocks_needed(0.03, 0.01, at_every_look=True) > blocks_needed(0.03, 0.01)
+    with pytest.raises(ValueError, match="positive deviation"):
+        blocks_needed(0.0, 0.01)

@@ -1,0 +1,211 @@
+"""Arms of an experiment, block by block: intervals for one look and for every look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from steelyard.stats.contrasts import blocks_needed, contrast
+
+from ..situation import Claim, Outcome, Random, Situation, Statistic
+from .steadiness import noise
+
+_LEAST = 0.01
+"""The effect that matters: 1 %."""
+_LOOKS = 120
+"""Blocks of those who look at each."""
+
+Draw = Callable[[Random, int], "tuple[np.ndarray, np.ndarray]"]
+"""Values of two equal arms in that many blocks, with medians and means alike."""
+
+
+def _normal(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    first, second = 1 + 0.02 * random.standard_normal((2, blocks))
+    return first, second
+
+
+def _lognormal(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    first, second = random.lognormal(0.0, 0.3, (2, blocks))
+    return first, second
+
+
+def _heavy(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    first, second = np.exp(0.02 * random.standard_t(3, (2, blocks)))
+    return first, second
+
+
+def _bursts(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    """One value in seven is lowered by a neighbour, by up to two thirds."""
+    burst = random.random((2, blocks)) < 1 / 7
+    first, second = np.exp(
+        0.01 * random.standard_normal((2, blocks)) - burst * random.exponential(0.3, (2, blocks))
+    )
+    return first, second
+
+
+def _rounded(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    first, second = np.round(100 + 2 * random.standard_normal((2, blocks)))
+    return first, second
+
+
+def _drifting(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    """A machine that loses a fifth and swings by a tenth; which arm goes first is drawn."""
+    time = np.arange(2 * blocks)
+    level = 1 - 0.2 * time / time.size + 0.1 * np.sin(2 * np.pi * time / 24)
+    values = (level * (1 + 0.02 * random.standard_normal(time.size))).reshape(blocks, 2)
+    # As ``steelyard.experiment.design`` does: a pair of blocks has either order once.
+    swapped = np.repeat(random.random((blocks + 1) // 2) < 0.5, 2)[:blocks] ^ (np.arange(blocks) % 2 == 1)
+    values[swapped] = values[swapped][:, ::-1]
+    return values[:, 0], values[:, 1]
+
+
+def _correlated(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ratio itself wanders: one arm is hit by what lasts several blocks."""
+    return np.ones(blocks), np.exp(0.03 * noise(random, blocks, 0.5))
+
+
+def _rare(random: Random, blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    """One arm alone loses a fifth, on average, in one block of five."""
+    hit = random.random(blocks) < 0.2
+    logs = 0.01 * random.standard_normal((2, blocks))
+    logs[1] -= hit * random.exponential(0.2, blocks) - 0.04
+    return np.exp(logs[0]), np.exp(logs[1])
+
+
+def _holds(random: Random, draw: Draw, blocks: int) -> Outcome:
+    found = contrast(*draw(random, blocks), least_effect=_LEAST)
+    if found.low is None or found.high is None:
+        return Outcome(None)
+    return Outcome(found.low <= 1 <= found.high, found.ratio - 1, found.high - found.low)
+
+
+def _peeked(random: Random, draw: Draw) -> Outcome:
+    """Look at every block, and stop when the interval excludes "no effect"."""
+    first, second = draw(random, _LOOKS)
+    for count in range(4, _LOOKS + 1):
+        seen = contrast(first[:count], second[:count], least_effect=_LEAST, at_end=False)
+        if (
+            seen.always_low is not None
+            and seen.always_high is not None
+            and not seen.always_low <= 1 <= seen.always_high
+        ):
+            return Outcome(True)
+    return Outcome(False)
+
+
+def _found(random: Random, at_every_look: bool) -> Outcome:
+    """An effect of 1 % at a noise of 2 %, in the number of blocks that was promised."""
+    blocks = blocks_needed(0.02 * 2**0.5, _LEAST, at_every_look=at_every_look)
+    first, second = _normal(random, blocks)
+    seen = contrast(first, second * np.exp(_LEAST), least_effect=_LEAST)
+    low = seen.always_low if at_every_look else seen.low
+    return Outcome(low is not None and low > 1, seen.ratio / np.exp(_LEAST) - 1)
+
+
+def _sweep(random: Random) -> Outcome:
+    """Five levels that make no difference, each beside the first."""
+    base = 1 + 0.02 * random.standard_normal(20)
+    for _ in range(4):
+        seen = contrast(base, 1 + 0.02 * random.standard_normal(20), least_effect=_LEAST, comparisons=4)
+        if seen.low is not None and seen.high is not None and not seen.low <= 1 <= seen.high:
+            return Outcome(True)
+    return Outcome(False)
+
+
+def _few(random: Random) -> Outcome:
+    return Outcome(contrast(*_normal(random, 3), least_effect=_LEAST).low is None)
+
+
+def _constant(random: Random) -> Outcome:
+    level = float(random.uniform(1, 100))
+    seen = contrast([level] * 12, [level * 2] * 12, least_effect=_LEAST)
+    return Outcome(seen.low is None and seen.always_low is None)
+
+
+def _one_look(name: str, draw: Draw, blocks: int, *, quick: int = 0, **more: object) -> Situation:
+    return Situation(
+        f"{name}, {blocks} blocks",
+        Claim.HOLDS,
+        partial(_holds, draw=draw, blocks=blocks),
+        trials=2000,
+        quick=quick,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def _every_look(name: str, draw: Draw, **more: object) -> Situation:
+    return Situation(
+        f"no effect, seen at each of {_LOOKS} blocks: {name}",
+        Claim.FALSE,
+        partial(_peeked, draw=draw),
+        trials=400,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+STATISTICS = (
+    Statistic(
+        name="Arms of an experiment",
+        covers=("steelyard.stats.contrasts.Contrast",),
+        about="Blocks with a value of each arm in random order. The interval for one look joins Student's"
+        " with a studentized bootstrap; the one for every look is a mixture's, with Student's quantiles.",
+        situations=(
+            _one_look("normal, sd 2 %", _normal, 6, quick=300),
+            _one_look("normal, sd 2 %", _normal, 12, quick=300),
+            _one_look("normal, sd 2 %", _normal, 40),
+            _one_look("lognormal, sd 30 %", _lognormal, 12, quick=300),
+            _one_look("Student's with 3 degrees, 2 %", _heavy, 20),
+            _one_look("bursts in either arm", _bursts, 20, bar=0.93),
+            _one_look("rounded to 50 values", _rounded, 12),
+            _one_look("drift by a fifth and a cycle of 24", _drifting, 20, bar=0.93, quick=200),
+            _one_look("ratio correlated by 0.5", _correlated, 60, bar=0.93),
+            _one_look(
+                "ratio correlated by 0.5",
+                _correlated,
+                20,
+                is_limit=True,
+                note="where the correlation is overlooked: so few blocks cannot show it",
+            ),
+            _one_look("one arm alone is hit, by a fifth in one block of five", _rare, 60, bar=0.90),
+            _one_look(
+                "one arm alone is hit, by a fifth in one block of five",
+                _rare,
+                12,
+                is_limit=True,
+                note="what has not been seen yet is in no interval",
+            ),
+            _every_look("normal, sd 2 %", _normal),
+            _every_look("lognormal, sd 30 %", _lognormal),
+            _every_look("bursts in either arm", _bursts),
+            _every_look("drift by a fifth and a cycle of 24", _drifting),
+            _every_look(
+                "ratio correlated by 0.5",
+                _correlated,
+                is_limit=True,
+                note="stopped after a few blocks, which cannot show the correlation",
+            ),
+            Situation(
+                "1 % at 2 % noise in the promised blocks, one look",
+                Claim.FOUND,
+                partial(_found, at_every_look=False),
+                trials=2000,
+                quick=200,
+                bar=0.8,
+            ),
+            Situation(
+                "1 % at 2 % noise in the promised blocks, every look",
+                Claim.FOUND,
+                partial(_found, at_every_look=True),
+                trials=1000,
+                bar=0.8,
+            ),
+            Situation(
+                "five levels without effect, any of them named", Claim.FALSE, _sweep, trials=1000, quick=100
+            ),
+            Situation("3 blocks", Claim.SILENT, _few, trials=200, quick=50),
+            Situation("the same ratio in every block", Claim.SILENT, _constant, trials=100, quick=20),
+        ),
+    ),
+)
