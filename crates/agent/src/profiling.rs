@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use ring::digest;
 use steelyard_kernel::Tree;
-use steelyard_profile::record::{CallGraph, LABEL_END, Scope, Settings, record_labelled};
+use steelyard_profile::record::{CallGraph, Scope, Settings, Spaces, record_labelled};
 use steelyard_profile::{Profile, ProfileError, WeightUnit};
 
 use crate::rows::{ProfileRow, Task};
@@ -27,6 +27,9 @@ use steelyard_kernel::cgroup::{Hierarchies, group_of};
 
 /// The job and task of samples that are no task's.
 pub const NOBODY: &str = "[system]";
+
+/// Parts the number of a task from the command; a letter that names never hold.
+const LABEL_END: char = '\u{fdd0}';
 
 /// Whether a minute (minutes since 1970) is profiled on a machine.
 pub fn is_chosen(machine: &str, minute: i64, seed: u64, ratio: f64) -> bool {
@@ -111,6 +114,7 @@ pub fn profile(
 ) -> Result<Vec<ProfileRow>, ProfileError> {
     let settings = Settings {
         scope: Scope::All,
+        descendants_of: None,
         hz: wanted.hz,
         duration: Some(wanted.duration),
         call_graph: CallGraph::FramePointers,
@@ -121,12 +125,12 @@ pub fn profile(
     };
     attribution.look();
     let tasks = attribution.tasks.clone();
-    let label = move |pid| {
+    let label = move |pid, _: &Spaces| {
         // The idle loop is told by its command.
         (pid != 0).then(|| {
-            attribution
-                .task_of(pid)
-                .map_or_else(String::new, |number| number.to_string())
+            let task = attribution.task_of(pid);
+            let number = task.map_or_else(String::new, |number| number.to_string());
+            format!("{number}{LABEL_END}")
         })
     };
     let recorded = record_labelled(&settings, Some(Box::new(label)))?;

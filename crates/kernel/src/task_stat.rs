@@ -11,6 +11,8 @@ pub struct Stat<'t> {
     pub command: &'t [u8],
     /// Its state as one letter: R runs, S sleeps, D waits without being interruptible.
     pub state: u8,
+    /// The process that made it, or adopted it since.
+    pub parent: Option<u32>,
     /// The kernel's PF_* flags.
     pub flags: Option<u64>,
     /// CPU time in user mode, clock ticks.
@@ -39,7 +41,8 @@ impl<'t> Stat<'t> {
         let mut fields = words(crate::scan::trim(&text[close + 1..]));
         // The names are those of proc_pid_stat(5); the number of a field stands behind it.
         let state = fields.next()?.first().copied()?; // state 3
-        fields.pass(5);
+        let parent = fields.number().and_then(|number| number.try_into().ok()); // ppid 4
+        fields.pass(4);
         let flags = fields.number(); // flags 9
         let minor = fields.number(); // minflt 10
         fields.pass(1);
@@ -58,6 +61,7 @@ impl<'t> Stat<'t> {
         Some(Self {
             command,
             state,
+            parent,
             flags,
             user_ticks,
             system_ticks,
@@ -74,6 +78,7 @@ impl<'t> Stat<'t> {
         Stat {
             command: b"",
             state: self.state,
+            parent: self.parent,
             flags: self.flags,
             user_ticks: self.user_ticks,
             system_ticks: self.system_ticks,

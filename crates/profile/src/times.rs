@@ -1,7 +1,7 @@
 //! When samples were taken, and on which stack.
 //!
-//! In: samples of a recording. Out: text, one line a sample: ns since the first, and the number of its stack, which is
-//! that of its line in the folded stacks of the same profile, from 0. Invariant: memory is bounded; of longer recordings
+//! In: samples of a recording. Out: text; a head with the first sample's time on CLOCK_MONOTONIC, and one line a
+//! sample: ns since the first, and the number of its stack, which is that of its line in the folded stacks of the same profile, from 0. Invariant: memory is bounded; of longer recordings
 //! there are no times.
 
 use std::io::{self, Write};
@@ -42,7 +42,10 @@ impl Times {
         let mut samples = self.samples.clone();
         samples.sort_unstable();
         let first = samples.first().map_or(0, |&(time_ns, _)| time_ns);
-        writeln!(out, "# ns since the first sample, number of its stack")?;
+        writeln!(
+            out,
+            "# ns since the first sample (CLOCK_MONOTONIC {first}), number of its stack"
+        )?;
         for (time_ns, stack) in samples {
             writeln!(out, "{} {stack}", time_ns - first)?;
         }
@@ -66,7 +69,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
-            "# ns since the first sample, number of its stack\n0 1\n500 0\n"
+            "# ns since the first sample (CLOCK_MONOTONIC 1500), number of its stack\n0 1\n500 0\n"
         );
     }
 }

@@ -13,6 +13,7 @@ mod bounds;
 mod cache_stats;
 mod capacity;
 mod clock;
+mod colocation;
 mod counter_plan;
 mod error;
 mod file;
@@ -37,6 +38,9 @@ pub use capacity::{
     CapacityResult, CapacityTried, ClosedLoop,
 };
 pub use clock::{Clock, clock_ns, monotonic_ns};
+pub use colocation::{
+    Colocation, ColocationBlock, ColocationPrediction, ColocationRun, ColocationWorkload, Condition,
+};
 pub use counter_plan::{CounterPlan, Modes, PlannedEvent};
 pub use error::RecordError;
 pub use file::{FILE_BYTES_MAX, open_file, read_file, read_text_file};

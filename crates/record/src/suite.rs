@@ -28,6 +28,9 @@ pub struct Suite {
     pub command: Vec<String>,
     /// Both clocks at the start.
     pub clock: Clock,
+    /// Both clocks at each time that it went on after an interruption.
+    #[serde(default)]
+    pub resumed: Vec<Clock>,
     /// When the last member ended, null before.
     pub end_ns: Option<u64>,
     /// The process that drives the suite: one that says `running` and whose process is gone was killed.
@@ -151,5 +154,5 @@ pub struct SuiteOverall {
 
 impl Record for Suite {
     const KIND: &'static str = "suite";
-    const VERSION: &'static str = "1.1";
+    const VERSION: &'static str = "1.2";
 }

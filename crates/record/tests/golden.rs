@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use steelyard_record::{
-    CacheStats, CapacityResult, CounterPlan, HealthResult, LoadResult, Machine, NumaScore,
-    RankStats, Record, RecordError, Run, Suite, SweepResult, TaxResult, Telemetry, read,
+    CacheStats, CapacityResult, Colocation, CounterPlan, HealthResult, LoadResult, Machine,
+    NumaScore, RankStats, Record, RecordError, Run, Suite, SweepResult, TaxResult, Telemetry, read,
     write_atomically,
 };
 
@@ -34,6 +34,7 @@ fn comes_through_whole<R: Record>() {
 #[test]
 fn every_golden_record_comes_through_whole() {
     comes_through_whole::<CacheStats>();
+    comes_through_whole::<Colocation>();
     comes_through_whole::<CounterPlan>();
     comes_through_whole::<HealthResult>();
     comes_through_whole::<LoadResult>();
@@ -51,6 +52,8 @@ fn every_golden_record_comes_through_whole() {
     let printed = [
         "comparison",
         "doctor",
+        "experiment",
+        "experiment_answer",
         "health_check",
         "install",
         "installation",
@@ -58,6 +61,7 @@ fn every_golden_record_comes_through_whole() {
         "machine_check",
         "machine_diff",
         "numa_map",
+        "preflight",
         "pressure_matrix",
         "run_score",
         "suite_comparison",
@@ -72,7 +76,7 @@ fn every_golden_record_comes_through_whole() {
         let stem = name.strip_suffix(".json");
         stem.is_some_and(|stem| !stem.ends_with("_vectors") && !printed.contains(&stem))
     });
-    assert_eq!(records.count(), 13, "a golden record without a test");
+    assert_eq!(records.count(), 14, "a golden record without a test");
 }
 
 /// Reads the golden run with its opening fields replaced.

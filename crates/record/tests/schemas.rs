@@ -8,8 +8,8 @@ use std::io::Write;
 
 use serde_json::{Map, Value, json};
 use steelyard_record::{
-    CacheStats, CapacityResult, CounterPlan, HealthResult, LoadResult, Machine, NumaScore,
-    RankStats, Record, Run, Suite, SweepResult, TaxResult, Telemetry, read,
+    CacheStats, CapacityResult, Colocation, CounterPlan, HealthResult, LoadResult, Machine,
+    NumaScore, RankStats, Record, Run, Suite, SweepResult, TaxResult, Telemetry, read,
 };
 
 /// A kind of record: its name, its version, and what comes back where it is read and written again.
@@ -19,6 +19,7 @@ type Entry = (&'static str, &'static str, fn(&Value) -> Option<Value>);
 const RECORDS: &[Entry] = &[
     entry::<CacheStats>(),
     entry::<CapacityResult>(),
+    entry::<Colocation>(),
     entry::<CounterPlan>(),
     entry::<HealthResult>(),
     entry::<LoadResult>(),
@@ -245,6 +246,8 @@ fn every_record_of_the_control_plane_is_here() {
         "baseline",
         "comparison",
         "doctor",
+        "experiment",
+        "experiment_answer",
         "health_check",
         "install",
         "installation",
@@ -252,6 +255,7 @@ fn every_record_of_the_control_plane_is_here() {
         "machine_check",
         "machine_diff",
         "numa_map",
+        "preflight",
         "pressure_matrix",
         "run_score",
         "suite_comparison",

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use steelyard_record::monotonic_ns;
 
-use super::Remote;
 use super::wire::{LINE_MAX, Order, PackedInterval, Report, Share, read_report};
 use crate::LoadError;
 
@@ -19,6 +18,15 @@ use crate::LoadError;
 const ERRORS_KEPT: usize = 4096;
 /// A process that reports no interval for this long is lost: it hangs, or the way to it does.
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// How processes on other hosts are started.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    /// ssh and its options, in words.
+    pub ssh: Vec<String>,
+    /// `steelyard-load` on other hosts.
+    pub command: String,
+}
 
 /// A process, its orders and its reports.
 pub struct Member {

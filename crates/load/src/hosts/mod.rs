@@ -14,6 +14,7 @@
 //! Invariants: when this process ends, however it does, no process of it goes on loading. Not here: what the
 //! processes do ([`join`]).
 
+mod follow;
 pub mod join;
 mod log;
 mod member;
@@ -22,33 +23,28 @@ mod partial;
 mod rows;
 pub mod wire;
 
+use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
 use steelyard_launch::{GRACE, Stop};
-use steelyard_record::Clock;
+use steelyard_record::{Clock, monotonic_ns};
 
 use crate::LoadError;
 use crate::offer::{Offer, Offered};
+use crate::progress::Progress;
 use crate::schedule::Arrival;
 use crate::settings::{Settings, Turn};
 use crate::slo::Slo;
+use follow::Follow;
 use log::{Log, create};
 use member::Member;
+pub use member::Remote;
 use partial::Loss;
 use rows::{Part, Parts};
 use wire::{Changes, Order, Report};
-
-/// How processes on other hosts are started.
-#[derive(Debug, Clone)]
-pub struct Remote {
-    /// ssh and its options, in words.
-    pub ssh: Vec<String>,
-    /// `steelyard-load` on other hosts.
-    pub command: String,
-}
 
 /// The processes.
 pub struct Fleet<'a> {
@@ -56,6 +52,7 @@ pub struct Fleet<'a> {
     arguments: Vec<String>,
     hlog: Option<PathBuf>,
     stop: &'a AtomicBool,
+    follow: Follow,
 }
 
 /// How often a process gets a sign of life.
@@ -88,6 +85,7 @@ impl<'a> Fleet<'a> {
             arguments,
             hlog,
             stop,
+            follow: Follow::new(Progress::None, None),
         };
         let deadline = Instant::now() + HELLO;
         for index in 0..fleet.members.len() {
@@ -104,6 +102,13 @@ impl<'a> Fleet<'a> {
             }
         }
         Ok(fleet)
+    }
+
+    /// Tells `progress` how the load goes; a held load takes the order to measure from `input`.
+    #[must_use]
+    pub fn followed(mut self, progress: Progress, input: Option<Box<dyn BufRead + Send>>) -> Self {
+        self.follow = Follow::new(progress, input);
+        self
     }
 
     /// Refuses loads that cannot be split.
@@ -180,9 +185,21 @@ impl<'a> Fleet<'a> {
         while !self.members.iter().all(Member::is_warm) {
             self.take_reports()?;
         }
+        self.follow.begin(monotonic_ns(), self.members.len());
         let warm_up = Instant::now() + Duration::from_nanos(settings.warmup_ns);
         while Instant::now() < warm_up && !self.stop.load(Ordering::Relaxed) {
             self.take_reports()?;
+            self.look(settings)?;
+        }
+        while settings.hold && !self.stop.load(Ordering::Relaxed) {
+            match self.follow.order() {
+                Some(true) => break,
+                Some(false) => self.stop.store(true, Ordering::Relaxed),
+                None => {
+                    self.take_reports()?;
+                    self.look(settings)?;
+                }
+            }
         }
         for (index, member) in self.members.iter_mut().enumerate() {
             member.measure().map_err(|error| (index, error))?;
@@ -199,8 +216,19 @@ impl<'a> Fleet<'a> {
                 }
             }
             self.take_reports()?;
+            self.look(settings)?;
         }
         Ok(())
+    }
+
+    /// Tells of what has been reported.
+    fn look(&mut self, settings: &Settings) -> Result<(), (usize, LoadError)> {
+        let (length_ns, duration_ns) = (settings.interval_ns, settings.duration_ns);
+        let now_ns = monotonic_ns();
+        let looked = self
+            .follow
+            .look(&self.members, now_ns, length_ns, duration_ns);
+        looked.map_err(|error| (0, error))
     }
 
     /// Notes what the processes report; they get signs of life, and a stop. An error is about the

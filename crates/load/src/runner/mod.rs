@@ -62,7 +62,7 @@ pub type Watch<'a> = &'a mut dyn FnMut(&Interval, Phase) -> ControlFlow<()>;
 
 /// What the control input said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+pub(crate) enum Order {
     /// Begin to measure.
     Measure,
     /// The input has ended.
@@ -427,7 +427,7 @@ fn thread_lost() -> LoadError {
 }
 
 /// Reads orders in a thread of its own, which ends with the process.
-fn listen(input: Box<dyn BufRead + Send>) -> Receiver<Order> {
+pub(crate) fn listen(input: Box<dyn BufRead + Send>) -> Receiver<Order> {
     let (sender, orders) = channel();
     thread::spawn(move || {
         for line in input.lines() {

@@ -37,6 +37,7 @@ impl Addresses {
             scope,
             hz,
             duration: None::<Duration>,
+            descendants_of: None,
             call_graph: CallGraph::None,
             with_idle: false,
             interpreted: false,

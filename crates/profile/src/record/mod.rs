@@ -10,6 +10,7 @@
 
 mod addresses;
 mod command;
+mod descendants;
 mod events;
 mod idle;
 mod processes;
@@ -21,9 +22,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use addresses::{Address, Addresses};
+pub use descendants::CHILD_END;
 pub use session::{record, record_labelled};
 
-pub use crate::sample::{LABEL_END, Label};
+pub use crate::sample::{Label, Spaces};
 
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +63,9 @@ pub struct Settings {
     pub hz: u32,
     /// Time after which to end.
     pub duration: Option<Duration>,
+    /// Keep only samples of processes that descend from this one; before their command stands which child of it they
+    /// descend from, and [`CHILD_END`].
+    pub descendants_of: Option<u32>,
     /// How call chains are taken.
     pub call_graph: CallGraph,
     /// Keep samples of the idle loop.

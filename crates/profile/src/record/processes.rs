@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::descendants::Descendants;
 use crate::python::Interpreters;
 use crate::sample::{Module, ModuleIdentity, Place, Spaces, Witness};
 use crate::symbols::{Files, Origin};
@@ -56,10 +57,16 @@ impl Processes {
         &self.files
     }
 
-    /// Notes all processes there are.
-    pub fn scan_all(&mut self, spaces: &mut Spaces) {
+    /// Notes all processes there are, or those that descend from one.
+    pub fn scan_all(&mut self, spaces: &mut Spaces, descendants_of: Option<u32>) {
+        let mut descendants = descendants_of.map(Descendants::of);
         for pid in numbers(Path::new("/proc")) {
-            self.scan(spaces, pid);
+            let is_wanted = descendants
+                .as_mut()
+                .is_none_or(|descendants| descendants.child_of(pid, spaces).is_some());
+            if is_wanted {
+                self.scan(spaces, pid);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use steelyard_launch::{GRACE, Stop};
 use steelyard_record::Clock;
 
+use super::descendants::{CHILD_END, Descendants};
 use super::events::Events;
 use super::processes::Processes;
 use super::ring::Ring;
@@ -36,8 +37,8 @@ pub fn record(settings: &Settings) -> Result<Recorded, ProfileError> {
     record_labelled(settings, None)
 }
 
-/// The same with a label before each process's command, parted from it by [`LABEL_END`](super::LABEL_END); and with
-/// frames of files that have no name here as `0xOFFSET` in `module@BUILDID`, for whoever has the names.
+/// The same with a label before each process's command; and with frames of files that have no name here as `0xOFFSET`
+/// in `module@BUILDID`, for whoever has the names.
 pub fn record_labelled(
     settings: &Settings,
     label: Option<Label>,
@@ -59,13 +60,23 @@ pub fn record_labelled(
     };
     let mut recording = Recording::new(settings, events, stop);
     recording.assembler.keeps_offsets = label.is_some();
-    recording.assembler.label = label;
+    recording.assembler.label = label.or_else(|| settings.descendants_of.map(label_children));
+    recording.assembler.labelled_only = settings.descendants_of.is_some();
     let recorded = recording.run(child.as_mut());
     let command_exit = child.as_mut().and_then(command::end);
     stop.allow(GRACE);
     recorded.map(|recorded| Recorded {
         command_exit,
         ..recorded
+    })
+}
+
+/// A label that says which child of `root` a process descends from.
+fn label_children(root: u32) -> Label {
+    let mut descendants = Descendants::of(root);
+    Box::new(move |pid, spaces| {
+        let child = descendants.child_of(pid, spaces)?;
+        Some(format!("{child}{CHILD_END}"))
     })
 }
 
@@ -99,7 +110,10 @@ impl<'a> Recording<'a> {
 
     fn run(mut self, child: Option<&mut Child>) -> Result<Recorded, ProfileError> {
         match &self.settings.scope {
-            Scope::All => self.processes.scan_all(&mut self.assembler.spaces),
+            Scope::All => {
+                let root = self.settings.descendants_of;
+                self.processes.scan_all(&mut self.assembler.spaces, root);
+            }
             _ => {
                 for pid in self.events.pids.clone() {
                     self.processes.scan(&mut self.assembler.spaces, pid);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
+use super::Assembled;
 use super::abi::{Attribute, Attributes, Record, Sample, kind};
-use super::spaces::{Module, ModuleIdentity, Place, Spaces};
+use super::spaces::{ModuleIdentity, Place, Spaces};
 use super::user::UserState;
 use crate::events::EventFilter;
 use crate::stacks::{Periods, StackTable};
 use crate::times::Times;
-use crate::unwind::{Ground, Processor, Spot, Tally, Unwinding};
+use crate::unwind::{Ground, Processor, Spot, Unwinding};
 
 /// Markers between the contexts of a call chain are the highest addresses. Source: PERF_CONTEXT_MAX.
 const CONTEXT_MAX: u64 = -4095_i64 as u64;
@@ -82,55 +83,16 @@ pub struct Assembler {
     not_unwound: u64,
     /// What stands before the command of a process's samples, when it is to be told apart from others of the name.
     pub label: Option<Label>,
+    /// Samples of processes without a label are left out.
+    pub labelled_only: bool,
     /// Places in files that have no name are told as offsets.
     pub keeps_offsets: bool,
     /// When samples were taken, where it is to be kept.
     pub times: Option<Times>,
 }
 
-/// Gives a process a label.
-pub type Label = Box<dyn FnMut(u32) -> Option<String>>;
-
-/// Parts a label from the command; a letter that names never hold.
-pub const LABEL_END: char = '\u{fdd0}';
-
-/// What an assembler counted.
-pub struct Assembled {
-    /// The event whose samples were taken.
-    pub event: Option<String>,
-    /// Samples a second that were asked for.
-    pub frequency: Option<u64>,
-    /// Why samples are left out, when some are.
-    pub left_out: Option<String>,
-    /// Stacks: the command's number, then places' numbers from the leaf to the root.
-    pub stacks: StackTable,
-    /// Commands by number.
-    pub commands: Vec<String>,
-    /// Places by number.
-    pub places: Vec<Place>,
-    /// Modules by number.
-    pub modules: Vec<Module>,
-    /// Samples that were dropped.
-    pub lost: u64,
-    /// Whether some sample did not tell its period.
-    pub periods_missing: bool,
-    /// Whether samples stand for different numbers of occurrences.
-    pub periods: Periods,
-    /// A kernel symbol and its address in the recording, when it tells one.
-    pub kernel_anchor: Option<(String, u64)>,
-    /// Names of interpreted functions by number.
-    pub interpreted: Vec<String>,
-    /// How unwinding went; None when the samples hold call chains.
-    pub unwound: Option<Tally>,
-    /// Whether samples hold call chains.
-    pub has_chains: bool,
-    /// Samples whose stack was copied on a processor that is not known.
-    pub not_unwound: u64,
-    /// Places in files that have no name are told as offsets.
-    pub keeps_offsets: bool,
-    /// When samples were taken, where it was to be kept.
-    pub times: Option<Times>,
-}
+/// Gives a process a label, which is written before its command as it is.
+pub type Label = Box<dyn FnMut(u32, &Spaces) -> Option<String>>;
 
 impl Assembler {
     /// An assembler of samples of `event`, or of the first event that appears.
@@ -154,6 +116,7 @@ impl Assembler {
             periods: Periods::default(),
             kernel_anchor: None,
             label: None,
+            labelled_only: false,
             keeps_offsets: false,
             times: None,
         }
@@ -247,6 +210,11 @@ impl Assembler {
     }
 
     fn sample(&mut self, sample: &Sample<'_>, witness: &mut impl Witness) {
+        let label = self.label.as_mut();
+        let label = label.and_then(|label| label(sample.pid, &self.spaces));
+        if label.is_none() && self.labelled_only {
+            return;
+        }
         witness.meet(&mut self.spaces, sample.pid, sample.tid);
         let command = match self.spaces.command_of(sample.pid, sample.tid) {
             Some(name) => name.to_owned(),
@@ -254,11 +222,7 @@ impl Assembler {
             None if sample.pid == u32::MAX => crate::names::UNKNOWN.to_owned(),
             None => format!(":{}", sample.tid),
         };
-        let label = self.label.as_mut().and_then(|label| label(sample.pid));
-        let command = match label {
-            Some(label) => format!("{label}{LABEL_END}{command}"),
-            None => command,
-        };
+        let command = label.unwrap_or_default() + &command;
         let mut stack = std::mem::take(&mut self.scratch);
         stack.clear();
         stack.push(self.command_number(command));

@@ -7,6 +7,7 @@
 //! its process had at that time; nothing panics or reads outside a record, whatever its bytes are.
 
 mod abi;
+mod assembled;
 mod assembler;
 mod cursor;
 mod rounds;
@@ -14,7 +15,8 @@ mod spaces;
 mod user;
 
 pub use abi::{Attribute, Attributes, Record};
-pub use assembler::{Assembled, Assembler, LABEL_END, Label, Witness};
+pub use assembled::Assembled;
+pub use assembler::{Assembler, Label, Witness};
 pub use cursor::Cursor;
 pub use rounds::Rounds;
 pub use spaces::{Module, ModuleIdentity, Place, Spaces};

@@ -79,6 +79,7 @@ pub struct Spaces {
     commands: HashMap<u32, String>,
     modules: Vec<Module>,
     by_path: HashMap<(String, ModuleIdentity), u32>,
+    parents: HashMap<u32, u32>,
 }
 
 impl Spaces {
@@ -137,6 +138,7 @@ impl Spaces {
     /// A thread was made by another; with a new process comes a copy of the mappings.
     pub fn fork(&mut self, pid: u32, parent_pid: u32, tid: u32, parent_tid: u32) {
         if pid != parent_pid {
+            self.parents.insert(pid, parent_pid);
             self.generations += 1;
             let generation = self.generations;
             let maps = self
@@ -152,6 +154,11 @@ impl Spaces {
             Some(name) => self.commands.insert(tid, name),
             None => self.commands.remove(&tid),
         };
+    }
+
+    /// The process that was seen making this one.
+    pub fn parent_of(&self, pid: u32) -> Option<u32> {
+        self.parents.get(&pid).copied()
     }
 
     /// What a thread is called, or else its process.
@@ -288,5 +295,6 @@ mod tests {
         assert_eq!(at(&spaces, 2, 150), None);
         assert_eq!(at(&spaces, 1, 150), Some((0, 50)));
         assert_eq!(spaces.command_of(2, 99), Some("two"));
+        assert_eq!((spaces.parent_of(2), spaces.parent_of(1)), (Some(1), None));
     }
 }

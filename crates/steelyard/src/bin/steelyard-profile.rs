@@ -66,6 +66,10 @@ struct Record {
     /// Sample all CPUs.
     #[arg(long)]
     all: bool,
+    /// Keep only samples of processes that descend from this one; commands are written as CHILD/COMMAND, where CHILD is
+    /// the child of PID that the process descends from.
+    #[arg(long, value_name = "PID")]
+    descendants_of: Option<u32>,
     /// Samples per second on each busy CPU. The default avoids lockstep with work on millisecond timers.
     #[arg(long, default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     hz: u32,
@@ -313,6 +317,7 @@ fn run_record(arguments: Record) -> Result<Exit, Failure> {
     };
     let settings = Settings {
         scope: scope(&arguments)?,
+        descendants_of: arguments.descendants_of,
         hz: arguments.hz,
         duration: arguments.duration,
         call_graph,

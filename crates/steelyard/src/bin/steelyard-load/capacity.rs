@@ -79,7 +79,6 @@ pub fn base(load: &LoadArguments, settle: std::time::Duration) -> Result<Setting
     if load.hlog.is_some() {
         return wrong("--hlog", "is for a single load");
     }
-    crate::hosts::check(load)?;
     let settings = settings(load)?;
     let settle_ns = u64::try_from(settle.as_nanos()).unwrap_or(u64::MAX / 4);
     Ok(Settings {

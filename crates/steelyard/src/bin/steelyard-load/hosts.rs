@@ -32,22 +32,7 @@ pub fn offerer<'a>(
     let arguments: Vec<String> = std::env::args().collect();
     let hlog = load.hlog.clone();
     let fleet = Fleet::start(&load.host, &remote, arguments, hlog, stop).map_err(failure)?;
-    Ok(Box::new(fleet))
-}
-
-/// Refuses flags of a single process where there are several.
-pub fn check(load: &LoadArguments) -> Result<(), Failure> {
-    let wrong = |name, why: &str| {
-        let why = why.to_owned();
-        Err(Failure::new(Exit::Usage, LoadError::setting(name, why)))
-    };
-    if load.host.is_empty() {
-        return Ok(());
-    }
-    if load.hold {
-        return wrong("--hold", "is for a load of one process");
-    }
-    Ok(())
+    Ok(Box::new(fleet.followed(progress, crate::orders(load))))
 }
 
 /// How a command ends whose load lost a host, after its record has been written.

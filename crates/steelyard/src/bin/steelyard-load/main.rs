@@ -8,7 +8,7 @@ mod settings;
 mod sweep;
 mod url;
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -49,6 +49,12 @@ enum Mode {
     /// Join a load of several processes; commands come on standard input
     #[command(hide = true)]
     Join,
+}
+
+/// The control input of a held load.
+fn orders(load: &LoadArguments) -> Option<Box<dyn BufRead + Send>> {
+    let input = || Box::new(BufReader::new(io::stdin())) as Box<dyn BufRead + Send>;
+    load.hold.then(input)
 }
 
 /// Pins the controlling thread to the CPUs of the settings.

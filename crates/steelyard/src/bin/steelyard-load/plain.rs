@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use steelyard::output::print;
 use steelyard::{Exit, Failure};
-use steelyard_load::progress::{Progress, time};
+use steelyard_load::progress::time;
 use steelyard_load::slo::Slo;
 use steelyard_load::{Settings, Surroundings};
 use steelyard_record::LoadResult;
@@ -15,7 +15,6 @@ use crate::settings::{failure, progress, settings};
 
 /// Runs the load and writes its result.
 pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure> {
-    crate::hosts::check(arguments)?;
     let settings = settings(arguments)?;
     if arguments.check {
         return crate::settings::check(&settings);
@@ -29,9 +28,7 @@ pub fn run(arguments: &LoadArguments, stop: &AtomicBool) -> Result<Exit, Failure
         hlog: arguments.hlog.clone(),
         progress: progress(arguments),
         stop,
-        input: arguments
-            .hold
-            .then(|| Box::new(std::io::BufReader::new(std::io::stdin())) as _),
+        input: crate::orders(arguments),
         watch: None,
     };
     let result = steelyard_load::run(&settings, surroundings);
@@ -46,9 +43,12 @@ fn run_on_hosts(
     settings: &Settings,
     stop: &AtomicBool,
 ) -> Result<Exit, Failure> {
-    let mut offer = crate::hosts::offerer(arguments, settings, Progress::None, stop)?;
+    let shown = progress(arguments);
+    let mut offer = crate::hosts::offerer(arguments, settings, shown, stop)?;
     let nothing = Slo::nothing();
-    let offered = offer.offer(settings, &nothing).map_err(failure)?;
+    let offered = offer.offer(settings, &nothing);
+    shown.end();
+    let offered = offered.map_err(failure)?;
     let result = LoadResult {
         command: std::env::args().collect(),
         ..offered.result

@@ -116,6 +116,59 @@ fn two_processes_here_make_one_load() {
     }
 }
 
+#[test]
+fn held_processes_measure_together_when_they_are_told() {
+    let server = Server::answering(|_| ());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steelyard-load"));
+    command
+        .args(["--target", &server.address.to_string(), "--json"])
+        .args(QUICK)
+        .args(TWO)
+        .args(["--hold", "--progress", "json", "--interval", "200ms"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    thread::sleep(Duration::from_millis(1500));
+    writeln!(child.stdin.as_mut().unwrap(), "measure").unwrap();
+    let output = finish(child, Duration::from_secs(60));
+    let result = result(&output);
+    check_two(&result, 400.0);
+    let events: Vec<Value> = String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let phase = |name: &str| {
+        let is = |event: &&Value| event["event"] == "phase" && event["name"] == name;
+        let begin = events.iter().find(is).unwrap_or_else(|| panic!("{name}"));
+        begin["begin_ns"].as_u64().unwrap()
+    };
+    // The warm-up of 200 ms lasted until the order, and the phases are those of the record.
+    assert!(phase("measure") - phase("warmup") > 800_000_000);
+    assert!(phase("measure") >= result["begin_ns"].as_u64().unwrap());
+    assert_eq!(
+        phase("drain"),
+        result["begin_ns"].as_u64().unwrap() + 1_000_000_000
+    );
+    let told = |name: &str| {
+        let rows = events.iter().filter(|event| event["phase"] == name);
+        rows.map(|row| row["completed"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert!(told("warmup") > 0 && told("measure") > 0, "{events:?}");
+}
+
+#[test]
+fn held_processes_end_with_the_control_input() {
+    let server = Server::answering(|_| ());
+    let mut command = load(server.address, &QUICK);
+    command.args(TWO).arg("--hold").stdin(Stdio::null());
+    let output = finish(command.spawn().unwrap(), Duration::from_secs(60));
+    assert_eq!(output.status.code(), Some(4));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("the control input ended"), "{told}");
+}
+
 /// A load of `arrival` by two processes, and how many requests its measure phase asked for.
 fn intended(arrival: &str) -> u64 {
     let server = Server::answering(|_| ());
