@@ -1,7 +1,7 @@
 <?php
 # The wiki; names between two @ are filled in for each run. Settings come from tuning.toml.
 $wgSitename = 'Steelyard';
-$wgServer = 'http://127.0.0.1:@port@';
+$wgServer = 'http://@address@:@port@';
 $wgScriptPath = '';
 $wgResourceBasePath = '';
 $wgLanguageCode = 'en';

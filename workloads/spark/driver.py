@@ -33,7 +33,7 @@ def say(event, **fields):
 
 
 def filled(text, names, seed):
-    """Return SQL with its braces, u(), zipf() and word() filled in.
+    """Return SQL with its braces, u(), h(), zipf() and word() filled in.
 
     >>> filled("u(3) < {half}", {"half": "0.5"}, 1)
     '(shiftrightunsigned(xxhash64(id, 1, 3), 11) / 9007199254740992D) < 0.5'
@@ -52,6 +52,11 @@ def filled(text, names, seed):
     text = re.sub(r"zipf\((\d+), (\d+), ([\d.]+)\)", zipf, text)
     text = re.sub(
         r"word\((\d+)\)", rf"element_at({words}, CAST(1 + floor(u(\1) * {len(WORDS)}) AS INT))", text
+    )
+    text = re.sub(
+        r"\bh\((\w+), (\d+)\)",
+        rf"(shiftrightunsigned(xxhash64(\1, {seed}, \2), 11) / 9007199254740992D)",
+        text,
     )
     return re.sub(
         r"\bu\((\d+)\)", rf"(shiftrightunsigned(xxhash64(id, {seed}, \1), 11) / 9007199254740992D)", text

@@ -167,7 +167,11 @@ class Conditions:
     machine: Machine | None = None
     profile: ProfileUse | None = None
     counters: "CounterUse | None" = None
-    """What hardware counters say, where the run's folder was looked at for them."""
+    """What hardware counters say, where the run's folder was looked at for them; of a run with sides, of its
+    servers.
+    """
+    load_counters: "CounterUse | None" = None
+    """The same of the load."""
     health: "HealthResult | None" = None
     """The machine's last good health check, whose figures are limits."""
     operations: Operations | None = None

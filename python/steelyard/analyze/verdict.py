@@ -346,7 +346,7 @@ def _foreign(evidence: Evidence, interference: Interference) -> Check:
 def _throttling(evidence: Evidence, quota: float) -> Check:
     level = _above(quota, BOUNDS.headline_ratio)
     claim = f"a CPU quota throttled a cgroup for {quota:.1%} of the measure phase"
-    if evidence.limited_on_purpose and level is not Level.VALID:
+    if evidence.limited_on_purpose and quota > 0:
         level, claim = Level.VALID, f"{claim}, as requested with the cpu-limit hook"
     return Check(
         id="throttled-quota", level=level, claim=claim, value=quota, bound=BOUNDS.headline_ratio[0], unit="1"

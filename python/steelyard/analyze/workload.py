@@ -17,7 +17,9 @@ import numpy as np
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.conditions import Conditions, observe
-from steelyard.analyze.counters.use import CounterUse, counter_use, dram_bytes_per_s
+from steelyard.analyze.counters.figures import dram_bytes_per_s
+from steelyard.analyze.counters.sides import uses_by_side
+from steelyard.analyze.counters.use import CounterUse, counter_use
 from steelyard.analyze.operations.efficiency import efficiency_of
 from steelyard.analyze.operations.operations import FOLDER as OPERATIONS
 from steelyard.analyze.operations.operations import operations_of_run
@@ -113,10 +115,11 @@ def observe_folder(
     conditions = replace(conditions, target=with_exact_cpu_time(conditions.target, run.metrics))
     conditions = _with_operations(conditions, folder, run, recording, whole=whole)
     done = conditions.operations or operations_of_run(folder, run)
-    counters = counter_use(
+    sides = uses_by_side(folder, run, conditions, machine=machine, operations=done.count)
+    counters = sides.get("server") or counter_use(
         folder, run, conditions, recording=recording, machine=machine, operations=done.count
     )
-    return replace(conditions, counters=counters)
+    return replace(conditions, counters=counters, load_counters=sides.get("load"))
 
 
 def with_exact_cpu_time(target: TargetUse | None, metrics: Mapping[str, Metric]) -> TargetUse | None:

@@ -4,7 +4,7 @@ import os
 
 SECRET_KEY = "a benchmark on the loopback address has no secret"  # noqa: S105
 DEBUG = False
-ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
+ALLOWED_HOSTS = ["127.0.0.1", "localhost", os.environ.get("SOCIAL_ADDRESS", "127.0.0.1")]
 ROOT_URLCONF = "social.urls"
 INSTALLED_APPS: list[str] = []
 MIDDLEWARE = [

@@ -231,6 +231,17 @@ def choose(
     return Choice(definition, reason, scope, tuple(chosen), _plan(machine, definition, chosen), facts)
 
 
+def shared_metrics(machine: Machine) -> list[str]:
+    """Return the metrics that can be had of the whole machine only: they need counters that cores share."""
+    definition, _ = definition_of(machine)
+    found = []
+    for each in choose(machine, "system").metrics:
+        events = [definition.event(name) for name in each.events]
+        if any(event is not None and event.pmu.startswith(_WHOLE_SYSTEM) for event in events):
+            found.append(each.name)
+    return found
+
+
 def _wanted(machine: Machine, definition: Definition, facts: MachineFacts, name: str) -> Wanted:
     if name == TOP_DOWN:
         return _wanted_tree(machine, definition, facts)

@@ -99,37 +99,80 @@ def _is_cgroup(entity: str, path: str) -> bool:
 
 
 def _sum(series: Sequence[CounterSeries]) -> CounterSeries:
-    times = sorted({time for each in series for time in each.time_ns})
+    ticks = _ticks(series)
     names = dict.fromkeys(name for each in series for name in (*each.events, *each.missing))
     events: dict[str, EventSeries] = {}
     missing: dict[str, str] = {}
     for name in names:
-        having = [each for each in series if name in each.events]
+        having = [at for at, each in enumerate(series) if name in each.events]
         lacking = [each.missing[name] for each in series if name in each.missing]
         lost = [reason for reason in lacking if "not supported" not in reason and "ran" not in reason]
         if not having or lost:
             missing[name] = (lost or lacking or ["not counted"])[0]
             continue
-        windows = [_window(having, name, time) for time in times]
-        unit = next((each.events[name].unit for each in having if each.events[name].unit), "")
+        windows = [_window(series, having, name, tick) for tick in ticks]
+        units = (series[at].events[name].unit for at in having)
         events[name] = EventSeries(
-            tuple(count for count, _ in windows), tuple(ratio for _, ratio in windows), unit
+            tuple(count for count, _ in windows),
+            tuple(ratio for _, ratio in windows),
+            next((unit for unit in units if unit), ""),
         )
     scope = "process" if series[0].scope in ("thread", "process") else "system"
-    begin_ns = series[0].begin_ns
-    return CounterSeries(scope, "", times, events, missing, begin_ns)
+    times = [max(series[at].time_ns[index] for at, index in tick.items()) for tick in ticks]
+    return CounterSeries(scope, "", times, events, missing, _begin(series, ticks))
 
 
-def _window(series: Sequence[CounterSeries], name: str, time: int) -> tuple[float | None, float | None]:
+def _ticks(series: Sequence[CounterSeries]) -> list[dict[int, int]]:
+    """Return which windows of the series belong together, as number of series -> number of its window.
+
+    A recorder reads one entity after the other, so that their times are not the same: of one tick is what is
+    nearer to its first reading than half a window, an entity once. At the edges of a phase, a tick that some
+    of them are not in is left out.
+    """
+    lengths = sorted(length for each in series for length in each.window_ns() if length is not None)
+    near_ns = lengths[len(lengths) // 2] / 2 if lengths else math.inf
+    ends = sorted(
+        (end, at, index) for at, each in enumerate(series) for index, end in enumerate(each.time_ns)
+    )
+    ticks: list[dict[int, int]] = []
+    first_ns = 0
+    for end_ns, at, index in ends:
+        if not ticks or at in ticks[-1] or end_ns - first_ns > near_ns:
+            ticks.append({})
+            first_ns = end_ns
+        ticks[-1][at] = index
+    if len(ticks) > 2:
+        whole = max(len(tick) for tick in ticks)
+        first = int(len(ticks[0]) < whole)
+        last = len(ticks) - int(len(ticks[-1]) < whole)
+        return ticks[first:last]
+    return ticks
+
+
+def _begin(series: Sequence[CounterSeries], ticks: Sequence[Mapping[int, int]]) -> int | None:
+    """Return when the first tick's windows began."""
+    if not ticks:
+        return series[0].begin_ns
+    begins = [
+        series[at].time_ns[index - 1] if index else series[at].begin_ns for at, index in ticks[0].items()
+    ]
+    known = [begin for begin in begins if begin is not None]
+    return max(known) if len(known) == len(begins) else None
+
+
+def _window(
+    series: Sequence[CounterSeries], having: Sequence[int], name: str, tick: Mapping[int, int]
+) -> tuple[float | None, float | None]:
     counts: list[float] = []
     ratios: list[float] = []
-    for each in series:
-        at = [index for index, end in enumerate(each.time_ns) if end == time]
-        count = each.events[name].count[at[0]] if at else None
-        if count is None:
+    for at in having:
+        index = tick.get(at)
+        event = series[at].events[name]
+        count = None if index is None else event.count[index]
+        if index is None or count is None:
             return None, None
         counts.append(count)
-        ratio = each.events[name].coverage_ratio[at[0]]
+        ratio = event.coverage_ratio[index]
         ratios += [] if ratio is None else [ratio]
     return math.fsum(counts), min(ratios, default=None)
 

@@ -16,8 +16,7 @@ Not here: the law (``iron_law``), the tree (``topdown``), metrics of single even
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,8 +92,8 @@ class CounterUse:
 
 
 @dataclass(frozen=True)
-class _Source:
-    """Counts as they were found."""
+class Source:
+    """Counts as they were found, of which `use_of` makes what they say."""
 
     name: str
     series: CounterSeries
@@ -122,17 +121,21 @@ def counter_use(
     machine = machine or conditions.machine
     operations = operations or Quantity(None, "1", "the application's operations are not known")
     source, reasons = _source(folder, run, conditions, recording, machine)
-    split, capacity, split_missing = _used(conditions, machine)
-    shared: dict[str, Any] = {
-        "operations": operations,
-        "split": split,
-        "split_missing": split_missing,
-        "capacity": capacity,
-    }
     if source is None:
-        missing = "; ".join(reasons) or NOTHING
-        counts = _without_counters(conditions, machine, operations, missing)
-        return CounterUse(iron_law(counts), counts, missing=missing, top_down_missing=missing, **shared)
+        return _use_without(conditions, machine, operations, "; ".join(reasons) or NOTHING)
+    return use_of(source, conditions, run, machine=machine, operations=operations, reasons=reasons)
+
+
+def use_of(
+    source: Source,
+    conditions: Conditions,
+    run: Run,
+    *,
+    machine: Machine | None,
+    operations: Quantity,
+    reasons: Sequence[str] = (),
+) -> CounterUse:
+    """Return what counts say; ``reasons`` are why others than these were not taken."""
     cautions = [*source.cautions, *reasons]
     counts, notes = _counts(source, conditions, machine, operations, run)
     cautions += notes
@@ -158,13 +161,31 @@ def counter_use(
         top_down=tree,
         top_down_missing=tree_missing,
         cautions=tuple(cautions),
-        **shared,
+        **_shared(conditions, machine, operations),
     )
+
+
+def _shared(conditions: Conditions, machine: Machine | None, operations: Quantity) -> dict[str, Any]:
+    split, capacity, split_missing = _used(conditions, machine)
+    return {
+        "operations": operations,
+        "split": split,
+        "split_missing": split_missing,
+        "capacity": capacity,
+    }
+
+
+def _use_without(
+    conditions: Conditions, machine: Machine | None, operations: Quantity, missing: str
+) -> CounterUse:
+    counts = _without_counters(conditions, machine, operations, missing)
+    shared = _shared(conditions, machine, operations)
+    return CounterUse(iron_law(counts), counts, missing=missing, top_down_missing=missing, **shared)
 
 
 def _source(
     folder: Path, run: Run, conditions: Conditions, recording: Recording | None, machine: Machine | None
-) -> tuple[_Source | None, list[str]]:
+) -> tuple[Source | None, list[str]]:
     """Return the counts to take: a file that was given before what the recorder counted."""
     reasons: list[str] = []
     files = run.hooks.get(HOOK)
@@ -186,14 +207,14 @@ def _source(
         else:
             return source, reasons
     live = _live(folder, conditions, run, recording, machine)
-    if isinstance(live, _Source):
+    if isinstance(live, Source):
         return live, reasons
     return None, [*reasons, *([live] if live is not None else [])]
 
 
 def _live(
     folder: Path, conditions: Conditions, run: Run, recording: Recording | None, machine: Machine | None
-) -> _Source | str | None:
+) -> Source | str | None:
     """Return what was counted beside the run, in a recording of its own or in the telemetry's, or why not."""
     about = run.hooks.get(COUNTERS)
     missing = about.get("missing") if isinstance(about, dict) else None
@@ -211,7 +232,7 @@ def _live(
         return error.message.replace(f"{folder}/", "")
 
 
-def _of_file(read: PerfStat, name: str, about: Mapping[str, Any], run: Run) -> _Source | str:
+def _of_file(read: PerfStat, name: str, about: Mapping[str, Any], run: Run) -> Source | str:
     series = whole_of(read.series, cgroup=_cgroup(run))
     if isinstance(series, str):
         if read.metrics and not read.series:
@@ -233,7 +254,7 @@ def _of_file(read: PerfStat, name: str, about: Mapping[str, Any], run: Run) -> _
     if read.unread:
         cautions.append(f"{read.unread} lines of {name} could not be understood")
     perf_metrics = tuple(metric for metric in read.metrics if metric.time_s is None and not metric.summary)
-    return _Source(
+    return Source(
         f"perf stat file {name}",
         series,
         events,
@@ -252,15 +273,28 @@ def _cgroup(run: Run) -> str | None:
 
 def _of_recording(
     recording: Recording, conditions: Conditions, run: Run, machine: Machine | None
-) -> _Source | str:
+) -> Source | str:
     why = recording.missing("counters")
     if why is not None:
         return NOTHING if why == "this source was not recorded" else why
     recorded = counter_series(recording, conditions.begin_ns, conditions.end_ns)
-    series = whole_of(recorded, cgroup=_cgroup(run))
+    return source_of(recorded, conditions, machine, cgroup=_cgroup(run))
+
+
+def source_of(
+    recorded: Sequence[CounterSeries],
+    conditions: Conditions,
+    machine: Machine | None,
+    *,
+    cgroup: str | None = None,
+) -> Source | str:
+    """Return counts of a recording as one source, or why they are none."""
+    series = whole_of(recorded, cgroup=cgroup)
     if isinstance(series, str):
         return series
-    withheld = choose(machine, series.scope).missing if machine and series.scope in SCOPES else {}
+    # CPUs that were summed count as a system of that many; what they cannot count is that of one of them.
+    scope = recorded[0].scope if recorded else series.scope
+    withheld = choose(machine, scope).missing if machine and scope in SCOPES else {}
     if "ipc" in withheld:
         # What could not be planned is not in the recording; the machine tells why.
         unplanned = dict.fromkeys((*INSTRUCTIONS, *CYCLES), withheld["ipc"])
@@ -268,11 +302,11 @@ def _of_recording(
     events = counts_of(series, conditions.begin_ns, conditions.end_ns)
     ends = [time for time in series.time_ns if time <= conditions.end_ns]
     lasted = (ends[-1] - series.begin_ns) / 1e9 if ends and series.begin_ns is not None else None
-    return _Source("steelyard-probe", series, events, lasted, withheld=withheld)
+    return Source("steelyard-probe", series, events, lasted, withheld=withheld)
 
 
 def _counts(
-    source: _Source, conditions: Conditions, machine: Machine | None, operations: Quantity, run: Run
+    source: Source, conditions: Conditions, machine: Machine | None, operations: Quantity, run: Run
 ) -> tuple[Counts, list[str]]:
     cautions: list[str] = []
     phase_s = (conditions.end_ns - conditions.begin_ns) / 1e9
@@ -327,7 +361,7 @@ def _counts(
 
 
 def _operations(
-    source: _Source, operations: Quantity, phase_s: float, duration_s: float | None
+    source: Source, operations: Quantity, phase_s: float, duration_s: float | None
 ) -> tuple[Quantity, list[str]]:
     """Return the operations of the counts' time."""
     if operations.value is None:
@@ -342,7 +376,7 @@ def _operations(
 
 
 def _cpu_s(
-    source: _Source, base: Counts, run: Run, phase_s: float, duration_s: float | None
+    source: Source, base: Counts, run: Run, phase_s: float, duration_s: float | None
 ) -> tuple[float | None, str]:
     """Return the CPU time of what was counted, in the time of the counts."""
     if source.series.scope == "system":
@@ -399,7 +433,7 @@ def _facts(machine: Machine | None, series: CounterSeries, definition: Definitio
 
 
 def _tree(
-    source: _Source, machine: Machine | None, duration_s: float | None
+    source: Source, machine: Machine | None, duration_s: float | None
 ) -> tuple[TopDown | None, str | None]:
     """Return the tree by the machine's own model, else by one that the events' names tell."""
     definition, _ = definition_of(machine)
@@ -432,59 +466,3 @@ def _used(
     if not threads:
         return split, Bounds(None, None, "ratio", "how many threads share a core is not known"), None
     return split, used_capacity(min(1.0, split.total_ratio), threads_per_core=threads), None
-
-
-def series_of_ipc(use: CounterUse) -> list[tuple[float, float]]:
-    """Return the end of each window, s, and its IPC, where both counts are known; none for a total."""
-    series = use.series
-    if series is None or len(series.time_ns) < 2:
-        return []
-    points = []
-    for begin_ns, end_ns in zip([series.begin_ns or 0, *series.time_ns[:-1]], series.time_ns, strict=True):
-        counts = counts_of(series, begin_ns, end_ns)
-        instructions, cycles = counts.first(INSTRUCTIONS)[1].value, counts.first(CYCLES)[1].value
-        if instructions is not None and cycles:
-            points.append((end_ns / 1e9, instructions / cycles))
-    return points
-
-
-_DRAM = re.compile(r"cas_count|uncore_imc|umc_data_slot|amd_df.*dram|unc_m_", re.IGNORECASE)
-_READS = re.compile(r"\.rd|read|_rd", re.IGNORECASE)
-_WRITES = re.compile(r"\.wr|write|_wr", re.IGNORECASE)
-
-
-def dram_bytes_per_s(use: CounterUse) -> Quantity:
-    """Return what memory controllers read and wrote, where both were counted and scaled (MiB) by perf."""
-    series = use.series
-    if series is None or not use.duration_s:
-        return Quantity(None, "bytes/s", use.missing or "the time of the counts is not known")
-    scaled = {
-        name: sum(value or 0.0 for value in event.count) * (1 << 20)
-        for name, event in series.events.items()
-        if event.unit == "MiB" and _DRAM.search(name) and None not in event.count
-    }
-    reads = [value for name, value in scaled.items() if _READS.search(name)]
-    writes = [value for name, value in scaled.items() if _WRITES.search(name)]
-    if not reads or not writes:
-        return Quantity(None, "bytes/s", "memory controllers' reads and writes were not both counted")
-    return Quantity((sum(reads) + sum(writes)) / use.duration_s, "bytes/s")
-
-
-def kernel_ratio(use: CounterUse) -> Quantity:
-    """Return the kernel's share of the instructions, where they were counted by mode."""
-    series = use.series
-    if series is None:
-        return Quantity(None, "ratio", use.missing or NOTHING)
-    by_mode: dict[str, float] = {}
-    for event, counted in series.events.items():
-        name, _, mode = event.partition(":")
-        if name.casefold() in INSTRUCTIONS and mode in ("", "u", "k") and None not in counted.count:
-            by_mode[mode] = sum(value or 0.0 for value in counted.count)
-    kernel, whole = by_mode.get("k"), by_mode.get("")
-    if kernel is None and whole is not None and "u" in by_mode:
-        kernel = max(0.0, whole - by_mode["u"])
-    if whole is None and kernel is not None and "u" in by_mode:
-        whole = kernel + by_mode["u"]
-    if kernel is None or not whole:
-        return Quantity(None, "ratio", "instructions were not counted by mode (instructions:k)")
-    return Quantity(min(1.0, kernel / whole), "ratio")

@@ -70,6 +70,8 @@ class Pressure:
     """Why there is no ratio, None where there is one."""
     pressure: bool
     """Whether it is a pressure point."""
+    binding: bool = True
+    """Whether the limit holds for all who use it together: loopback's is that of one connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +367,7 @@ def _one_link(link: NetworkUse, stated: Limits, health: HealthResult | None, pea
     held = _held("network", rate / limit.value, f"{limit.source}, {_bytes(limit.value)}/s", evidence)
     # Loopback has no line: what one connection was measured at is no limit of several. A stated limit is one.
     has_line = link.interface != "lo" or link.interface in stated.network_bytes_per_s
-    return held if has_line else replace(held, pressure=False)
+    return held if has_line else replace(held, pressure=False, binding=False)
 
 
 def _percent(ratio: float) -> str:

@@ -10,11 +10,11 @@ Not here: how near a run came to them (``intensities``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from steelyard.analyze.conditions import DiskUse, NetworkUse
-from steelyard.records import HealthResult, Machine
+from steelyard.records import HealthResult, Machine, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,31 @@ class Limits:
     disk_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
     """Device -> rate, reads and writes together."""
     source: str = "stated"
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Interface or device -> who says so, where that is another one."""
+
+    def source_of(self, part: str) -> str:
+        """Return who states the limit of an interface or a device."""
+        return self.sources.get(part, self.source)
+
+
+def with_set(stated: Limits | None, run: Run) -> Limits:
+    """Return the limits of a run: what hooks set for it, which held whatever is stated of the same part."""
+    stated = stated or Limits()
+    links, disks = dict(stated.network_bytes_per_s), dict(stated.disk_bytes_per_s)
+    sources = dict(stated.sources)
+    for hook, noun, known, by in (
+        ("network-limit", "interface", links, "set for the run by tc"),
+        ("disk-limit", "device", disks, "set for the run by blkio"),
+    ):
+        told = run.hooks.get(hook)
+        part, rate = (
+            (told.get(noun), told.get("rate_bytes_per_s")) if isinstance(told, dict) else (None, None)
+        )
+        if isinstance(part, str) and isinstance(rate, int | float) and rate > 0:
+            known[part] = float(rate)
+            sources[part] = by
+    return replace(stated, network_bytes_per_s=links, disk_bytes_per_s=disks, sources=sources)
 
 
 def source_text(health: HealthResult) -> str:
@@ -67,7 +92,7 @@ def dram_bandwidth(stated: Limits, health: HealthResult | None) -> Limit:
 def disk_bandwidth(disk: DiskUse, stated: Limits, health: HealthResult | None) -> tuple[Limit, Limit]:
     """Return the rates at which a disk reads and writes sequentially."""
     if disk.device in stated.disk_bytes_per_s:
-        limit = Limit(stated.disk_bytes_per_s[disk.device], stated.source)
+        limit = Limit(stated.disk_bytes_per_s[disk.device], stated.source_of(disk.device))
         return limit, limit
     if health is None or health.disk is None:
         missing = Limit(None, None, "no measured disk bandwidth: run `steelyard health`")
@@ -105,7 +130,7 @@ def measured_disk_latency_ns(device: str, health: HealthResult | None) -> float 
 def network(link: NetworkUse, stated: Limits, health: HealthResult | None) -> Limit:
     """Return the rate of an interface in one direction."""
     if link.interface in stated.network_bytes_per_s:
-        return Limit(stated.network_bytes_per_s[link.interface], stated.source)
+        return Limit(stated.network_bytes_per_s[link.interface], stated.source_of(link.interface))
     if link.interface == "lo" and health is not None and health.loopback is not None:
         # One connection was measured; several on more CPUs can carry more.
         return Limit(health.loopback.rate_bytes_per_s.median, f"one connection, {source_text(health)}")

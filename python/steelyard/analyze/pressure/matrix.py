@@ -25,7 +25,7 @@ from steelyard.analyze.pressure.intensities import (
     over_phases,
     pressure_points,
 )
-from steelyard.analyze.pressure.limits import Limits
+from steelyard.analyze.pressure.limits import Limits, with_set
 from steelyard.records import HealthResult, Level, Machine, Run
 
 RESOURCES = {
@@ -114,6 +114,7 @@ def row_of(
         spans = [(phase.name, phase.begin_ns, phase.end_ns or 0) for phase in phases]
     if not spans:
         return Row(run.benchmark, run.run_id, {}, None, of_paper, "it has no measure phase")
+    in_force = with_set(limits, run)
     try:
         with telemetry.open(folder) as recording:
             steps = {
@@ -121,7 +122,7 @@ def row_of(
                     observe(recording, begin_ns, end_ns, run=run, machine=machine, whole=False),
                     machine,
                     health=health,
-                    limits=limits,
+                    limits=in_force,
                 )
                 for name, begin_ns, end_ns in spans
             }

@@ -53,9 +53,9 @@ class ReadProfile:
         return None if self.found is None else profile_use(*self.found)
 
 
-def read_profile(folder: Path, missing: str | None = None) -> ReadProfile:
+def read_profile(folder: Path, missing: str | None = None, *, name: str = FOLDED) -> ReadProfile:
     """Return the profile of the run in ``folder``; ``missing`` is what the run says about having none."""
-    path = folder / FOLDED
+    path = folder / name
     if not path.is_file():
         return ReadProfile(missing=missing or "no profile was recorded")
     try:

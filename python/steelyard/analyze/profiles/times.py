@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,9 @@ TIMES = ".times"
 """Ending of the file of times beside folded stacks."""
 _KEPT_FACTS = (b"# unit:", b"# event:", b"# hz:", b"# cpus:", b"# scope:")
 """What folded stacks say of themselves that is so of a part of them, too."""
+_FIRST = re.compile(rb"# .*CLOCK_MONOTONIC (\d+)")
+_CHILD_END = b"/"
+"""Parts the process that a stack descends from and its command (``--descendants-of``)."""
 _LOOK_AHEAD = 1000
 """Lines in which the first time must stand."""
 
@@ -87,14 +90,54 @@ def cut(path: Path, count: int, folder: Path) -> list[Path]:
     return files
 
 
+def write_by_child(path: Path, files: Mapping[int, Path], begin_ns: int, end_ns: int) -> dict[Path, int]:
+    """Write the samples of each child's descendants within a span (CLOCK_MONOTONIC) to its file.
+
+    In: folded stacks of ``steelyard-profile record --descendants-of`` with their times; several children may
+    share a file. Out: the samples of each file; one without any is not written. Raises RecordError when the
+    stacks or their times cannot be read.
+    """
+    own = _own(path)
+    if own is None:
+        raise RecordError(f"{path}: its samples have no times")
+    first = _FIRST.match(read_regular(path.with_suffix(TIMES)).partition(b"\n")[0])
+    if first is None:
+        raise RecordError(f"{path.with_suffix(TIMES)}: does not say when its first sample was taken")
+    head, lines = _head_and_stacks(path)
+    at_ns = own[:, 0] + int(first[1])
+    is_within = (begin_ns <= at_ns) & (at_ns < end_ns)
+    counts = np.bincount(own[is_within, 1], minlength=len(lines))
+    if len(counts) > len(lines):
+        raise RecordError(f"{path.with_suffix(TIMES)}: not the times of {path.name}")
+    facts = [line for line in head if line.startswith((*_KEPT_FACTS, b"# reason:", b"# lost:"))]
+    facts.append(b"# duration_s: %.3f\n" % ((end_ns - begin_ns) / 1e9))
+    bodies: dict[Path, list[bytes]] = {file: [] for file in files.values()}
+    sums = dict.fromkeys(bodies, 0)
+    for line, count in zip(lines, counts.tolist(), strict=True):
+        child, parted, stack = line.rpartition(b" ")[0].partition(_CHILD_END)
+        file = files.get(int(child)) if parted and child.isdigit() else None
+        if file is not None and count:
+            bodies[file].append(b"%b %d\n" % (stack, count))
+            sums[file] += count
+    for file, body in bodies.items():
+        if body:
+            file.write_bytes(b"".join([*facts, *body]))
+    return sums
+
+
+def _head_and_stacks(path: Path) -> tuple[list[bytes], list[bytes]]:
+    lines = read_regular(path).splitlines(keepends=True)
+    head_lines = next((at for at, line in enumerate(lines) if line[:2] != b"# "), len(lines))
+    return lines[:head_lines], lines[head_lines:]
+
+
 def _split(path: Path, file_of: NDArray[np.int64], files: Sequence[Path]) -> None:
     """Write each sample to the file of its number; those below 0 to none."""
     own = _own(path)
     if own is not None:
-        lines = read_regular(path).splitlines(keepends=True)
-        head_lines = next((at for at, line in enumerate(lines) if line[:2] != b"# "), len(lines))
-        head = [line for line in lines[:head_lines] if line.startswith(_KEPT_FACTS)]
-        stacks = [line.rpartition(b" ")[0] for line in lines[head_lines:]]
+        facts, lines = _head_and_stacks(path)
+        head = [line for line in facts if line.startswith(_KEPT_FACTS)]
+        stacks = [line.rpartition(b" ")[0] for line in lines]
         for number, file in enumerate(files):
             counts = np.bincount(own[file_of == number, 1], minlength=len(stacks))
             if len(counts) > len(stacks):

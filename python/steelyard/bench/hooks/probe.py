@@ -16,6 +16,21 @@ _TIER_INTERVAL_S = {"smoke": 0.1, "quick": 0.5, "standard": 1.0, "full": 1.0}
 """At least 50 ticks fall in the shortest measure phase of each tier, at below 1 % of one CPU."""
 
 
+INTERVAL = Parameter(
+    "interval",
+    "seconds",
+    "time between two readings; 0 lets the tier choose",
+    default=0.0,
+    minimum=0.0,
+    maximum=3600.0,
+)
+
+
+def interval_of(options: Settings, tier: str) -> float:
+    """Return the time between two readings, s: as it was set, else the tier's."""
+    return options.number("interval") or _TIER_INTERVAL_S.get(tier, 1.0)
+
+
 class ProbeHook(Hook):
     """Runs ``steelyard-probe record`` from the start of the servers to the end of the run."""
 
@@ -23,14 +38,7 @@ class ProbeHook(Hook):
     always: ClassVar[bool] = True
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter("enabled", "flag", "whether to record at all", default=True),
-        Parameter(
-            "interval",
-            "seconds",
-            "time between two readings; 0 lets the tier choose",
-            default=0.0,
-            minimum=0.0,
-            maximum=3600.0,
-        ),
+        INTERVAL,
         Parameter(
             "sources", "text", "sources to read, comma-separated and quoted; empty for all", default=""
         ),
@@ -45,7 +53,7 @@ class ProbeHook(Hook):
         context.record("enabled", self.options.flag("enabled"))
         if not self.options.flag("enabled"):
             return
-        interval_s = self.options.number("interval") or _TIER_INTERVAL_S.get(context.tier, 1.0)
+        interval_s = interval_of(self.options, context.tier)
         context.record("interval_s", interval_s)
         folder = context.directory / FOLDER
         command = [str(executable("steelyard-probe")), "record", "--interval", f"{interval_s * 1e3:.0f}ms"]

@@ -1,0 +1,1 @@
+"""Recommendations by alternating least squares in Spark."""

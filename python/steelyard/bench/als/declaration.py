@@ -1,0 +1,28 @@
+"""What belongs to the recommender."""
+
+from steelyard.bench.declaration import Declaration
+from steelyard.bench.stack.recipe import Packages, Recipe
+
+DECLARATION = Declaration(
+    name="als",
+    title="Recommender",
+    doc="alternating least squares in Spark, over generated ratings of films",
+    benchmark="steelyard.bench.als.benchmark:AlsBench",
+    headline=("ratings_per_s", "fit_s", "rmse", "deviation", "server_cpu_ratio", "ready_s"),
+    metric_names={
+        "ratings_per_s": "ratings, all iterations",
+        "fit_s": "time of a fit",
+        "rmse": "error of unseen ratings, stars",
+        "deviation": "deviation of unseen ratings, stars",
+    },
+    suites=("cloudsuite",),
+    order=42,
+    recipe=Recipe(
+        packages=Packages(
+            apt=("openjdk-17-jre-headless", "python3-venv"), dnf=("java-17-openjdk-headless", "python3")
+        ),
+        programs=("java",),
+        payload="spark",
+        disk_bytes=1800 << 20,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Data caching: memcached with small objects of skewed popularity."""

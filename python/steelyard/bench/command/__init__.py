@@ -1,0 +1,1 @@
+"""A command that is run again and again."""

@@ -1,0 +1,1 @@
+"""Programs that record beside a workload, as hooks of a run and characterizations both start them."""

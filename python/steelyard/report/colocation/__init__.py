@@ -1,0 +1,1 @@
+"""What co-location costs two workloads: on a terminal, and as a page."""

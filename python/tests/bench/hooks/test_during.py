@@ -1,0 +1,82 @@
+"""Calls of hooks in the measure phase of real runs."""
+
+import itertools
+
+import pytest
+
+from steelyard.records import RunStatus
+
+PLUGIN = '''
+import time
+from steelyard.bench.hook import Hook
+from steelyard.bench.parameters import Parameter
+
+
+class Pulse(Hook):
+    """Writes down when it is called in the measure phase."""
+
+    doc = "takes the pulse"
+    during_interval_s = 0.2
+    parameters = (
+        Parameter("does", "choice", "what", default="notes", choices=("notes", "blocks", "fails", "waits")),
+    )
+
+    def during(self, measure):
+        with (measure.directory / "pulse").open("a") as file:
+            file.write(f"{measure.begin_ns} {measure.elapsed_s:.3f}\\n")
+        if self.options.text("does") == "blocks":
+            time.sleep(0.25)
+        if self.options.text("does") == "waits":
+            measure.wait(0.02)
+        if self.options.text("does") == "fails":
+            raise RuntimeError("no pulse")
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    """The hook above as a package that is installed."""
+    site = tmp_path / "site"
+    info = site / "pulse_hook-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "pulse_hook.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pulse-hook\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[steelyard.hooks]\npulse = pulse_hook:Pulse\n")
+    return site
+
+
+def run_with(runner, plugin, does):
+    """Run with the hook; return the run, the times at which it was called, s, and the hook's problems."""
+    live = runner.start("--hook", f"pulse:does={does}", python_path=plugin, settings=("measure=2",))
+    live.finish()
+    run = live.run()
+    assert run.status is RunStatus.COMPLETE
+    rows = [line.split() for line in (live.directory / "pulse").read_text().splitlines()]
+    measure = next(phase for phase in run.phases if phase.name == "measure")
+    assert {int(row[0]) for row in rows} == {measure.begin_ns}
+    problems = [check.claim for check in run.verdict.checks if check.id == "hook"]
+    return run, [float(row[1]) for row in rows], problems
+
+
+@pytest.mark.parametrize("does", ["notes", "waits"])
+def test_a_hook_is_called_in_the_measure_phase_at_its_interval(runner, plugin, does):
+    _, times, problems = run_with(runner, plugin, does)
+    # A busy machine may miss some, but never calls more often, nor outside of the phase.
+    assert 3 <= len(times) <= 11
+    assert times[0] >= 0
+    assert times[-1] < 2.5
+    assert min(b - a for a, b in itertools.pairwise(times)) > 0.09
+    assert problems == []
+
+
+def test_a_hook_that_holds_up_the_run_is_reported_once(runner, plugin):
+    _, times, problems = run_with(runner, plugin, "blocks")
+    assert len(times) > 2
+    assert len(problems) == 1
+    assert "hook pulse at during: it held up the run for 0." in problems[0]
+
+
+def test_a_hook_that_fails_is_not_called_again(runner, plugin):
+    _, times, problems = run_with(runner, plugin, "fails")
+    assert len(times) == 1
+    assert problems == ["hook pulse at during: RuntimeError: no pulse"]
