@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scipy.optimize import brentq
-from scipy.stats import genextreme, genpareto, norm
+from scipy.stats import genextreme, genpareto, lognorm, norm
 
 HERE = Path(__file__).resolve().parent.parent / "data" / "tao"
 
@@ -32,6 +32,12 @@ ETC_VALUES = genpareto(0.348238, loc=0, scale=214.476)
 # memcached's limits: 250 B for a key, 1 MiB for an item.
 KEY_SMALLEST, KEY_LARGEST = 16.0, 250.0
 VALUE_LARGEST = 1048576.0
+
+# Twitter's cache clusters: Yang et al., A large scale analysis of hundreds of in-memory cache clusters at
+# Twitter, OSDI 2020: values have a median of about 230 B. The shape is ours: log-normal, so that one in a
+# hundred is ten times as large.
+TWITTER_VALUES = lognorm(1.0, scale=230.0)
+TWITTER_SMALLEST, TWITTER_LARGEST = 8.0, 65536.0
 
 Quantile = Callable[[float], float]
 
@@ -129,6 +135,12 @@ def files() -> dict[str, str]:
             "ETC value sizes",
             etc + "generalized Pareto (0, 214.476, 0.348238), at most 1 MiB",
             points_of(bounded(ETC_VALUES, 0.0, VALUE_LARGEST), 1),
+        ),
+        "twitter-value-sizes.json": text_of(
+            "Twitter-like value sizes",
+            "Twitter's clusters, Yang et al., OSDI 2020: median about 230 B; the shape is ours: log-normal "
+            "with a standard deviation of 1 of the logarithm, 8 B to 64 KiB",
+            points_of(bounded(TWITTER_VALUES, TWITTER_SMALLEST, TWITTER_LARGEST), 1),
         ),
     }
 

@@ -90,6 +90,22 @@ TABLE = (
             "workloads/spark/",
         ),
     ),
+    Slow(
+        "python/tests/bench/stack/hadoop/test_hadoop_runs.py",
+        240,
+        (
+            "python/steelyard/bench/nutch/",
+            "python/steelyard/bench/bayes/",
+            "python/steelyard/bench/scratch.py",
+            "python/steelyard/bench/stack/",
+            "workloads/hadoop/",
+        ),
+    ),
+    Slow(
+        "python/tests/bench/als/test_als.py",
+        40,
+        ("python/steelyard/bench/als/", "python/steelyard/bench/stack/spark/", "workloads/spark/"),
+    ),
     Slow("python/tests/report/test_pages.py", 60, ("python/steelyard/report/",)),
     Slow("python/tests/fleet/test_half_empty.py", 40, FLEET),
     Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),

@@ -4,8 +4,8 @@
     .venv/bin/python scripts/trim.py
 
 In: the environment of the Python that runs it. Out: the same packages without their own tests, headers,
-sources for compilers and Arrow's Flight (a network protocol), and pyarrow's libraries stripped where `strip`
-is there.
+sources for compilers, Arrow's Flight (a network protocol) and SciPy's file formats, and pyarrow's libraries
+stripped where `strip` is there.
 `scripts/build` runs it after each installation; packages that were trimmed before stay as they are.
 
 Files are replaced, never written to: uv's cache holds the same files by hard links.
@@ -24,10 +24,12 @@ TESTS = ("**/tests",)
 SOURCES = ("**/*.a", "**/*.pxd", "**/*.pxi", "**/*.pyx", "**/include")
 UNUSED = {
     "pyarrow": ("_flight*", "libarrow_flight*", "libarrow_python_flight*", "src"),
+    "scipy": ("io", "odr"),
 }
 # The same library under three names, since a wheel cannot hold links.
 SAME = {"pyarrow": ("libarrow_python*.so", "libarrow_python*.so.*")}
-STRIPPED = {"pyarrow": ("libarrow*.so.*", "libparquet.so.*")}
+# Not those of numpy and scipy: `strip` breaks what patchelf has written.
+STRIPPED = {"pyarrow": ("libarrow*.so.*", "libparquet.so.*", "*.cpython-*.so")}
 
 
 def folder_of(package: str) -> Path | None:

@@ -16,6 +16,7 @@ from steelyard._base.errors import (
 )
 from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_most, read_regular, read_tail
 from steelyard._base.paths import REPAIR_HINT, data_dir, executable, schemas_dir, workloads_dir
+from steelyard._base.rates import parse_rate
 from steelyard._base.version import SCHEMA_VERSION
 from steelyard._base.writing import replacing
 
@@ -36,6 +37,7 @@ __all__ = [
     "open_regular",
     "parse_cpu_list",
     "parse_cpu_mask",
+    "parse_rate",
     "read_at_most",
     "read_regular",
     "read_tail",

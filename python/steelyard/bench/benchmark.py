@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from steelyard.bench.footprint import Footprint, load_span_s
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 
@@ -43,6 +44,8 @@ class Outcome:
     artifacts: dict[str, str] = field(default_factory=dict)
     own_commands: tuple[str, ...] = ()
     """Names of processes that are the run's own beside those that the session started."""
+    saturates: bool = True
+    """Whether the servers' CPUs are here and are to be the limit. With an offered rate they never are."""
     describes: str | None = None
     """What the run describes where it claims no result, `program` or `machine`; others' work is then no
     error.
@@ -75,6 +78,12 @@ class Benchmark(ABC):
     @classmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run with ``settings`` takes of the machine; nothing is made or started."""
+        least_s, most_s = load_span_s(settings)
+        return Footprint(least_s, most_s)
 
     def install(self) -> None:
         """See that everything the run needs is there. Raises EnvironmentLacksError otherwise."""

@@ -5,7 +5,8 @@ A hook is a class derived from `Hook`, made known under the entry point group ``
     [project.entry-points."steelyard.hooks"]
     my-hook = "my_package:MyHook"
 
-In: the context of a run, at five moments. Out: whatever the hook records, files in the run's directory.
+In: the context of a run, at five moments, and at intervals in the measure phase. Out: whatever the hook
+records, files in the run's directory.
 
 Invariants: an exception in a hook never ends the run, it makes the verdict suspect and is reported there;
 ``after_run`` is called whenever ``before_run`` was, also when the run failed, so that changes can be undone.
@@ -17,12 +18,19 @@ import shlex
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from steelyard._base import EnvironmentLacksError, UsageError
 from steelyard.bench.parameters import Parameter, Setting, Settings, nearest, parse_assignments
 
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from steelyard.records import Machine
+
 GROUP = "steelyard.hooks"
+Side = Literal["server", "load"]
+SIDES: tuple[Side, ...] = ("server", "load")
 MOMENTS = ("before_run", "after_start", "before_measure", "after_measure", "after_run")
 
 
@@ -62,6 +70,10 @@ class HookContext(Protocol):
         """Name of the tier."""
 
     @property
+    def machine(self) -> "Machine":
+        """The machine's inventory."""
+
+    @property
     def settings(self) -> Mapping[str, Setting]:
         """Settings of the benchmark, in base units."""
 
@@ -77,21 +89,43 @@ class HookContext(Protocol):
     def processes(self) -> Mapping[str, int]:
         """Live processes of the run: name -> id of the supervisor, of which all others descend."""
 
+    def processes_of(self, side: Side) -> Mapping[str, int]:
+        """Live processes of one side: those whose name begins with ``load``, or the benchmark's others."""
+
+    def sides(self) -> Mapping[int, Side]:
+        """The side of every process that the benchmark has started, by the id of its supervisor."""
+
+    @property
+    def measured(self) -> tuple[int, int] | None:
+        """Begin and end of the measure phase, CLOCK_MONOTONIC in ns; None before its end."""
+
     @property
     def failure(self) -> str | None:
         """Why the run failed, None while it did not; of use in ``after_run``."""
 
-    def record(self, key: str, value: Setting | None) -> None:
+    def record(self, key: str, value: "JsonValue") -> None:
         """Put a value beside the hook's name in ``run.json``."""
 
     def add_artifact(self, role: str, path: Path) -> None:
         """Name a file or folder in the run's directory as a part of the run."""
 
-    def start_process(self, name: str, command: Sequence[str]) -> ProcessHandle:
+    def start_process(
+        self, name: str, command: Sequence[str], *, grace_s: float | None = None, may_end: bool = False
+    ) -> ProcessHandle:
         """Start a process that lives beside the run, on the load's CPUs, and ends with it at the latest.
 
-        If something kills it before it is stopped, the run is incomplete.
+        If something kills it before it is stopped, the run is incomplete; one that ``may_end`` costs what it
+        would have done. ``grace_s`` is what it needs to end in order.
         """
+
+    def interrupt_process(self, process: ProcessHandle) -> None:
+        """Send SIGINT, at which recorders finish their files; wait for it by `wait_process`."""
+
+    def has_ended(self, process: ProcessHandle) -> bool:
+        """Whether a process has ended."""
+
+    def last_line(self, process: ProcessHandle) -> str | None:
+        """The last line of a process's standard error."""
 
     def stop_process(self, process: ProcessHandle, timeout_s: float = 10.0) -> None:
         """Ask a process to end with SIGTERM; raises WorkloadFailedError when it ended badly."""
@@ -106,19 +140,38 @@ class HookContext(Protocol):
         """Wait while the run stays under watch. Hooks must not sleep by themselves."""
 
 
+class MeasureContext(HookContext, Protocol):
+    """The same in the measure phase."""
+
+    @property
+    def begin_ns(self) -> int:
+        """Begin of the phase, CLOCK_MONOTONIC."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has lasted."""
+
+
 class Hook:
     """Base of every hook: does nothing at each of the five moments.
 
     ``parameters`` declares its options as a benchmark declares its parameters. ``always`` hooks run without
-    being asked for.
+    being asked for. ``during_interval_s`` is the time between two calls in the measure phase, None: none.
     """
 
     doc: ClassVar[str] = ""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     always: ClassVar[bool] = False
+    during_interval_s: float | None = None
 
     def __init__(self, options: Settings) -> None:
         self.options = options
+
+    def check(self) -> None:
+        """Raise UsageError or EnvironmentLacksError where this machine does not let the hook do its work.
+
+        Called before anything of the run exists.
+        """
 
     def before_run(self, context: HookContext) -> None:
         """Before anything is started."""
@@ -129,6 +182,9 @@ class Hook:
     def before_measure(self, context: HookContext) -> None:
         """The warm-up has ended, and the load goes on."""
 
+    def during(self, measure: MeasureContext) -> None:
+        """The measure phase is on. A call that takes longer than 0.1 s is a problem of the hook."""
+
     def after_measure(self, context: HookContext) -> None:
         """The measure phase has ended; the servers still run."""
 
@@ -138,9 +194,16 @@ class Hook:
 
 _BUILT_IN = {
     "probe": "steelyard.bench.hooks.probe:ProbeHook",
+    "counters": "steelyard.bench.hooks.counters:CountersHook",
+    "topdown": "steelyard.bench.hooks.topdown:TopDownHook",
+    "profile": "steelyard.bench.hooks.profile:ProfileHook",
+    "perf": "steelyard.bench.hooks.perf:PerfHook",
     "copymove": "steelyard.bench.hooks.copymove:CopyMoveHook",
     "command": "steelyard.bench.hooks.command:CommandHook",
     "cpu-limit": "steelyard.bench.hooks.cpu_limit:CpuLimitHook",
+    "network-limit": "steelyard.bench.hooks.network_limit:NetworkLimitHook",
+    "disk-limit": "steelyard.bench.hooks.disk_limit:DiskLimitHook",
+    "rendezvous": "steelyard.bench.hooks.rendezvous:RendezvousHook",
 }
 
 
@@ -196,10 +259,13 @@ def parse_request(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), parse_assignments(parts, flag=f"--hook {name}: option")
 
 
-def create(requests: Sequence[str], declared: Sequence[str] = ()) -> list[tuple[str, Hook]]:
+def create(
+    requests: Sequence[str], declared: Sequence[str] = (), *, without: Sequence[str] = ()
+) -> list[tuple[str, Hook]]:
     """Return the hooks of a run: built-in ones that always run, then those asked for, in order.
 
     ``declared`` are those of its benchmark: they come before those asked for, which replace them by name.
+    ``without`` names those that always run and have no place in this run.
     """
     chosen: dict[str, dict[str, str]] = {}
     for text in requests:
@@ -211,7 +277,7 @@ def create(requests: Sequence[str], declared: Sequence[str] = ()) -> list[tuple[
     chosen = {**{name: options for name, options in own.items() if name not in chosen}, **chosen}
     classes = {name: find(name) for name in [*_BUILT_IN, *chosen]}
     # Those that always run come first, asked for or not: they watch what the others do.
-    always = [name for name in _BUILT_IN if classes[name].always]
+    always = [name for name in _BUILT_IN if classes[name].always and name not in without]
     return [
         (
             name,

@@ -10,13 +10,15 @@ Not here: reading the command line, drawing results.
 
 import contextlib
 import hashlib
+import itertools
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import steelyard
 from steelyard import machine as machines
@@ -26,12 +28,14 @@ from steelyard.bench import hook as hooks
 from steelyard.bench.benchmark import Benchmark
 from steelyard.bench.clock import Clock, SystemClock
 from steelyard.bench.executor import Executor, LocalExecutor
+from steelyard.bench.footprint import Footprint, misfit
 from steelyard.bench.manifest import Manifest
-from steelyard.bench.parameters import Settings, check_names
+from steelyard.bench.parameters import Settings, check_names, parse_assignments
 from steelyard.bench.placement import Placement
 from steelyard.bench.placement.parameters import BINDING
 from steelyard.bench.placement.request import as_allowed, live_layout, placement_of, record_of
 from steelyard.bench.progress import Progress
+from steelyard.bench.resume import Expected, Resumption, interrupted_suite, open_suite
 from steelyard.bench.session import Session
 from steelyard.bench.signals import Interrupts
 from steelyard.bench.suite import SuiteManifest
@@ -54,6 +58,8 @@ class Request:
     load_cpus: str | None = None
     hooks: Sequence[str] = ()
     out: Path = Path("runs")
+    resume: Path | None = None
+    """Directory of a suite that goes on; ``request_of`` gives the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +81,12 @@ class Launched:
     """Members of the suite that could not be started here."""
     stopped: str | None = None
     """What ended it before all runs had their turn."""
+    interrupted: bool = False
+    """Whether a signal ended it, in a run or between two."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """One benchmark, checked and ready to be repeated; ``lacks`` is why a suite must do without it."""
 
     declared: declaration.Declaration
@@ -88,11 +96,12 @@ class _Plan:
     settings: Settings
     placement: Placement
     machine: Machine
+    footprint: Footprint
     lacks: EnvironmentLacksError | None = None
 
 
-def plan(request: Request, machine: Machine) -> list[_Plan]:
-    """Return the benchmarks of a request with their settings; raises UsageError or EnvironmentLacksError."""
+def plan(request: Request, machine: Machine) -> list[Plan]:
+    """Return the benchmarks of a request with their settings. Raises UsageError."""
     suite, names, tier = tiers.resolve(request.name, request.tier)
     declarations = [declaration.find(name) for name in names]
     benchmarks = [entry.load() for entry in declarations]
@@ -101,7 +110,8 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
     if request.repeat < 1:
         raise UsageError(f"--repeat {request.repeat}: allowed is 1..")
     for entry in declarations:
-        hooks.create(request.hooks, entry.hooks)
+        for _, hook in hooks.create(request.hooks, entry.hooks):
+            hook.check()
     layout = live_layout()
     plans = []
     for entry, benchmark in zip(declarations, benchmarks, strict=True):
@@ -122,19 +132,16 @@ def plan(request: Request, machine: Machine) -> list[_Plan]:
             lambda chosen, suggest=suggest, seeded=seeded: {**seeded, **suggest(chosen)},  # type: ignore[misc]
             owner=entry.name,
         )
+        footprint = benchmark.footprint(settings, placement=placement)
         lacks = None
         try:
             benchmark.checks(settings, machine=machine)
+            if (told := misfit(footprint, machine, request.out)) is not None:
+                lacks = EnvironmentLacksError(f"{entry.name}: {told[0]}", hint=told[1])
         except EnvironmentLacksError as error:
-            if suite is None:
-                raise
             lacks = error
-        plans.append(
-            _Plan(entry, benchmark, suite.name if suite else None, tier, settings, placement, machine, lacks)
-        )
-    lacking = [planned.lacks for planned in plans if planned.lacks is not None]
-    if len(lacking) == len(plans):
-        raise lacking[0]
+        name = suite.name if suite else None
+        plans.append(Plan(entry, benchmark, name, tier, settings, placement, machine, footprint, lacks))
     return plans
 
 
@@ -143,34 +150,41 @@ def execute(
     *,
     progress: Progress,
     finished: Callable[[Attempt], None] = lambda attempt: None,
+    planned: Callable[[Sequence[Plan]], None] = lambda plans: None,
     clock: Clock | None = None,
     executor: Executor | None = None,
+    interrupts: Interrupts | None = None,
 ) -> Launched:
-    """Make the runs that were asked for; ``finished`` gets each.
+    """Make the runs that were asked for; ``planned`` gets what is to run, ``finished`` each run.
 
-    A run that fails does not keep the next from being tried; a signal does. Raises SteelyardError only when
-    nothing could be started.
+    A run that fails does not keep the next from being tried; a signal does, which ``interrupts`` then holds.
+    Raises SteelyardError only when nothing could be started.
     """
     for line in undo.replay():
         progress.note(line)
     machine = machines.snapshot()
     plans = plan(request, machine)
+    resumed = _resume(request, plans, machine)
+    planned(plans)
+    lacking = [each.lacks for each in plans if each.lacks is not None]
+    if len(lacking) == len(plans) and resumed is None:
+        raise lacking[0]
     clock = clock or SystemClock()
     make_folder(request.out)
-    suite = _begin_suite(request, plans, clock)
+    suite = _begin_suite(request, plans, clock, resumed)
     out = request.out if suite is None else suite.directory
-    ready = [planned for planned in plans if planned.lacks is None]
-    turns = [(index, planned) for index in range(1, request.repeat + 1) for planned in ready]
-    series = secrets.token_hex(4)
-    attempts: list[Attempt] = []
-    interrupts = Interrupts()
+    turns = _turns(plans, request.repeat, resumed)
+    kept = [] if resumed is None else resumed.kept
+    series = kept[0][1].series.id if kept else secrets.token_hex(4)
+    attempts = [Attempt(folder, run) for folder, run in kept]
+    interrupts = interrupts or Interrupts()
     with interrupts.caught():
-        for number, (index, planned) in enumerate(turns, start=1):
-            if len(turns) > 1:
-                progress.note(f"{planned.declared.name}: run {number} of {len(turns)}")
+        for number, (index, each) in enumerate(turns, start=len(kept) + 1):
+            if len(kept) + len(turns) > 1:
+                progress.note(f"{each.declared.name}: run {number} of {len(kept) + len(turns)}")
             attempt = _one(
                 request,
-                planned,
+                each,
                 Series(id=series, index=index, count=request.repeat),
                 out=out,
                 begun=suite.put_run if suite else lambda run: None,
@@ -186,19 +200,59 @@ def execute(
             if interrupts.received is not None:
                 break
         stopped = None
-        if interrupts.received is not None and len(attempts) < len(turns):
-            stopped = f"stopped by {interrupts.received} after {len(attempts)} of {len(turns)} runs"
+        asked = len(kept) + len(turns)
+        if interrupts.received is not None and len(attempts) < asked:
+            stopped = f"stopped by {interrupts.received} after {len(attempts)} of {asked} runs"
         if suite is not None:
             suite.finish(stopped)
-    refused = {planned.declared.name: planned.lacks for planned in plans if planned.lacks is not None}
-    return Launched(attempts, suite.directory if suite else None, refused, stopped)
+    refused = {each.declared.name: each.lacks for each in plans if each.lacks is not None}
+    interrupted = interrupts.received is not None
+    return Launched(attempts, suite.directory if suite else None, refused, stopped, interrupted)
 
 
-def _begin_suite(request: Request, plans: Sequence[_Plan], clock: Clock) -> SuiteManifest | None:
+def _resume(request: Request, plans: Sequence[Plan], machine: Machine) -> Resumption | None:
+    """Return the suite that goes on, None where nothing is resumed. Raises UsageError where it cannot."""
+    if request.resume is None:
+        return None
+    expected = {each.declared.name: Expected(each.settings, record_of(each.placement)) for each in plans}
+    return open_suite(request.resume, machine, expected)
+
+
+def _turns(plans: Sequence[Plan], repeat: int, resumed: Resumption | None) -> list[tuple[int, Plan]]:
+    """Return the runs to make: repeat and benchmark, with the seeds that a resumed suite began with."""
+    turns = []
+    for each in plans:
+        if each.lacks is not None:
+            continue
+        ready = each
+        if resumed is not None and each.declared.name in resumed.seeds:
+            seed = resumed.seeds[each.declared.name]
+            settings = each.settings.with_value(SEED, seed, each.settings.source(SEED))
+            ready = replace(each, settings=settings)
+        turns += [
+            (index, ready)
+            for index in range(1, repeat + 1)
+            if resumed is None or not resumed.has(each.declared.name, index)
+        ]
+    # One of each before the next of each; the order of plans stays within a repeat.
+    return sorted(turns, key=lambda turn: turn[0])
+
+
+def _begin_suite(
+    request: Request, plans: Sequence[Plan], clock: Clock, resumed: Resumption | None
+) -> SuiteManifest | None:
     """Make the directory of the suite, None where a lone benchmark was asked for."""
     name, tier = plans[0].suite, plans[0].tier
     if name is None:
         return None
+    members = [
+        (each.declared.name, each.declared.headline[0], None if each.lacks is None else each.lacks.message)
+        for each in plans
+    ]
+    if resumed is not None:
+        resumed.set_aside()
+        kept = [run for _, run in resumed.kept]
+        return SuiteManifest.resume(resumed.directory, clock, resumed.suite, members=members, kept=kept)
     label = name if name == tier else f"{name}-{tier}"
     return SuiteManifest.create(
         make_run_folder(request.out, label, clock),
@@ -208,14 +262,7 @@ def _begin_suite(request: Request, plans: Sequence[_Plan], clock: Clock) -> Suit
         repeats=request.repeat,
         version=steelyard.__version__,
         command=_suite_command(request),
-        members=[
-            (
-                planned.declared.name,
-                planned.declared.headline[0],
-                None if planned.lacks is None else planned.lacks.message,
-            )
-            for planned in plans
-        ],
+        members=members,
     )
 
 
@@ -232,7 +279,7 @@ def repeat_seed(seed: int, index: int) -> int:
 
 def _one(
     request: Request,
-    planned: _Plan,
+    planned: Plan,
     series: Series,
     *,
     out: Path,
@@ -285,7 +332,7 @@ def _one(
     return Attempt(directory, manifest.run)
 
 
-def command_line(request: Request, planned: _Plan, seed: int) -> list[str]:
+def command_line(request: Request, planned: Plan, seed: int) -> list[str]:
     """Return the command that repeats exactly this run."""
     command = ["steelyard", "run", planned.declared.name, "--tier", planned.tier]
     declared = {parameter.name for parameter in planned.benchmark.parameters}
@@ -299,6 +346,50 @@ def _suite_command(request: Request) -> list[str]:
     command += ["--tier", request.tier] if request.tier is not None else []
     command += ["--repeat", str(request.repeat)] if request.repeat > 1 else []
     return command + _options(request, request.chosen)
+
+
+def request_of(request: Request, directory: Path) -> Request:
+    """Return the request of the suite in ``directory``, as it was begun.
+
+    Raises UsageError where ``request`` asks for something else than that; what it leaves open is taken from
+    there. The name ``""`` leaves the suite open.
+    """
+    suite = interrupted_suite(directory)
+    begun = Request(name=suite.suite, tier=suite.tier, repeat=suite.repeats, **_recorded(suite.command))
+    for field_name, flag in _FLAGS.items():
+        asked, then = getattr(request, field_name), getattr(begun, field_name)
+        is_open = not asked or (field_name == "repeat" and asked == 1)
+        if not is_open and asked != then:
+            raise UsageError(
+                f"{directory.name} was begun with other settings: {flag}",
+                hint=f"steelyard run --resume {directory.name} takes those of: {' '.join(suite.command)}",
+            )
+    return replace(begun, out=directory.absolute().parent, resume=directory)
+
+
+_FLAGS = {
+    "name": "the suite",
+    "tier": "--tier",
+    "repeat": "--repeat",
+    "chosen": "--set",
+    "server_cpus": "--server-cpus",
+    "load_cpus": "--load-cpus",
+    "hooks": "--hook",
+}
+
+
+def _recorded(command: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a suite's command, as `_options` writes them."""
+    chosen: list[str] = []
+    found: dict[str, Any] = {"hooks": []}
+    for flag, value in itertools.pairwise(command):
+        if flag == "--set":
+            chosen.append(value)
+        elif flag == "--hook":
+            found["hooks"].append(value)
+        elif flag in ("--server-cpus", "--load-cpus"):
+            found[flag.removeprefix("--").replace("-", "_")] = value
+    return {**found, "chosen": parse_assignments(chosen)}
 
 
 def _options(request: Request, chosen: Mapping[str, str]) -> list[str]:

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from steelyard._base import UsageError
+from steelyard._base import UsageError, parse_rate
 
-Kind = Literal["count", "ratio", "seconds", "bytes", "per_second", "text", "choice", "flag"]
+Kind = Literal[
+    "count", "ratio", "seconds", "bytes", "bytes_per_second", "per_second", "text", "choice", "flag"
+]  # fmt: skip
 Setting = int | float | str | bool
 Source = Literal["default", "machine", "set"]
 
@@ -25,6 +27,7 @@ _UNITS: dict[Kind, str | None] = {
     "ratio": "1",
     "seconds": "s",
     "bytes": "bytes",
+    "bytes_per_second": "bytes/s",
     "per_second": "1/s",
     "text": None,
     "choice": None,
@@ -100,6 +103,9 @@ class Parameter:
             return text if text in self.choices else None
         if self.kind == "flag":
             return _TRUTH.get(text.lower())
+        if self.kind == "bytes_per_second":
+            rate = parse_rate(text)
+            return rate[0] if rate is not None and self._within(rate[0]) else None
         match = _NUMBER.fullmatch(text)
         if match is None:
             return None
@@ -144,7 +150,7 @@ def format_value(parameter: Parameter, value: Setting) -> str:
             if value >= size and value % size == 0:
                 return f"{int(value // size)}{unit}"
         return f"{int(value)}B"
-    suffix = "s" if parameter.kind == "seconds" else ""
+    suffix = {"seconds": "s", "bytes_per_second": "B"}.get(parameter.kind, "")
     return f"{value:.15g}{suffix}" if isinstance(value, float) else f"{value}{suffix}"
 
 

@@ -1,4 +1,4 @@
-"""Ports of the loopback address: free ones, taken ones, and waiting until a server answers on one.
+"""Ports of this machine, by default of the loopback address: free ones, taken ones, and waiting for a server.
 
 Not here: addresses of other hosts.
 """
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 
-def free_port() -> int:
-    """Return a port of the loopback address that nobody listens on now."""
+def free_port(host: str = HOST) -> int:
+    """Return a port of an address of this machine that nobody listens on now."""
     with socket.socket() as probe:
-        probe.bind((HOST, 0))
+        probe.bind((host, 0))
         return int(probe.getsockname()[1])
 
 
-def check_port(port: int) -> None:
-    """Raise EnvironmentLacksError when ``port`` is taken; 0 stands for any."""
+def check_port(port: int, host: str = HOST) -> None:
+    """Raise EnvironmentLacksError when ``port`` is taken, or ``host`` no address here; 0 stands for any."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((host, port))
         except OSError as error:
             raise EnvironmentLacksError(
-                f"port {port} of {HOST} cannot be used: {error.strerror}",
+                f"port {port} of {host} cannot be used: {error.strerror}",
                 hint="choose another with --set port=..., or 0 for a free one",
             ) from error
 

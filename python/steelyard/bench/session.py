@@ -11,7 +11,7 @@ Not here: what a benchmark does, and how evidence is judged.
 
 import contextlib
 import signal
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +20,15 @@ from steelyard._base import SteelyardError, WorkloadFailedError
 from steelyard.analyze import verdict as verdicts
 from steelyard.analyze.bounds import BOUNDS
 from steelyard.analyze.interference import Interference, observe
+from steelyard.analyze.utilisation import at_limit
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import Ending, Executor, Process
-from steelyard.bench.hook import Hook, ProcessHandle
+from steelyard.bench.hook import Hook, Side
+from steelyard.bench.hook_calls import HookCalls
 from steelyard.bench.identity import cpu_cgroups
 from steelyard.bench.manifest import Manifest
 from steelyard.bench.memory_limit import MemoryLimit
-from steelyard.bench.parameters import Setting, Settings
+from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress
 from steelyard.bench.signals import Interrupts
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 TICK_S = 0.02
 """How long the session sleeps between looks at its processes: short beside a second, long beside a look."""
+MEASURE = "measure"
+"""The phase that the result is of."""
 SETTLE_S = 0.1
 """How long after the end of one process the ends of others are looked for."""
 STOP_TIMEOUT_S = 10.0
@@ -52,18 +56,19 @@ class _Watched:
     record: ProcessRecord
     ended: Ending | None = None
     hook: str | None = None
+    side: Side | None = None
     may_end: bool = False
     comm: str | None = None
     pending: list[tuple[str, str]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class HookProblem:
-    """An exception that a hook raised."""
+def side_of(name: str) -> Side:
+    """Return the side of a benchmark's process.
 
-    hook: str
-    moment: str
-    message: str
+    >>> side_of("load-2"), side_of("server"), side_of("loader")
+    ('load', 'server', 'server')
+    """
+    return "load" if name == "load" or name.startswith("load-") else "server"
 
 
 class Session:
@@ -89,11 +94,9 @@ class Session:
         self.placement = placement
         self.clock = clock
         self.progress = progress
-        self.hook_problems: list[HookProblem] = []
         self.remarks: list[str] = []
         self.failure: str | None = None
-        self._hooks = hooks
-        self._begun_hooks: list[tuple[str, Hook]] = []
+        self._hooks = HookCalls(self, hooks)
         self._executor = executor
         self._interrupts = interrupts
         self._watched: dict[str, _Watched] = {}
@@ -108,6 +111,8 @@ class Session:
         """Mark the beginning of a phase, which ends the one before."""
         self.manifest.begin_phase(name, begin_ns)
         self.progress.phase(name)
+        if name == MEASURE:
+            self._hooks.begin_measure(self.manifest.run.phases[-1].begin_ns)
 
     def wait(self, seconds: float) -> None:
         """Wait; raises WorkloadFailedError as soon as a process is gone or a signal asks to stop."""
@@ -116,6 +121,7 @@ class Session:
         while (left := until - self.clock.monotonic_ns()) > 0:
             self.clock.sleep(min(TICK_S, left / 1e9))
             self.check()
+            self._hooks.during()
 
     def wait_for(
         self, condition: Callable[[], bool], timeout_s: float, *, what: str, hint: str | None = None
@@ -127,6 +133,7 @@ class Session:
             if self.clock.monotonic_ns() > until:
                 raise WorkloadFailedError(f"{what} took longer than {timeout_s:g} s", hint=hint)
             self.clock.sleep(TICK_S)
+            self._hooks.during()
 
     def check(self) -> None:
         """Raise WorkloadFailedError when a signal asked to stop or a process ended that should not have.
@@ -154,13 +161,11 @@ class Session:
                     # It gave up by itself: that is the hook's failure, which the run survives.
                     watched.may_end = True
                     error = self._unexpected(watched)
-                    self.hook_problems.append(HookProblem(watched.hook, "its process", error.message))
-                    self.progress.note(f"hook {watched.hook}: {error.message}")
+                    self._hooks.note_problem(watched.hook, "its process", error.message)
         return [watched for watched in self._watched.values() if watched.ended and not watched.may_end]
 
     def _in_phase(self) -> str:
-        phase = self.manifest.phase
-        return f" in phase {phase}" if phase else ""
+        return f" in phase {self.manifest.phase}" if self.manifest.phase else ""
 
     # Processes
 
@@ -175,12 +180,14 @@ class Session:
         direct: bool = False,
         comm: str | None = None,
         grace_s: float | None = None,
+        is_aside: bool = False,
     ) -> Process:
         """Start a process of the run, or of ``hook``; its output goes to ``logs/<name>.log``.
 
         ``memory_nodes`` are the NUMA nodes that its memory is bound to, none: not bound. ``direct``: output
         goes straight there, for a program whose lines nobody reads while it runs. ``comm`` is what the kernel
         will call it, where that is not its executable's name; ``grace_s`` what it needs to end in order.
+        Names that begin with ``load`` are of the load, all others of the servers, unless ``is_aside``.
         """
         log = self.directory / "logs" / f"{name}.log"
         process = self._executor.start(
@@ -196,7 +203,9 @@ class Session:
         record = ProcessRecord(
             name=name, command=list(command), pid=process.pid, log=str(log.relative_to(self.directory))
         )
-        self._watched[name] = _Watched(process, record, hook=hook, comm=comm)
+        self._watched[name] = _Watched(
+            process, record, hook=hook, comm=comm, side=None if hook or is_aside else side_of(name)
+        )
         self.manifest.put_process(record)
         self.manifest.put_artifacts({f"log_{name.replace('-', '_')}": record.log or ""})
         return process
@@ -267,9 +276,34 @@ class Session:
         """Write down how an ended process ended."""
         self._note_end(self._watched[process.name], process.stop(0.0))
 
-    def live_processes(self) -> dict[str, int]:
-        """Return the ids of the supervisors of processes that have not ended, by name."""
-        return {name: w.process.pid for name, w in self._watched.items() if w.ended is None}
+    @property
+    def has_failed_for_good(self) -> bool:
+        """Return whether the run has come to its end and every further check raises."""
+        return self._fatal is not None
+
+    def live_processes(self, *, of_hooks: bool | None = None) -> dict[str, int]:
+        """Return the ids of the supervisors of processes that have not ended, by name.
+
+        ``of_hooks``: only those of hooks, or only the others.
+        """
+        return {
+            name: watched.process.pid
+            for name, watched in self._watched.items()
+            if watched.ended is None and of_hooks in (None, watched.hook is not None)
+        }
+
+    def sides(self) -> dict[int, Side]:
+        """Return the side of every process that the benchmark has started, by the id of its supervisor."""
+        return {w.process.pid: w.side for w in self._watched.values() if w.side is not None}
+
+    def processes_of(self, side: Side) -> dict[str, int]:
+        """Return the ids of the supervisors of one side's processes that have not ended, by name."""
+        watched = self._watched.items()
+        return {name: w.process.pid for name, w in watched if w.ended is None and w.side == side}
+
+    def hook_of(self, name: str) -> str | None:
+        """Return the hook that started a process, None for one of the benchmark."""
+        return self._watched[name].hook
 
     def _stop_everything(self) -> None:
         for watched in reversed(list(self._watched.values())):
@@ -277,26 +311,6 @@ class Session:
                 ending = watched.process.stop(STOP_TIMEOUT_S if self.failure is None else GIVE_UP_TIMEOUT_S)
                 with contextlib.suppress(SteelyardError):
                     self._note_end(watched, ending)
-
-    # Hooks
-
-    def _call_hooks(self, moment: str) -> None:
-        hooks = self._begun_hooks if moment != "before_run" else self._hooks
-        for name, hook in list(hooks) if not moment.startswith("after_") else list(reversed(hooks)):
-            if moment == "before_run":
-                self._begun_hooks.append((name, hook))
-            context = _Context(self, name)
-            try:
-                getattr(hook, moment)(context)
-            except Exception as error:
-                first_line = (str(error) or type(error).__name__).splitlines()[0]
-                message = f"{type(error).__name__}: {first_line}"
-                message = error.message if isinstance(error, SteelyardError) else message
-                self.hook_problems.append(HookProblem(name, moment, message))
-                if self._fatal is None:
-                    self.progress.note(f"hook {name} failed at {moment}: {message}")
-            if self.failure is None:
-                self.check()
 
     # The run
 
@@ -320,20 +334,21 @@ class Session:
 
     def _drive(self, benchmark: "Benchmark") -> None:
         self.begin_phase("install")
-        self._call_hooks("before_run")
+        self._hooks.call("before_run")
         benchmark.install()
         self.check()
         self.begin_phase("start")
         benchmark.start()
-        self._call_hooks("after_start")
+        self._hooks.call("after_start")
         self.begin_phase("warmup")
         benchmark.warm_up()
-        self._call_hooks("before_measure")
+        self._hooks.call("before_measure")
         self._own_cpu_s = -self.clock.cpu_s()
         end_ns = benchmark.measure()
         self._own_cpu_s += self.clock.cpu_s()
+        self._hooks.end_measure(end_ns)
         self.begin_phase("drain", end_ns)
-        self._call_hooks("after_measure")
+        self._hooks.call("after_measure")
         benchmark.drain()
         self.manifest.end_phase()
 
@@ -347,7 +362,7 @@ class Session:
             raise
         finally:
             try:
-                self._call_hooks("after_run")
+                self._hooks.call("after_run")
             finally:
                 self._stop_everything()
                 self.endings.close()
@@ -365,7 +380,7 @@ class Session:
         self.manifest.put_artifacts(outcome.artifacts)
         evidence = verdicts.Evidence(
             loads=outcome.loads,
-            own=outcome.checks,
+            own=[*outcome.checks, *at_limit(self.manifest.run, outcome.metrics, outcome.saturates)],
             samples=outcome.samples or verdicts.SAMPLES,
             achieved_ratio_min=outcome.achieved_ratio_min or BOUNDS.achieved_ratio,
             warmup=outcome.warmup,
@@ -377,7 +392,7 @@ class Session:
             clock_begin=self.manifest.run.clock,
             clock_end=self.clock.now(),
             interference=self._interference(outcome),
-            hook_problems=[f"{p.hook} at {p.moment}: {p.message}" for p in self.hook_problems],
+            hook_problems=[f"{p.hook} at {p.moment}: {p.message}" for p in self._hooks.problems],
             remarks=list(dict.fromkeys(self.remarks)),
             limited_on_purpose="cpu-limit" in self.manifest.run.hooks,
             describes=outcome.describes,
@@ -395,12 +410,7 @@ class Session:
             return Interference(missing="no telemetry was recorded")
         try:
             with telemetry.open(self.directory / folder) as recording:
-                cost = recording.metadata.cost
-                ticks_ns = (recording.metadata.end_ns or 0) - recording.metadata.begin_ns
-                probe_ratio = (
-                    (cost.cpu_user_s + cost.cpu_system_s) * 1e9 / ticks_ns if cost and ticks_ns > 0 else 0.0
-                )
-                own_cpu_s = self._own_cpu_s + probe_ratio * (span[1] - span[0]) / 1e9
+                own_cpu_s = self._own_cpu_s + self._hooks.cpu_s
                 return observe(
                     recording,
                     *span,
@@ -419,81 +429,3 @@ class Session:
 
     def _commands(self) -> list[str]:
         return [watched.comm or Path(watched.process.command[0]).name for watched in self._watched.values()]
-
-
-class _Context:
-    """A session as one hook sees it."""
-
-    def __init__(self, session: Session, hook: str) -> None:
-        self._session = session
-        self._hook = hook
-
-    @property
-    def run_id(self) -> str:
-        return self._session.manifest.run.run_id
-
-    @property
-    def directory(self) -> Path:
-        return self._session.directory
-
-    @property
-    def benchmark(self) -> str:
-        return self._session.manifest.run.benchmark
-
-    @property
-    def tier(self) -> str:
-        return self._session.manifest.run.tier
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        return self._session.settings
-
-    @property
-    def server_cpus(self) -> Sequence[int]:
-        return self._session.placement.server
-
-    @property
-    def load_cpus(self) -> Sequence[int]:
-        return self._session.placement.load
-
-    @property
-    def processes(self) -> Mapping[str, int]:
-        return self._session.live_processes()
-
-    @property
-    def failure(self) -> str | None:
-        return self._session.failure
-
-    def record(self, key: str, value: Setting | None) -> None:
-        known = self._session.manifest.run.hooks.get(self._hook)
-        before = known if isinstance(known, dict) else {}
-        self._session.manifest.put_hook(self._hook, {**before, key: value})
-
-    def add_artifact(self, role: str, path: Path) -> None:
-        self._session.manifest.put_artifacts({role: str(path.relative_to(self._session.directory))})
-
-    def start_process(self, name: str, command: Sequence[str]) -> Process:
-        return self._session.start_process(name, command, cpus=self._session.placement.load, hook=self._hook)
-
-    def stop_process(self, process: ProcessHandle, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        self._session.stop_process(self._session.process(process.name), timeout_s)
-
-    def wait_process(self, process: ProcessHandle, timeout_s: float) -> int:
-        session = self._session
-        started = session.process(process.name)
-        session.expect_end(started)
-        until = session.clock.monotonic_ns() + int(timeout_s * 1e9)
-        while (ending := started.poll()) is None:
-            if session.clock.monotonic_ns() > until:
-                started.stop(1.0)
-                session.note_end(started)
-                raise WorkloadFailedError(f"{' '.join(process.command)} took longer than {timeout_s:g} s")
-            if session.failure is None:
-                session.check()
-            session.clock.sleep(TICK_S)
-        session.note_end(started)
-        return ending.code
-
-    def wait(self, seconds: float) -> None:
-        if self._session.failure is None:
-            self._session.wait(seconds)

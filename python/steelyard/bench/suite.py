@@ -21,6 +21,10 @@ from steelyard.bench.manifest import MANIFEST, SUITE, this_process
 from steelyard.records import Level, Run, RunStatus, Suite, SuiteMember, SuiteRun
 from steelyard.records import read as read_record
 from steelyard.records import write as write_record
+from steelyard.records.suite import SCHEMA_VERSION
+
+Member = tuple[str, str, str | None]
+"""Benchmark, metric, and why it is not run, if so."""
 
 
 class SuiteManifest:
@@ -43,13 +47,9 @@ class SuiteManifest:
         repeats: int,
         version: str,
         command: list[str],
-        members: Sequence[tuple[str, str, str | None]],
+        members: Sequence[Member],
     ) -> "SuiteManifest":
-        """Write the first manifest; ``members`` are benchmark, metric, and why it is not run, if so."""
-        listed = [
-            SuiteMember(benchmark=name, runs=[], refused=refused, metric=metric)
-            for name, metric, refused in members
-        ]
+        """Write the first manifest."""
         record = Suite(
             suite_id=directory.name,
             suite=suite,
@@ -60,9 +60,29 @@ class SuiteManifest:
             command=command,
             clock=clock.now(),
             orchestrator=this_process(),
-            members=listed,
+            members=_listed(members),
         )
         return cls(directory, record, clock)
+
+    @classmethod
+    def resume(
+        cls, directory: Path, clock: Clock, suite: Suite, *, members: Sequence[Member], kept: Sequence[Run]
+    ) -> "SuiteManifest":
+        """Write the manifest of a suite that goes on with the runs in ``kept``."""
+        changes = {
+            "status": RunStatus.RUNNING,
+            "status_reason": None,
+            "end_ns": None,
+            "orchestrator": this_process(),
+            "resumed": [*suite.resumed, clock.now()],
+            "members": _listed(members),
+            "overall": None,
+            "schema_version": SCHEMA_VERSION,
+        }
+        manifest = cls(directory, suite.model_copy(update=changes), clock)
+        for run in kept:
+            manifest.put_run(run)
+        return manifest
 
     def _save(self) -> None:
         write_record(self.suite, self.directory / SUITE)
@@ -90,6 +110,13 @@ class SuiteManifest:
             }
         )
         self._save()
+
+
+def _listed(members: Sequence[Member]) -> list[SuiteMember]:
+    return [
+        SuiteMember(benchmark=name, runs=[], refused=refused, metric=metric)
+        for name, metric, refused in members
+    ]
 
 
 def with_run(member: SuiteMember, run: Run) -> SuiteMember:

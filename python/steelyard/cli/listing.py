@@ -158,8 +158,15 @@ def show(part: str | None, runs: Path, *, everything: bool, as_json: bool) -> in
 
 def _show_short(console: "Console", out: Path) -> None:
     parts = document("benchmarks", out) | document("suites", out)
+    others = {each.name for each in declaration.working() if each.recipe is not None}
+    rows = [(b["name"], b["doc"]) for b in parts["benchmarks"] if b["name"] not in others]
+    stacks = [b["name"] for b in parts["benchmarks"] if b["name"] in others]
+    # Those are many, and nothing to run before `steelyard install`.
     _table(
-        console, "Benchmarks", ("name", "description"), [(b["name"], b["doc"]) for b in parts["benchmarks"]]
+        console,
+        "Benchmarks",
+        ("name", "description"),
+        [*rows, ("...", f"of other software: {', '.join(stacks)}")],
     )
     # Suites of the same benchmarks, which differ in their tier, share a row.
     names: dict[str, list[str]] = {}

@@ -14,8 +14,9 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.cli import numa
+from steelyard.cli import numa, run_options, workloads
 from steelyard.cli.commands import Commands, use_commands
+from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
 from steelyard.cli.machine import commands as inventory
@@ -65,7 +66,9 @@ def _global(
     )
 )
 def run(
-    name: Annotated[str, typer.Argument(help="Suite or benchmark; see `steelyard list`.")] = "quick",
+    name: Annotated[
+        str, typer.Argument(help="Suite or benchmark; see `steelyard list`.", show_default="quick")
+    ] = "",
     tier: Annotated[
         str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
     ] = None,
@@ -85,41 +88,31 @@ def run(
         typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
     ] = None,
     baseline: Baseline = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show the CPUs and memory of each process, and run nothing.")
-    ] = False,
-    root: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="With --plan: a recorded machine (a folder or .tar.bz2)."),
-    ] = None,
+    host: run_options.Hosts = None,
+    plan: run_options.Plan = False,
+    preflight: run_options.Preflight = False,
+    resume: run_options.Resume = None,
+    root: run_options.Root = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
     """Run a benchmark or a suite, check the result, score it and write a report."""
-    from steelyard._base import UsageError
     from steelyard.bench.launch import Request
     from steelyard.bench.parameters import parse_assignments
-
-    if root is not None and not plan:
-        raise UsageError("--root needs --plan: a recorded machine runs nothing")
+    from steelyard.cli.run import Instead, run_or_show
 
     request = Request(
         name=name,
         tier=tier,
         repeat=repeat,
-        chosen=parse_assignments(set_ or []),
+        chosen=parse_assignments(run_options.assignments(set_, host)),
         server_cpus=server_cpus,
         load_cpus=load_cpus,
         hooks=hook or [],
         out=out,
     )
-    if plan:
-        from steelyard.cli.plan import show_plan
-
-        return show_plan(request, root, as_json=as_json)
-    from steelyard.cli.run import run_and_show
-
-    return run_and_show(request, baseline=baseline, as_json=as_json)
+    instead = Instead(preflight=preflight, plan=plan, root=root)
+    return run_or_show(request, instead, resume=resume, baseline=baseline, as_json=as_json)
 
 
 @app.command(
@@ -259,96 +252,20 @@ def health(
     return show_health(request, as_json=as_json)
 
 
-@app.command(
+app.command(
     epilog=examples(
         "steelyard characterize -- ./program --flag",
         "steelyard characterize --pid 4711 --duration 30s",
         "steelyard characterize --suite characterization --limit lo=1Gbit",
     ),
     context_settings={"allow_interspersed_args": False},
-)
-def characterize(
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="Command to start and profile.")
-    ] = None,
-    pid: Annotated[list[int] | None, typer.Option(help="Profile this process; repeatable.")] = None,
-    cgroup: Annotated[str | None, typer.Option(metavar="PATH", help="Profile this control group.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Profile the whole machine (default).")] = False,
-    duration: Annotated[
-        str | None,
-        typer.Option(
-            help="Time to measure (10s), after which a started command is ended; 0 waits for its end."
-        ),
-    ] = None,
-    interval: Annotated[str | None, typer.Option(help="Time between two samples of the counters.")] = None,
-    hz: Annotated[
-        int | None, typer.Option(help="Stack samples per second and CPU (99); 0 turns profiling off.")
-    ] = None,
-    call_graph: Annotated[str | None, typer.Option(help="How to unwind stacks: fp, dwarf or none.")] = None,
-    counters: Annotated[
-        bool | None,
-        typer.Option("--counters/--no-counters", help="Count performance events, or not."),
-    ] = None,
-    perf_stat: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Read the counts from the output of perf stat (-o FILE, also with -x or -j); repeatable.",
-        ),
-    ] = None,
-    ops: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="Read counts of operations from log:PATH[:REGEX], prometheus:URL#METRIC,"
-            " prometheus-query:URL#PROMQL, csv,time=COLUMN:PATH or load:FILE, with options"
-            " (docs/reference/operations.md); repeatable.",
-        ),
-    ] = None,
-    suite: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|DIR", help="Run this suite, or read a run of one, and show its matrix."),
-    ] = None,
-    tier: Annotated[
-        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PART=RATE",
-            help="With --suite: a limit to compare with (lo=1Gbit, sda=200MB, dram=20GB); repeatable.",
-        ),
-    ] = None,
-    out: Out = RUNS,
-    as_json: Json = False,
-) -> int:
-    """Find what limits a workload: a command, processes, a cgroup, the machine, or each of a suite."""
-    from steelyard._base import UsageError
-    from steelyard.bench.characterize.benchmark import Request
-    from steelyard.cli.characterize import characterize_and_show
-
-    if suite is not None:
-        if everything or command or pid or cgroup or perf_stat or ops:
-            raise UsageError("--suite characterizes its own workloads: it takes no command or process")
-        from steelyard.cli.matrix import show_matrix
-
-        return show_matrix(suite, tier, limit or [], out, as_json=as_json)
-    if tier is not None or limit:
-        raise UsageError("--tier and --limit need --suite")
-    if everything and (command or pid or cgroup):
-        raise UsageError("--all profiles the whole machine: it takes no command, --pid or --cgroup")
-    options = {"duration": duration, "interval": interval, "hz": hz, "call_graph": call_graph}
-    options["counters"] = None if counters is None else str(counters).lower()
-    request = Request(
-        command=command or [],
-        pids=pid or [],
-        cgroup=cgroup,
-        chosen={name: str(value) for name, value in options.items() if value is not None},
-        out=out,
-        perf_stat=perf_stat or [],
-        ops=ops or [],
+)(workloads.characterize)
+app.command(
+    epilog=examples(
+        "steelyard colocate redis memcached",
+        "steelyard colocate 'redis:connections=8' 'gzip -kfc file' --duration 10s --report page.html",
     )
-    return characterize_and_show(request, as_json=as_json)
+)(workloads.colocate)
 
 
 @app.command(
@@ -397,6 +314,7 @@ def doctor(as_json: Json = False) -> int:
     return show_doctor(as_json=as_json)
 
 
+experiment.add_experiment(app)
 app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")

@@ -1,22 +1,38 @@
 """``steelyard characterize --suite``: runs a suite, or reads one, and shows its pressure point matrix."""
 
 import re
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from steelyard._base import ExitCode, SteelyardError, UsageError
-from steelyard.analyze.pressure.limits import Limits
+from steelyard._base import ExitCode, SteelyardError, UsageError, parse_rate
+from steelyard.analyze.pressure.limits import Limits, with_set
 from steelyard.analyze.workload import read_health
 from steelyard.bench import suite as suite_files
 from steelyard.bench import tiers
 from steelyard.bench.launch import Request, execute
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
-from steelyard.records import Machine, RunStatus, read
+from steelyard.records import Machine, Run, RunStatus, read
 
-_BITS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
-_BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
-_LIMIT = re.compile(r"(?P<part>[\w.:-]+)=(?P<number>\d+(?:\.\d+)?)(?P<unit>[A-Za-z]+)(?:/s)?")
+if TYPE_CHECKING:
+    from steelyard.analyze.pressure.matrix import Row
+
 STATED = "stated by --limit"
+
+
+def _parsed(flag: str, texts: list[str]) -> list[tuple[str, str, float, bool]]:
+    """Return part, text of the rate, bytes per second and whether it counts bits; raises UsageError."""
+    parsed = []
+    for text in texts:
+        part, _, written = text.partition("=")
+        rate = parse_rate(written) if re.fullmatch(r"[\w.:-]+", part) else None
+        if rate is None:
+            raise UsageError(
+                f"{flag} {text}: not a limit", hint="write INTERFACE=1Gbit, DISK=200MB or dram=20GB"
+            )
+        parsed.append((part, written, *rate))
+    return parsed
 
 
 def limits_of(texts: list[str]) -> Limits:
@@ -24,56 +40,103 @@ def limits_of(texts: list[str]) -> Limits:
     dram: float | None = None
     links: dict[str, float] = {}
     disks: dict[str, float] = {}
-    for text in texts:
-        match = _LIMIT.fullmatch(text)
-        unit = match["unit"].lower() if match is not None else ""
-        if match is None or (unit not in _BITS and unit not in _BYTES) or float(match["number"]) <= 0:
-            raise UsageError(
-                f"--limit {text}: not a limit", hint="write INTERFACE=1Gbit, DISK=200MB or dram=20GB"
-            )
-        rate = float(match["number"]) * (_BITS[unit] / 8 if unit in _BITS else _BYTES[unit])
-        if match["part"] == "dram":
+    for part, _, rate, in_bits in _parsed("--limit", texts):
+        if part == "dram":
             dram = rate
-        elif unit in _BITS:
-            links[match["part"]] = rate
+        elif in_bits:
+            links[part] = rate
         else:
-            disks[match["part"]] = rate
+            disks[part] = rate
     return Limits(dram_bytes_per_s=dram, network_bytes_per_s=links, disk_bytes_per_s=disks, source=STATED)
 
 
-def show_matrix(name: str, tier: str | None, limits: list[str], out: Path, *, as_json: bool) -> int:
+def hooks_of(texts: list[str]) -> list[str]:
+    """Return the hooks that set limits for a run, as ``--hook`` names them. Raises UsageError."""
+    hooks: dict[str, str] = {}
+    for part, written, _, in_bits in _parsed("--set-limit", texts):
+        if part == "dram":
+            raise UsageError(
+                "--set-limit dram: memory bandwidth cannot be limited", hint="state it with --limit"
+            )
+        name, noun = ("network-limit", "interface") if in_bits else ("disk-limit", "device")
+        if name in hooks:
+            raise UsageError(f"--set-limit {part}: one {noun} is limited already")
+        hooks[name] = f"{name}:{noun}={part},rate={written}"
+    return list(hooks.values())
+
+
+def show_matrix(
+    name: str,
+    tier: str | None,
+    limits: list[str],
+    set_limits: list[str],
+    out: Path,
+    *,
+    report: Path | None,
+    as_json: bool,
+) -> int:
     """Run suite ``name``, or read the suite in folder ``name``, and show its matrix; return the exit code."""
     stated = limits_of(limits)
+    hooks = hooks_of(set_limits)
+    twice = {text.partition("=")[0] for text in limits} & {text.partition("=")[0] for text in set_limits}
+    if twice:
+        raise UsageError(f"{min(twice)} has both --limit and --set-limit", hint="a limit that is set counts")
     folder = Path(name)
     code = ExitCode.OK
     if not suite_files.is_suite(folder):
-        folder, code = _run(name, tier, out)
-    elif tier is not None:
-        raise UsageError("--tier is for a suite that is run: this one has been")
+        folder, code = _run(name, tier, hooks, out)
+    elif tier is not None or hooks:
+        flag = "--tier" if tier is not None else "--set-limit"
+        raise UsageError(f"{flag} is for a suite that is run: this one has been")
     from steelyard.analyze.pressure.matrix import row_of
-    from steelyard.report.pressure_matrix import document, render
+    from steelyard.report.pressure.table import document, render
 
     suite, runs = suite_files.load(folder)
-    rows = []
+    rows, found = [], []
     places = {member.benchmark: at for at, member in enumerate(suite.members)}
     for directory, run in sorted(runs, key=lambda pair: places.get(pair[1].benchmark, len(places))):
         if run.status is RunStatus.COMPLETE:
             machine = _machine(directory)
             rows.append(row_of(directory, run, machine, health=read_health(directory), limits=stated))
+            found.append((directory, run, machine))
+    page = None
+    if report is not None and rows:
+        page = _write_page(report, suite.suite_id, list(zip(rows, found, strict=True)), stated)
     if as_json:
-        print_json({"suite_id": suite.suite_id, **document(rows)}, kind="pressure_matrix")
+        print_json(
+            {"suite_id": suite.suite_id, **document(rows), "report": None if page is None else str(page)},
+            kind="pressure_matrix",
+        )
     elif rows:
         output_console().print(render(rows))
+        if page is not None:
+            output_console().print(f"report  {page}", markup=False)
     return int(code if rows else max(code, ExitCode.FAILED))
 
 
-def _run(name: str, tier: str | None, out: Path) -> tuple[Path, ExitCode]:
+def _write_page(
+    path: Path, suite_id: str, found: "list[tuple[Row, tuple[Path, Run, Machine | None]]]", stated: Limits
+) -> Path:
+    from steelyard.analyze.pressure.panels import panels_of
+    from steelyard.report.pressure.page import write
+
+    drawn = [
+        (
+            row,
+            panels_of(directory, run, machine, health=read_health(directory), limits=with_set(stated, run)),
+        )
+        for row, (directory, run, machine) in found
+    ]
+    return write(path, suite_id, drawn, command=["steelyard", *sys.argv[1:]])
+
+
+def _run(name: str, tier: str | None, hooks: list[str], out: Path) -> tuple[Path, ExitCode]:
     if name not in tiers.suites():
         raise UsageError(
             f"unknown suite {name!r}", hint=f"suites: {', '.join(tiers.suites())}, or the folder of one"
         )
     with shown() as progress:
-        launched = execute(Request(name=name, tier=tier, out=out), progress=progress)
+        launched = execute(Request(name=name, tier=tier, hooks=hooks, out=out), progress=progress)
     errors = [
         *launched.refused.values(),
         *(attempt.error for attempt in launched.attempts if attempt.error is not None),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import declaration, runs
 from steelyard.bench import suite as suite_files
+from steelyard.bench.colocation import manifest as colocations
 from steelyard.cli.formats import writing
 from steelyard.cli.output import output_console, print_json
 from steelyard.records import Level, Run, RunStatus
@@ -78,6 +79,7 @@ def view(directory: Path, run: Run, baseline: "Baseline | None", *, page: Path |
     """Score a run and write its page, to ``page`` or into its own directory."""
     from steelyard.decide import score
     from steelyard.report import html, table
+    from steelyard.report.bench.sides import side_lines
     from steelyard.report.model import gather
 
     run_score = score([run], baseline) if run.status is RunStatus.COMPLETE else None
@@ -86,7 +88,12 @@ def view(directory: Path, run: Run, baseline: "Baseline | None", *, page: Path |
         try:
             path = html.write_data(data, page)
             summary = table.run_summary(
-                run, score=run_score, findings=data.findings, report_path=path, headline=headline(run)
+                run,
+                score=run_score,
+                findings=data.findings,
+                report_path=path,
+                headline=headline(run),
+                recorded=side_lines(data),
             )
         finally:
             data.close()
@@ -139,7 +146,11 @@ def show_report(
     shared_script: bool = False,
     as_json: bool,
 ) -> int:
-    """Show one run or suite again and write its page, to ``page`` or into its own folder."""
+    """Show one run, suite or co-location again and write its page, to ``page`` or into its own folder."""
+    if (pair := colocations.find(name, folder)) is not None:
+        from steelyard.cli.colocate import show_again
+
+        return show_again(pair, report=page or pair, as_json=as_json)
     directory = runs.find(name, folder)
     if not shared_script:
         return _show_report(directory, page, baseline=baseline, as_json=as_json)

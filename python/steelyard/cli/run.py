@@ -1,18 +1,49 @@
 """``steelyard run``: makes the runs, then judges the series, and shows both."""
 
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard._base import ExitCode, SteelyardError, WorkloadFailedError
-from steelyard.bench import declaration, tiers
+from steelyard._base import ExitCode, SteelyardError, UsageError, WorkloadFailedError
+from steelyard.bench import declaration, runs, tiers
 from steelyard.bench import suite as suite_files
-from steelyard.bench.launch import Attempt, Request, execute
+from steelyard.bench.launch import Attempt, Request, execute, request_of
 from steelyard.cli import reports, suites
 from steelyard.cli.output import complain, print_json
+from steelyard.cli.plan import show_plan
+from steelyard.cli.preflight import announce, show_preflight
 from steelyard.cli.progress import shown
 from steelyard.records import Level
 
 if TYPE_CHECKING:
     from steelyard.decide import Baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """What to show instead of running."""
+
+    preflight: bool
+    plan: bool
+    root: Path | None
+    """A recorded machine for the plan."""
+
+
+def run_or_show(
+    request: Request, instead: Instead, *, resume: str | None, baseline: str | None, as_json: bool
+) -> int:
+    """Run ``request``, or show what it would do; name ``""`` is the default, or that of the resumed suite."""
+    if instead.root is not None and not instead.plan:
+        raise UsageError("--root needs --plan: a recorded machine runs nothing")
+    if resume is not None:
+        request = request_of(request, runs.find(resume, request.out))
+    elif not request.name:
+        request = replace(request, name=tiers.DEFAULT_SUITE)
+    if instead.preflight:
+        return show_preflight(request, as_json=as_json)
+    if instead.plan:
+        return show_plan(request, instead.root, as_json=as_json)
+    return run_and_show(request, baseline=baseline, as_json=as_json)
 
 
 def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> int:
@@ -23,7 +54,9 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
         _, names, _ = tiers.resolve(request.name, request.tier)
         reports.baseline_for(baseline, names)
     with shown() as progress:
-        launched = execute(request, progress=progress)
+        launched = execute(
+            request, progress=progress, planned=lambda plans: announce(request, plans, progress)
+        )
         attempts = launched.attempts
         progress.phase("report")
         names = list(dict.fromkeys(attempt.run.benchmark for attempt in attempts))
@@ -37,6 +70,9 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
     if launched.stopped is not None and not any(attempt.error for attempt in attempts):
         # The interrupt came when a run had its result already, and none of the errors says so.
         errors.append(WorkloadFailedError(launched.stopped))
+    if launched.suite is not None and launched.interrupted and errors[-1] is not None:
+        told = f"steelyard run --resume {launched.suite} goes on with what is left"
+        errors[-1] = WorkloadFailedError(errors[-1].message, hint=told)
     for error in [*errors, *(view.error for view in views), suite.error if suite else None]:
         if error is not None:
             complain(error)

@@ -184,6 +184,10 @@ class JobPressure:
         """Return the mean share of a resource's limit."""
         return next(use.mean_ratio for use in self.uses if use.resource == resource)
 
+    def means(self) -> dict[str, float | None]:
+        """Return the mean share of each resource's limit."""
+        return {name: self.mean(name) for name in RESOURCES}
+
     def document(self) -> dict[str, Any]:
         """Return what ``--json`` shows."""
         return {

@@ -112,6 +112,23 @@ def compare_machines(a: Machine, b: Machine) -> MachineComparison:
     return MachineComparison(ordered, untold, same)
 
 
+_STAYS = ("memory.total_bytes", "memory.limit_bytes", "hypervisor")
+"""Values beside the decisive ones that a machine keeps from one boot to the next."""
+
+
+def other_machine(a: Machine, b: Machine) -> str | None:
+    """Return the first value by which ``a`` and ``b`` cannot be one machine, None where they may be.
+
+    Host names count unless both are containers, whose names change with every start.
+    """
+    if a.hostname and b.hostname and a.hostname != b.hostname and not (a.container and b.container):
+        return f"host {a.hostname}, and this is {b.hostname}"
+    for difference in compare_machines(a, b).differences:
+        if difference.effect is Effect.DECISIVE or difference.key in _STAYS:
+            return f"{difference.noun} {difference.a}, and here {difference.b}"
+    return None
+
+
 def _place(difference: Difference, order: Mapping[str, int]) -> tuple[float, int]:
     # More CPUs and another processor cannot be weighed against each other: the table knows what is first.
     distance = 0.0 if difference.effect is Effect.DECISIVE else -difference.distance

@@ -24,6 +24,14 @@ from steelyard.records.capacity import (
     SweepPoint,
     SweepResult,
 )
+from steelyard.records.colocation import (
+    Colocation,
+    ColocationBlock,
+    ColocationPrediction,
+    ColocationRun,
+    ColocationWorkload,
+    Condition,
+)
 from steelyard.records.counter_plan import CounterPlan, Modes, PlannedEvent
 from steelyard.records.health import (
     BandwidthRow,
@@ -129,8 +137,14 @@ __all__ = [
     "Check",
     "Clock",
     "ClosedLoop",
+    "Colocation",
+    "ColocationBlock",
+    "ColocationPrediction",
+    "ColocationRun",
+    "ColocationWorkload",
     "Column",
     "ColumnKind",
+    "Condition",
     "CoreToCore",
     "CounterPlan",
     "Cpu",

@@ -9,7 +9,9 @@ import json
 from steelyard._base import schemas_dir
 from steelyard.records.cache_stats import CacheStats
 from steelyard.records.capacity import CapacityResult, SweepResult
+from steelyard.records.colocation import Colocation
 from steelyard.records.counter_plan import CounterPlan
+from steelyard.records.experiment import Experiment
 from steelyard.records.health import HealthResult
 from steelyard.records.io import Record
 from steelyard.records.load import LoadResult
@@ -25,7 +27,9 @@ from steelyard.records.top import Top
 RECORDS: tuple[type[Record], ...] = (
     CacheStats,
     CapacityResult,
+    Colocation,
     CounterPlan,
+    Experiment,
     HealthResult,
     LoadResult,
     Machine,

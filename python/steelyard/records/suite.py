@@ -8,8 +8,9 @@ from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
 from steelyard.records.values import Check, Clock, Count, Level, Value
 
-SCHEMA_VERSION = "1.1"
-"""1.1 added what stands beside a score: why it has no interval, spreads, the baseline's runs, parts."""
+SCHEMA_VERSION = "1.2"
+"""1.1 added what stands beside a score: why it has no interval, spreads, the baseline's runs, parts.
+1.2 added when it was resumed."""
 
 
 class SuitePart(Value):
@@ -112,6 +113,9 @@ class Suite(Record):
     steelyard_version: str = Field(description="Version of Steelyard")
     command: list[str] = Field(description="The exact command")
     clock: Clock = Field(description="Both clocks at the start")
+    resumed: list[Clock] = Field(
+        default=[], description="Both clocks at each time that it went on after an interruption"
+    )
     end_ns: Count | None = Field(default=None, description="When the last member ended, null before")
     orchestrator: Orchestrator = Field(
         description="The process that drives the suite: one that says `running` and whose process is gone"

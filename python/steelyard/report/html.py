@@ -9,7 +9,6 @@ the script that draws (``chart_library``).
 """
 
 import functools
-import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -23,16 +22,13 @@ from steelyard import __version__
 from steelyard._base import replacing
 from steelyard.decide.score import Refusal, Score
 from steelyard.report import chart_library, page
+from steelyard.report.embedding import embed
 from steelyard.report.model import ReportData, gather
 
 PAGE = "report.html"
 
-# Characters that steer a terminal or the direction of a line, and that a name from outside may bring: in a
-# page, and as JSON writes them (after an even number of backslashes).
+# Characters that steer a terminal or the direction of a line, and that a name from outside may bring.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_ESCAPED_CONTROLS = re.compile(
-    r"(?<!\\)((?:\\\\)*)\\u(?:00[01][0-9a-f]|007f|00[89][0-9a-f]|200[ef]|202[89a-e]|206[6-9])"
-)
 
 
 def write(
@@ -153,16 +149,3 @@ def _flags(text: str) -> Markup:
         Markup("<code>{}</code>").format(part) if part.startswith("--") else escape(part) for part in parts
     ]
     return Markup("").join(wrapped)
-
-
-def embed(value: Any) -> Markup:
-    r"""Return ``value`` as JSON that is inert inside a script element, without characters that only steer.
-
-    >>> embed("</script>")
-    Markup('"\\u003c/script\\u003e"')
-    """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    text = _ESCAPED_CONTROLS.sub(r"\1\\ufffd", text)
-    for character, entity in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        text = text.replace(character, entity)
-    return Markup(text)  # noqa: S704 - nothing that HTML reads is left in it

@@ -17,6 +17,7 @@ from steelyard.analyze import Conditions, Finding, explain
 from steelyard.analyze.conditions import observe
 from steelyard.analyze.pressure.vmstat_histograms import Histogram, vmstat_histograms
 from steelyard.analyze.profiles.figures import ReadProfile, read_profile
+from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.workload import (
     OLD_LOOKS,
     PressurePoint,
@@ -88,6 +89,8 @@ class ReportData:
     histograms: tuple[Histogram, ...] = ()
     """vmstat's columns over the measure phase, of a characterization."""
     profile: ReadProfile = field(default_factory=ReadProfile)
+    load_profile: ReadProfile | None = None
+    """The load's, where servers and load were sampled apart."""
     logs: dict[str, str] = field(default_factory=dict)
     steps: tuple[tuple[Phase, Conditions], ...] = ()
     """Parts of the measure phase, each with what the machine did in it."""
@@ -190,6 +193,7 @@ def gather(folder: Path, *, score: Score | Refusal | None = None, headline: Sequ
         conditions=conditions,
         findings=tuple(findings),
         profile=profile,
+        load_profile=_load_profile(folder),
         histograms=histograms,
         pressure=tuple(pressure_points(conditions, findings)) if measure is not None else (),
         siblings=siblings_of(folder, run),
@@ -330,6 +334,11 @@ def _profile(folder: Path, run: Run, lacking: list[Lack]) -> ReadProfile:
     if profile.missing is not None and "profile" in run.hooks:
         lacking.append(Lack("profile", profile.missing))
     return profile
+
+
+def _load_profile(folder: Path) -> ReadProfile | None:
+    name = PROFILES["load"]
+    return read_profile(folder, name=name) if (folder / name).is_file() else None
 
 
 def _processes(recording: Recording | None, measure: Phase | None) -> Rates | None:

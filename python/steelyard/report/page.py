@@ -15,9 +15,11 @@ from pydantic import JsonValue
 from steelyard.analyze.advice import advice
 from steelyard.analyze.rules.findings import Evidence, Finding
 from steelyard.analyze.rules.ranking import headline_time
+from steelyard.bench import declaration
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Metric, Run, RunStatus
 from steelyard.report import format as fmt
+from steelyard.report.bench.sides import side_sections
 from steelyard.report.bench.steps import steps_section
 from steelyard.report.machine.charts import cpu_charts, machine_charts
 from steelyard.report.machine.table import machine_groups, machine_line
@@ -52,11 +54,14 @@ def build(data: ReportData) -> dict[str, Any]:
     """Return everything the template shows."""
     run = data.run
     sets, panels = cpu_charts(data)
+    # A page of somebody else's program has these in sections of its own.
+    describes = declaration.of_run(run.benchmark).describes
     sections = [
         _section(section)
         for section in (
             *workload_sections(data),
             *steps_section(data),
+            *([] if describes else side_sections(data)),
             Section("cpu", "CPU", _cpu_intro(data), tuple(sets)),
             Section("machine", "Memory, network, scheduler", "", tuple(machine_charts(data))),
         )

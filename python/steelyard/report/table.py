@@ -37,8 +37,11 @@ def run_summary(
     findings: Sequence[Finding] = (),
     report_path: Path | None = None,
     headline: Sequence[str] = (),
+    recorded: Sequence[tuple[str, str]] = (),
 ) -> RenderableType:
     """Return one run: headline, verdict with reasons, score, metrics, findings, and where the report is.
+
+    ``recorded`` are lines on what was counted and sampled beside it.
 
     ``headline`` names the metrics to show first; by default the first of which more is better leads.
     """
@@ -51,6 +54,8 @@ def run_summary(
         parts += [_reason(check) for check in run.verdict.reasons]
     if run.metrics:
         parts += [Text(), _metrics(run, names)]
+    if recorded and run.status is RunStatus.COMPLETE:
+        parts += [Text(), _recorded(recorded)]
     if isinstance(score, Refusal):
         parts += [Text(), _score(score)]
     if findings and run.status is RunStatus.COMPLETE:
@@ -182,6 +187,15 @@ def _metrics(run: Run, names: Sequence[str]) -> Table:
     hidden = len(order) - len(shown) - (1 if names else 0)
     if hidden > 0:
         table.add_row(Text(f"and {hidden} more in the report", style="dim"), "", "")
+    return table
+
+
+def _recorded(lines: Sequence[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for name, text in lines:
+        table.add_row(safe(name), safe(fmt.plain(text)))
     return table
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 from steelyard._base import EnvironmentLacksError, WorkloadFailedError
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.declaration import Declaration
+from steelyard.bench.footprint import Disk, Footprint
 from steelyard.bench.parameters import Parameter
 from steelyard.records import Check, Level, Metric
 
@@ -102,7 +103,13 @@ class Scripted(Spin):
             default="valid",
             choices=("valid", "suspect", "invalid", "fail", "lack", "refuse"),
         ),
+        Parameter("takes", "bytes", "memory and disk that it states", default=1 << 20, minimum=0),
     )
+
+    @classmethod
+    def footprint(cls, settings, *, placement) -> Footprint:
+        takes = int(settings["takes"])
+        return Footprint(1.0, 2.0, "a rest", memory_bytes=takes, disks=(Disk(takes, smaller="takes=0"),))
 
     @classmethod
     def checks(cls, settings, *, machine) -> None:

@@ -95,9 +95,11 @@ def test_requests_are_refused_before_anything_starts(text, told):
     assert "\n" not in refused.value.message
 
 
-def test_the_probe_is_always_there_and_first():
-    assert [name for name, _ in hook.create(["command:after_run=true"])] == ["probe", "command"]
+def test_the_hooks_that_always_run_come_first():
+    always = ["probe", "counters", "topdown", "profile"]
+    assert [name for name, _ in hook.create(["command:after_run=true"])] == [*always, "command"]
     assert hook.create(["command:after_run=true", "probe:interval=1s"])[0][0] == "probe"
+    assert [name for name, _ in hook.create([], without=["counters", "topdown", "profile"])] == ["probe"]
 
 
 def test_a_plugin_is_found_by_its_entry_point(plugin):
@@ -204,7 +206,7 @@ def test_a_cpu_limit_of_a_killed_run_is_undone_by_the_next(runner, cpu_cgroup):
     assert list(runner.state.glob("steelyard/undo/*.json"))
     second = runner.start(settings=("server_command=false",))
     _, _, stderr = second.finish()
-    assert f"undid a change of a killed run: cpu-limit cgroup {left}" in stderr
+    assert f"undid a change of a killed run: limit cgroup {left}" in stderr
     assert not left.exists()
     assert list(runner.state.glob("steelyard/undo/*.json")) == []
 
@@ -261,10 +263,11 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "hooks.md"
 def test_the_guide_lists_the_hooks_their_options_and_the_moments():
     rows = [line.split("|") for line in GUIDE.read_text().splitlines() if line.startswith("| `")]
     told = {row[1].strip(" `"): row for row in rows}
-    for name in ("probe", "copymove", "command", "cpu-limit"):
+    for name in hook.names():
         options = {part.strip(" `") for part in told[name][3].split(",")}
         assert options == {one.name for one in hook.find(name).parameters}
-    assert [name for name in told if name in hook.MOMENTS] == list(hook.MOMENTS)
+    moments = [name for name in told if name in (*hook.MOMENTS, "during")]
+    assert moments == [*hook.MOMENTS[:3], "during", *hook.MOMENTS[3:]]
 
 
 def test_the_example_of_the_guide_works():

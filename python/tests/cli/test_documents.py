@@ -60,6 +60,7 @@ def machine(name: str = "machine") -> str:
         ("machine_check", ["machine", "check", machine()]),
         ("machine_diff", ["machine", "diff", machine(), "live"]),
         ("numa_map", ["numa", "map", "--machine", machine()]),
+        ("preflight", ["run", "dcperf", "--preflight"]),
         ("pressure_matrix", ["characterize", "--suite", "suite-1"]),
     ],
 )
@@ -79,7 +80,7 @@ def test_every_document_is_printed_by_some_test() -> None:
     marks = test_what_is_printed_fits_its_schema.pytestmark  # type: ignore[attr-defined]
     printed = {case[0] for case in marks[0].args[1]}
     # tests/cli/test_health.py and tests/bench/stack/test_install.py hold what the others print.
-    assert printed | {"health_check", "install", "uninstall"} == set(MODELS)
+    assert printed | {"experiment_answer", "health_check", "install", "uninstall"} == set(MODELS)
 
 
 @pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.KIND)

@@ -121,9 +121,9 @@ def test_the_benchmark_is_listed_with_its_parameters_and_suite(site: Path) -> No
 
 def test_its_hook_can_be_replaced(site: Path) -> None:
     declared = declaration.find("spin").hooks
-    [(_, probe)] = hook.create([], declared)
+    probe = dict(hook.create([], declared))["probe"]
     assert probe.options["interval"] == 0.1
-    [(_, probe)] = hook.create(["probe:interval=1s"], declared)
+    probe = dict(hook.create(["probe:interval=1s"], declared))["probe"]
     assert probe.options["interval"] == 1.0
 
 

@@ -36,12 +36,15 @@ DEPENDS = {
     "--force": "what is replaced",
     "--hz": "what is said of the default",
     "--job": "one or several",
+    "--metric": "what has metrics",
     "--out": "what goes there",
     "--pid": "what is done with the process",
     "--plan": "what is planned: a placement, or events to count",
     "--platform": "one or several",
+    "--resume": "what goes on",
     "--root": "whole trees, or /proc and /sys",
     "--rules": "where the rules are from",
+    "--seed": "what is drawn",
     "--start": "the first day of what",
     "--store": "whether it is new",
     "--work": "what is said of it",
@@ -117,7 +120,7 @@ def test_help_begins_with_a_verb(name: str) -> None:
 
 VERBS = {
     *("Install", "Run", "List", "Show", "Score", "Check", "Find", "Compare", "Record"),
-    *("Add", "Count", "Rank", "Join", "Remove", "Import", "Place", "Simulate", "Write"),
+    *("Add", "Count", "Rank", "Join", "Remove", "Import", "Measure", "Place", "Simulate", "Write"),
 }
 
 

@@ -38,7 +38,7 @@ SUITES = ", ".join(tiers.suites())
         (
             ["run", "tao", "--hook", "prob"],
             2,
-            "did you mean probe? (hooks: probe, copymove, command, cpu-limit",
+            "did you mean probe? (hooks: probe, counters, topdown, profile, perf",
         ),
         (["run", "tao", "--server-cpus", "0-"], 2, "--server-cpus '0-' is not a CPU list"),
         (["run", "tao", "--load-cpus", "9999"], 2, "--load-cpus: CPU 9999 is not usable here"),

@@ -18,6 +18,7 @@ from steelyard._base import EnvironmentLacksError, WorkloadFailedError, data_dir
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.cassandra.declaration import DECLARATION
 from steelyard.bench.cassandra.parameters import PARAMETERS
+from steelyard.bench.footprint import Disk, Footprint, load_span_s
 from steelyard.bench.load.settings import check_load
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
@@ -108,9 +109,7 @@ class CassandraBench(Benchmark):
         find_java(DECLARATION.name)
         if DECLARATION.recipe is not None:
             require(DECLARATION.recipe, DECLARATION.name)
-        asked = int(settings["heap"])
-        if settings["profile"] == "tuned":
-            asked += int(settings["memtable"])
+        asked = _memory_bytes(settings)
         there = available_memory_bytes(machine)
         if asked > there:
             raise EnvironmentLacksError(
@@ -123,6 +122,24 @@ class CassandraBench(Benchmark):
         needed = int(DISK_FACTOR * RECORD_BYTES * int(settings["records"]))
         if settings["data"]:
             check_disk(Path(str(settings["data"])), needed, "--set records=..., or another folder as data")
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: heap, memtables, records and their commit log."""
+        least_s, most_s = load_span_s(settings)
+        return Footprint(
+            least_s,
+            most_s,
+            f"writing {settings['records']} records",
+            memory_bytes=_memory_bytes(settings),
+            disks=(
+                Disk(
+                    int(DISK_FACTOR * RECORD_BYTES * int(settings["records"])),
+                    Path(str(settings["data"])) if settings["data"] else None,
+                    "--set records=..., or --set data=... on another disk",
+                ),
+            ),
+        )
 
     def install(self) -> None:
         """See that the executables and the mix are there, and room for the records."""
@@ -234,3 +251,9 @@ class CassandraBench(Benchmark):
             ],
         )
         return outcome(self.session, facts)
+
+
+def _memory_bytes(settings: Mapping[str, Setting]) -> int:
+    """Return the memory that the node asks for."""
+    memtable = int(settings["memtable"]) if settings["profile"] == "tuned" else 0
+    return int(settings["heap"]) + memtable

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import steelyard
 from steelyard import machine as machines
-from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, executable, format_cpu_list
+from steelyard._base import SteelyardError, UsageError, WorkloadFailedError, format_cpu_list
 from steelyard.bench import hook as hooks
 from steelyard.bench import undo
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.characterize import own_cost, perf_files
 from steelyard.bench.characterize import traffic_shapers as shapers
+from steelyard.bench.characterize.counting import Counting, counting_cpu_s
 from steelyard.bench.characterize.declaration import DECLARATION
-from steelyard.bench.characterize.event_counts import Counting, counting_cpu_s
 from steelyard.bench.characterize.metrics import checks_of, metrics_of
 from steelyard.bench.characterize.watch import Watch, cgroup_folders
 from steelyard.bench.children import children_cpu_s, children_of, descendants_of
@@ -44,6 +44,7 @@ from steelyard.bench.operations.watching import Watching, check
 from steelyard.bench.parameters import Parameter, Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.progress import Progress
+from steelyard.bench.recorders import stacks
 from steelyard.bench.session import TICK_S, Session
 from steelyard.bench.signals import Interrupts
 from steelyard.records import Cpus, Series, write
@@ -53,9 +54,8 @@ if TYPE_CHECKING:
     from steelyard.analyze import Conditions
 
 NAME = DECLARATION.name
+COUNTING_HOOKS = ("counters", "topdown", "profile")
 FOLDED, PPROF = "profile.folded", "profile.pb.gz"
-_PROFILE_END_S = 30.0
-"""How long a profiler gets to resolve its symbols."""
 _ATTACH_S = 1.0
 _STOP_S = 8.0
 
@@ -162,7 +162,8 @@ def characterize(
                 settings=settings,
                 machine=machine,
                 placement=placement,
-                hooks=hooks.create([hook]),
+                # It counts and samples what it describes itself.
+                hooks=hooks.create([hook], without=COUNTING_HOOKS),
                 executor=executor or LocalExecutor(),
                 clock=clock,
                 progress=progress,
@@ -344,19 +345,13 @@ class Characterization(Benchmark):
         if hz == 0:
             self._no_profile("not requested (--hz 0)")
             return
+        files = stacks.files_at(self.session.directory, folded=FOLDED, pprof=PPROF)
         try:
-            program = executable("steelyard-profile")
+            call_graph = self.settings.text("call_graph")
+            command = stacks.sampling_command(scope, hz=hz, call_graph=call_graph, files=files)
         except SteelyardError as error:
             self._no_profile(f"{error.message} ({error.hint})")
             return
-        command = [str(program), "record", *scope, "--hz", str(hz)]
-        command += ["--call-graph", self.settings.text("call_graph")]
-        command += [
-            "-o",
-            str(self.session.directory / PPROF),
-            "--folded",
-            str(self.session.directory / FOLDED),
-        ]
         self._profiler = self.session.start_process("profile", command, cpus=None)
         self.session.expect_end(self._profiler)
 
@@ -374,7 +369,7 @@ class Characterization(Benchmark):
                 os.kill(child, signal.SIGINT)
         with contextlib.suppress(WorkloadFailedError):
             self.session.wait_for(
-                lambda: profiler.poll() is not None, _PROFILE_END_S, what="ending the profile"
+                lambda: profiler.poll() is not None, stacks.FINISH_S, what="ending the profile"
             )
         ending = profiler.stop(1.0)
         self.session.note_end(profiler)
@@ -382,8 +377,7 @@ class Characterization(Benchmark):
         there = {role: name for role, name in files.items() if (self.session.directory / name).is_file()}
         self.session.manifest.put_artifacts(there)
         if "profile_folded" not in there:
-            reason = (profiler.last_line() or "").removeprefix("steelyard-profile: ")
-            self._no_profile(reason or f"steelyard-profile {ending}")
+            self._no_profile(stacks.reason_of(profiler.last_line(), ending))
         else:
             self.session.manifest.put_hook("profile", {"hz": self.settings.count("hz")})
 

@@ -13,24 +13,48 @@ Not here: what the counters mean (``analyze.pressure.traffic_shaping``).
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from steelyard.bench.clock import Clock
+from steelyard._base import EnvironmentLacksError
+
+if TYPE_CHECKING:
+    from steelyard.bench.clock import Clock
 
 FILE = "shaping.json"
 _TIMEOUT_S = 2.0
 
 
-def read_shaping(clock: Clock) -> dict[str, Any]:
-    """Return what ``tc`` says now: ``time_ns``, ``qdiscs``, and ``missing`` when it says nothing."""
-    at_ns = clock.monotonic_ns()
+def traffic_control() -> str:
+    """Return the path of ``tc``. Raises EnvironmentLacksError where there is none."""
     tool = shutil.which("tc") or next(
         (path for path in ("/usr/sbin/tc", "/sbin/tc") if Path(path).exists()), None
     )
     if tool is None:
-        return {"time_ns": at_ns, "qdiscs": [], "missing": "there is no tc here: install iproute2"}
-    qdiscs, why = _ask(tool, "qdisc", "show")
+        raise EnvironmentLacksError("there is no tc here", hint="install iproute2")
+    return tool
+
+
+def disciplines(
+    interface: str | None = None, *, enter: Sequence[str] = ()
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the queueing disciplines of one interface or of all, with counters, and why there are none.
+
+    ``enter`` is a command that runs another one in another network namespace.
+    """
+    try:
+        tool = traffic_control()
+    except EnvironmentLacksError as error:
+        return [], f"{error.message}: {error.hint}"
+    words = ["qdisc", "show", *(["dev", interface] if interface is not None else [])]
+    return _ask([*enter, tool], *words)
+
+
+def read_shaping(clock: "Clock") -> dict[str, Any]:
+    """Return what ``tc`` says now: ``time_ns``, ``qdiscs``, and ``missing`` when it says nothing."""
+    at_ns = clock.monotonic_ns()
+    qdiscs, why = disciplines()
     return {"time_ns": at_ns, "qdiscs": qdiscs, "missing": why}
 
 
@@ -41,10 +65,10 @@ def write_shaping(folder: Path, before: dict[str, Any], after: dict[str, Any]) -
     partial.rename(folder / FILE)
 
 
-def _ask(tool: str, *words: str) -> tuple[list[dict[str, Any]], str | None]:
+def _ask(tool: list[str], *words: str) -> tuple[list[dict[str, Any]], str | None]:
     try:
         done = subprocess.run(
-            [tool, "-j", "-s", *words], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            [*tool, "-j", "-s", *words], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
         answer = json.loads(done.stdout or "[]")
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:

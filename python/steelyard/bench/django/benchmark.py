@@ -19,6 +19,8 @@ from steelyard._base import WorkloadFailedError, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.django.declaration import DECLARATION
 from steelyard.bench.django.parameters import PARAMETERS
+from steelyard.bench.footprint import Disk, Footprint, load_span_s
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.settings import check_load
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
@@ -82,12 +84,14 @@ class DjangoBench(Benchmark):
         lengths = _TIERS[tier]
         processes = int(chosen.get("processes", len(placement.server)))
         in_flight = math.ceil(CONNECTIONS_PER_THREAD * processes * int(chosen.get("threads", 2)))
-        threads = int(chosen.get("load_threads", max(1, min(4, len(placement.load)))))
+        hosts = LoadHosts.of(chosen).hosts
+        beside = len(placement.server if hosts else placement.load)
+        threads = int(chosen.get("load_threads", max(1, min(4, beside))))
         users = int(chosen.get("users", lengths.users))
         memory = available_memory_bytes(machine)
         return {
             "processes": processes,
-            "connections": max(threads, in_flight),
+            "connections": max(threads * max(1, len(hosts)), in_flight),
             "load_threads": threads,
             "users": users,
             "heap": load_profile("stock").heap_bytes(memory, lengths.heap_bytes),
@@ -106,7 +110,25 @@ class DjangoBench(Benchmark):
             if recipe is not None:
                 require(recipe, DECLARATION.name)
         check_parent(str(settings["data"]), "data")
-        check_port(int(settings["port"]))
+        check_port(int(settings["port"]), LoadHosts.of(settings).address)
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: heap, cache and the users' rows."""
+        least_s, most_s = load_span_s(settings)
+        return Footprint(
+            least_s,
+            most_s,
+            f"writing {settings['users']} users",
+            memory_bytes=int(settings["heap"]) + int(settings["memory"]),
+            disks=(
+                Disk(
+                    USER_DISK_BYTES * int(settings["users"]),
+                    Path(str(settings["data"])) if settings["data"] else None,
+                    "--set users=..., or --set data=... on another disk",
+                ),
+            ),
+        )
 
     def install(self) -> None:
         """See that the executables are there, and room for the data."""
@@ -158,7 +180,7 @@ class DjangoBench(Benchmark):
     def measure(self) -> int:
         """Measure; return when the phase ended."""
         from steelyard.bench.load.watch import measure
-        from steelyard.bench.stack.memcached_stats import read_stats
+        from steelyard.bench.stack.memcached.stats import read_stats
         from steelyard.bench.stack.processor import cpu_time
 
         servers = self._started()

@@ -22,7 +22,7 @@ DECLARATION = Declaration(
         "requests_per_server_cpu_s",
         "ready_s",
     ),
-    suites=("dcperf",),
+    suites=("dcperf", "cloudsuite"),
     order=11,
     sections="steelyard.report.bench.django:sections",
     metric_names={

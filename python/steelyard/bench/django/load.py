@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import executable
 from steelyard.bench.django.declaration import VIEWS
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.watch import LoadWatch
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def start_load(session: "Session", target: str) -> LoadWatch:
     mix.write_text(mix_text(settings.count("users"), settings.text("user_distribution")), encoding="utf-8")
     command = [
         *(str(executable("steelyard-load")), "--protocol", "http", "--target", target),
-        *("--mix", str(mix)),
+        *LoadHosts.of(settings).arguments(session, mix),
         *("--threads", str(settings.count("load_threads"))),
         *("--connections", str(settings.count("connections"))),
         *("--duration", f"{settings.number('measure'):g}s"),

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from steelyard.bench.benchmark import Outcome
 from steelyard.bench.django.servers import Servers, dead_workers
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.metrics import load_metrics, operation_metrics, per_second, value
 from steelyard.bench.stack.cassandra.garbage import gc_metrics
 from steelyard.bench.stack.cassandra.node import GC_LOG
 from steelyard.bench.stack.processor import CpuTime
-from steelyard.bench.stack.reached import cpu_reached, load_share
 from steelyard.records import Check, Level, LoadResult, Metric, read
 from steelyard.stats import steady
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 SAMPLES = (1_000, 200)
 """Requests of the measure phase: ten lie beyond p99 from 1,000 on, and beyond p95 from 200 on. A request
 takes milliseconds of CPU time, so that short tiers see no more."""
-CPU_AT_LEAST_RATIO = 0.9
-"""DCPerf's Table 1: DjangoBench uses 90 to 100 % of the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +47,11 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
     folder = session.directory
     load = read(LoadResult, folder / "load.json")
     seconds = (facts.span[1] - facts.span[0]) / 1e9
-    cpus, load_cpus = len(session.placement.server), max(1, len(session.placement.load))
+    cpus, hosts = len(session.placement.server), LoadHosts.of(session.settings)
     total = sum(facts.used.values(), CpuTime(0.0, 0.0))
-    load_s = load.cpu.user_s + load.cpu.system_s
+    share = hosts.share(load, total.total_s, "nobody used CPU time")
     metrics = {
-        **load_metrics(load, load_cpus),
+        **load_metrics(load, hosts.load_cpus(load, len(session.placement.load))),
         **operation_metrics(load),
         "server_cpu_ratio": Metric(value=total.total_s / seconds / cpus, unit="1"),
         "server_cpu_user_ratio": Metric(value=total.user_s / seconds / cpus, unit="1"),
@@ -64,12 +62,7 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
             "higher",
             "the servers used no CPU time",
         ),
-        "load_cpu_share_ratio": value(
-            load_s / (load_s + total.total_s) if load_s + total.total_s else None,
-            "1",
-            "lower",
-            "nobody used CPU time",
-        ),
+        "load_cpu_share_ratio": share,
         **_shares(facts.used, total.total_s),
         **cache_metrics(facts.stats, seconds),
         **gc_metrics(folder / GC_LOG, facts.span),
@@ -87,10 +80,9 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
         warmup=facts.warmup,
         measure=steady.check(per_second([load])),
         memory_needed_bytes=session.settings.count("heap") + session.settings.count("memory"),
-        own_cpu_s=total.total_s + load_s,
+        own_cpu_s=total.total_s + hosts.own_cpu_s(load),
         checks=[
-            cpu_reached(metrics["server_cpu_ratio"].value, CPU_AT_LEAST_RATIO),
-            load_share(metrics["load_cpu_share_ratio"].value),
+            *hosts.share_checks(share),
             _workers(facts.servers),
             _answers(load),
         ],

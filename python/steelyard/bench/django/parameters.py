@@ -1,8 +1,8 @@
 """The parameters of DjangoBench, declared once."""
 
+from steelyard.bench.load.hosts import HOST_PARAMETERS
+from steelyard.bench.load.parameters import length_parameters, port_parameter, rate_parameter, seed_parameter
 from steelyard.bench.parameters import Parameter
-
-_DAY_S = 86_400.0
 
 PARAMETERS = (
     Parameter(
@@ -59,14 +59,7 @@ PARAMETERS = (
         minimum=256 << 20,
     ),
     Parameter("memory", "bytes", "memory of memcached", derived="per tier and user", minimum=16 << 20),
-    Parameter(
-        "rate",
-        "per_second",
-        "offered rate, Poisson arrivals; 0 for a closed loop",
-        default=0.0,
-        minimum=0.0,
-        maximum=1e9,
-    ),
+    rate_parameter(),
     Parameter(
         "load_threads",
         "count",
@@ -75,27 +68,8 @@ PARAMETERS = (
         minimum=1,
         maximum=1024,
     ),
-    Parameter(
-        "warmup_min",
-        "seconds",
-        "minimum length of the warm-up",
-        derived="per tier",
-        minimum=0,
-        maximum=_DAY_S,
-    ),
-    Parameter(
-        "warmup_max",
-        "seconds",
-        "maximum length of the warm-up; the verdict reports unsettled throughput",
-        derived="per tier",
-        minimum=0.1,
-        maximum=_DAY_S,
-    ),
-    Parameter(
-        "measure", "seconds", "length of the measure phase", derived="per tier", minimum=1, maximum=_DAY_S
-    ),
-    Parameter(
-        "port", "count", "port of the application; 0 for a free one", default=0, minimum=0, maximum=65_535
-    ),
-    Parameter("seed", "count", "seed of the requests", derived="random", minimum=0, maximum=2**53),
+    *length_parameters(),
+    port_parameter("the application"),
+    *HOST_PARAMETERS,
+    seed_parameter("the requests"),
 )

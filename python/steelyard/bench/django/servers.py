@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import WorkloadFailedError
 from steelyard.bench.django.declaration import DECLARATION
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.ports import HOST, check_port, free_port, wait_for_port
 from steelyard.bench.stack.cassandra.node import Node, start_node, stop_node, wait_until_ready
 from steelyard.bench.stack.cassandra.profile import load_profile
@@ -103,11 +104,12 @@ def fill(session: "Session", servers: Servers) -> None:
 def start_application(session: "Session", servers: Servers) -> None:
     """Start uWSGI and wait until the application answers."""
     settings = session.settings
-    port = settings.count("port") or free_port()
-    check_port(port)
+    address = LoadHosts.of(settings).address
+    port = settings.count("port") or free_port(address)
+    check_port(port, address)
     command = [
         str(payload_source(PAYLOAD) / "serve"),
-        *("--stack", str(payload_dir(PAYLOAD)), "--port", str(port)),
+        *("--stack", str(payload_dir(PAYLOAD)), "--address", address, "--port", str(port)),
         *("--processes", str(settings.count("processes")), "--threads", str(settings.count("threads"))),
         *("--cassandra", servers.node.target, "--memcached", servers.memcached_target),
         *("--users", str(settings.count("users")), "--calls", str(settings.count("function_calls"))),
@@ -116,7 +118,7 @@ def start_application(session: "Session", servers: Servers) -> None:
     servers.uwsgi = session.start_process(
         "uwsgi", command, cpus=session.placement.server, comm="uwsgi", grace_s=GRACE_S
     )
-    servers.target = f"{HOST}:{port}"
+    servers.target = f"{address}:{port}"
     session.wait_for(
         lambda: answers(f"http://{servers.target}/health"),
         READY_TIMEOUT_S,
@@ -128,7 +130,7 @@ def start_application(session: "Session", servers: Servers) -> None:
 
 def answers(url: str) -> bool:
     """Return whether the application is ready to serve."""
-    # The address is one of ours on the loopback; a proxy of the environment must not be asked.
+    # The address is one of this machine; a proxy of the environment must not be asked.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=10.0) as response:

@@ -27,6 +27,7 @@ from steelyard._base import (
 from steelyard.bench.arguments import NOWHERE, check_arguments
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.feed.parameters import PARAMETERS
+from steelyard.bench.footprint import Footprint
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import InstancePlace, Placement
 
@@ -137,6 +138,13 @@ class FeedSim(Benchmark):
         from steelyard.bench.feed.load import check_loads
 
         check_loads(settings)
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: the search, the measure phase and the latency curve."""
+        curve_s = int(settings["sweep_points"]) * (float(settings["sweep"]) + float(settings["probe_warmup"]))
+        time_s = float(settings["search"]) + float(settings["measure"]) + curve_s
+        return Footprint(time_s, time_s)
 
     def install(self) -> None:
         """See that the executables and the mix are there."""

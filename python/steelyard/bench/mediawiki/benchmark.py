@@ -17,12 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, executable
+from steelyard._base import EnvironmentLacksError, WorkloadFailedError, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.footprint import Disk, Footprint, load_span_s
+from steelyard.bench.load.hosts import LoadHosts
+from steelyard.bench.load.settings import check_load
 from steelyard.bench.mediawiki.parameters import PARAMETERS
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.ports import HOST, check_port, free_port
+from steelyard.bench.stack.recipe import prepared_dir
 
 if TYPE_CHECKING:
     from steelyard.analyze.verdict import WarmUp
@@ -83,12 +87,12 @@ class MediaWiki(Benchmark):
     ) -> dict[str, Setting]:
         """Return what follows from the machine and the tier."""
         lengths = _TIERS[tier]
-        cpus = len(placement.server)
+        cpus, hosts = len(placement.server), LoadHosts.of(chosen).hosts
         return {
             "articles": lengths.articles,
             "workers": WORKERS_PER_CPU * cpus,
-            "connections": CONNECTIONS_PER_CPU * cpus,
-            "load_threads": max(1, min(len(placement.load), cpus // 16)),
+            "connections": max(len(hosts), CONNECTIONS_PER_CPU * cpus),
+            "load_threads": max(1, cpus // 16 if hosts else min(len(placement.load), cpus // 16)),
             "database_memory": lengths.database_bytes,
             "cache_memory": lengths.cache_bytes,
             "warmup_min": lengths.warmup_min_s,
@@ -101,15 +105,7 @@ class MediaWiki(Benchmark):
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
         from steelyard.bench.mediawiki.servers import find_programs
 
-        if float(settings["warmup_max"]) < float(settings["warmup_min"]):
-            raise UsageError(
-                f"warmup_max={settings['warmup_max']} is below warmup_min={settings['warmup_min']}"
-            )
-        if int(settings["connections"]) < int(settings["load_threads"]):
-            raise UsageError(
-                f"connections={settings['connections']} is below load_threads={settings['load_threads']}:"
-                " every load thread needs one"
-            )
+        check_load(settings)
         needed, limits = _memory_bytes(settings), [machine.memory.total_bytes, machine.memory.limit_bytes]
         available = min(limit for limit in limits if limit is not None)
         if needed > available:
@@ -118,10 +114,26 @@ class MediaWiki(Benchmark):
                 f" {available >> 20} MiB",
                 hint="--set workers=..., database_memory=... and cache_memory=... make them smaller",
             )
-        check_port(int(settings["port"]))
+        check_port(int(settings["port"]), LoadHosts.of(settings).address)
         find_programs()
 
     # Install
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: the servers' memory, and the wiki's data with the run's copy."""
+        from steelyard.bench.mediawiki.prepare import ARTICLE_BYTES, EMPTY_BYTES, SPARE_BYTES
+
+        articles = int(settings["articles"])
+        size_bytes, smaller = EMPTY_BYTES + articles * ARTICLE_BYTES, "--set articles=... makes it smaller"
+        disks = [Disk(size_bytes + SPARE_BYTES, smaller=smaller)]
+        untimed = ""
+        # Without its programs' versions, of which the name holds a digest.
+        if not list(prepared_dir("mediawiki").glob(f"wiki-{articles}-*")):
+            disks.append(Disk(size_bytes, prepared_dir("mediawiki"), smaller))
+            untimed = f"importing {articles} articles"
+        least_s, most_s = load_span_s(settings)
+        return Footprint(least_s, most_s, untimed, _memory_bytes(settings), tuple(disks))
 
     def install(self) -> None:
         """See that the programs are there, and make the wiki's data unless it is there."""
@@ -162,10 +174,12 @@ class MediaWiki(Benchmark):
             data=data / "database",
             messages=self._wiki.messages,
         )
-        self._port = self.settings.count("port") or free_port()
+        self._address = LoadHosts.of(self.settings).address
+        self._port = self.settings.count("port") or free_port(self._address)
         self._cache_port = free_port()
         servers.write_configuration(
             self._places,
+            address=self._address,
             port=self._port,
             cache_port=self._cache_port,
             cores=len(self.session.placement.server),
@@ -180,7 +194,7 @@ class MediaWiki(Benchmark):
         self._serve("php-fpm", servers.php_command(self._programs, self._places))
         self.session.join(copying, READY_TIMEOUT_S * 10, what="copying the wiki's data")
         self._serve("mariadb", servers.database_command(self._programs, self._places))
-        check_port(self._port)
+        check_port(self._port, self._address)
         self._serve("nginx", servers.web_command(self._programs, self._places))
         for name, path in (("php-fpm", "php.sock"), ("mariadb", "database.sock")):
             self.session.wait_for(
@@ -193,7 +207,8 @@ class MediaWiki(Benchmark):
 
         def is_there() -> bool:
             try:
-                status, text = load.fetch(self._port, load.example(front, self._wiki.articles))
+                page = load.example(front, self._wiki.articles)
+                status, text = load.fetch(self._port, page, self._address)
             except (OSError, http.client.HTTPException):
                 return False
             return status == http.client.OK and content.MAIN_PAGE_TEXT in text
@@ -222,23 +237,27 @@ class MediaWiki(Benchmark):
         from steelyard.bench.mediawiki.counters import ServerWatch
 
         for kind in load.page_kinds(self._wiki.articles):
-            load.check_page(self._port, kind, self._wiki.articles)
+            load.check_page(self._port, kind, self._wiki.articles, self._address)
             self.session.check()
         client = servers.client_command(self._programs, self._places, "--skip-column-names", "--unbuffered")
         self._watch = ServerWatch(
             self.session,
             {name: process.pid for name, process in self._servers.items()},
             f"{HOST}:{self._cache_port}",
-            self.session.start_process("counters", client, cpus=self.session.placement.load),
+            self.session.start_process("counters", client, cpus=self._load_cpus(), is_aside=True),
         )
         mix = self.session.directory / "mix.toml"
         load.write_mix(mix, articles=self._wiki.articles, popularity=self.settings.text("popularity"))
         command = [
-            *load.load_command(self.settings, target=f"{HOST}:{self._port}", mix=mix),
+            *load.load_command(
+                self.settings,
+                target=f"{self._address}:{self._port}",
+                mix=LoadHosts.of(self.settings).arguments(self.session, mix),
+            ),
             *("--hlog", str(self.session.directory / "latency.hlog")),
             *("--output", str(self.session.directory / "load.json")),
         ]
-        self._load = LoadWatch(self.session.start_process("load", command, cpus=self.session.placement.load))
+        self._load = LoadWatch(self.session.start_process("load", command, cpus=self._load_cpus()))
         self._warmup = wait_until_settled(
             self.session,
             [self._load],
@@ -247,6 +266,10 @@ class MediaWiki(Benchmark):
             hit_ratio=self._look,
             tolerance_ratio=SETTLED_TOLERANCE_RATIO,
         )
+
+    def _load_cpus(self) -> tuple[int, ...]:
+        """Return the CPUs of the load and of what reads counters; the servers' with a load elsewhere."""
+        return self.session.placement.load or self.session.placement.server
 
     def _look(self) -> float | None:
         """Read the servers' counters, and see that no worker has died."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from steelyard.bench.stack.memcached_stats import read_stats
+from steelyard.bench.stack.memcached.stats import read_stats
 from steelyard.bench.stack.processor import CpuTime, cpu_time
 
 if TYPE_CHECKING:

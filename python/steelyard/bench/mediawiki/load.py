@@ -10,7 +10,7 @@ Not here: warming up and measuring (``bench.load``).
 """
 
 import http.client
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,13 +82,13 @@ def write_mix(path: Path, *, articles: int, popularity: str) -> None:
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def load_command(settings: Mapping[str, Setting], *, target: str, mix: Path) -> list[str]:
-    """Return the command line of the load, without where it writes."""
+def load_command(settings: Mapping[str, Setting], *, target: str, mix: Sequence[str]) -> list[str]:
+    """Return the command line of the load, without where it writes; ``mix`` names it, and the hosts."""
     rate = float(settings["rate"])
     return [
         str(executable("steelyard-load")),
         *("--protocol", "http", "--target", target),
-        *("--mix", str(mix)),
+        *mix,
         *("--threads", str(settings["load_threads"])),
         *("--connections", str(settings["connections"])),
         *("--duration", f"{float(settings['measure']):g}s"),
@@ -102,9 +102,9 @@ def load_command(settings: Mapping[str, Setting], *, target: str, mix: Path) -> 
     ]
 
 
-def fetch(port: int, path: str) -> tuple[int, str]:
+def fetch(port: int, path: str, host: str = HOST) -> tuple[int, str]:
     """Return status and text of a page. Raises OSError or HTTPException where there is no answer."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=PAGE_TIMEOUT_S)
+    connection = http.client.HTTPConnection(host, port, timeout=PAGE_TIMEOUT_S)
     try:
         connection.request("GET", path, headers={"Accept": "text/html"})
         answer = connection.getresponse()
@@ -123,11 +123,11 @@ def example(kind: PageKind, articles: int) -> str:
     return f"/index.php?{query}"
 
 
-def check_page(port: int, kind: PageKind, articles: int) -> None:
+def check_page(port: int, kind: PageKind, articles: int, host: str = HOST) -> None:
     """Raise WorkloadFailedError unless a page of this kind is answered with 200 and the expected text."""
     path = example(kind, articles)
     try:
-        status, text = fetch(port, path)
+        status, text = fetch(port, path, host)
     except (OSError, http.client.HTTPException) as error:
         raise WorkloadFailedError(f"{path}: no answer: {error}") from error
     if status != http.client.OK or kind.expected not in text:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from steelyard._base import replacing
 from steelyard.bench import server_counters
 from steelyard.bench.benchmark import Outcome
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.metrics import load_metrics, operation_metrics, per_second, value
 from steelyard.bench.mediawiki.counters import Counter, Sample
-from steelyard.bench.stack.reached import cpu_reached, load_share
 from steelyard.records import Check, Level, LoadResult, Metric, read
 from steelyard.stats import steady
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from steelyard.bench.session import Session
 
 NOT_COVERED = "the servers' counters do not cover the measure phase"
-LEAST_SERVER_CPU_RATIO = 0.9
-"""DCPerf: 90 to 100 % in this benchmark. Below it something else than the CPUs is the limit."""
 SAMPLES = (2_000, 200)
 """Requests below which the result is suspect, and below which it is invalid: for a p99 with 20 beyond it, and
 for a rate that is known to about 7 %."""
@@ -45,18 +43,19 @@ def outcome(
     """Return what the run in ``session.directory`` showed over ``span``."""
     load = read(LoadResult, session.directory / "load.json")
     cpus = len(session.placement.server)
-    load_cpu_s = load.cpu.user_s + load.cpu.system_s
+    hosts = LoadHosts.of(session.settings)
     metrics = {
-        **load_metrics(load, len(session.placement.load)),
+        **load_metrics(load, hosts.load_cpus(load, len(session.placement.load))),
         **operation_metrics(load),
-        **server_metrics(samples, span, cpus=cpus, requests=_answered(load), load_cpu_s=load_cpu_s),
+        **server_metrics(samples, span, cpus=cpus, requests=_answered(load)),
         "warmup_s": value(warmup.duration_s if warmup else None, "s", None, "there was no warm-up"),
         "ready_s": Metric(value=ready_s, unit="s", better="lower"),
     }
     with replacing(session.directory / "wiki.json") as path:
         path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     used = metrics["server_cpu_ratio"].value
-    seconds = (span[1] - span[0]) / 1e9
+    servers_s = None if used is None else used * cpus * (span[1] - span[0]) / 1e9
+    metrics["load_cpu_share_ratio"] = hosts.share(load, servers_s, NOT_COVERED)
     return Outcome(
         metrics=metrics,
         loads=[load],
@@ -64,8 +63,8 @@ def outcome(
         warmup=warmup,
         measure=steady.check(per_second([load])),
         memory_needed_bytes=memory_bytes,
-        own_cpu_s=None if used is None else used * cpus * seconds + load_cpu_s,
-        checks=list(checks(load, metrics)),
+        own_cpu_s=None if servers_s is None else servers_s + hosts.own_cpu_s(load),
+        checks=list(checks(load, metrics, hosts)),
         artifacts={
             "load": "load.json",
             "latency": "latency.hlog",
@@ -95,7 +94,6 @@ def server_metrics(
     *,
     cpus: int,
     requests: int,
-    load_cpu_s: float,
 ) -> dict[str, Metric]:
     """Return CPU time, cache and queries of the servers over ``span``."""
     seconds = (span[1] - span[0]) / 1e9
@@ -120,7 +118,6 @@ def server_metrics(
         f"{name.replace('-', '_')}_cpu_ratio": share(_sum((user_s[name], system_s[name]))) for name in SERVERS
     }
     hit_ratio = hits / looked_up if hits is not None and looked_up else None
-    of_all = load_cpu_s / (load_cpu_s + total) if total is not None and load_cpu_s + total > 0 else None
     return {
         "server_cpu_ratio": share(total),
         "server_cpu_user_ratio": share(user),
@@ -132,7 +129,6 @@ def server_metrics(
         ),
         "memcached_gets_per_request": per_request(looked_up),
         "queries_per_request": per_request(queries),
-        "load_cpu_share_ratio": value(of_all, "1", "lower", NOT_COVERED),
     }
 
 
@@ -146,8 +142,8 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return total
 
 
-def checks(load: LoadResult, metrics: Mapping[str, Metric]) -> Iterator[Check]:
-    """Say what is odd about answers, and whether the servers' CPUs were the limit."""
+def checks(load: LoadResult, metrics: Mapping[str, Metric], hosts: LoadHosts) -> Iterator[Check]:
+    """Say what is odd about answers, and whether the load took little CPU time."""
     classes = load.requests.answers_by_class or {}
     other = sum(count for name, count in classes.items() if name in ("1xx", "3xx"))
     yield Check(
@@ -160,7 +156,4 @@ def checks(load: LoadResult, metrics: Mapping[str, Metric]) -> Iterator[Check]:
         bound=0,
         unit="1",
     )
-    if load.settings.loop == "closed":
-        # A rate that was asked for may be far below what the servers can do.
-        yield cpu_reached(metrics["server_cpu_ratio"].value, LEAST_SERVER_CPU_RATIO)
-    yield load_share(metrics["load_cpu_share_ratio"].value)
+    yield from hosts.share_checks(metrics["load_cpu_share_ratio"])

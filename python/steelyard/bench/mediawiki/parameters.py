@@ -1,8 +1,8 @@
 """The parameters of the MediaWiki benchmark, declared once."""
 
+from steelyard.bench.load.hosts import HOST_PARAMETERS
+from steelyard.bench.load.parameters import length_parameters, port_parameter, rate_parameter, seed_parameter
 from steelyard.bench.parameters import Parameter
-
-_DAY_S = 86_400.0
 
 PARAMETERS = (
     Parameter(
@@ -37,14 +37,7 @@ PARAMETERS = (
         minimum=1,
         maximum=32_768,
     ),
-    Parameter(
-        "rate",
-        "per_second",
-        "offered rate; 0 for a closed loop",
-        default=0.0,
-        minimum=0.0,
-        maximum=1e9,
-    ),
+    rate_parameter("offered rate"),
     Parameter(
         "load_threads",
         "count",
@@ -67,27 +60,8 @@ PARAMETERS = (
         minimum=32 << 20,
     ),
     Parameter("cache_memory", "bytes", "memory of memcached", derived="per tier", minimum=32 << 20),
-    Parameter(
-        "warmup_min",
-        "seconds",
-        "minimum length of the warm-up",
-        derived="per tier",
-        minimum=0.0,
-        maximum=_DAY_S,
-    ),
-    Parameter(
-        "warmup_max",
-        "seconds",
-        "maximum length of the warm-up; the verdict reports unsettled throughput",
-        derived="per tier",
-        minimum=0.1,
-        maximum=_DAY_S,
-    ),
-    Parameter(
-        "measure", "seconds", "length of the measure phase", derived="per tier", minimum=1.0, maximum=_DAY_S
-    ),
-    Parameter("port", "count", "port of nginx; 0 for a free one", default=0, minimum=0, maximum=65535),
-    Parameter(
-        "seed", "count", "seed of the load's random choices", derived="random", minimum=0, maximum=2**53
-    ),
+    *length_parameters(),
+    port_parameter("nginx"),
+    *HOST_PARAMETERS,
+    seed_parameter("the load's random choices"),
 )

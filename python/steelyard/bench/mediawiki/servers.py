@@ -162,6 +162,7 @@ def write_configuration(
     workers: int,
     database_bytes: int,
     cache_bytes: int,
+    address: str = HOST,
     preparing: bool = False,
 ) -> None:
     """Write the configuration of every program into ``places.config``.
@@ -185,6 +186,7 @@ def write_configuration(
     values = {
         **names,
         **tuning["nginx"],
+        "address": address,
         "port": str(port),
         "cache_port": str(cache_port),
         "config": str(places.config),

@@ -18,6 +18,7 @@ from steelyard._base import (
     parse_cpu_list,
 )
 from steelyard.bench.benchmark import Benchmark
+from steelyard.bench.load.hosts import HOSTS
 from steelyard.bench.parameters import Setting
 from steelyard.bench.placement import (
     Needs,
@@ -60,7 +61,8 @@ def placement_of(
     """
     instances = _setting(benchmark, chosen, "instances")
     needs = Needs(
-        load_ratio=benchmark.load_ratio,
+        # A load on other hosts needs no CPU here.
+        load_ratio=0.0 if _setting(benchmark, chosen, HOSTS) else benchmark.load_ratio,
         cpus_per_instance=benchmark.cpus_per_instance,
         instances=None if instances is None else int(instances),
         binds_memory=_setting(benchmark, chosen, BINDING) != "none",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from steelyard._base import EnvironmentLacksError, WorkloadFailedError, data_dir, executable, workloads_dir
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.footprint import Footprint
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import InstancePlace, Placement
 from steelyard.bench.placement.parameters import PLACEMENT_PARAMETERS
@@ -108,6 +109,12 @@ class RedisBench(Benchmark):
         """Raise EnvironmentLacksError where Redis is not installed."""
         if DECLARATION.recipe is not None:
             require(DECLARATION.recipe, DECLARATION.name)
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: five steps with a warm-up each."""
+        time_s = float(settings["measure"]) + len(COMMANDS) * float(settings["warmup"])
+        return Footprint(time_s, time_s)
 
     def install(self) -> None:
         """See that executables, mixes and the configuration are there."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from steelyard._base import EnvironmentLacksError, WorkloadFailedError
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.footprint import Disk, Footprint
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.rocksdb.declaration import DECLARATION
@@ -92,6 +93,14 @@ class RocksDbBench(Benchmark):
                 f" has {free >> 20} MiB",
                 hint="choose fewer with --set keys=..., or another disk with --set directory=...",
             )
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: four steps that read, and the database."""
+        time_s = 4 * float(settings["step"])
+        folder = Path(str(settings["directory"])) if settings["directory"] else None
+        disk = Disk(needed_bytes(settings), folder, "--set keys=..., or --set directory=... on another disk")
+        return Footprint(time_s, time_s, f"writing {settings['keys']} keys", disks=(disk,))
 
     def install(self) -> None:
         """Choose the folder of the database, which the run removes at its end."""

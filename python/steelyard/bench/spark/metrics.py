@@ -5,20 +5,17 @@ In: the driver's times of queries, stages of the event log, CPU time of the proc
 Not here: reading the event log (``events``), judging (``analyze.verdict``).
 """
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from steelyard._base import WorkloadFailedError
 from steelyard.bench.load.metrics import value
-from steelyard.bench.spark.events import Stage
+from steelyard.bench.stack.spark.events import Stage
 from steelyard.records import Check, Level, Metric
 
 STEPS = ("first_scan", "second_scan", "compare")
 """The stages of the query, by start; that of the two scans comes first which Spark chose to."""
-_SPREAD_RATIO = 0.10
-"""Largest distance of two equal queries' times over their median that a result bears."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +142,5 @@ def tasks_check(queries: Sequence[Query]) -> Check:
         claim=f"{failed} of {tasks} tasks failed" if failed else f"all {tasks} tasks succeeded",
         value=failed / tasks,
         bound=0.0,
-        unit="1",
-    )
-
-
-def spread_check(queries: Sequence[Query]) -> Check:
-    """Return whether equal queries took equally long."""
-    times = [query.seconds for query in queries]
-    spread = (max(times) - min(times)) / statistics.median(times) if len(times) > 1 else None
-    within = spread is not None and spread <= _SPREAD_RATIO
-    claim = (
-        "one query shows no spread"
-        if spread is None
-        else f"the times of {len(times)} equal queries are {spread:.1%} apart"
-    )
-    return Check(
-        id="queries-alike",
-        level=Level.VALID if within else Level.SUSPECT,
-        claim=claim,
-        value=spread,
-        bound=_SPREAD_RATIO,
         unit="1",
     )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, data_dir, executable
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.footprint import Footprint, load_span_s
 from steelyard.bench.load.settings import check_load
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
@@ -172,6 +173,12 @@ class TaoBench(Benchmark):
         from steelyard.bench.tao.server import check_programs
 
         check_programs(settings, data_dir() / "tao")
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: the memory of its servers."""
+        least_s, most_s = load_span_s(settings)
+        return Footprint(least_s, most_s, memory_bytes=int(settings["memory"]))
 
     def install(self) -> None:
         """See that the executables and the distributions are there."""

@@ -1,11 +1,11 @@
 """The parameters of TaoBench, declared once."""
 
+from steelyard.bench.load.parameters import length_parameters, port_parameter, rate_parameter, seed_parameter
 from steelyard.bench.parameters import Parameter
 from steelyard.bench.placement.parameters import PLACEMENT_PARAMETERS
 
 MOST_CONNECTIONS = 32_768
 """In all, as in DCPerf's TaoBench of 2025."""
-_DAY_S = 86_400.0
 
 PARAMETERS = (
     Parameter(
@@ -56,14 +56,7 @@ PARAMETERS = (
         maximum=MOST_CONNECTIONS,
     ),
     Parameter("depth", "count", "requests in flight per connection", default=1, minimum=1, maximum=1024),
-    Parameter(
-        "rate",
-        "per_second",
-        "offered rate per server; 0 for a closed loop",
-        default=0.0,
-        minimum=0.0,
-        maximum=1e9,
-    ),
+    rate_parameter("offered rate per server"),
     Parameter(
         "arrival",
         "choice",
@@ -99,25 +92,7 @@ PARAMETERS = (
         "delay of a miss: none, constant:50us, exponential:MEAN or lognormal:MEDIAN:SIGMA",
         default="none",
     ),
-    Parameter(
-        "warmup_min",
-        "seconds",
-        "minimum length of the warm-up",
-        derived="per tier",
-        minimum=0.0,
-        maximum=_DAY_S,
-    ),
-    Parameter(
-        "warmup_max",
-        "seconds",
-        "maximum length of the warm-up; the verdict reports an unsettled hit ratio",
-        derived="per tier",
-        minimum=0.1,
-        maximum=_DAY_S,
-    ),
-    Parameter(
-        "measure", "seconds", "length of the measure phase", derived="per tier", minimum=1.0, maximum=_DAY_S
-    ),
+    *length_parameters("an unsettled hit ratio"),
     Parameter(
         "window",
         "seconds",
@@ -133,18 +108,9 @@ PARAMETERS = (
         default="auto",
         choices=("auto", "uring", "epoll"),
     ),
-    Parameter(
-        "port", "count", "port of the first server; 0 for a free one", default=0, minimum=0, maximum=65535
-    ),
+    port_parameter("the first server"),
     *PLACEMENT_PARAMETERS,
-    Parameter(
-        "seed",
-        "count",
-        "seed of random choices",
-        derived="random",
-        minimum=0,
-        maximum=2**53,
-    ),
+    seed_parameter("random choices"),
     Parameter(
         "server_command",
         "text",

@@ -24,6 +24,7 @@ from steelyard._base import (
     format_cpu_list,
 )
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.footprint import Footprint
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 
@@ -91,6 +92,11 @@ class TaxBench(Benchmark):
                 f"benchmarks={settings['benchmarks']}: this version has {known}",
                 hint="omit it: it separates results of different versions",
             )
+
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: its time."""
+        return Footprint(float(settings["time"]), float(settings["time"]))
 
     def install(self) -> None:
         """See that the executable is there."""

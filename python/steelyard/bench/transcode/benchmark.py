@@ -11,12 +11,13 @@ Not here: jobs (``jobs``), running them (``pool``), metrics (``metrics``).
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError
 from steelyard.bench.benchmark import Benchmark, Outcome
+from steelyard.bench.footprint import Disk, Footprint
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
@@ -76,12 +77,24 @@ class TranscodeBench(Benchmark):
                 hint="scaling up adds work and no detail: make source_height larger, or omit the rung",
             )
 
+    @classmethod
+    def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
+        """Return what a run takes: its time, an encoder on each CPU, the clips."""
+        clips = _generated_clips(settings) if not settings["clips"] else []
+        size_bytes = sum(clip.file_bytes for clip in clips)
+        rung = chosen_rungs(str(settings["rungs"]))[0]
+        # The size of a user's clips shows when they are looked at.
+        memory_bytes = _memory_bytes(clips, rung, len(placement.server)) if clips else None
+        disk = Disk(size_bytes + DISK_RESERVE_BYTES, smaller="--set frames=..., contents=..., or --out")
+        time_s = float(settings["time"])
+        return Footprint(time_s, time_s, "making the clips", memory_bytes, (disk,) if clips else ())
+
     def install(self) -> None:
         """See that every clip is a video and that disk and memory suffice."""
         rungs = chosen_rungs(self.settings.text("rungs"))
         self._clips = self._choose_clips(rungs[0])
         self._check_disk()
-        self._check_memory(max(jobs.encoded_width(clip, rungs[0]) * rungs[0] for clip in self._clips))
+        self._check_memory(rungs[0])
         self._pool: Process | None = None
         self._heard: dict[str, dict[str, Any]] = {}
 
@@ -89,12 +102,7 @@ class TranscodeBench(Benchmark):
         frames = self.settings.count("frames")
         folder = self.settings.text("clips")
         if not folder:
-            return clip_files.generated(
-                self.settings.count("contents"),
-                height=self.settings.count("source_height"),
-                frames=frames,
-                seed=self.settings.count("clip_seed"),
-            )
+            return _generated_clips(self.settings)
         probe = Path(recipe.program("ffprobe", "transcode"))
         chosen = [clip_files.probe(probe, path, frames) for path in clip_files.files_of(Path(folder))]
         for clip in chosen:
@@ -115,13 +123,11 @@ class TranscodeBench(Benchmark):
                 hint="choose another disk with --out, or smaller clips with --set frames=... or contents=...",
             )
 
-    def _check_memory(self, pixels: int) -> None:
+    def _check_memory(self, rung: int) -> None:
         """Refuse encoders that cannot fit; what they took in fact is in the record."""
         there = available_memory_bytes(self.session.machine)
         cpus = len(self.session.placement.server)
-        # Clips stay in the page cache.
-        needed = cpus * (_BASE_BYTES + _BYTES_PER_PIXEL * pixels)
-        needed += sum(clip.file_bytes for clip in self._clips)
+        needed = _memory_bytes(self._clips, rung, cpus)
         if needed > there:
             raise EnvironmentLacksError(
                 f"{cpus} encoders and their clips take about {needed / 2**30:.1f} GiB of memory,"
@@ -220,3 +226,20 @@ class TranscodeBench(Benchmark):
             if told["missing"]:
                 status["still to come"] = f"{told['missing']} combinations"
             self.session.progress.status(status)
+
+
+def _generated_clips(settings: Mapping[str, Setting]) -> list[Clip]:
+    """Return the clips that the settings ask for, which are made when the run starts."""
+    return clip_files.generated(
+        int(settings["contents"]),
+        height=int(settings["source_height"]),
+        frames=int(settings["frames"]),
+        seed=int(settings["clip_seed"]),
+    )
+
+
+def _memory_bytes(clips: Sequence[Clip], rung: int, encoders: int) -> int:
+    """Return the memory of so many encoders at the largest ``rung``; clips stay in the page cache."""
+    pixels = max(jobs.encoded_width(clip, rung) * rung for clip in clips)
+    files = sum(clip.file_bytes for clip in clips)
+    return encoders * (_BASE_BYTES + _BYTES_PER_PIXEL * pixels) + files

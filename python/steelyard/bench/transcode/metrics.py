@@ -14,9 +14,6 @@ from steelyard.bench.transcode.record import KindRecord, TranscodeResult
 from steelyard.bench.transcode.tuning import ENCODERS, QUALITIES
 from steelyard.records import Check, Level, Metric
 
-USED_RATIO_MIN = 0.95
-"""DCPerf's VideoTranscode has 95 to 100 % of the CPU."""
-
 
 def outcome(result: TranscodeResult, artifacts: Mapping[str, str]) -> Outcome:
     """Return what ``result`` shows."""
@@ -49,7 +46,7 @@ def outcome(result: TranscodeResult, artifacts: Mapping[str, str]) -> Outcome:
         metrics=metrics,
         loads=None,
         own_cpu_s=own_cpu_s + result.pool_cpu_s,
-        checks=(_completed(result), _checksums(result), _reached(used_ratio)),
+        checks=(_completed(result), _checksums(result)),
         artifacts=dict(artifacts),
         own_commands=("ffmpeg",),
         memory_needed_bytes=peak * cpus or None,
@@ -139,19 +136,5 @@ def _checksums(result: TranscodeResult) -> Check:
         claim=claim,
         value=len(differ),
         bound=0,
-        unit="1",
-    )
-
-
-def _reached(used_ratio: float) -> Check:
-    claim = f"the encoders used {used_ratio:.1%} of their CPUs"
-    if used_ratio < USED_RATIO_MIN:
-        claim += ": something else is the limit, or took the rest"
-    return Check(
-        id="cpu-reached",
-        level=Level.VALID if used_ratio >= USED_RATIO_MIN else Level.SUSPECT,
-        claim=claim,
-        value=used_ratio,
-        bound=USED_RATIO_MIN,
         unit="1",
     )

@@ -8,6 +8,7 @@ is such a record with its report.
 """
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
+from steelyard.cli.documents.experiment import ExperimentAnswerDocument
 from steelyard.cli.documents.installation import InstallDocument, UninstallDocument
 from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
@@ -17,6 +18,7 @@ from steelyard.cli.documents.machine import (
     MachineDiffDocument,
     NumaMapDocument,
 )
+from steelyard.cli.documents.preflight import PreflightDocument
 from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
 from steelyard.cli.documents.score import RunScoreDocument, SuiteScoreDocument
 from steelyard.records import Record
@@ -24,12 +26,14 @@ from steelyard.records import Record
 DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
     DoctorDocument,
+    ExperimentAnswerDocument,
     HealthCheckDocument,
     InstallDocument,
     ListDocument,
     MachineCheckDocument,
     MachineDiffDocument,
     NumaMapDocument,
+    PreflightDocument,
     PressureMatrixDocument,
     RunScoreDocument,
     SuiteComparisonDocument,
@@ -42,12 +46,14 @@ __all__ = [
     "DOCUMENTS",
     "ComparisonDocument",
     "DoctorDocument",
+    "ExperimentAnswerDocument",
     "HealthCheckDocument",
     "InstallDocument",
     "ListDocument",
     "MachineCheckDocument",
     "MachineDiffDocument",
     "NumaMapDocument",
+    "PreflightDocument",
     "PressureMatrixDocument",
     "RunScoreDocument",
     "SuiteComparisonDocument",

@@ -47,3 +47,4 @@ class PressureMatrixDocument(Record):
 
     suite_id: str = Field(description="The suite's run")
     rows: list[MatrixRow] = Field(description="Its complete runs")
+    report: str | None = Field(default=None, description="Where the page was written, null without one")

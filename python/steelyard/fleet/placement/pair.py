@@ -12,7 +12,7 @@ time that is compared; other neighbours come and go as they do.
 Invariants: nothing is observed of a pair with fewer than `LEAST_MACHINES` machines with and without; a
 prediction never becomes "must not" or "may" unless its own error allows it.
 
-Not here: predicting (``pair_prediction``), moving jobs (``inputs``), drawing.
+Not here: predicting (``analyze.pressure.contention``), moving jobs (``inputs``), drawing.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from steelyard._base import ResultSaysNoError
-from steelyard.analyze.pressure.intensities import THRESHOLDS
+from steelyard.analyze.pressure.contention import Prediction, Skill, over, predict, together
 from steelyard.fleet.effects import Effect, Floats, holm, stratified_effect
 from steelyard.fleet.numa.locality import CPI_SOURCE, LEAST_USE
-from steelyard.fleet.placement.pair_prediction import Prediction, Skill, predict
 from steelyard.fleet.pressure import RESOURCES, JobPressure
 from steelyard.telemetry.deferred import ibis
 from steelyard.telemetry.engine import fetch, floats
@@ -305,7 +304,7 @@ def pair(task_samples: Any, pressures: Sequence[JobPressure], jobs: Sequence[str
         for slowdown in observed
         if slowdown.effect is not None
     }
-    skill, predictions = predict(known, pressures, names)
+    skill, predictions = predict(known, {pressure.job: pressure.means() for pressure in pressures}, names)
     slowdowns = tuple(
         slowdown
         if slowdown.effect is not None
@@ -415,13 +414,8 @@ def _pairs(
     press = {pressure.job: pressure for pressure in pressures}
     made = []
     for a, b in combinations(names, 2):
-        sums: dict[str, float] = {}
-        for name in RESOURCES:
-            first, second = press[a].mean(name), press[b].mean(name)
-            if first is not None and second is not None:
-                sums[name] = first + second
-        over = tuple(name for name, total in sums.items() if total >= THRESHOLDS[name])
-        made.append(Pair(of[a, b], of[b, a], sums, over))
+        sums = together(press[a].means(), press[b].means())
+        made.append(Pair(of[a, b], of[b, a], sums, over(sums)))
     order = (MUST_NOT, UNCLEAR, MAY)
     made.sort(
         key=lambda pair: (

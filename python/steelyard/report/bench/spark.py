@@ -13,6 +13,7 @@ from steelyard.bench.spark.metrics import STEPS
 from steelyard.report import format as fmt
 from steelyard.report.chart import Chart, Trace, absent
 from steelyard.report.model import ReportData
+from steelyard.report.running import running
 from steelyard.report.sections import Cell, Section, Table
 from steelyard.report.workload_charts import seconds, window_of
 
@@ -69,20 +70,6 @@ def _running(data: ReportData, queries: list[dict[str, Any]]) -> Chart:
         return absent("tasks", "Running tasks", "the run left no times of tasks")
     note = "Spark notes the end of a task shortly after the start of the next: both count for a moment."
     return Chart("tasks", "Running tasks", unit="1", traces=tuple(traces), window=window_of(data), note=note)
-
-
-def running(spans: list[tuple[int, int]]) -> tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]:
-    """Return the moments at which the number of running tasks changes, and the number from then on.
-
-    >>> times, counts = running([(0, 10), (5, 10)])
-    >>> times.tolist(), counts.tolist()
-    ([0, 5, 10], [1, 2, 0])
-    """
-    begins, ends = np.asarray(spans, dtype=np.int64).T
-    times = np.unique(np.concatenate((begins, ends)))
-    started = np.searchsorted(np.sort(begins), times, side="right")
-    ended = np.searchsorted(np.sort(ends), times, side="right")
-    return times, started - ended
 
 
 def _row(query: str, step: str, stage: dict[str, Any], slots: int) -> tuple[Cell, ...]:

@@ -13,6 +13,7 @@ from steelyard.report.counters.sections import sections as counter_sections
 from steelyard.report.model import ReportData
 from steelyard.report.operations import operations_section
 from steelyard.report.profiles.flame import flame_html
+from steelyard.report.profiles.functions import functions_table
 from steelyard.report.profiles.tax_chart import tax_chart
 from steelyard.report.sections import Cell, Section, Table
 
@@ -147,22 +148,11 @@ def _profile(data: ReportData) -> Section:
         f"{fmt.quantity(use.unclassified_ratio, 'ratio')} unclassified",
         facts.get("reason", ""),
     ]
-    rows = tuple(
-        (
-            Cell(name),
-            Cell(use.modules.get(name, ""), words=True),
-            _ratio(own),
-            _ratio(use.total.get(name)),
-            Cell("", bar=own),
-        )
-        for name, own in list(use.own.items())[:_FUNCTIONS]
-    )
-    functions = Table(("function", "module", "itself", "with callees", "of all"), rows, "Functions")
     return Section(
         "profile",
         "Profile",
         "; ".join(part for part in about if part) + ".",
         charts=(tax_chart([("this run", tax)]),),
-        tables=(functions,),
+        tables=(functions_table(use, _FUNCTIONS, "Functions"),),
         fragment=lambda nonce: flame_html(profile, "Flame graph", nonce=nonce),
     )

@@ -11,9 +11,10 @@ from dataclasses import asdict
 from typing import Any
 
 from steelyard.analyze.conditions import Conditions
+from steelyard.analyze.counters.figures import kernel_ratio
 from steelyard.analyze.counters.iron_law import IronLaw, work_per_cpu_second, work_per_joule
 from steelyard.analyze.counters.topdown import TopDown
-from steelyard.analyze.counters.use import CounterUse, kernel_ratio
+from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.values import Quantity
 
 

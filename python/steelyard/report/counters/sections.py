@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from steelyard.analyze.counters.figures import series_of_ipc
 from steelyard.analyze.counters.topdown import Node, TopDown
-from steelyard.analyze.counters.use import CounterUse, series_of_ipc
+from steelyard.analyze.counters.use import CounterUse
 from steelyard.records import Level
 from steelyard.report import format as fmt
 from steelyard.report.chart import Chart, Trace
@@ -72,7 +73,7 @@ def _law(data: ReportData, use: CounterUse) -> Section:
         intro,
         charts=charts,
         tables=tuple(tables),
-        lead=(lambda _: _equation(use)) if has_any else None,
+        lead=(lambda _: equation(use)) if has_any else None,
     )
 
 
@@ -137,7 +138,8 @@ def _share(value: float) -> Cell:
     return Cell(fmt.quantity(value, "ratio"), fmt.raw(value, "ratio"))
 
 
-def _equation(use: CounterUse) -> str:
+def equation(use: CounterUse) -> str:
+    """Return the law as HTML."""
     law = use.law
     cpus = ""
     if law.used_cpus.value is not None and law.frequency_hz.value is not None:
@@ -211,7 +213,7 @@ def _tree(use: CounterUse) -> list[Section]:
             "Top-down",
             intro,
             tables=(Table(columns, tuple(rows), f"Source of the formulas: {tree.source}"),),
-            lead=lambda _: _icicle(tree),
+            lead=lambda _: icicle(tree),
         )
     ]
 
@@ -229,7 +231,7 @@ def _node_row(node: Node, indent: str) -> tuple[Cell, ...]:
     )
 
 
-def _icicle(tree: TopDown) -> str:
+def icicle(tree: TopDown) -> str:
     """Draw level 1, and below each its parts; what is not known is hatched."""
     boxes = []
     left = 0.0

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from steelyard.analyze.counters.figures import kernel_ratio
 from steelyard.analyze.counters.iron_law import work_per_cpu_second, work_per_joule
 from steelyard.analyze.counters.smt import Bounds
 from steelyard.analyze.counters.topdown import Node, TopDown
-from steelyard.analyze.counters.use import CounterUse, kernel_ratio
+from steelyard.analyze.counters.use import CounterUse
 from steelyard.analyze.values import Quantity
 from steelyard.report import format as fmt
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from steelyard.analyze.conditions import MODES, CpuSetUse
+from steelyard.analyze.pressure.panels import mode_shares
 from steelyard.report.chart import Chart, Floats, Trace, absent
 from steelyard.report.format import quantity
 from steelyard.report.model import ReportData
@@ -37,13 +38,8 @@ def cpu_charts(data: ReportData) -> tuple[list[Chart], list[Chart]]:
     series = _series(data, "cpu", [f"{mode}_ns" for mode in MODES], points)
     if series.missing is not None or not series.entities:
         return [absent("cpu-all", "CPU", series.missing)], []
-    by_mode = {mode: series.grid(f"{mode}_ns")[1] for mode in MODES}
-    x = seconds(data, series.grid("user_ns")[0].tolist())
-    whole = np.nansum(np.stack(list(by_mode.values())), axis=0)
-    shares = {
-        mode: np.divide(values, whole, out=np.full(values.shape, np.nan), where=whole > 0)
-        for mode, values in by_mode.items()
-    }
+    times_ns, shares = mode_shares(series)
+    x = seconds(data, times_ns.tolist())
     cpus = [int(entity.entity["cpu"]) for entity in series.entities]
     sets = _sets(data)
     charts = [

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from steelyard.analyze.profiles.profile import SAMPLES, Profile
 from steelyard.analyze.profiles.tax_rules import Rules, shipped_rules
-from steelyard.report.html import embed
+from steelyard.report.embedding import embed
 from steelyard.report.profiles.flame_tree import Tree, grow
 
 _NAME_LENGTH = 500

@@ -10,11 +10,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 from urllib.parse import quote
 
 from steelyard._base import SteelyardError
 from steelyard.analyze.advice import advice
+from steelyard.analyze.utilisation import CPU_REACHED, expected, reached_ratio
 from steelyard.bench import declaration
 from steelyard.bench.suite import level_of
 from steelyard.decide.score import Refusal, Score
@@ -95,8 +97,10 @@ def build(
     return {
         "title": f"suite {suite.suite} · {suite.suite_id}",
         "suite": suite,
+        "says": says(suite, {name: [each.run for each in found] for name, found in runs.items()}),
         "when": fmt.moment(suite.clock.realtime_ns),
         "lasted": lasted(suite),
+        "resumed": [fmt.moment(clock.realtime_ns) for clock in suite.resumed],
         "overall": None
         if score is None or overall is None
         else {"text": score.ratio, "raw": repr(overall.score), "notes": score.notes},
@@ -122,8 +126,8 @@ def build(
 
 
 def lasted(suite: Suite) -> str | None:
-    """Return how long the suite took, None while that is not known."""
-    if suite.end_ns is None:
+    """Return how long the suite took, None while that is not known, or where a part of it was cut off."""
+    if suite.end_ns is None or suite.resumed:
         return None
     return fmt.duration(max(0, suite.end_ns - suite.clock.monotonic_ns))
 
@@ -199,6 +203,46 @@ def tiles_of(run: Run) -> list[tuple[str, str, str]]:
     ]
 
 
+def cpu_of(member: SuiteMember, runs: Sequence[Run]) -> tuple[str, str, str]:
+    """Return the CPU use that the servers reached, median of the runs, and what is expected with its source.
+
+    A dash stands for what was not measured, or where nothing is expected.
+    """
+    ratios = [
+        ratio
+        for run in runs
+        if run.status is RunStatus.COMPLETE and (ratio := reached_ratio(run.metrics)) is not None
+    ]
+    reached = fmt.quantity(median(ratios), "ratio") if ratios else fmt.MISSING
+    bound = expected(member.benchmark)
+    return (reached, fmt.MISSING, "") if bound is None else (reached, bound.text, bound.source)
+
+
+def says(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> str:
+    """Return in one sentence what a suite says: how much of it is a result, and how far to believe it."""
+    levels = {member.benchmark: level_of(member) for member in suite.members}
+    usable = [name for name, level in levels.items() if level not in (None, Level.INVALID)]
+    parts = [f"{len(usable)} of {fmt.several(len(suite.members), 'member')} with a result that counts"]
+    if suite.overall is not None and suite.overall.score is not None:
+        parts.append(f"{fmt.significant(suite.overall.score)} x the baseline overall")
+    idle = [
+        f"{member.benchmark} ({reached} of its CPUs, expected {usual})"
+        for member in suite.members
+        if any(check.id == CPU_REACHED for check in objecting(member))
+        for reached, usual, _ in [cpu_of(member, runs.get(member.benchmark, ()))]
+    ]
+    if idle:
+        parts.append(f"not at the limit of the CPUs: {', '.join(idle)}")
+    for level in (Level.SUSPECT, Level.INVALID):
+        named = [name for name, other in levels.items() if other is level]
+        if named:
+            parts.append(f"{level.value}: {', '.join(named)}")
+    lacking = [name for name, level in levels.items() if level is None]
+    if lacking:
+        parts.append(f"without a result: {', '.join(lacking)}")
+    return "; ".join(parts)
+
+
 def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longest: float) -> dict[str, Any]:
     title, doc = member_title(member.benchmark)
     level, word, missing = state_of(member)
@@ -206,7 +250,12 @@ def _member(member: SuiteMember, runs: Sequence[MemberRun], repeats: int, longes
     text, noun, raw = value or (None, "", "")
     score = member_text(member)
     results = [member_run for member_run in runs if member_run.run.status is RunStatus.COMPLETE]
+    reached, usual, source = cpu_of(member, [member_run.run for member_run in runs])
     return {
+        "cpu_reached": reached,
+        "cpu_expected": usual,
+        "cpu_source": source,
+        "is_idle": any(check.id == CPU_REACHED for check in objecting(member)),
         "name": member.benchmark,
         "title": title,
         "doc": doc,

@@ -18,7 +18,17 @@ from steelyard.analyze.advice import advice
 from steelyard.records import Run, RunStatus, Suite, SuiteMember
 from steelyard.report import format as fmt
 from steelyard.report.score_text import member_text, overall_text, short_interval
-from steelyard.report.suite.page import lasted, objecting, objections, state_of, tiles_of, value_of, verdict
+from steelyard.report.suite.page import (
+    cpu_of,
+    lasted,
+    objecting,
+    objections,
+    says,
+    state_of,
+    tiles_of,
+    value_of,
+    verdict,
+)
 from steelyard.report.terminal import safe
 
 _MARKS = {"valid": "✓", "suspect": "!", "invalid": "✗", "incomplete": "…"}
@@ -30,7 +40,7 @@ def suite_summary(
     suite: Suite, runs: Mapping[str, Sequence[Run]], *, report_path: Path | None = None
 ) -> RenderableType:
     """Return a suite: overall score and verdict, one row a member, why not valid, where the report is."""
-    parts: list[RenderableType] = [_title(suite), _overall(suite)]
+    parts: list[RenderableType] = [_title(suite), _overall(suite), safe(says(suite, runs))]
     if suite.status_reason:
         parts.append(safe(suite.status_reason))
     parts += [Text(), _members(suite, runs)]
@@ -79,6 +89,8 @@ def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
     table.add_column("result", justify="right", overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("95 % interval", no_wrap=True)
+    table.add_column("CPU", justify="right", no_wrap=True)
+    table.add_column("expected", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for member in suite.members:
         value = value_of(member, runs.get(member.benchmark, ()))
@@ -92,6 +104,7 @@ def _members(suite: Suite, runs: Mapping[str, Sequence[Run]]) -> Table:
             result,
             fmt.MISSING if score is None else score.ratio,
             short_interval(member),
+            *map(fmt.plain, cpu_of(member, runs.get(member.benchmark, ()))[:2]),
             _mark(level, word).append(f"\n{why}" if (why := objections(member)) else "", style="not bold"),
         )
     return table

@@ -9,20 +9,14 @@ import pytest
 from steelyard._base import UsageError
 from steelyard.analyze.conditions import Conditions, CpuSetUse, CpuUse
 from steelyard.analyze.counters.events import canonical, counts_of, whole_of
+from steelyard.analyze.counters.figures import dram_bytes_per_s, kernel_ratio, series_of_ipc
 from steelyard.analyze.counters.iron_law import difference
 from steelyard.analyze.counters.topdown_choice import choose_model
 from steelyard.analyze.counters.topdown_models import ICE_LAKE, SAPPHIRE_RAPIDS, ZEN_4, ZEN_5
-from steelyard.analyze.counters.use import (
-    FOLDER,
-    HOOK,
-    CounterUse,
-    counter_use,
-    dram_bytes_per_s,
-    kernel_ratio,
-    series_of_ipc,
-)
+from steelyard.analyze.counters.use import FOLDER, HOOK, CounterUse, counter_use
 from steelyard.analyze.values import Quantity
 from steelyard.records import Machine, Run, read
+from steelyard.telemetry.counters import CounterSeries, EventSeries
 from steelyard.telemetry.perf_stat.output import parse_perf_stat
 from tests.report.runs import machine_record
 
@@ -292,6 +286,24 @@ def test_counts_by_cpu_add_up_and_those_by_cgroup_do_not() -> None:
     assert not isinstance(by_folder, str)
     assert counts_of(by_folder).values == {"cycles": 5.0}
     assert isinstance(whole_of(groups, cgroup="/sys/fs/cgroup/b"), str)
+
+
+def test_entities_that_are_read_one_after_the_other_add_up() -> None:
+    def of(entity: str, late_ns: int, *, skips: int = 0) -> CounterSeries:
+        ends = [at * SECOND + late_ns for at in range(1, 6)][skips:]
+        counts = EventSeries(tuple(100.0 * at for at in range(1, 6))[skips:], (1.0,) * len(ends))
+        return CounterSeries("cpu", entity, ends, {"cycles": counts}, {}, skips * SECOND + late_ns)
+
+    whole = whole_of([of("cpu0", 0), of("cpu1", 40), of("cpu2", 90)])
+    assert not isinstance(whole, str)
+    assert whole.events["cycles"].count == (300.0, 600.0, 900.0, 1200.0, 1500.0)
+    assert whole.time_ns[0] == SECOND + 90
+    assert whole.begin_ns == 90
+    # The phase began between two of them: the window that one lacks is none of both.
+    cut = whole_of([of("cpu0", 0, skips=1), of("cpu1", 40)])
+    assert not isinstance(cut, str)
+    assert cut.events["cycles"].count == (400.0, 600.0, 800.0, 1000.0)
+    assert cut.begin_ns == SECOND + 40
 
 
 def test_cores_of_two_kinds_add_up() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from steelyard._base import RecordError
 from steelyard.analyze.profiles.profile import read_folded
-from steelyard.analyze.profiles.times import cut, sample_times, write_between
+from steelyard.analyze.profiles.times import cut, sample_times, write_between, write_by_child
 
 SECOND = 1_000_000_000
 HEAD = "# unit: samples\n# hz: 99\n"
@@ -61,3 +61,48 @@ def test_what_is_no_file_of_times_is_told_in_one_line(times: str, tmp_path: Path
     path = recording(tmp_path, times)
     with pytest.raises(RecordError, match="times"):
         write_between(path, 0, 30, tmp_path / "part.folded")
+
+
+def by_child(folder: Path, first_ns: int = 1_000 * SECOND) -> Path:
+    """Write ten samples a second of two children for four seconds, and of one that nobody asks for."""
+    path = folder / "profile-all.folded"
+    path.write_text(
+        f"{HEAD}# lost: 7\n# reason: no cycles\n71/a/b;main [a] 40\n72/load;work [b] 40\n73/x;y 40\n"
+    )
+    rows = [f"{tenth * SECOND // 10} {stack}\n" for tenth in range(40) for stack in range(3)]
+    head = f"# ns since the first sample (CLOCK_MONOTONIC {first_ns}), number of its stack\n"
+    path.with_suffix(".times").write_text(head + "".join(rows))
+    return path
+
+
+def test_samples_of_a_phase_are_parted_by_child(tmp_path: Path) -> None:
+    path = by_child(tmp_path)
+    server, load = tmp_path / "server.folded", tmp_path / "load.folded"
+    begin_ns = 1_001 * SECOND
+    found = write_by_child(path, {71: server, 72: load, 99: load}, begin_ns, begin_ns + 2 * SECOND)
+    assert found == {server: 20, load: 20}
+    assert counts(server) == {"main": 20}
+    profile = read_folded(server)
+    # The child's number is gone, and what belongs to the command stays.
+    assert profile.commands[-1] == "a/b"
+    assert profile.facts["reason"] == "no cycles"
+    assert (profile.facts["lost"], profile.facts["duration_s"]) == ("7", "2.000")
+
+
+def test_a_side_without_samples_in_the_phase_has_no_file(tmp_path: Path) -> None:
+    path = by_child(tmp_path)
+    server, load = tmp_path / "server.folded", tmp_path / "load.folded"
+    assert write_by_child(path, {71: server, 99: load}, 0, 1_002 * SECOND) == {server: 20, load: 0}
+    assert not load.exists()
+    assert write_by_child(path, {71: server}, 0, SECOND) == {server: 0}
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [("# ns, stack\n", "does not say when"), ("# ns (CLOCK_MONOTONIC 5), stack\n0 9\n", "not the times of")],
+)
+def test_stacks_without_the_time_of_the_first_cannot_be_parted(tmp_path: Path, head: str, told: str) -> None:
+    path = by_child(tmp_path)
+    path.with_suffix(".times").write_text(head)
+    with pytest.raises(RecordError, match=told):
+        write_by_child(path, {71: tmp_path / "server.folded"}, 0, 10**15)

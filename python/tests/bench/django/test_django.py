@@ -18,7 +18,6 @@ from steelyard.bench.django.benchmark import DjangoBench
 from steelyard.bench.django.declaration import DECLARATION, VIEWS
 from steelyard.bench.django.load import mix_text
 from steelyard.bench.django.servers import Servers, answers, dead_workers
-from steelyard.bench.stack.reached import cpu_reached, load_share
 from steelyard.bench.stack.recipe import payload_dir
 from steelyard.records import Level, RunStatus
 
@@ -178,20 +177,6 @@ def test_a_dead_worker_makes_the_run_invalid(tmp_path):
     assert "2 workers of uWSGI died: worker 1 was killed by signal 9" in check.claim
     log.write_text(LOG.splitlines()[0])
     assert django_metrics._workers(Servers(None, None, "", uwsgi=Logged(log))).level is Level.VALID
-
-
-@pytest.mark.parametrize(
-    ("used", "level"), [(0.95, Level.VALID), (0.4, Level.SUSPECT), (None, Level.SUSPECT)]
-)
-def test_servers_that_are_not_busy_are_suspect(used, level):
-    assert cpu_reached(used, 0.9).level is level
-
-
-@pytest.mark.parametrize(
-    ("share", "level"), [(0.02, Level.VALID), (0.2, Level.SUSPECT), (None, Level.SUSPECT)]
-)
-def test_a_load_that_takes_much_is_suspect(share, level):
-    assert load_share(share).level is level
 
 
 def test_the_hit_ratio_is_that_of_the_phase():

@@ -61,21 +61,23 @@ def test_the_load_accepts_the_mix_and_refuses_a_wrong_popularity(tmp_path):
     mix = tmp_path / "mix.toml"
     for popularity, code in (("zipf:0.9", 0), ("uniform", 0), ("often", 2)):
         load.write_mix(mix, articles=ARTICLES, popularity=popularity)
-        command = load.load_command(settings(), target="127.0.0.1:1", mix=mix)
+        command = load.load_command(settings(), target="127.0.0.1:1", mix=["--mix", str(mix)])
         done = subprocess.run([*command, "--check"], capture_output=True, text=True, check=False, timeout=30)
         assert done.returncode == code, done.stderr
 
 
-def test_a_rate_makes_an_open_loop(tmp_path):
-    assert "--rate" not in load.load_command(settings(), target="127.0.0.1:1", mix=tmp_path)
-    command = load.load_command(settings(rate=12.5), target="127.0.0.1:1", mix=tmp_path)
+def test_a_rate_makes_an_open_loop():
+    assert "--rate" not in load.load_command(settings(), target="127.0.0.1:1", mix=[])
+    command = load.load_command(settings(rate=12.5), target="127.0.0.1:1", mix=[])
     assert command[command.index("--rate") + 1] == "12.5"
 
 
 def test_every_page_that_the_load_asks_for_is_in_the_wiki(server, tmp_path):
     mix = tmp_path / "mix.toml"
     load.write_mix(mix, articles=ARTICLES, popularity="uniform")
-    command = load.load_command(settings(), target=f"127.0.0.1:{server.server_address[1]}", mix=mix)
+    command = load.load_command(
+        settings(), target=f"127.0.0.1:{server.server_address[1]}", mix=["--mix", str(mix)]
+    )
     command.remove("--hold")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode in (0, 1), done.stderr

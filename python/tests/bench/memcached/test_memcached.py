@@ -10,17 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, schemas_dir
-from steelyard.bench.memcached.benchmark import (
-    FILL_RATIO,
-    KEY_BYTES,
-    MemcachedBench,
-    _share,
-    _shares,
-    profile,
-)
+from steelyard.bench.memcached.benchmark import MemcachedBench
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
-from steelyard.bench.stack.memcached_stats import read_stats
+from steelyard.bench.stack.memcached.cache import FILL_RATIO, KEY_BYTES, _share, _shares, profile
+from steelyard.bench.stack.memcached.stats import read_stats
 from steelyard.records import Machine, RunStatus, read
 from tests.executables.servers import memcached
 

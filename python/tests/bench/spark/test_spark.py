@@ -15,18 +15,20 @@ from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.spark import parameters
 from steelyard.bench.spark.benchmark import SparkBench
-from steelyard.bench.spark.events import Lost, Tail, read_stages
 from steelyard.bench.spark.metrics import (
     Query,
     query_metrics,
     query_of,
     result_check,
-    spread_check,
     tasks_check,
 )
+from steelyard.bench.stack.alike import times_alike
 from steelyard.bench.stack.java import find_java
+from steelyard.bench.stack.spark.events import Lost, Tail, read_stages
+from steelyard.bench.stack.spark.settings import EXECUTOR_CORES
 from steelyard.records import Level, Machine, read
 from steelyard.report.bench import spark as report
+from steelyard.report.running import running
 from tests.bench.spark.spark_driver import SOURCE, load_driver
 
 GIB = 1 << 30
@@ -53,7 +55,7 @@ def test_settings_fit_any_machine(cpus, memory_bytes, tier):
     settings, machine = settings_on(cpus=cpus, memory_bytes=memory_bytes, tier=tier)
     slots = settings["executors"] * settings["executor_cores"]
     assert cpus <= slots < cpus + settings["executors"]
-    assert settings["executor_cores"] <= parameters.EXECUTOR_CORES
+    assert settings["executor_cores"] <= EXECUTOR_CORES
     assert settings["partitions"] >= 4 * slots
     assert 512 << 20 <= settings["memory"] <= available_memory_bytes(machine) / 2
 
@@ -300,10 +302,9 @@ def test_failed_tasks_and_unlike_queries_are_told(query):
     assert tasks_check([query]).level is Level.INVALID
     whole = Query("query-2", 0, 2_100_000_000, {"compare": query.steps["compare"]}, ())
     assert tasks_check([whole]).level is Level.VALID
-    assert spread_check([query, whole]).level is Level.VALID
-    slow = Query("query-3", 0, 3_000_000_000, whole.steps, ())
-    assert spread_check([query, whole, slow]).level is Level.SUSPECT
-    assert spread_check([query]).value is None
+    assert times_alike([query.seconds, whole.seconds], "queries").level is Level.VALID
+    assert times_alike([2.0, 2.1, 3.0], "queries").level is Level.SUSPECT
+    assert times_alike([query.seconds], "queries").value is None
 
 
 # The driver and its files
@@ -358,6 +359,6 @@ def test_a_page_without_stages_says_so(tmp_path):
 
 
 def test_running_tasks_are_counted_at_each_change():
-    times, counts = report.running([(0, 10), (5, 10), (10, 12)])
+    times, counts = running([(0, 10), (5, 10), (10, 12)])
     assert times.tolist() == [0, 5, 10, 12]
     assert counts.tolist() == [1, 2, 1, 0]

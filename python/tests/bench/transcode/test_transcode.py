@@ -18,7 +18,9 @@ from types import SimpleNamespace
 import pytest
 
 from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard.analyze.utilisation import cpu_reached
 from steelyard.bench import tiers
+from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
 from steelyard.bench.transcode import benchmark, clips, jobs, tuning
 from steelyard.bench.transcode.declaration import DECLARATION
@@ -189,7 +191,10 @@ def test_streams_that_differ_make_the_run_invalid() -> None:
 
 
 def test_idle_cpus_make_the_run_suspect() -> None:
-    assert levels(outcome(result(kind(), cpu_user_s=35.9), {}))["cpu-reached"] is Level.SUSPECT
+    idle = outcome(result(kind(), cpu_user_s=35.9), {})
+    check = cpu_reached("transcode", idle.metrics)
+    assert check is not None
+    assert check.level is Level.SUSPECT
     assert outcome(result(kind(), busy_ratio=None), {}).metrics["busy_cpu_ratio"].missing
 
 
@@ -199,8 +204,8 @@ def test_idle_cpus_make_the_run_suspect() -> None:
 def prepared(folder: Path, machine: object, **settings: object) -> benchmark.TranscodeBench:
     """Return a benchmark that is about to be installed in ``folder``."""
     known = {"rungs": "240", "frames": 64, "clips": "", "contents": 3, "source_height": 360, "clip_seed": 1}
-    values = {**known, **settings}
-    asked = SimpleNamespace(text=lambda name: str(values[name]), count=lambda name: int(str(values[name])))
+    values = {name: (value, "set") for name, value in {**known, **settings}.items()}
+    asked = Settings((), values)  # type: ignore[arg-type]
     session = SimpleNamespace(
         settings=asked, directory=folder, machine=machine, placement=Placement((0, 1), ())
     )

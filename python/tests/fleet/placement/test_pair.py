@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from steelyard._base import ResultSaysNoError
+from steelyard.analyze.pressure.contention import fit, predict
 from steelyard.fleet.effects import Effect
 from steelyard.fleet.placement.pair import MAY, MUST_NOT, UNCLEAR, pair
-from steelyard.fleet.placement.pair_prediction import fit, predict
 from steelyard.fleet.pressure import JobPressure, Use, pressure
 from steelyard.fleet.store.store import open_store
 from tests.fleet.arrow_tables import MIDNIGHT, Fleet
@@ -139,7 +139,7 @@ def test_predictions_come_from_where_jobs_press_and_hold_within_their_error():
     held, total = 0, 0
     for seed in range(10):
         jobs, press, truth, seen = _world(np.random.default_rng(seed), 0.02)
-        skill, made = predict(seen, press, jobs)
+        skill, made = predict(seen, {each.job: each.means() for each in press}, jobs)
         assert skill.reason == ""
         assert skill.skill_ratio > 0.5
         assert skill.weights["disk_bandwidth"] == pytest.approx(0.1, rel=0.25)
@@ -153,7 +153,7 @@ def test_where_pressure_tells_nothing_nothing_is_predicted():
     random = np.random.default_rng(3)
     jobs, press, _, seen = _world(random, 0.0)
     shuffled = {key: _observed(0.05 + 0.05 * random.standard_normal()) for key in seen}
-    skill, made = predict(shuffled, press, jobs)
+    skill, made = predict(shuffled, {each.job: each.means() for each in press}, jobs)
     assert made == {}
     assert "better than the mean" in skill.reason
 

@@ -1,9 +1,9 @@
-"""A standalone cluster on 127.0.0.1, and the command of the driver.
+"""A standalone cluster on 127.0.0.1, and the settings of a driver.
 
 In: a session, settings, folders. Out: processes of a master and a worker that end with the run; the worker's
 executors are its children.
 
-Not here: what the driver does (``workloads/spark/driver.py``).
+Not here: what the driver does (``workloads/spark``).
 """
 
 import re
@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING
 from steelyard._base import WorkloadFailedError
 from steelyard.bench.parameters import Settings
 from steelyard.bench.ports import HOST
-from steelyard.bench.spark.parameters import (
-    DAEMON_BYTES,
-    DRIVER_BYTES,
-    MIB,
-    PAYLOAD,
-    STANDALONE,
-    local_folder,
-    rows_of,
-    table_name,
-)
 from steelyard.bench.stack.recipe import payload_dir, payload_source
+from steelyard.bench.stack.spark.settings import DAEMON_BYTES, DRIVER_BYTES, MIB, PAYLOAD, STANDALONE
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
@@ -86,7 +77,7 @@ def environment(java_home: Path, scratch: Path, *, is_local: bool) -> dict[str, 
     return variables
 
 
-def _with(variables: Mapping[str, str], *command: str) -> list[str]:
+def with_variables(variables: Mapping[str, str], *command: str) -> list[str]:
     """Return a command with more variables; ``env`` replaces itself by it."""
     return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *command]
 
@@ -100,13 +91,16 @@ def start_cluster(
     listen = ("--host", HOST, "--port", "0", "--webui-port", "0")
     deploy = "org.apache.spark.deploy"
     master = session.start_process(
-        "master", _with(variables, launcher, f"{deploy}.master.Master", *listen), cpus=cpus, comm="java"
+        "master",
+        with_variables(variables, launcher, f"{deploy}.master.Master", *listen),
+        cpus=cpus,
+        comm="java",
     )
     url = _wait_for(session, master, _STARTED)
     executors = settings.count("executors")
     worker = session.start_process(
         "worker",
-        _with(
+        with_variables(
             variables,
             *(launcher, f"{deploy}.worker.Worker", *listen),
             *("--cores", str(executors * settings.count("executor_cores"))),
@@ -150,45 +144,3 @@ def settings_of_spark(settings: Settings, master: str, folders: Folders) -> dict
     if is_local or settings.text("master") == STANDALONE:
         found |= {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
     return found | dict(text.split("=", 1) for text in settings.text("conf").split())
-
-
-def driver_command(
-    settings: Settings, master: str, folders: Folders, variables: Mapping[str, str]
-) -> list[str]:
-    """Return the command of the driver."""
-    command = [
-        *(str(python()), str(payload_source(PAYLOAD) / "driver.py"), "--master", master),
-        *("--tables", folders.tables, "--partial", folders.partial, "--output", folders.output),
-        *("--rows", str(rows_of(settings.count("scale"))), "--data-seed", str(settings.count("data_seed"))),
-        *("--partitions", str(settings.count("partitions"))),
-        *("--warmups", str(settings.count("warmups")), "--queries", str(settings.count("queries"))),
-    ]
-    for name, value in settings_of_spark(settings, master, folders).items():
-        command += ["--conf", f"{name}={value}"]
-    return _with(variables, *command)
-
-
-def place_folders(session: "Session") -> Folders:
-    """Make the folders of a run; those on this machine go when it ends, however it ends."""
-    from steelyard.bench.scratch import scratch_folder
-
-    settings = session.settings
-    scratch = scratch_folder(session, settings.text("directory"), "scratch")
-    for name in ("local", "work"):
-        (scratch / name).mkdir()
-    events = session.directory / "spark-events"
-    events.mkdir()
-    parent = local_folder(settings.text("tables"))
-    if parent is None:
-        url = settings.text("tables").rstrip("/")
-        own = f"{url}/steelyard-{session.directory.name}"
-        return Folders(scratch, events, f"{url}/{table_name(settings)}", f"{own}-partial", f"{own}-output")
-    parent.mkdir(parents=True, exist_ok=True)
-    data = scratch_folder(session, str(parent), "tables")
-    return Folders(
-        scratch,
-        events,
-        (parent / table_name(settings)).absolute().as_uri(),
-        (data / "partial").as_uri(),
-        (data / "output").as_uri(),
-    )

@@ -1,4 +1,4 @@
-"""Counts performance events of what is described, by ``steelyard-probe`` beside a characterization.
+"""Counts performance events of what is described beside a characterization.
 
 In: the machine, whose events (the machine's, processes' or a cgroup's). Out: ``counter-plan.json`` and the
 recording ``counters/`` in the run's directory, and in the manifest what was planned or why nothing was
@@ -7,8 +7,7 @@ counted.
 Invariants: what cannot be counted costs its counts and not the run. Processes that exist when counting begins
 are counted each for itself, those that they make later with them; so entities never overlap.
 
-Not here: which events a metric needs (``analyze.counters.choice``), counting (``steelyard-probe``), and what
-the counts mean (``analyze.counters.use``).
+Not here: the command (``recorders.event_counts``).
 """
 
 from collections.abc import Sequence
@@ -18,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from steelyard._base import SteelyardError, executable
+from steelyard._base import SteelyardError
 from steelyard.analyze.run_files import COUNTERS, RECORDED
-from steelyard.records import Telemetry, read, write
+from steelyard.bench.recorders import event_counts
 
 if TYPE_CHECKING:
     from steelyard.analyze.counters.choice import Choice
@@ -61,22 +60,17 @@ class Counting:
         if self._choice is None:
             self.prepare(session, scope)
         choice = self._choice
-        try:
-            program = executable("steelyard-probe")
-        except SteelyardError as error:
-            choice = error
         if choice is None or isinstance(choice, SteelyardError):
             self._missing(session, choice.message if choice is not None else "nothing was chosen")
             return
-        if not choice.plan.events:
-            self._missing(session, next(iter(choice.missing.values()), "no event is known"))
+        plan, recording = session.directory / PLAN, session.directory / RECORDED
+        try:
+            command = event_counts.counting_command(
+                choice, scope, targets, interval_s, plan=plan, recording=recording
+            )
+        except SteelyardError as error:
+            self._missing(session, error.message)
             return
-        write(choice.plan, session.directory / PLAN)
-        command = [str(program), "record", "--sources", "counters", "--interval", f"{interval_s * 1e3:.0f}ms"]
-        command += ["--counters", str(session.directory / PLAN), "--counter-scope", scope]
-        for target in targets:
-            command += ["--counter-target", target]
-        command += ["--out", str(session.directory / RECORDED)]
         self._process = session.start_process("counters", command, cpus=None)
         session.expect_end(self._process)
 
@@ -88,14 +82,11 @@ class Counting:
         session.note_end(self._process)
         reason = (self._process.last_line() or "").removeprefix("steelyard-probe: ")
         self._process = None
-        recorded = _recorded(session.directory)
-        if recorded is None:
+        if event_counts.recorded(session.directory / RECORDED) is None:
             self._missing(session, reason or f"steelyard-probe {ending}")
             return
-        cost = recorded.cost
-        about: dict[str, JsonValue] = {
-            "cpu_s": round(cost.cpu_user_s + cost.cpu_system_s, 4) if cost is not None else None
-        }
+        cost_s = event_counts.cost_s(session.directory / RECORDED)
+        about: dict[str, JsonValue] = {"cpu_s": round(cost_s, 4) if cost_s is not None else None}
         session.manifest.put_hook(COUNTERS, about)
         session.manifest.put_artifacts({"counters": RECORDED, "counter_plan": PLAN})
 
@@ -106,13 +97,4 @@ class Counting:
 
 def counting_cpu_s(directory: Path) -> float:
     """Return the CPU time that counting took in the run in ``directory``, s."""
-    recorded = _recorded(directory)
-    cost = recorded.cost if recorded is not None else None
-    return cost.cpu_user_s + cost.cpu_system_s if cost is not None else 0.0
-
-
-def _recorded(directory: Path) -> Telemetry | None:
-    try:
-        return read(Telemetry, directory / RECORDED / "telemetry.json")
-    except SteelyardError:
-        return None
+    return event_counts.cost_s(directory / RECORDED) or 0.0

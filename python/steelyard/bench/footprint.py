@@ -1,0 +1,93 @@
+"""What one run takes of a machine, as far as its settings say: time, memory, disk.
+
+In: settings of a benchmark. Out: `Footprint`, and why a machine cannot meet them.
+
+Invariant: what a benchmark does not state is None, never 0. Not here: what earlier runs took (``preflight``).
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard.bench.memory_limit import available_memory_bytes
+from steelyard.bench.parameters import Setting
+
+if TYPE_CHECKING:
+    from steelyard.records import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Files that a run writes."""
+
+    size_bytes: int
+    folder: Path | None = None
+    """Where they lie; None for the run's own directory."""
+    smaller: str = ""
+    """What makes them smaller or moves them, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one run takes."""
+
+    least_s: float | None = None
+    """Time of the phases whose length the settings say, at the least; None where they say none."""
+    most_s: float | None = None
+    """The same at the most."""
+    untimed: str = ""
+    """What the run does besides, whose time only a run shows; empty for little."""
+    memory_bytes: int | None = None
+    disks: tuple[Disk, ...] = ()
+
+    @property
+    def disk_bytes(self) -> int | None:
+        """Return the disk space in all, None where the benchmark states none."""
+        return sum(disk.size_bytes for disk in self.disks) if self.disks else None
+
+
+def load_span_s(settings: Mapping[str, Setting]) -> tuple[float | None, float | None]:
+    """Return the least and most time of warm-up and measure phase by their usual names, None without."""
+    if "measure" not in settings:
+        return None, None
+    measure_s = float(settings["measure"])
+    least_s = float(settings.get("warmup_min", 0.0))
+    return measure_s + least_s, measure_s + max(least_s, float(settings.get("warmup_max", 0.0)))
+
+
+def existing(folder: Path) -> Path:
+    """Return the nearest folder above ``folder`` that is there."""
+    return next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free space of the disk that ``folder`` lies on, or will."""
+    return shutil.disk_usage(existing(folder)).free
+
+
+def misfit(footprint: Footprint, machine: "Machine", out: Path) -> tuple[str, str | None] | None:
+    """Return why ``machine`` cannot meet ``footprint``, and what to do; None where it can.
+
+    ``out`` is the folder of runs. Files on one disk are added up.
+    """
+    there = available_memory_bytes(machine)
+    if footprint.memory_bytes is not None and footprint.memory_bytes > there:
+        limit = "the cgroup's limit is" if there < machine.memory.total_bytes else "the machine has"
+        return (
+            f"it needs {footprint.memory_bytes >> 20} MiB of memory, and {limit} {there >> 20} MiB",
+            "run it on a larger machine, or in a shorter tier",
+        )
+    by_disk: dict[int, list[Disk]] = {}
+    for disk in footprint.disks:
+        by_disk.setdefault(existing(disk.folder or out).stat().st_dev, []).append(disk)
+    for disks in by_disk.values():
+        needed, folder = sum(disk.size_bytes for disk in disks), disks[0].folder or out
+        free = free_bytes(folder)
+        if needed > free:
+            return (
+                f"it needs {needed >> 20} MiB of disk, and {existing(folder)} has {free >> 20} MiB",
+                next((disk.smaller for disk in disks if disk.smaller), "choose another disk with --out"),
+            )
+    return None

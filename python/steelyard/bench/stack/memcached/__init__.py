@@ -1,0 +1,1 @@
+"""memcached as benchmarks run it: the server with its clients, its counters, metrics."""

@@ -1,0 +1,131 @@
+"""Settings of Spark that benchmarks on it share: its cluster, executors and memory, and what cannot work.
+
+In: a machine, a tier, a placement. Out: settings, or the reason why they cannot work here.
+"""
+
+import math
+import os
+import re
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from steelyard._base import EnvironmentLacksError, UsageError
+from steelyard.bench.memory_limit import available_memory_bytes
+from steelyard.bench.parameters import Parameter, Setting
+from steelyard.bench.placement import Placement
+
+if TYPE_CHECKING:
+    from steelyard.records import Machine
+
+PAYLOAD = "spark"
+STANDALONE = "standalone"
+MIB, GIB = 1 << 20, 1 << 30
+DAEMON_BYTES = 256 * MIB
+"""Heap of the master and of the worker, which only pass messages."""
+DRIVER_BYTES = GIB
+JVM_OVERHEAD_BYTES = 384 * MIB
+"""What a JVM takes beside its heap, about: code, threads, network buffers."""
+EXECUTOR_CORES = 4
+"""As DCPerf has it."""
+_REACH_TIMEOUT_S = 5.0
+_HOST = re.compile(r"spark://(?P<host>[^,:/]+):(?P<port>\d+)")
+
+CLUSTER_PARAMETERS = (
+    Parameter(
+        "master",
+        "text",
+        "standalone, or a cluster: local[*], spark://HOST:PORT, yarn, k8s://URL",
+        default=STANDALONE,
+    ),
+    Parameter(
+        "directory", "text", "folder of shuffled and spilled data; empty for the run's own", default=""
+    ),
+    Parameter(
+        "memory",
+        "bytes",
+        "heap of all executors together",
+        derived="half the machine's memory, at most 4 GiB for a CPU",
+        minimum=512 * MIB,
+        maximum=1e14,
+    ),
+    Parameter("executors", "count", "executors", derived="one for 4 CPUs", minimum=1, maximum=10_000),
+    Parameter(
+        "executor_cores",
+        "count",
+        "tasks of an executor at once",
+        derived="CPUs per executor",
+        minimum=1,
+        maximum=1024,
+    ),
+    Parameter("conf", "text", "further settings of Spark, NAME=VALUE separated by spaces", default=""),
+)
+
+
+def cluster_settings(
+    chosen: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
+) -> dict[str, int]:
+    """Return executors and memory that follow from the machine."""
+    cpus = len(placement.server)
+    executors = int(chosen.get("executors", math.ceil(cpus / EXECUTOR_CORES)))
+    cores = int(chosen.get("executor_cores", math.ceil(cpus / executors)))
+    memory = min(available_memory_bytes(machine) // 2, 4 * GIB * executors * cores)
+    if tier == "smoke":
+        memory = min(memory, GIB * executors)
+    return {"memory": max(memory, 512 * MIB), "executors": executors, "executor_cores": cores}
+
+
+def check_cluster(settings: Mapping[str, Setting], machine: "Machine") -> None:
+    """Raise UsageError or EnvironmentLacksError where the cluster cannot be had on ``machine``."""
+    check_master(str(settings["master"]))
+    for text in str(settings["conf"]).split():
+        if "=" not in text:
+            raise UsageError(f"conf={text}: is not NAME=VALUE", hint="--set conf='spark.a=1 spark.b=2'")
+    available = available_memory_bytes(machine)
+    needed = memory_needed_bytes(settings)
+    if needed > available:
+        raise EnvironmentLacksError(
+            f"memory={int(settings['memory']) >> 20}MiB needs about {needed >> 20} MiB with Spark's other"
+            f" processes, more than the {available >> 20} MiB of this machine",
+            hint="choose less with --set memory=...",
+        )
+
+
+def memory_needed_bytes(settings: Mapping[str, Setting]) -> int:
+    """Return the memory that a run takes on this machine, about; only the driver's with another cluster."""
+    if str(settings["master"]).startswith("local"):
+        return int(settings["memory"]) + DRIVER_BYTES + JVM_OVERHEAD_BYTES
+    driver = DRIVER_BYTES + JVM_OVERHEAD_BYTES
+    if settings["master"] != STANDALONE:
+        return driver
+    overhead = JVM_OVERHEAD_BYTES * int(settings["executors"])
+    return driver + int(settings["memory"]) + overhead + 2 * DAEMON_BYTES
+
+
+def check_master(master: str) -> None:
+    """Raise UsageError for what names no master, EnvironmentLacksError where none answers."""
+    if master in (STANDALONE, "local") or re.fullmatch(r"local\[(\*|\d+)\]", master):
+        return
+    if master == "yarn":
+        if not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
+            raise EnvironmentLacksError(
+                "master=yarn: HADOOP_CONF_DIR is not set", hint="point it at the cluster's configuration"
+            )
+        return
+    if master.startswith("k8s://"):
+        return
+    match = _HOST.match(master)
+    if match is None:
+        raise UsageError(
+            f"master={master}: is no master of Spark",
+            hint="standalone, local[*], spark://HOST:PORT, yarn or k8s://URL",
+        )
+    try:
+        # Spark itself tries for a minute.
+        with socket.create_connection((match["host"], int(match["port"])), timeout=_REACH_TIMEOUT_S):
+            pass
+    except (OSError, OverflowError) as error:
+        raise EnvironmentLacksError(
+            f"no Spark master answers at {master}: {error}",
+            hint="check that it runs and that this machine reaches it; standalone starts a cluster here",
+        ) from error

@@ -1,0 +1,44 @@
+"""``steelyard run --preflight``: what a request will take, and what will not fit; nothing is run.
+
+In: a request. Out: a table, or JSON; `announce` prints the table to standard error before a suite starts.
+"""
+
+import io
+from collections.abc import Sequence
+
+from steelyard import machine as machines
+from steelyard._base import ExitCode
+from steelyard.bench import preflight
+from steelyard.bench.launch import Plan, Request, plan
+from steelyard.bench.progress import Progress
+from steelyard.cli.output import output_console, print_json
+
+_COLUMNS = 110
+
+
+def show_preflight(request: Request, *, as_json: bool) -> int:
+    """Print what ``request`` will take; return 1 where a member will not be run."""
+    from steelyard.report.preflight import preflight_table
+
+    machine = machines.snapshot()
+    plans = plan(request, machine)
+    found = preflight.look(request.name, request.repeat, plans, machine, request.out)
+    if as_json:
+        print_json(found.as_json(), kind="preflight")
+    else:
+        output_console(highlight=False).print(preflight_table(found))
+    return int(ExitCode.OK if len(found.ready) == len(found.members) else ExitCode.NO)
+
+
+def announce(request: Request, plans: Sequence[Plan], progress: Progress) -> None:
+    """Tell what a suite will take before it starts; a benchmark alone starts at once."""
+    if plans[0].suite is None:
+        return
+    from rich.console import Console
+
+    from steelyard.report.preflight import preflight_table
+
+    found = preflight.look(request.name, request.repeat, plans, plans[0].machine, request.out)
+    text = io.StringIO()
+    Console(file=text, width=_COLUMNS, highlight=False).print(preflight_table(found))
+    progress.note("\n".join(line.rstrip() for line in text.getvalue().splitlines()))

@@ -1,0 +1,89 @@
+"""What a suite will take, as a table in a terminal.
+
+In: a `Preflight`. Out: a renderable. Not here: the estimates (``bench.preflight``).
+"""
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.bench.preflight import MemberPreflight, Preflight
+from steelyard.report import format as fmt
+from steelyard.report.terminal import safe
+
+
+def preflight_table(preflight: Preflight) -> RenderableType:
+    """Return one row a member, the sums, and what will not fit with what to do."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("member", no_wrap=True)
+    table.add_column("time", no_wrap=True)
+    table.add_column("memory", justify="right", no_wrap=True)
+    table.add_column("disk", justify="right", no_wrap=True)
+    table.add_column("installed", no_wrap=True)
+    table.add_column("will run", no_wrap=True)
+    for member in preflight.members:
+        table.add_row(
+            safe(member.benchmark),
+            member_time(member),
+            _size(member.memory_bytes),
+            _size(member.disk_bytes),
+            "no" if member.not_installed else "yes",
+            "yes" if member.misfit is None else Text("no", style="bold red"),
+        )
+    parts: list[RenderableType] = [safe(_title(preflight)), Text(), table, Text()]
+    parts += [safe(line) for line in notes(preflight)]
+    return Group(*parts)
+
+
+def member_time(member: MemberPreflight) -> str:
+    """Return the time of one run of a member, with what it rests on."""
+    if member.time_least_s is None:
+        return "not known" if member.past_runs == 0 else fmt.MISSING
+    text = span(member.time_least_s, None if member.untimed else member.time_most_s)
+    if member.past_runs:
+        return f"{text}, as in {fmt.several(member.past_runs, 'run')} here"
+    return text
+
+
+def span(least_s: float, most_s: float | None) -> str:
+    """Return a time from ``least_s`` to ``most_s``; None: nobody knows how much longer."""
+    least = fmt.plain(fmt.duration(least_s * 1e9))
+    if most_s is None:
+        return f"at least {least}"
+    most = fmt.plain(fmt.duration(most_s * 1e9))
+    return least if least == most else f"{least} to {most}"
+
+
+def notes(preflight: Preflight) -> list[str]:
+    """Return the sums, what the times leave out, and what will not fit."""
+    here = "the cgroup's limit" if preflight.memory_is_limited else "of this machine"
+    lines = [
+        f"memory  {_size(preflight.memory_bytes)}, {here}",
+        f"disk    {_size(preflight.free_disk_bytes)} free for {preflight.folder}",
+    ]
+    least_s = preflight.time_least_s
+    if least_s is not None:
+        lines.insert(0, f"time    {span(least_s, preflight.time_most_s)} in all")
+    for member in preflight.ready:
+        if member.untimed:
+            lines.append(
+                f"{member.benchmark}: the time leaves out {member.untimed}: no run here has shown it yet"
+            )
+    for member in preflight.members:
+        if member.misfit is not None:
+            lines.append(f"{member.benchmark} will not run: {member.misfit}")
+            lines += [f"  {member.hint}"] if member.hint else []
+    return lines
+
+
+def _title(preflight: Preflight) -> str:
+    repeats = f", {preflight.repeats} runs of each" if preflight.repeats > 1 else ""
+    ready = len(preflight.ready)
+    whole = "" if len(preflight.members) == 1 else f"{ready} of {len(preflight.members)} members will run"
+    parts = [f"{preflight.name} {preflight.tier}{repeats}", whole]
+    return ": ".join(part for part in parts if part)
+
+
+def _size(size_bytes: int | None) -> str:
+    return fmt.MISSING if size_bytes is None else fmt.plain(fmt.quantity(size_bytes, "bytes"))

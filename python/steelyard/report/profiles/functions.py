@@ -1,0 +1,29 @@
+"""The functions of a profile as a table of a page.
+
+In: shares of busy samples. Out: a `Table`, the busiest functions first.
+"""
+
+from steelyard.analyze.profiles.figures import ProfileUse
+from steelyard.report import format as fmt
+from steelyard.report.sections import Cell, Table
+
+COLUMNS = ("function", "module", "itself", "with callees", "of all")
+
+
+def functions_table(use: ProfileUse, count: int, caption: str) -> Table:
+    """Return the ``count`` functions with the largest shares of their own."""
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(use.modules.get(name, ""), words=True),
+            _ratio(own),
+            _ratio(use.total.get(name)),
+            Cell("", bar=own),
+        )
+        for name, own in list(use.own.items())[:count]
+    )
+    return Table(COLUMNS, rows, caption)
+
+
+def _ratio(value: float | None) -> Cell:
+    return Cell(fmt.quantity(value, "ratio"), fmt.raw(value, "ratio"))

@@ -1,0 +1,48 @@
+"""The page of a suite: its first line, and CPU reached beside CPU expected."""
+
+from steelyard.analyze.utilisation import cpu_reached
+from steelyard.bench.suite import load, with_run
+from steelyard.records import Metric
+from steelyard.records.values import Level
+from steelyard.report.format import plain
+from steelyard.report.suite.page import MemberRun, build, cpu_of, says
+from tests.cli.suites import write_suite
+
+
+def idle_wiki(folder):
+    """Return a suite of tao and of a wiki that used 40 % of its CPUs, and its runs."""
+    suite, runs = load(write_suite(folder / "suite-1", ("tao", "mediawiki")))
+    found, members = {}, []
+    for member in suite.members:
+        [run] = [run for _, run in runs if run.benchmark == member.benchmark]
+        if member.benchmark == "mediawiki":
+            metrics = {**run.metrics, "server_cpu_ratio": Metric(value=0.4, unit="1")}
+            check = cpu_reached("mediawiki", metrics)
+            verdict = run.verdict.model_copy(
+                update={"level": Level.SUSPECT, "reasons": [check], "checks": [*run.verdict.checks, check]}
+            )
+            run = run.model_copy(update={"metrics": metrics, "verdict": verdict})
+        members.append(with_run(member.model_copy(update={"runs": []}), run))
+        found[member.benchmark] = [run]
+    return suite.model_copy(update={"members": members}), found
+
+
+def test_a_web_benchmark_at_40_percent_is_named_in_the_first_line(tmp_path):
+    suite, runs = idle_wiki(tmp_path)
+    told = plain(says(suite, runs))
+    assert "2 of 2 members with a result that counts" in told
+    assert "mediawiki (40.0 % of its CPUs, expected 90 to 100 %)" in told
+    assert told.endswith("suspect: tao, mediawiki")
+
+
+def test_a_row_has_what_was_reached_and_expected_with_its_source(tmp_path):
+    suite, runs = idle_wiki(tmp_path)
+    members = {member.benchmark: member for member in suite.members}
+    assert cpu_of(members["mediawiki"], runs["mediawiki"])[1:] == ("90 to 100 %", "DCPerf, Table 1")
+    assert cpu_of(members["mediawiki"], [])[0] == "–"
+    pages = {name: [MemberRun(run, None) for run in each] for name, each in runs.items()}
+    rows = {row["name"]: row for row in build(suite, pages, {}, None)["members"]}
+    assert rows["mediawiki"]["is_idle"]
+    assert rows["mediawiki"]["cpu_reached"].startswith("40.0")
+    assert "offer more" in rows["mediawiki"]["reasons"][-1][1]
+    assert not rows["tao"]["is_idle"]
