@@ -80,6 +80,7 @@ TABLE = (
     ),
     Slow("python/tests/bench/cassandra/test_cassandra.py", 70, (*BENCH, "workloads/cassandra/")),
     Slow("python/tests/bench/django/test_django.py", 150, (*BENCH, "workloads/django/")),
+    Slow("python/tests/bench/social/test_social.py", 50, (*BENCH, "workloads/django/")),
     Slow(
         "python/tests/bench/spark/test_spark_runs.py",
         90,

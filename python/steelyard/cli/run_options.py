@@ -9,7 +9,9 @@ import typer
 Hosts = Annotated[
     list[str] | None,
     typer.Option(
-        "--host", metavar="HOST", help="Make the load on this host, over ssh; repeatable (django, mediawiki)."
+        "--host",
+        metavar="HOST",
+        help="Make the load of a web application on this host, over ssh; repeatable.",
     ),
 ]
 Plan = Annotated[

@@ -1,6 +1,7 @@
 """Settings of the application; addresses and sizes come from the environment."""
 
 import os
+from pathlib import Path
 
 SECRET_KEY = "a benchmark on the loopback address has no secret"  # noqa: S105
 DEBUG = False
@@ -13,6 +14,12 @@ MIDDLEWARE = [
     "django.middleware.gzip.GZipMiddleware",
     "django.middleware.http.ConditionalGetMiddleware",
     "social.middleware.close_connection",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [Path(__file__).resolve().parent / "templates"],
+    }
 ]
 APPEND_SLASH = False
 USE_TZ = True

@@ -24,6 +24,10 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS social.bundles (author int PRIMARY KEY, text text, views int)",
     "CREATE TABLE IF NOT EXISTS social.seen (user int, author int, post int,"
     " PRIMARY KEY (user, author, post))",
+    "CREATE TABLE IF NOT EXISTS social.comments (author int, post int, id int, writer int, text text,"
+    " PRIMARY KEY ((author, post), id)) WITH CLUSTERING ORDER BY (id DESC)",
+    "CREATE TABLE IF NOT EXISTS social.likes (author int, post int, liker int,"
+    " PRIMARY KEY ((author, post), liker))",
 )
 STATEMENTS = {
     "user": "SELECT id, name, bio, followers FROM social.users WHERE id = ?",
@@ -34,6 +38,13 @@ STATEMENTS = {
     "inbox": "SELECT sender, place, text FROM social.inbox WHERE user = ? LIMIT ?",
     "bundle": "SELECT author, text, views FROM social.bundles WHERE author = ?",
     "see": "INSERT INTO social.seen (user, author, post) VALUES (?, ?, ?)",
+    "comments": "SELECT writer, text FROM social.comments WHERE author = ? AND post = ? LIMIT ?",
+    "comment": "INSERT INTO social.comments (author, post, id, writer, text) VALUES (?, ?, ?, ?, ?)",
+    "like": "INSERT INTO social.likes (author, post, liker) VALUES (?, ?, ?)",
+    "publish": "INSERT INTO social.posts (author, id, text, likes, media) VALUES (?, ?, ?, ?, ?)",
+    "feed_entry": "INSERT INTO social.feed (user, place, author, post) VALUES (?, ?, ?, ?)",
+    "message": "INSERT INTO social.inbox (user, place, sender, text) VALUES (?, ?, ?, ?)",
+    "follow": "INSERT INTO social.follows (user, followees) VALUES (?, ?)",
 }
 REQUEST_TIMEOUT_S = 10.0
 
@@ -68,6 +79,17 @@ def statement(name):
 def rows(name, *values):
     """Return the rows of a query."""
     return session().execute(statement(name), values).all()
+
+
+def each(name, parameters):
+    """Return the rows of a query for each of `parameters`, asked all at the same time."""
+    futures = [session().execute_async(statement(name), values) for values in parameters]
+    return [future.result().all() for future in futures]
+
+
+def users():
+    """Return how many users the network has."""
+    return settings.USERS
 
 
 def write(name, parameters):

@@ -1,8 +1,8 @@
-"""DjangoBench's part of a report: views, and who used the servers' CPUs.
+"""The part of a report of the Django application: views, and who used the servers' CPUs.
 
-In: `ReportData` of a run of ``django``. Out: `Section`s; what cannot be read is left out.
+In: `ReportData` of a run of ``django`` or ``social``. Out: `Section`s; what cannot be read is left out.
 
-Not here: metrics of the run (``bench.django.metrics``).
+Not here: metrics of the run (``bench.stack.django.metrics``).
 """
 
 from steelyard.report import format as fmt
@@ -14,7 +14,7 @@ _SERVERS = ("uwsgi", "cassandra", "memcached")
 
 
 def sections(data: ReportData) -> list[Section]:
-    """Return the sections of DjangoBench, then those of the load."""
+    """Return the sections of the application, then those of the load."""
     shown = [operation_section(data, "view", title="Views"), _servers(data)]
     return [*(section for section in shown if section is not None), *load_sections(data)]
 

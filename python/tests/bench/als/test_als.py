@@ -79,7 +79,7 @@ def test_program_and_benchmark_agree(monkeypatch):
 
 
 def test_it_is_a_member_of_the_suite():
-    assert set(tiers.suites()["cloudsuite"].benchmarks) == {"caching", "als", "django"}
+    assert set(tiers.suites()["cloudsuite"].benchmarks) == {"caching", "als", "social"}
 
 
 @pytest.mark.slow

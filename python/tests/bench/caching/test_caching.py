@@ -52,7 +52,7 @@ def test_a_file_without_sizes_is_refused(tmp_path):
 
 
 def test_the_suite_has_a_cache_and_a_social_web_site():
-    assert {"caching", "django"} <= set(tiers.suites()["cloudsuite"].benchmarks)
+    assert {"caching", "social"} <= set(tiers.suites()["cloudsuite"].benchmarks)
 
 
 @pytest.mark.skipif(find_program("memcached") is None, reason="memcached is not installed")

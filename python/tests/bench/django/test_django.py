@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from steelyard._base import EnvironmentLacksError, executable, workloads_dir
-from steelyard.bench.django import metrics as django_metrics
 from steelyard.bench.django.benchmark import DjangoBench
 from steelyard.bench.django.declaration import DECLARATION, VIEWS
-from steelyard.bench.django.load import mix_text
-from steelyard.bench.django.servers import Servers, answers, dead_workers
+from steelyard.bench.stack.django import metrics as django_metrics
+from steelyard.bench.stack.django.load import mix_text
+from steelyard.bench.stack.django.servers import Servers, answers, dead_workers
 from steelyard.bench.stack.recipe import payload_dir
 from steelyard.records import Level, RunStatus
 
@@ -125,11 +125,9 @@ def test_texts_have_words_of_skewed_frequency():
 
 
 def test_the_mix_is_the_published_one():
-    mix = tomllib.loads(mix_text(500, "zipf:0.8"))
+    mix = tomllib.loads(mix_text(VIEWS, 500, "zipf:0.8"))
     weights = {operation["name"]: operation["weight"] for operation in mix["operation"]}
-    assert (
-        weights == VIEWS == {"feed_timeline": 30, "timeline": 30, "seen": 5, "inbox": 20, "bundle_tray": 15}
-    )
+    assert weights == {"feed_timeline": 30, "timeline": 30, "seen": 5, "inbox": 20, "bundle_tray": 15}
     assert sum(weights.values()) == 100
     urls = (PAYLOAD / "social" / "urls.py").read_text()
     for operation in mix["operation"]:
@@ -139,7 +137,7 @@ def test_the_mix_is_the_published_one():
 
 def test_the_load_engine_accepts_the_mix(tmp_path):
     mix = tmp_path / "mix.toml"
-    mix.write_text(mix_text(500, "zipf:0.8"))
+    mix.write_text(mix_text(VIEWS, 500, "zipf:0.8"))
     command = [str(executable("steelyard-load")), "--protocol", "http", "--target", "127.0.0.1:1"]
     done = subprocess.run(
         [*command, "--mix", str(mix), "--duration", "1s"],
@@ -198,7 +196,7 @@ def test_an_address_without_an_application_is_not_ready():
 
 def test_what_is_not_installed_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("STEELYARD_STACKS", str(tmp_path))
-    monkeypatch.setattr("steelyard.bench.django.benchmark.find_java", lambda name: "java")
+    monkeypatch.setattr("steelyard.bench.stack.django.application.find_java", lambda name: "java")
     settings = {"warmup_min": 1, "warmup_max": 2, "connections": 2, "load_threads": 1, "data": "", "port": 0}
     with pytest.raises(EnvironmentLacksError) as raised:
         DjangoBench.checks(settings, machine=None)
@@ -232,7 +230,7 @@ def test_one_run(runner, installed):
     assert code in (0, 1), stderr
     run = live.run()
     metrics = run.metrics
-    assert sum(metrics[f"{view}_per_s"].value for view in VIEWS) == pytest.approx(
+    assert sum(metrics[f"{view.name}_per_s"].value for view in VIEWS) == pytest.approx(
         metrics["requests_per_s"].value, rel=0.01
     )
     assert metrics["errors"].value == 0

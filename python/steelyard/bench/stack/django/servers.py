@@ -14,18 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import WorkloadFailedError
-from steelyard.bench.django.declaration import DECLARATION
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.ports import HOST, check_port, free_port, wait_for_port
 from steelyard.bench.stack.cassandra.node import Node, start_node, stop_node, wait_until_ready
 from steelyard.bench.stack.cassandra.profile import load_profile
+from steelyard.bench.stack.django.recipe import PAYLOAD
 from steelyard.bench.stack.recipe import payload_dir, payload_source, program
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
     from steelyard.bench.session import Session
 
-PAYLOAD = "django"
 READY_TIMEOUT_S = 120.0
 USERS_PER_S_AT_LEAST = 5
 """Slowest fill that is waited for."""
@@ -70,7 +69,7 @@ def start_stores(session: "Session", java: str, data: Path) -> Servers:
         data=data,
     )
     port = free_port()
-    command = [program("memcached", DECLARATION.name), "-l", HOST, "-p", str(port), "-U", "0"]
+    command = [program("memcached", PAYLOAD), "-l", HOST, "-p", str(port), "-U", "0"]
     # As root it wants to be told so.
     command += ["-u", "root", "-m", str(settings.count("memory") >> 20), "-c", "4096", "-t", "4"]
     memcached = session.start_process("memcached", command, cpus=session.placement.server)

@@ -1,47 +1,55 @@
-"""The load of DjangoBench: the mix of the five views.
+"""The load of an application: the mix of its views.
 
 In: an address that answers. Out: a load that warms up until it is told to measure.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import executable
-from steelyard.bench.django.declaration import VIEWS
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.watch import LoadWatch
+from steelyard.bench.stack.django.recipe import View
 
 if TYPE_CHECKING:
     from steelyard.bench.session import Session
 
 DRAIN_S = 15
-METHODS = {"seen": "POST"}
+TEXT_BYTES = "[[0, 20], [0.5, 80], [0.9, 240], [1, 600]]"
+"""Sizes of what visitors type: a line for most, a paragraph for some."""
 
 
-def mix_text(users: int, distribution: str) -> str:
+def mix_text(views: Sequence[View], users: int, distribution: str) -> str:
     """Return the mix: every view with its share, for accounts of ``users`` users."""
     head = (
         'schema_version = "1.0"\nkind = "mix"\n'
-        'description = "DjangoBench: views of a photo network"\n\n'
-        f'[keys]\ncount = {users}\ndistribution = "{distribution}"\nsizes = 12\n'
+        'description = "Views of a social network"\n\n'
+        f'[keys]\ncount = {users}\ndistribution = "{distribution}"\nsizes = 12\n\n'
+        f"[values]\nsizes = {TEXT_BYTES}\n"
     )
-    return head + "".join(_operation(view, weight) for view, weight in VIEWS.items())
+    return head + "".join(map(_operation, views))
 
 
-def _operation(view: str, weight: int) -> str:
-    method = METHODS.get(view, "GET")
-    accept = 'headers = { Accept = "application/json", Accept-Encoding = "gzip" }'
+def _operation(view: View) -> str:
+    accept = "application/json, text/html"
+    headers = f'Accept = "{accept}", Accept-Encoding = "gzip"'
+    method, body = "GET", ""
+    if view.is_form:
+        method, body = "POST", ', body = "text={text}"'
+        headers += ', Content-Type = "application/x-www-form-urlencoded"'
     return (
-        f'\n[[operation]]\nname = "{view}"\nweight = {weight}\n'
-        f'http = {{ method = "{method}", path = "/{view}/{{key}}", {accept} }}\n'
+        f'\n[[operation]]\nname = "{view.name}"\nweight = {view.weight}\n'
+        f'http = {{ method = "{method}", path = "/{view.name}/{{key}}", headers = {{ {headers} }}{body} }}\n'
     )
 
 
-def start_load(session: "Session", target: str) -> LoadWatch:
+def start_load(session: "Session", target: str, views: Sequence[View]) -> LoadWatch:
     """Start the load, which warms up until it is told to measure."""
     settings = session.settings
     mix: Path = session.directory / "mix.toml"
-    mix.write_text(mix_text(settings.count("users"), settings.text("user_distribution")), encoding="utf-8")
+    text = mix_text(views, settings.count("users"), settings.text("user_distribution"))
+    mix.write_text(text, encoding="utf-8")
     command = [
         *(str(executable("steelyard-load")), "--protocol", "http", "--target", target),
         *LoadHosts.of(settings).arguments(session, mix),

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steelyard.bench.benchmark import Outcome
-from steelyard.bench.django.servers import Servers, dead_workers
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.metrics import load_metrics, operation_metrics, per_second, value
 from steelyard.bench.stack.cassandra.garbage import gc_metrics
 from steelyard.bench.stack.cassandra.node import GC_LOG
+from steelyard.bench.stack.django.servers import Servers, dead_workers
 from steelyard.bench.stack.processor import CpuTime
 from steelyard.records import Check, Level, LoadResult, Metric, read
 from steelyard.stats import steady

@@ -1,0 +1,1 @@
+"""Web serving: pages of a social network, after CloudSuite's benchmark."""
