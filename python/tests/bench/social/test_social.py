@@ -1,13 +1,12 @@
 """A social network's pages: the mix, and a run whose pages show what visitors wrote."""
 
 import http.client
-import subprocess
 import tomllib
 import urllib.parse
 
 import pytest
 
-from steelyard._base import executable, workloads_dir
+from steelyard._base import workloads_dir
 from steelyard.bench import declaration, tiers
 from steelyard.bench.ports import free_port
 from steelyard.bench.social.declaration import DECLARATION, PAGES
@@ -29,22 +28,6 @@ def test_every_page_of_the_mix_has_an_address():
     code = (PAYLOAD / "social" / "pages.py").read_text()
     for name in forms:
         assert f'@require_http_methods(["POST"])\ndef {name}(' in code
-
-
-def test_the_load_engine_accepts_the_mix(tmp_path):
-    mix = tmp_path / "mix.toml"
-    mix.write_text(mix_text(PAGES, 500, "zipf:0.8"))
-    command = [str(executable("steelyard-load")), "--protocol", "http", "--target", "127.0.0.1:1"]
-    done = subprocess.run(
-        [*command, "--mix", str(mix), "--duration", "1s"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    # Nobody listens there: the mix was read before that was noticed.
-    assert "refused" in done.stderr
-    assert "mix" not in done.stderr
 
 
 def test_it_has_djangos_stack_and_its_own_pages():
