@@ -14,7 +14,7 @@ from pathlib import Path
 from steelyard import records
 from steelyard._base import SteelyardError, data_dir
 from steelyard.bench import declaration
-from steelyard.bench import suite as suites
+from steelyard.bench.suites import suite as suites
 from steelyard.decide.baseline import Baseline, build
 from steelyard.records import Level, Machine, Run, RunStatus
 from steelyard.stats.intervals import RATIO_COUNT

@@ -2,7 +2,9 @@
 
 In: settings of a benchmark. Out: `Footprint`, and why a machine cannot meet them.
 
-Invariant: what a benchmark does not state is None, never 0. Not here: what earlier runs took (``preflight``).
+Invariant: what a benchmark does not state is None, never 0.
+
+Not here: what earlier runs took (``suites.preflight``).
 """
 
 import shutil

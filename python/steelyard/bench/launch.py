@@ -35,10 +35,10 @@ from steelyard.bench.placement import Placement
 from steelyard.bench.placement.parameters import BINDING
 from steelyard.bench.placement.request import as_allowed, live_layout, placement_of, record_of
 from steelyard.bench.progress import Progress
-from steelyard.bench.resume import Expected, Resumption, interrupted_suite, open_suite
 from steelyard.bench.session import Session
 from steelyard.bench.signals import Interrupts
-from steelyard.bench.suite import SuiteManifest
+from steelyard.bench.suites.resume import Expected, Resumption, interrupted_suite, open_suite
+from steelyard.bench.suites.suite import SuiteManifest
 from steelyard.records import Machine, Parameter, Run, Series, write
 
 SEED = "seed"

@@ -11,7 +11,7 @@ from typing import Any
 from steelyard._base import ExitCode, UsageError
 from steelyard.analyze.comparison import RunComparison, Side, compare_runs
 from steelyard.bench import runs
-from steelyard.bench import suite as suite_files
+from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.output import command_line, output_console, print_json
 from steelyard.records import Run
 

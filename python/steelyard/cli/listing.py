@@ -116,7 +116,7 @@ def _suite_runs(out: Path) -> list[dict[str, Any]]:
 
 
 def _suite_run(directory: Path) -> dict[str, Any]:
-    from steelyard.bench import suite as suite_files
+    from steelyard.bench.suites import suite as suite_files
 
     try:
         suite, _ = suite_files.load(directory)

@@ -14,7 +14,7 @@ import typer
 
 import steelyard
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.cli import numa, run_options, workloads
+from steelyard.cli import numa, workloads
 from steelyard.cli.commands import Commands, use_commands
 from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
@@ -30,6 +30,7 @@ from steelyard.cli.output import (
     unexpected,
 )
 from steelyard.cli.profile import commands as profile
+from steelyard.cli.run import options as run_options
 from steelyard.cli.spellings import respelled
 
 app = typer.Typer(
@@ -99,7 +100,7 @@ def run(
     """Run a benchmark or a suite, check the result, score it and write a report."""
     from steelyard.bench.launch import Request
     from steelyard.bench.parameters import parse_assignments
-    from steelyard.cli.run import Instead, run_or_show
+    from steelyard.cli.run.make import Instead, run_or_show
 
     request = Request(
         name=name,

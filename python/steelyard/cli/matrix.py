@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from steelyard._base import ExitCode, SteelyardError, UsageError, parse_rate
 from steelyard.analyze.pressure.limits import Limits, with_set
 from steelyard.analyze.workload import read_health
-from steelyard.bench import suite as suite_files
 from steelyard.bench import tiers
 from steelyard.bench.launch import Request, execute
+from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.records import Machine, Run, RunStatus, read

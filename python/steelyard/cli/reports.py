@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
 from steelyard.bench import declaration, runs
-from steelyard.bench import suite as suite_files
 from steelyard.bench.colocation import manifest as colocations
+from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.formats import writing
 from steelyard.cli.output import output_console, print_json
 from steelyard.records import Level, Run, RunStatus

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError
-from steelyard.bench import suite as suite_files
 from steelyard.bench.manifest import SUITE
-from steelyard.bench.suite import level_of
+from steelyard.bench.suites import suite as suite_files
+from steelyard.bench.suites.suite import level_of
 from steelyard.cli import reports
 from steelyard.cli.formats import writing
 from steelyard.cli.output import output_console, print_json

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.bench.preflight import MemberPreflight, Preflight
+from steelyard.bench.suites.preflight import MemberPreflight, Preflight
 from steelyard.report import format as fmt
 from steelyard.report.terminal import safe
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.bench import runs
-from steelyard.bench import suite as suites
 from steelyard.bench.health import check as health
+from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
 from steelyard.records import RunStatus
 from tests.bench import sample_benchmarks
@@ -101,7 +101,7 @@ def sample(monkeypatch, tmp_path):
         ("steelyard.bench.launch:make_run_folder", 2),
         *((f"tests.bench.sample_benchmarks:{phase}", 1) for phase in ("install", "start", "warm_up")),
         *((f"tests.bench.sample_benchmarks:{phase}", 2) for phase in ("measure", "drain", "collect")),
-        ("steelyard.bench.suite:finish", 1),
+        ("steelyard.bench.suites.suite:finish", 1),
     ],
 )
 def test_an_interrupted_suite_has_no_half_result(moment, call, sample, capsys, tmp_path):

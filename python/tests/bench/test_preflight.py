@@ -7,11 +7,11 @@ import pytest
 
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError
-from steelyard.bench import preflight
-from steelyard.bench import suite as suites
 from steelyard.bench.footprint import Disk, Footprint, misfit
 from steelyard.bench.launch import Request, execute, plan
 from steelyard.bench.progress import Silence
+from steelyard.bench.suites import preflight
+from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
 from steelyard.report.preflight import notes, span
 from tests.bench import sample_benchmarks

@@ -10,9 +10,9 @@ import pytest
 import steelyard
 from steelyard._base import UsageError
 from steelyard.bench import declaration, runs
-from steelyard.bench import suite as suites
 from steelyard.bench.launch import Request, execute, request_of
 from steelyard.bench.progress import Silence
+from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
 from steelyard.records import RunStatus, Suite, read, write
 from tests.bench import sample_benchmarks

@@ -13,9 +13,9 @@ import pytest
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
 from steelyard.bench import declaration, runs
-from steelyard.bench import suite as suites
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.progress import Silence
+from steelyard.bench.suites import suite as suites
 from steelyard.cli.main import invoke
 from steelyard.decide import weigh
 from steelyard.decide.baseline import build

@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 from steelyard.bench import runs
-from steelyard.bench import suite as suites
+from steelyard.bench.suites import suite as suites
 from steelyard.fleet.store.store import open_store
 from steelyard.records import RunStatus
 from steelyard.telemetry.engine import fetch_rows

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from steelyard.bench.suite import with_run
+from steelyard.bench.suites.suite import with_run
 from steelyard.records import RunStatus, Suite, SuiteMember, read, write
 from steelyard.records.run import Run
 from tests.report.runs import load_result, run_record, write_run

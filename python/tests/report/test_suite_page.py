@@ -1,7 +1,7 @@
 """The page of a suite: its first line, and CPU reached beside CPU expected."""
 
 from steelyard.analyze.utilisation import cpu_reached
-from steelyard.bench.suite import load, with_run
+from steelyard.bench.suites.suite import load, with_run
 from steelyard.records import Metric
 from steelyard.records.values import Level
 from steelyard.report.format import plain

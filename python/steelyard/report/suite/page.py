@@ -18,7 +18,7 @@ from steelyard._base import SteelyardError
 from steelyard.analyze.advice import advice
 from steelyard.analyze.utilisation import CPU_REACHED, expected, reached_ratio
 from steelyard.bench import declaration
-from steelyard.bench.suite import level_of
+from steelyard.bench.suites.suite import level_of
 from steelyard.decide.score import Refusal, Score
 from steelyard.records import Check, Level, Machine, Metric, Run, RunStatus, Suite, SuiteMember, read
 from steelyard.report import format as fmt

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import steelyard
 from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
-from steelyard.bench import suite as suite_files
 from steelyard.bench.parameters import Settings
+from steelyard.bench.suites import suite as suite_files
 from steelyard.machine.compare import other_machine
 from steelyard.records import Cpus, Machine, Run, RunStatus, Suite, read
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError, UsageError, WorkloadFailedError
 from steelyard.bench import declaration, runs, tiers
-from steelyard.bench import suite as suite_files
 from steelyard.bench.launch import Attempt, Request, execute, request_of
+from steelyard.bench.suites import suite as suite_files
 from steelyard.cli import reports, suites
 from steelyard.cli.output import complain, print_json
-from steelyard.cli.plan import show_plan
-from steelyard.cli.preflight import announce, show_preflight
 from steelyard.cli.progress import shown
+from steelyard.cli.run.plan import show_plan
+from steelyard.cli.run.preflight import announce, show_preflight
 from steelyard.records import Level
 
 if TYPE_CHECKING:

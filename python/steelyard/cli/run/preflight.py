@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from steelyard import machine as machines
 from steelyard._base import ExitCode
-from steelyard.bench import preflight
 from steelyard.bench.launch import Plan, Request, plan
 from steelyard.bench.progress import Progress
+from steelyard.bench.suites import preflight
 from steelyard.cli.output import output_console, print_json
 
 _COLUMNS = 110

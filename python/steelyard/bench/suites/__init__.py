@@ -1,0 +1,1 @@
+"""Suites: what their members need, their runs one after the other, going on after an interrupt."""

@@ -1,0 +1,1 @@
+"""``steelyard run``: flags, plan, preflight, the run or the suite itself."""
