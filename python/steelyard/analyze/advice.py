@@ -46,7 +46,7 @@ ADVICE: dict[str, str] = {
     "completed": "allow more time (--set time=...), or encode less: --set frames=..., --set rungs=...",
     # Of any run.
     "clock": "do not rely on the dates of this run; check the time service (chronyd, ntpd)",
-    "cpu-reached": "see in the findings what the servers wait for, or offer more: --set connections=...",
+    "cpu-reached": "see in the findings what the servers wait for, or give them more work at a time",
     "foreign-load": "stop these processes, or exclude their CPUs: --server-cpus, --load-cpus",
     "hook": "check the hook's output under Details, or run without the hook",
     "length": _LONGER,
