@@ -15,6 +15,7 @@ from steelyard._base.errors import (
     WorkloadFailedError,
 )
 from steelyard._base.files import RECORD_BYTES_AT_MOST, open_regular, read_at_most, read_regular, read_tail
+from steelyard._base.interrupts import held_back
 from steelyard._base.paths import REPAIR_HINT, data_dir, executable, schemas_dir, workloads_dir
 from steelyard._base.rates import parse_rate
 from steelyard._base.version import SCHEMA_VERSION
@@ -34,6 +35,7 @@ __all__ = [
     "data_dir",
     "executable",
     "format_cpu_list",
+    "held_back",
     "open_regular",
     "parse_cpu_list",
     "parse_cpu_mask",

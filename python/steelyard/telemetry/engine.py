@@ -8,12 +8,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from steelyard._base import held_back
 from steelyard.telemetry.deferred import Deferred, compiled, source_of, table
 
 
@@ -40,13 +42,18 @@ def fetch(expression: Any) -> pa.Table:
     return expression.to_pyarrow()
 
 
+def duckdb() -> ModuleType:
+    """Return the module, loaded without an interrupt half-way, at which it would abort the process."""
+    with held_back():
+        import duckdb
+    return duckdb
+
+
 class DuckDB:
     """DuckDB in this process, as the engine of expressions that were written down."""
 
     def __init__(self, **config: str) -> None:
-        import duckdb
-
-        self.connection = duckdb.connect(config=dict(config))
+        self.connection = duckdb().connect(config=dict(config))
         self._kept = 0
 
     def fetch_deferred(self, expression: Deferred) -> pa.Table:

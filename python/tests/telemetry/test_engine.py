@@ -55,3 +55,33 @@ def test_numbers_come_without_pandas() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "10 [ 0.  1. nan  3.  4.]\n"
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from steelyard.telemetry.engine import duckdb
+
+def end(number, frame):
+    raise KeyboardInterrupt
+
+def interrupt():
+    while "duckdb" not in sys.modules:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, end)
+threading.Thread(target=interrupt).start()
+try:
+    duckdb()
+    time.sleep(10)
+except KeyboardInterrupt:
+    answer = sys.modules["duckdb"].connect().execute("SELECT 42").fetchone()
+    print(answer, signal.getsignal(signal.SIGINT) is end)
+"""
+
+
+def test_an_interrupt_waits_until_duckdb_is_loaded() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("(42,) True\n", "")

@@ -20,7 +20,7 @@ from steelyard._base import EnvironmentLacksError, RecordError, UsageError
 from steelyard.fleet.store.layout import date_of, start_of
 from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.store import write_rows
-from steelyard.telemetry.engine import fetch_batches
+from steelyard.telemetry.engine import duckdb, fetch_batches
 
 BATCH_ROWS = 1_000_000
 DAY_S = 86_400
@@ -51,6 +51,7 @@ class Reader:
     """Files of a trace as Ibis tables. A context manager: closing it frees the engine."""
 
     def __init__(self) -> None:
+        duckdb()
         self._connection = ibis.duckdb.connect()
         self._tables = 0
 

@@ -22,6 +22,7 @@ from steelyard.fleet.store.layout import MARKER, Partition, check_date, compact_
 from steelyard.fleet.store.listing import INPUTS_KEY, RULES_KEY
 from steelyard.fleet.store.row_checks import MACRO, not_finite, row_rules, voucher
 from steelyard.fleet.store.schema import KIND, SCHEMA_VERSION, TABLES, TableSchema
+from steelyard.telemetry.engine import duckdb
 
 ROW_GROUP_ROWS = 1_000_000
 """Rows of one row group: what one thread of an engine takes at a time."""
@@ -88,16 +89,14 @@ def write_compacted(
 
 def _keeps_rules(rows: pa.Table, schema: TableSchema) -> bool:
     """Return whether no row breaks a rule, and every figure is finite: readers need not look then."""
-    import duckdb
-
     wrong = [f"{row_rules(schema.name).reason_of()} IS NOT NULL"]
     wrong += [not_finite(c.name) for c in schema.columns if c.type == "double" and c.nullable]
-    with duckdb.connect() as connection:
+    with duckdb().connect() as connection:
         connection.execute(MACRO)
         connection.register("written", rows)
         broken = connection.execute(f"SELECT count(*) FROM written WHERE {' OR '.join(wrong)}")  # noqa: S608
         row = broken.fetchone()
-    return row == (0,)
+    return bool(row == (0,))
 
 
 def table_schema(name: str) -> TableSchema:
