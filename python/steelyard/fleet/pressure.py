@@ -26,7 +26,7 @@ from steelyard._base import ResultSaysNoError
 from steelyard.analyze.pressure.intensities import THRESHOLDS
 from steelyard.fleet.store.row_checks import BEYOND
 from steelyard.telemetry.deferred import ibis
-from steelyard.telemetry.engine import fetch_rows
+from steelyard.telemetry.engine import fetch_rows, keep
 
 CACHE_LINE_BYTES = 64
 RESOURCES = {
@@ -64,13 +64,28 @@ def limits(machines: Any) -> Any:
     )
 
 
-def used(task_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
-    """Return the share of its machine's limits that each job used, by machine and minute."""
-    t = task_samples.filter(task_samples.window_s > 0)
-    if jobs:
-        t = t.filter(t.job.isin(list(jobs)))
-    t = t.mutate(minute=t.window_start_unix_s - t.window_start_unix_s % 60)
-    each = t.group_by("job", "platform", "machine", "minute").agg(
+def placed(task_samples: Any, machines: Any) -> Any:
+    """Return where each job was, with the machine's limits.
+
+    ``who`` numbers jobs on machines, ``place`` machines: to group by numbers takes a third of the time that
+    names do.
+    """
+    each = task_samples.group_by("job", "machine").agg(rows=task_samples.count())
+    joined = each.join(limits(machines), ["machine"], how="left")
+    known = {f"{name}_limit": joined[f"{name}_limit"] for name in RESOURCES}
+    order = ibis.row_number().over(ibis.window(order_by=["machine", "job"]))
+    rank = ibis.dense_rank().over(ibis.window(order_by=["machine"]))
+    return joined.select(joined.job, joined.machine, **known).mutate(
+        who=order.cast("int32"), place=rank.cast("int32")
+    )
+
+
+def used(task_samples: Any, places: Any) -> Any:
+    """Return the share of its machine's limits that each job used, by machine (``place``) and minute."""
+    minute = task_samples.window_start_unix_s - task_samples.window_start_unix_s % 60
+    t = task_samples.mutate(minute=minute)
+    t = t.join(places.select("job", "machine", "who"), ["job", "machine"])
+    each = t.group_by("who", "minute").agg(
         tasks=t.count(),
         cpu=(t.cpu_s / t.window_s).sum(),
         dram_capacity=t.memory_bytes.sum(),
@@ -78,9 +93,9 @@ def used(task_samples: Any, machines: Any, jobs: Sequence[str] = ()) -> Any:
         disk_bandwidth=(t.storage_bytes / t.window_s).sum(),
         network=(t.network_bytes / t.window_s).sum(),
     )
-    joined = each.join(limits(machines), ["machine"], how="left")
+    joined = each.join(places, ["who"])
     ratios = {name: joined[name] / joined[f"{name}_limit"].nullif(0.0) for name in RESOURCES}
-    return joined.select(joined.job, joined.platform, joined.machine, joined.minute, joined.tasks, **ratios)
+    return joined.select(joined.job, joined.place, joined.minute, joined.tasks, **ratios)
 
 
 def machine_use(machine_samples: Any, machines: Any) -> Any:
@@ -107,15 +122,20 @@ def job_pressure(task_samples: Any, machine_samples: Any, machines: Any, jobs: S
     ``<resource>_past`` is the share of those minutes with the machine past the threshold, whoever used it, of
     those with a machine sample. One pass over the samples gives both.
     """
-    own, whole = used(task_samples, machines, jobs), machine_use(machine_samples, machines)
+    chosen = task_samples.filter(task_samples.window_s > 0)
+    if jobs:
+        chosen = chosen.filter(chosen.job.isin(list(jobs)))
+    places = keep(placed(chosen, machines))
+    own, whole = used(chosen, places), machine_use(machine_samples, machines)
     past = {
         f"{name}_past": ibis.cases(
             (whole[name].isnull(), ibis.null("float64")), (whole[name] >= THRESHOLDS[name], 1.0), else_=0.0
         )
         for name in RESOURCES
     }
-    whole = whole.select("machine", "minute", **past)
-    rows = own.join(whole, ["machine", "minute"], how="left")
+    whole = whole.join(places.select("machine", "place").distinct(), ["machine"])
+    whole = whole.select("place", "minute", **past)
+    rows = own.join(whole, ["place", "minute"], how="left")
     figures: dict[str, Any] = {}
     for name in RESOURCES:
         figures |= {
@@ -125,11 +145,8 @@ def job_pressure(task_samples: Any, machine_samples: Any, machines: Any, jobs: S
             f"{name}_max": rows[name].max(),
             f"{name}_past": rows[f"{name}_past"].mean(),
         }
-    return (
-        rows.group_by("job")
-        .agg(minutes=rows.count(), machines=rows.machine.nunique(), tasks=rows.tasks.sum(), **figures)
-        .order_by("job")
-    )
+    found = rows.group_by("job").agg(minutes=rows.count(), tasks=rows.tasks.sum(), **figures)
+    return found.join(places.group_by("job").agg(machines=places.count()), ["job"]).order_by("job")
 
 
 @dataclass(frozen=True)
