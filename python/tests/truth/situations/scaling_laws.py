@@ -1,0 +1,172 @@
+"""The Universal Scalability Law fitted to throughput by number of CPUs: intervals of its figures, and its peak."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from steelyard.stats.scalability import LawFit, fit_law
+
+from ..situation import Claim, Outcome, Random, Situation, Statistic
+
+_UP_TO_64 = (1, 2, 4, 8, 16, 32, 64)
+_UP_TO_16 = (1, 2, 4, 8, 16)
+_CONTENDED = (0.05, 0.001)
+"""Contention and coherency of a program with a lock: its peak is at 31 CPUs."""
+_AMDAHL = (0.03, 0.0)
+
+Noise = Callable[[Random, int, int], np.ndarray]
+"""Factors of throughput by step and block."""
+
+
+def _even(random: Random, steps: int, blocks: int, sd: float = 0.02) -> np.ndarray:
+    return np.exp(sd * random.standard_normal((steps, blocks)))
+
+
+def _uneven(random: Random, steps: int, blocks: int) -> np.ndarray:
+    """The noise grows from 1 % on one CPU to 8 % on all."""
+    return np.exp(np.linspace(0.01, 0.08, steps)[:, None] * random.standard_normal((steps, blocks)))
+
+
+def _drifting(random: Random, steps: int, blocks: int) -> np.ndarray:
+    """The machine is faster and slower by 5 % from block to block."""
+    return _even(random, steps, blocks) * np.exp(0.05 * random.standard_normal(blocks))
+
+
+def _heavy(random: Random, steps: int, blocks: int) -> np.ndarray:
+    return np.exp(0.02 * random.standard_t(3, (steps, blocks)))
+
+
+def _draw(
+    random: Random, law: tuple[float, float], cpus: tuple[int, ...], blocks: int, noise: Noise
+) -> LawFit:
+    count = np.array(cpus, dtype=float)
+    curve = 1000 * count / (1 + law[0] * (count - 1) + law[1] * count * (count - 1))
+    values = curve[:, None] * noise(random, len(cpus), blocks)
+    return fit_law({step: list(row) for step, row in zip(cpus, values, strict=True)})
+
+
+def _truth(law: tuple[float, float], name: str) -> float:
+    peak = math.sqrt((1 - law[0]) / law[1]) if law[1] else math.inf
+    return {"rate": 1000.0, "contention": law[0], "coherency": law[1], "peak": peak}[name]
+
+
+def _holds(
+    random: Random, name: str, law: tuple[float, float], cpus: tuple[int, ...], blocks: int, noise: Noise
+) -> Outcome:
+    found = getattr(_draw(random, law, cpus, blocks, noise), name)
+    truth = _truth(law, name)
+    if found.low is None:
+        return Outcome(None)
+    finite = math.isfinite(truth) and math.isfinite(found.high) and truth > 0
+    return Outcome(
+        found.low <= truth <= found.high,
+        (found.value - truth) / truth if finite and math.isfinite(found.value) else None,
+        (found.high - found.low) / truth if finite else None,
+    )
+
+
+def _peaks(random: Random, law: tuple[float, float], cpus: tuple[int, ...], blocks: int) -> Outcome:
+    return Outcome(_draw(random, law, cpus, blocks, _even).peak.is_identified)
+
+
+def _names(random: Random) -> Outcome:
+    """Return whether contention or coherency is stated where three steps close together cannot tell them."""
+    found = _draw(random, (0.02, 0.002), (1, 2, 3), 3, _even)
+    return Outcome(not found.contention.is_identified and not found.coherency.is_identified)
+
+
+def _two_steps(random: Random) -> Outcome:
+    found = _draw(random, _CONTENDED, (1, 2), 8, _even)
+    return Outcome(found.contention.value is None and found.peak.low is None)
+
+
+def _misfit(random: Random, kink: float) -> Outcome:
+    """Throughput of a machine whose upper half are SMT siblings, worth ``kink`` of a core each."""
+    count = np.array(_UP_TO_64, dtype=float)
+    worth = np.minimum(count, 32) + kink * np.maximum(0.0, count - 32)
+    values = (1000 * worth)[:, None] * _even(random, len(count), 5)
+    found = fit_law({step: list(row) for step, row in zip(_UP_TO_64, values, strict=True)})
+    return Outcome(found.misfit_p_value is not None and found.misfit_p_value < 0.01)
+
+
+def _interval(
+    parameter: str,
+    about: str,
+    law: tuple[float, float] = _CONTENDED,
+    cpus: tuple[int, ...] = _UP_TO_64,
+    blocks: int = 5,
+    noise: Noise = _even,
+    **more: object,
+) -> Situation:
+    return Situation(
+        f"{parameter}: {about}, {len(cpus)} steps, {blocks} blocks",
+        Claim.HOLDS,
+        partial(_holds, name=parameter, law=law, cpus=cpus, blocks=blocks, noise=noise),
+        trials=600,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+STATISTICS = (
+    Statistic(
+        name="Scalability law",
+        covers=("steelyard.stats.scalability.Parameter",),
+        about="Throughput at 1, 2, 4 ... CPUs, fitted in logarithms with parameters of at least 0. Intervals are"
+        " of a parametric bootstrap; a peak is stated where its interval ends.",
+        situations=(
+            *(_interval(one, "sd 2 %", quick=60) for one in ("rate", "contention", "coherency", "peak")),
+            *(_interval(one, "sd 2 %", blocks=3) for one in ("contention", "coherency")),
+            *(_interval(one, "sd 2 %", blocks=1) for one in ("rate", "contention", "coherency", "peak")),
+            *(
+                _interval(one, "sd 1 % to 8 %", noise=_uneven, bar=0.93)
+                for one in ("contention", "coherency", "peak")
+            ),
+            *(_interval(one, "blocks differ by 5 %", noise=_drifting) for one in ("rate", "contention")),
+            *(_interval(one, "Student's with 3 degrees", noise=_heavy, bar=0.93) for one in ("contention", "peak")),
+            *(_interval(one, "sd 10 %", noise=partial(_even, sd=0.1), bar=0.93) for one in ("contention", "peak")),
+            # At the bound of a parameter its interval holds it unless it is excluded, which is one tail.
+            _interval("coherency", "no coherency, sd 2 %", law=_AMDAHL, bar=0.93, quick=60),
+            _interval("contention", "no coherency, sd 2 %", law=_AMDAHL, bar=0.93),
+            _interval("contention", "linear, sd 2 %", law=(0.0, 0.0), cpus=_UP_TO_16, bar=0.93),
+            Situation(
+                "a peak where there is none, no coherency, 7 steps, 5 blocks",
+                Claim.FALSE,
+                partial(_peaks, law=_AMDAHL, cpus=_UP_TO_64, blocks=5),
+                trials=600,
+                quick=60,
+            ),
+            Situation(
+                "a peak where there is none, linear, 5 steps, 3 blocks",
+                Claim.FALSE,
+                partial(_peaks, law=(0.0, 0.0), cpus=_UP_TO_16, blocks=3),
+                trials=600,
+            ),
+            Situation(
+                "a peak at 31 CPUs, 7 steps up to 64, 5 blocks",
+                Claim.FOUND,
+                partial(_peaks, law=_CONTENDED, cpus=_UP_TO_64, blocks=5),
+                trials=300,
+                bar=0.95,
+            ),
+            Situation(
+                "the law called unfit where it holds, sd 2 %",
+                Claim.FALSE,
+                partial(_misfit, kink=1.0),
+                trials=600,
+            ),
+            Situation(
+                "the law called unfit where the upper half are SMT siblings, worth 0.25",
+                Claim.FOUND,
+                partial(_misfit, kink=0.25),
+                trials=300,
+                bar=0.9,
+            ),
+            Situation("3 steps, of 1 to 3 CPUs: which of the two terms", Claim.SILENT, _names, trials=300, quick=40),
+            Situation("2 steps", Claim.SILENT, _two_steps, trials=100, quick=20),
+        ),
+    ),
+)
