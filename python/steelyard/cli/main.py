@@ -31,6 +31,7 @@ from steelyard.cli.output import (
 )
 from steelyard.cli.profile import commands as profile
 from steelyard.cli.run import options as run_options
+from steelyard.cli.scale import command as scale
 from steelyard.cli.spellings import respelled
 
 app = typer.Typer(
@@ -316,6 +317,7 @@ def doctor(as_json: Json = False) -> int:
 
 
 experiment.add_experiment(app)
+scale.add_scale(app)
 app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")

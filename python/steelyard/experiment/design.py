@@ -8,6 +8,8 @@ drawn; what comes and goes meets the arms at random.
 import random
 from collections.abc import Sequence
 
+from steelyard.records.experiment import Experiment
+
 
 def orders(arms: Sequence[str], blocks: int, seed: int) -> list[list[str]]:
     """Return the order of the arms in each block; the same seed gives the same orders.
@@ -21,3 +23,8 @@ def orders(arms: Sequence[str], blocks: int, seed: int) -> list[list[str]]:
         order = drawn.sample(list(arms), len(arms))
         found += [order, order[::-1]]
     return found[:blocks]
+
+
+def is_curve(experiment: Experiment) -> bool:
+    """Return whether the arms of an experiment are the steps of a scaling curve."""
+    return all(arm.cpus is not None for arm in experiment.arms)

@@ -105,6 +105,8 @@ class Engine:
             end_ns=self._clock.monotonic_ns(),
             value=measured.value,
             reason=measured.reason,
+            readings=dict(measured.readings),
+            missing=dict(measured.missing),
             run_id=measured.run_id,
             is_disturbed=measured.is_disturbed,
         )

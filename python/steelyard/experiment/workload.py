@@ -7,27 +7,33 @@ an error.
 Not here: when a trial is made (``engine``).
 """
 
+import contextlib
 import math
 import os
 import re
 import resource
 import select
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError
+from steelyard._base import EnvironmentLacksError, SteelyardError, UsageError, parse_cpu_list
+from steelyard.analyze.bounds import BOUNDS
 from steelyard.bench import declaration
 from steelyard.bench.clock import Clock
 from steelyard.bench.executor import LocalExecutor, Process
 from steelyard.bench.launch import SEED, Request, execute, repeat_seed
 from steelyard.bench.progress import Silence
 from steelyard.bench.signals import Interrupts
+from steelyard.experiment.counting import CommandCounts
+from steelyard.experiment.cpu_time import cpu_ticks
+from steelyard.experiment.run_readings import readings_of_run
 from steelyard.records import Level
 from steelyard.records.experiment import ExperimentArm, ExperimentMetric
 
-ELAPSED, CPU = "elapsed_s", "cpu_s"
+ELAPSED, CPU, IDLE = "elapsed_s", "cpu_s", "idle_ratio"
 """Metrics of a command that need no pattern: how long it took, and its CPU time with that of its children."""
 RUNS = "runs"
 LOGS = "logs"
@@ -52,6 +58,10 @@ class Measured:
     run_id: str | None = None
     is_disturbed: bool = False
     """Whether neighbours took so much CPU time that the value alone would mean nothing."""
+    readings: Mapping[str, float] = field(default_factory=dict)
+    """Other figures of the trial."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why others could not be taken."""
 
 
 class Workload(Protocol):
@@ -81,6 +91,8 @@ class BenchmarkRuns:
     clock: Clock
     interrupts: Interrupts
     hooks: tuple[str, ...] = ()
+    has_readings: bool = False
+    """Whether latency, errors and counts are read from each run."""
 
     def measure(self, arm: ExperimentArm, block: int) -> Measured:
         """Run the benchmark with the settings of an arm; a run that is invalid by itself has no value."""
@@ -89,7 +101,8 @@ class BenchmarkRuns:
             name=self.benchmark, tier=self.tier, chosen=chosen, hooks=self.hooks, out=self.directory / RUNS
         )
         try:
-            launched = execute(request, progress=Silence(), clock=self.clock, interrupts=self.interrupts)
+            with _confined(_cpus_of(arm)):
+                launched = execute(request, progress=Silence(), clock=self.clock, interrupts=self.interrupts)
         except UsageError:
             raise
         except SteelyardError as error:
@@ -104,12 +117,13 @@ class BenchmarkRuns:
             raise UsageError(f"{self.benchmark} has no metric {self.metric!r}", hint=f"it has {known}")
         verdict = attempt.run.verdict
         broken = [check for check in verdict.reasons if check.level is Level.INVALID] if verdict else []
+        readings, missing = readings_of_run(attempt) if self.has_readings else ({}, {})
+        about: dict[str, Any] = {"unit": metric.unit, "better": metric.better, "run_id": run_id}
+        about |= {"readings": readings, "missing": missing}
         for check in broken:
             if check.id not in NEIGHBOURS:
-                return Measured(None, f"invalid: {check.claim}", metric.unit, metric.better, run_id)
-        return positive(
-            metric.value, unit=metric.unit, better=metric.better, run_id=run_id, is_disturbed=bool(broken)
-        )
+                return Measured(None, f"invalid: {check.claim}", **about)
+        return positive(metric.value, is_disturbed=bool(broken), **about)
 
 
 @dataclass(frozen=True)
@@ -121,27 +135,51 @@ class Commands:
     timeout_s: float
     clock: Clock
     interrupts: Interrupts
+    readings: Sequence[ExperimentMetric] = ()
+    """Other numbers to take from the output."""
+    counts: CommandCounts | None = None
+    """What counts beside the commands, None: nothing."""
 
     def measure(self, arm: ExperimentArm, block: int) -> Measured:
         """Run the command of an arm to its end."""
+        log = self.directory / LOGS / f"{block:04}-{arm.name.replace('/', '_')}.log"
+        command = arm.command if self.counts is None else self.counts.wrapped(arm.command)
+        took = self.run(arm, command, log)
+        if isinstance(took, str):
+            return Measured(None, took)
+        readings, missing = dict(took), {}
+        for wanted in self.readings:
+            found = _found(log, wanted)
+            if found.value is None:
+                missing[wanted.name] = found.reason or "not known"
+            else:
+                readings[wanted.name] = found.value
+        if self.counts is not None:
+            counted, reasons = self.counts.read()
+            readings, missing = {**counted, **readings}, {**reasons, **missing}
+        more = {"readings": readings, "missing": missing, "is_disturbed": _is_disturbed(arm, readings)}
+        if self.metric.name in (ELAPSED, CPU):
+            return positive(took[self.metric.name], unit="s", better="lower", **more)
+        return _found(log, self.metric, **more)
+
+    def run(self, arm: ExperimentArm, command: Sequence[str], log: Path) -> dict[str, float] | str:
+        """Run a command on the CPUs of an arm; return the time that it took, or why it failed."""
         program = arm.command[0]
         if shutil.which(program) is None:
             raise EnvironmentLacksError(f"{program}: no such program", hint="give its path, or install it")
-        log = self.directory / LOGS / f"{block:04}-{arm.name.replace('/', '_')}.log"
         log.parent.mkdir(exist_ok=True)
         log.unlink(missing_ok=True)
-        before_s, begin_ns = _children_cpu_s(), self.clock.monotonic_ns()
-        process = LocalExecutor().start(f"trial-{arm.name}", arm.command, log=log, direct=True)
+        cpus = _cpus_of(arm)
+        ticks, before_s, begin_ns = cpu_ticks(cpus), _children_cpu_s(), self.clock.monotonic_ns()
+        process = LocalExecutor().start(f"trial-{arm.name}", command, log=log, cpus=cpus or None, direct=True)
         reason = self._wait(process, begin_ns)
         end_ns = self.clock.monotonic_ns()
-        reason = reason or self._ended_badly(process)
+        reason = reason or self._ended_badly(process, program)
         if reason is not None:
-            return Measured(None, reason)
-        if self.metric.name == ELAPSED:
-            return positive((end_ns - begin_ns) / 1e9, unit="s", better="lower")
-        if self.metric.name == CPU:
-            return positive(_children_cpu_s() - before_s, unit="s", better="lower")
-        return _found(log, self.metric)
+            return reason
+        took = {ELAPSED: (end_ns - begin_ns) / 1e9, CPU: _children_cpu_s() - before_s}
+        idle_ratio = cpu_ticks(cpus).idle_ratio_since(ticks)
+        return took if idle_ratio is None else {**took, IDLE: idle_ratio}
 
     def _wait(self, process: Process, begin_ns: int) -> str | None:
         """Wait for the end; return why it was not waited for."""
@@ -159,13 +197,38 @@ class Commands:
             os.close(descriptor)
         return None
 
-    def _ended_badly(self, process: Process) -> str | None:
+    def _ended_badly(self, process: Process, program: str) -> str | None:
         """Return how a command that has ended failed; its CPU time counts among the children's afterwards."""
         ending = process.stop(0.0)
         if ending.code == 0:
             return None
         said = process.last_line()
-        return f"{Path(process.command[0]).name} {ending}" + (f": {said}" if said else "")
+        return f"{Path(program).name} {ending}" + (f": {said}" if said else "")
+
+
+def _is_disturbed(arm: ExperimentArm, readings: Mapping[str, float]) -> bool:
+    """Return whether others had more of the arm's CPUs than a run of its own may lose."""
+    if arm.cpus is None or IDLE not in readings:
+        return False
+    used = readings[CPU] / readings[ELAPSED] / len(_cpus_of(arm))
+    return 1 - readings[IDLE] - used > BOUNDS.headline_ratio[1]
+
+
+def _cpus_of(arm: ExperimentArm) -> list[int]:
+    """Return the CPUs of an arm; none where it has all that are usable."""
+    return [] if arm.cpus is None else parse_cpu_list(arm.cpus.listed) or []
+
+
+@contextlib.contextmanager
+def _confined(cpus: Sequence[int]) -> Iterator[None]:
+    """Keep this process, and what it starts, on ``cpus``, so that a benchmark finds no others."""
+    before = os.sched_getaffinity(0)
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _children_cpu_s() -> float:
@@ -173,18 +236,18 @@ def _children_cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _found(log: Path, metric: ExperimentMetric) -> Measured:
+def _found(log: Path, metric: ExperimentMetric, **more: Any) -> Measured:
     """Return what the pattern finds last in the output."""
     with log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
         text = file.read().decode("utf-8", "replace")
     matches = list(re.finditer(metric.pattern or "", text, re.MULTILINE))
     if not matches:
-        return Measured(None, f"its output has nothing that fits {metric.pattern!r}")
+        return Measured(None, f"its output has nothing that fits {metric.pattern!r}", **more)
     try:
-        return positive(float(matches[-1][1]), unit=metric.unit, better=metric.better)
+        return positive(float(matches[-1][1]), unit=metric.unit, better=metric.better, **more)
     except ValueError:
-        return Measured(None, f"{matches[-1][1]!r} is no number")
+        return Measured(None, f"{matches[-1][1]!r} is no number", **more)
 
 
 def check_pattern(pattern: str) -> str:

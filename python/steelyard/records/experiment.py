@@ -9,12 +9,23 @@ from steelyard.records.run import Orchestrator, RunStatus
 from steelyard.records.values import Clock, Count, Value
 
 
+class ExperimentCpus(Value):
+    """The CPUs of a step of a scaling curve."""
+
+    listed: str = Field(description="Which, as 0-3,8")
+    shares_cores: bool = Field(description="Whether some of them are threads of one core")
+    nodes: Count | None = Field(description="NUMA nodes that they are of, null where the kernel tells none")
+
+
 class ExperimentArm(Value):
     """One level of the factor."""
 
     name: str = Field(description="Its name: `a`, `b`, or the level of a sweep")
     settings: dict[str, str] = Field(description="Parameters of the benchmark that differ from its defaults")
     command: list[str] = Field(description="The command of a trial; empty where a benchmark is run")
+    cpus: ExperimentCpus | None = Field(
+        default=None, description="The only CPUs of a trial, null where it has all that are usable"
+    )
 
 
 class ExperimentMetric(Value):
@@ -51,6 +62,12 @@ class ExperimentTrial(Value):
     end_ns: Count = Field(description="When it ended")
     value: float | None = Field(default=None, description="The metric, null where `reason` says why")
     reason: str | None = Field(default=None, description="Why there is no value")
+    readings: dict[str, float] = Field(
+        default_factory=dict, description="Other figures of the trial, by name; units are in the names"
+    )
+    missing: dict[str, str] = Field(
+        default_factory=dict, description="Readings that could not be taken, with the reason"
+    )
     run_id: str | None = Field(default=None, description="The run behind it, in the folder `runs`")
     is_disturbed: bool = Field(
         default=False,
@@ -72,6 +89,13 @@ class Experiment(Record):
         description="In the order in which they were named; the first is the base"
     )
     metric: ExperimentMetric = Field(description="What is compared")
+    readings: list[ExperimentMetric] = Field(
+        default_factory=list, description="Other numbers that are taken from the output of the command"
+    )
+    notes: list[str] = Field(
+        default_factory=list,
+        description="What was found when it began: limits of CPUs, what cannot be counted",
+    )
     plan: ExperimentPlan = Field(description="What was decided before the first trial")
     status: RunStatus = Field(description="Status")
     status_reason: str | None = Field(

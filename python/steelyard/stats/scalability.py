@@ -251,7 +251,9 @@ def _figures(coefficients: Floats) -> _Figures:
     contention, coherency = serial / one, crosstalk / one
     with np.errstate(divide="ignore", invalid="ignore"):
         peak = np.where(
-            coherency > 0, np.sqrt(np.maximum(0.0, 1 - contention) / coherency), np.where(contention < 1, np.inf, 1.0)
+            coherency > 0,
+            np.sqrt(np.maximum(0.0, 1 - contention) / coherency),
+            np.where(contention < 1, np.inf, 1.0),
         )
         peak = np.maximum(1.0, peak)
         most = peak / (one + serial * (peak - 1) + crosstalk * peak * (peak - 1))
@@ -341,6 +343,8 @@ def _peak(value: float, low: float | None, high: float | None, last: float, reas
 
 def _too_few(cpus: Floats, logs: Floats, confidence: float) -> LawFit:
     steps, blocks = logs.shape
-    reason = f"{steps} step{'s' if steps > 1 else ''} cannot determine three parameters: measure {FEWEST_STEPS}"
+    reason = (
+        f"{steps} step{'s' if steps > 1 else ''} cannot determine three parameters: measure {FEWEST_STEPS}"
+    )
     unknown = Parameter(None, None, None, False, reason)
     return LawFit(unknown, unknown, unknown, unknown, unknown, steps, blocks, None, None, confidence)

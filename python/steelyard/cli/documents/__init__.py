@@ -20,6 +20,7 @@ from steelyard.cli.documents.machine import (
 )
 from steelyard.cli.documents.preflight import PreflightDocument
 from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
+from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.cli.documents.score import RunScoreDocument, SuiteScoreDocument
 from steelyard.records import Record
 
@@ -36,6 +37,7 @@ DOCUMENTS: tuple[type[Record], ...] = (
     PreflightDocument,
     PressureMatrixDocument,
     RunScoreDocument,
+    ScalingDocument,
     SuiteComparisonDocument,
     SuiteScoreDocument,
     UninstallDocument,
@@ -56,6 +58,7 @@ __all__ = [
     "PreflightDocument",
     "PressureMatrixDocument",
     "RunScoreDocument",
+    "ScalingDocument",
     "SuiteComparisonDocument",
     "SuiteScoreDocument",
     "UninstallDocument",

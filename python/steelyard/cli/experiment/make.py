@@ -8,7 +8,7 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.experiment import engine
 from steelyard.experiment.answers import Answer, Outcome, answers
+from steelyard.experiment.design import is_curve
 from steelyard.experiment.workload import (
     CPU,
     ELAPSED,
@@ -73,6 +74,10 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
             raise UsageError("--resume goes on as it began: it takes no benchmark, command, arms or hooks")
         folder = request.resume
         experiment = engine.load_to_resume(folder)
+        if is_curve(experiment):
+            raise UsageError(
+                f"{folder} is a scaling curve", hint=f"steelyard scale --resume {folder} goes on"
+            )
     elif folder is not None and (folder / engine.MANIFEST).exists():
         return _show(folder, engine.load(folder), report, as_json=as_json)
     else:
@@ -80,32 +85,52 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
         folder = make_run_folder(request.out, f"experiment-{experiment.factor[:20]}", SystemClock())
         experiment = experiment.model_copy(update={"experiment_id": folder.name})
     interrupts = Interrupts()
+    workload = _workload(experiment, folder, interrupts)
+    experiment, error = carry_out(folder, experiment, workload, interrupts)
+    code = _show(folder, experiment, report, as_json=as_json)
+    return code_of(folder, experiment, error, code, resume="steelyard experiment --resume")
+
+
+def carry_out(
+    folder: Path,
+    experiment: Experiment,
+    workload: Workload,
+    interrupts: Interrupts,
+    *,
+    told: Callable[[Experiment], dict[str, str]] | None = None,
+) -> tuple[Experiment, WorkloadFailedError | None]:
+    """Make the trials that are missing; return the record, and why an arm gave no value.
+
+    ``told`` says what is known so far.
+    """
     error: WorkloadFailedError | None = None
     with interrupts.caught(), shown() as progress:
         made = engine.Engine(
             folder,
             experiment,
-            _workload(experiment, folder, interrupts),
+            workload,
             clock=SystemClock(),
             progress=progress,
             interrupts=interrupts,
-            told=lambda so_far: progress.status(_so_far(so_far)),
+            told=lambda so_far: progress.status((told or _so_far)(so_far)),
         )
         try:
             made.run()
         except WorkloadFailedError as failed:
             error = failed
-    code = _show(folder, made.experiment, report, as_json=as_json)
+    return made.experiment, error
+
+
+def code_of(
+    folder: Path, experiment: Experiment, error: WorkloadFailedError | None, code: int, *, resume: str
+) -> int:
+    """Return the exit code of an experiment that was shown with ``code``; tell of one that was cut short."""
     if error is not None:
         complain(error)
         return int(ExitCode.FAILED)
-    if made.experiment.status is RunStatus.INCOMPLETE:
-        reason = made.experiment.status_reason
-        complain(
-            WorkloadFailedError(
-                f"experiment {reason}", hint=f"steelyard experiment --resume {folder} goes on"
-            )
-        )
+    if experiment.status is RunStatus.INCOMPLETE:
+        reason = experiment.status_reason
+        complain(WorkloadFailedError(f"experiment {reason}", hint=f"{resume} {folder} goes on"))
         return int(ExitCode.FAILED)
     return code
 
@@ -137,15 +162,15 @@ def _begin(request: Request) -> Experiment:
             arm.model_copy(update={"settings": {**request.chosen, **arm.settings}}) if benchmark else arm
             for arm in arms
         ],
-        metric=_metric(request, benchmark),
+        metric=metric_of(request.metric, benchmark, better="lower" if request.lower_is_better else "higher"),
         plan=ExperimentPlan(
             seed=secrets.randbits(_SEED_BITS) if request.seed is None else request.seed,
             blocks=request.blocks,
-            budget_s=None if request.budget is None else _seconds("--budget", request.budget),
+            budget_s=None if request.budget is None else seconds_of("--budget", request.budget),
             least_effect_ratio=_ratio(request.least_effect),
             confidence=0.95,
             stop_early=not request.to_the_end,
-            timeout_s=_seconds("--timeout", request.timeout),
+            timeout_s=seconds_of("--timeout", request.timeout),
         ),
         status=RunStatus.RUNNING,
         steelyard_version=steelyard.__version__,
@@ -225,11 +250,11 @@ def _levels(text: str, benchmark: str | None, template: list[str]) -> tuple[str,
     ]
 
 
-def _metric(request: Request, benchmark: str | None) -> ExperimentMetric:
-    better = "lower" if request.lower_is_better else "higher"
+def metric_of(asked: str | None, benchmark: str | None, *, better: str) -> ExperimentMetric:
+    """Return the metric that ``--metric`` names. Raises UsageError for one that cannot be."""
     if benchmark is not None:
-        return ExperimentMetric(name=request.metric or headline_of(benchmark), unit="", better=better)
-    name, equals, pattern = (request.metric or ELAPSED).partition("=")
+        return ExperimentMetric(name=asked or headline_of(benchmark), unit="", better=better)
+    name, equals, pattern = (asked or ELAPSED).partition("=")
     if equals:
         return ExperimentMetric(name=name, unit="", better=better, pattern=check_pattern(pattern))
     if name not in (ELAPSED, CPU):
@@ -251,7 +276,8 @@ def _ratio(text: str) -> float:
     return value
 
 
-def _seconds(flag: str, text: str) -> float:
+def seconds_of(flag: str, text: str) -> float:
+    """Return a time such as 10min in seconds. Raises UsageError for another text."""
     return float(
         Parameter(flag, "seconds", "a time, such as 90s or 10min", minimum=0.01, maximum=30 * 86_400).parse(
             text

@@ -1,4 +1,4 @@
-"""The Universal Scalability Law fitted to throughput by number of CPUs: intervals of its figures, and its peak."""
+"""The Universal Scalability Law fitted to throughput by number of CPUs: intervals and the peak."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ STATISTICS = (
     Statistic(
         name="Scalability law",
         covers=("steelyard.stats.scalability.Parameter",),
-        about="Throughput at 1, 2, 4 ... CPUs, fitted in logarithms with parameters of at least 0. Intervals are"
-        " of a parametric bootstrap; a peak is stated where its interval ends.",
+        about="Throughput at 1, 2, 4 ... CPUs, fitted in logarithms with parameters of at least 0. Intervals"
+        " are of a parametric bootstrap; a peak is stated where its interval ends.",
         situations=(
             *(_interval(one, "sd 2 %", quick=60) for one in ("rate", "contention", "coherency", "peak")),
             *(_interval(one, "sd 2 %", blocks=3) for one in ("contention", "coherency")),
@@ -126,8 +126,14 @@ STATISTICS = (
                 for one in ("contention", "coherency", "peak")
             ),
             *(_interval(one, "blocks differ by 5 %", noise=_drifting) for one in ("rate", "contention")),
-            *(_interval(one, "Student's with 3 degrees", noise=_heavy, bar=0.93) for one in ("contention", "peak")),
-            *(_interval(one, "sd 10 %", noise=partial(_even, sd=0.1), bar=0.93) for one in ("contention", "peak")),
+            *(
+                _interval(one, "Student's with 3 degrees", noise=_heavy, bar=0.93)
+                for one in ("contention", "peak")
+            ),
+            *(
+                _interval(one, "sd 10 %", noise=partial(_even, sd=0.1), bar=0.93)
+                for one in ("contention", "peak")
+            ),
             # At the bound of a parameter its interval holds it unless it is excluded, which is one tail.
             _interval("coherency", "no coherency, sd 2 %", law=_AMDAHL, bar=0.93, quick=60),
             _interval("contention", "no coherency, sd 2 %", law=_AMDAHL, bar=0.93),
@@ -165,7 +171,9 @@ STATISTICS = (
                 trials=300,
                 bar=0.9,
             ),
-            Situation("3 steps, of 1 to 3 CPUs: which of the two terms", Claim.SILENT, _names, trials=300, quick=40),
+            Situation(
+                "3 steps, of 1 to 3 CPUs: which of the two terms", Claim.SILENT, _names, trials=300, quick=40
+            ),
             Situation("2 steps", Claim.SILENT, _two_steps, trials=100, quick=20),
         ),
     ),

@@ -1,0 +1,204 @@
+"""A scaling curve: throughput, latency and counts by number of CPUs.
+
+In: `Observation`s, one for each trial of a step. Out: `Step`s in the order of their CPUs, and `whole_blocks`,
+the values that steps are compared by.
+
+Invariants: an observation without throughput keeps its reason; counts of a step are those of the trials that
+have all of them, so that ratios are of the same time.
+
+Not here: making trials (``experiment``), reading files (``measured``), what the curve means (``loss``,
+``limits``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, geometric_mean, median
+
+from steelyard.analyze.counters.iron_law import Counts, IronLaw, iron_law
+
+INSTRUCTIONS, CYCLES, OPERATIONS = "instructions", "cycles", "operations"
+ELAPSED, CPU_TIME, BUSY, IDLE = "elapsed_s", "cpu_s", "busy_ratio", "idle_ratio"
+LATENCY, LATENCY_P50, LATENCY_P99 = "latency_mean_ns", "latency_p50_ns", "latency_p99_ns"
+ERRORS = "error_ratio"
+READINGS = {
+    INSTRUCTIONS: "instructions retired",
+    CYCLES: "clocks, summed over the CPUs",
+    OPERATIONS: "operations finished",
+    ELAPSED: "time that the counts are of",
+    CPU_TIME: "CPU time used",
+    BUSY: "share of the CPUs' time that the workload used",
+    IDLE: "share of the CPUs' time in which nothing ran",
+    LATENCY: "mean latency",
+    LATENCY_P50: "median latency",
+    LATENCY_P99: "99th percentile of latency",
+    ERRORS: "share of the operations that failed",
+}
+"""What may be known of a trial beside its throughput."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One trial of a step."""
+
+    cpus: int
+    block: int
+    ops_per_s: float | None
+    reason: str | None = None
+    """Why there is no throughput."""
+    readings: Mapping[str, float] = field(default_factory=dict)
+    """Those of `READINGS` that are known."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why others are not."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """All trials on one number of CPUs."""
+
+    cpus: int
+    by_block: Mapping[int, float]
+    """Throughput by block, operations per second."""
+    lost: tuple[str, ...]
+    """Why trials have none."""
+    readings: Mapping[str, float]
+    """Medians of the trials that have one."""
+    missing: Mapping[str, str]
+    law: IronLaw
+    listed: str | None = None
+    """Which CPUs, None where that is not known."""
+    shares_cores: bool = False
+    """Whether some of them are threads of one core."""
+    nodes: int | None = None
+    """NUMA nodes that they are of."""
+
+    @property
+    def ops_per_s(self) -> float | None:
+        """Geometric mean of the throughput."""
+        return geometric_mean(self.by_block.values()) if self.by_block else None
+
+    @property
+    def busy_ratio(self) -> float | None:
+        """Share of its CPUs' time that the workload used."""
+        if BUSY in self.readings:
+            return self.readings[BUSY]
+        used = self.law.used_cpus.value
+        return None if used is None else used / self.cpus
+
+    @property
+    def idle_ratio(self) -> float | None:
+        """Share of its CPUs' time in which nothing ran; what the workload left where others are not known."""
+        if IDLE in self.readings or self.busy_ratio is None:
+            return self.readings.get(IDLE)
+        return max(0.0, 1 - self.busy_ratio)
+
+    @property
+    def others_ratio(self) -> float | None:
+        """Share of its CPUs' time that went to others; None where that was not measured."""
+        if IDLE not in self.readings or self.busy_ratio is None:
+            return None
+        return max(0.0, 1 - self.readings[IDLE] - self.busy_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the CPUs of a step are."""
+
+    listed: str
+    shares_cores: bool
+    nodes: int | None
+
+
+def steps_of(
+    observations: Sequence[Observation], places: Mapping[int, Place] | None = None
+) -> tuple[Step, ...]:
+    """Return the steps in the order of their CPUs."""
+    by_cpus: dict[int, list[Observation]] = {}
+    for one in observations:
+        by_cpus.setdefault(one.cpus, []).append(one)
+    return tuple(_step(cpus, by_cpus[cpus], (places or {}).get(cpus)) for cpus in sorted(by_cpus))
+
+
+def _step(cpus: int, trials: Sequence[Observation], place: Place | None) -> Step:
+    known = [one for one in trials if one.ops_per_s is not None]
+    missing = {name: reason for one in trials for name, reason in one.missing.items()}
+    readings = {
+        name: median(values)
+        for name in READINGS
+        # A trial that errors made invalid has no throughput, and these errors.
+        if (
+            values := [
+                one.readings[name] for one in (trials if name == ERRORS else known) if name in one.readings
+            ]
+        )
+    }
+    more = (
+        {}
+        if place is None
+        else {"listed": place.listed, "shares_cores": place.shares_cores, "nodes": place.nodes}
+    )
+    return Step(
+        cpus,
+        {one.block: one.ops_per_s for one in known if one.ops_per_s is not None},
+        tuple(one.reason or "not known" for one in trials if one.ops_per_s is None),
+        readings,
+        {name: reason for name, reason in missing.items() if name not in readings},
+        iron_law(_counts(known, cpus, missing)),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def _counts(trials: Sequence[Observation], cpus: int, missing: Mapping[str, str]) -> Counts:
+    rows = [_completed(one) for one in trials]
+    sums: dict[str, float | None] = {}
+    # Each sum is over the trials that have everything that any has: otherwise a ratio would be of two times.
+    names = {name for row in rows for name in row}
+    whole = [row for row in rows if row.keys() >= names]
+    for name in (INSTRUCTIONS, CYCLES, OPERATIONS, ELAPSED, CPU_TIME):
+        sums[name] = sum(row[name] for row in whole) if whole and name in names else None
+    if not whole and names:
+        missing = {**dict.fromkeys(names, "no trial has all of its counts"), **missing}
+    reasons = dict(missing)
+    if ELAPSED in reasons:
+        reasons["duration_s"] = reasons[ELAPSED]
+    return Counts(
+        instructions=sums[INSTRUCTIONS],
+        cycles=sums[CYCLES],
+        operations=sums[OPERATIONS],
+        duration_s=sums[ELAPSED],
+        threads=cpus,
+        cpu_s=sums[CPU_TIME],
+        missing=reasons,
+    )
+
+
+def _completed(trial: Observation) -> dict[str, float]:
+    """Return the counts of a trial with those that follow from its throughput."""
+    row = {
+        name: trial.readings[name]
+        for name in (INSTRUCTIONS, CYCLES, OPERATIONS, ELAPSED, CPU_TIME)
+        if name in trial.readings
+    }
+    rate = trial.ops_per_s or 0.0
+    if ELAPSED not in row and OPERATIONS in row:
+        row[ELAPSED] = row[OPERATIONS] / rate
+    if OPERATIONS not in row and ELAPSED in row:
+        row[OPERATIONS] = row[ELAPSED] * rate
+    if CPU_TIME not in row and BUSY in trial.readings and ELAPSED in row:
+        row[CPU_TIME] = trial.readings[BUSY] * trial.cpus * row[ELAPSED]
+    return row
+
+
+def whole_blocks(steps: Sequence[Step]) -> dict[int, list[float]]:
+    """Return throughput by CPUs, of the blocks in which every step has a value.
+
+    Steps without any value are left out; where no block is whole, each step is its mean, as one block.
+    """
+    known = [step for step in steps if step.by_block]
+    if not known:
+        return {}
+    blocks = sorted(set.intersection(*(set(step.by_block) for step in known)))
+    if not blocks:
+        return {step.cpus: [step.ops_per_s or fmean(step.by_block.values())] for step in known}
+    return {step.cpus: [step.by_block[block] for block in blocks] for step in known}

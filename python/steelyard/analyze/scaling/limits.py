@@ -1,0 +1,86 @@
+"""What of the machine a workload cannot use.
+
+In: the steps of a curve. Out: `Limit`s: throughput that stays flat or falls, while CPUs are idle or busy, and
+errors that grow.
+
+Not here: why (``loss``, ``profiles.hot_functions``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from steelyard.analyze.bounds import BOUNDS
+from steelyard.analyze.scaling.curve import ERRORS, Step
+
+LEAST_GAIN_RATIO = 0.1
+"""A step is flat where each added CPU gains less than this share of what the first one does, and all of them
+together less than this share of the throughput."""
+IDLE_ABOVE = 0.25
+"""CPUs in which nothing runs for more of the time are idle."""
+OTHERS_ABOVE = 0.1
+"""Where others have more of the CPUs' time, a flat curve says nothing of the workload."""
+ERRORS_GROW = 2.0
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit."""
+
+    id: str
+    """``idle``, ``busy``, ``others``, ``flat`` or ``errors``."""
+    from_cpus: int
+    """The step from which it holds."""
+    claim: str
+
+
+def limits_of(steps: Sequence[Step]) -> tuple[Limit, ...]:
+    """Return what the workload cannot use."""
+    known = [step for step in steps if step.ops_per_s is not None]
+    return (*_flat(known), *_errors(steps))
+
+
+def first_flat(cpus: Sequence[int], throughput: Sequence[float]) -> int | None:
+    """Return the step after which every step is flat, None where the last one is not.
+
+    >>> first_flat([1, 2, 4, 8], [10, 19, 20, 20.5])
+    2
+    """
+    flat = None
+    for (few, low), (many, high) in pairwise(zip(cpus, throughput, strict=True)):
+        gain = (high - low) / (many - few) / (throughput[0] / cpus[0])
+        is_flat = gain < LEAST_GAIN_RATIO and high < (1 + LEAST_GAIN_RATIO) * low
+        flat = (few if flat is None else flat) if is_flat else None
+    return flat
+
+
+def _flat(steps: Sequence[Step]) -> list[Limit]:
+    rates = [step.ops_per_s or 0.0 for step in steps]
+    flat = first_flat([step.cpus for step in steps], rates)
+    if flat is None:
+        return []
+    last = steps[-1]
+    at_flat = next(step.ops_per_s or 0.0 for step in steps if step.cpus == flat)
+    moves = "falls" if rates[-1] < 0.95 * at_flat else "is flat"
+    said = f"throughput {moves} from {flat} to {last.cpus} CPUs"
+    idle, others = last.idle_ratio, last.others_ratio
+    if idle is None:
+        return [Limit("flat", flat, f"{said}; how busy CPUs are is not known")]
+    if idle > IDLE_ABOVE:
+        return [Limit("idle", flat, f"{said} while CPUs are idle for {idle:.0%} of the time")]
+    if others is not None and others > OTHERS_ABOVE:
+        return [Limit("others", flat, f"{said}, and other processes have {others:.0%} of the CPUs' time")]
+    return [Limit("busy", flat, f"{said}, and CPUs are busy for {1 - idle:.0%} of the time")]
+
+
+def _errors(steps: Sequence[Step]) -> list[Limit]:
+    known = [(step.cpus, step.readings[ERRORS]) for step in steps if ERRORS in step.readings]
+    if len(known) < 2:
+        return []
+    (few, first), (many, last) = known[0], known[-1]
+    if last <= BOUNDS.error_ratio[0] or last < ERRORS_GROW * first:
+        return []
+    start = next(cpus for cpus, ratio in known if ratio > max(first, BOUNDS.error_ratio[0]))
+    return [Limit("errors", start, f"errors grow from {first:.3%} at {few} CPUs to {last:.3%} at {many}")]

@@ -1,0 +1,193 @@
+"""Scaling loss between two steps, split into its causes.
+
+In: two steps. Out: `Loss`: how many times less each CPU does at the larger one, and factors that multiply to
+it, above 1 where they cost throughput.
+
+    loss = path length x CPI x (1 / frequency) x (1 / CPU use), each at the larger step over the smaller one
+
+Path length is the software's: more instructions for an operation, as in retries and spinning. CPI is the
+hardware's under that software: contention for cache lines, memory, shared cores. CPU use falls where threads
+wait. Without counters, path length, CPI and frequency are one factor: CPU time per operation. After Chow,
+Jiang, Li and Rajput, "Software Performance Analysis: Industry Perspectives".
+
+Not here: which function causes it (``profiles.hot_functions``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from steelyard.analyze.counters.iron_law import IronLaw, difference
+from steelyard.analyze.scaling.curve import Step
+from steelyard.analyze.values import Quantity
+
+PATH, CPI, FREQUENCY, CLOCKS, USE, COST = (
+    "path length",
+    "CPI",
+    "frequency",
+    "clocks per CPU and second",
+    "CPU use",
+    "CPU time per operation",
+)
+NO_LOSS = 1.05
+"""A loss below this factor has no cause worth naming."""
+MAIN_RATIO = 0.8
+"""A factor with this much of the loss, in logarithms, is called its cause."""
+OTHERS_ABOVE = 0.05
+"""What others take of the CPUs' time without a word."""
+_CAUSES = {
+    PATH: "extra work: each operation takes more instructions",
+    CPI: "contention or stalls, not extra work: each instruction takes more clocks",
+    FREQUENCY: "frequency: CPUs are clocked lower",
+    CLOCKS: "CPUs run fewer clocks: they wait or are clocked lower",
+    USE: "the workload leaves CPUs unused for a part of the time",
+    COST: "each operation takes more CPU time",
+}
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """One factor of the loss."""
+
+    name: str
+    low: Quantity
+    """Its figure at the smaller step."""
+    high: Quantity
+    factor: Quantity
+    """What it alone costs: above 1 is a loss."""
+    share: Quantity
+    """Its part of the logarithm of the loss; the shares of all terms sum to 1."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is lost between two steps."""
+
+    low_cpus: int
+    high_cpus: int
+    factor: Quantity
+    """Throughput of one CPU at the smaller step over that at the larger one."""
+    terms: tuple[LossTerm, ...]
+    cause: str
+    caveat: str | None = None
+    """What a reader must know before believing it."""
+
+    def term(self, name: str) -> LossTerm | None:
+        """Return one term, None where the loss is not split into it."""
+        return next((term for term in self.terms if term.name == name), None)
+
+
+def scaling_loss(low: Step, high: Step) -> Loss:
+    """Return the loss from ``low`` to ``high``.
+
+    Factors multiply to the loss exactly where counts are known; the loss is then that of the counts.
+    """
+    growth = high.cpus / low.cpus
+    terms, reason = _terms(low, high, growth)
+    if terms:
+        factor = math.prod(term.factor.value or 1.0 for term in terms)
+        whole = Quantity(factor, "1")
+    elif low.ops_per_s is None or high.ops_per_s is None:
+        whole = Quantity(None, "1", "a step has no throughput")
+    else:
+        whole = Quantity(low.ops_per_s * growth / high.ops_per_s, "1")
+    shared = [_with_share(term, whole) for term in terms]
+    cause = _cause(whole, shared, reason)
+    others = high.others_ratio or 0.0
+    if cause == _CAUSES[USE] and others > OTHERS_ABOVE:
+        cause = f"other processes had {others:.0%} of the time of the {high.cpus} CPUs"
+    return Loss(low.cpus, high.cpus, whole, tuple(shared), cause, _caveat(low, high, shared))
+
+
+def _caveat(low: Step, high: Step, terms: Sequence[LossTerm]) -> str | None:
+    found = []
+    if high.shares_cores and not low.shares_cores and any(term.name == CPI for term in terms):
+        found.append(
+            f"at {high.cpus} CPUs threads share cores, at {low.cpus} they do not: a part of the CPI is that,"
+            " and no contention of the program"
+        )
+    for step in (low, high):
+        taken = step.others_ratio
+        if taken is not None and taken > OTHERS_ABOVE:
+            found.append(
+                f"at {step.cpus} CPUs other processes had {taken:.0%} of their time: that is in the loss"
+            )
+    return "; ".join(found) or None
+
+
+def _terms(low: Step, high: Step, growth: float) -> tuple[list[LossTerm], str | None]:
+    """Return the factors, or none with the reason."""
+    # How CPUs share cores is said by a caveat: the steps are of one machine.
+    before, after = replace(low.law, smt=None), replace(high.law, smt=None)
+    found = []
+    for term in difference(before, after).terms:
+        moved = term.factor.value
+        if moved is None:
+            return _coarse(before, after, low, high, term.factor.missing)
+        if term.name == "CPUs used":
+            found.append(_use(low, high, before, after))
+        elif term.name == "clocks per second":
+            clocks = [_per_cpu(law.cycles_per_s, step) for law, step in ((before, low), (after, high))]
+            found.append(_term(CLOCKS, clocks[0], clocks[1], growth / moved))
+        elif term.name == "IPC":
+            found.append(_term(CPI, before.cpi, after.cpi, 1 / moved))
+        else:
+            found.append(_term(term.name, term.before, term.after, 1 / moved))
+    order = (PATH, CPI, FREQUENCY, CLOCKS, USE)
+    return sorted(found, key=lambda term: order.index(term.name)), None
+
+
+def _coarse(
+    before: IronLaw, after: IronLaw, low: Step, high: Step, missing: str | None
+) -> tuple[list[LossTerm], str | None]:
+    """Return what CPU time alone tells."""
+    costs = [_cost(law) for law in (before, after)]
+    if costs[0].value is None or costs[1].value is None:
+        return [], missing
+    return [
+        _term(COST, costs[0], costs[1], costs[1].value / costs[0].value),
+        _use(low, high, before, after),
+    ], missing
+
+
+def _cost(law: IronLaw) -> Quantity:
+    used, rate = law.used_cpus, law.ops_per_s
+    if used.value is None or rate.value is None:
+        return Quantity(None, "s", used.missing or rate.missing)
+    return Quantity(used.value / rate.value, "s")
+
+
+def _use(low: Step, high: Step, before: IronLaw, after: IronLaw) -> LossTerm:
+    shares = [_per_cpu(law.used_cpus, step) for law, step in ((before, low), (after, high))]
+    first, second = (Quantity.of(share.value, "ratio", share.missing) for share in shares)
+    return _term(USE, first, second, (first.value or 1.0) / (second.value or 1.0))
+
+
+def _per_cpu(whole: Quantity, step: Step) -> Quantity:
+    return Quantity.of(None if whole.value is None else whole.value / step.cpus, whole.unit, whole.missing)
+
+
+def _term(name: str, low: Quantity, high: Quantity, factor: float) -> LossTerm:
+    return LossTerm(name, low, high, Quantity(factor, "1"), Quantity(None, "ratio", "not yet"))
+
+
+def _with_share(term: LossTerm, whole: Quantity) -> LossTerm:
+    if whole.value is None or abs(math.log(whole.value)) < math.log(1.005):
+        return replace(term, share=Quantity(None, "ratio", "hardly anything is lost, and that has no parts"))
+    return replace(term, share=Quantity(math.log(term.factor.value or 1.0) / math.log(whole.value), "ratio"))
+
+
+def _cause(whole: Quantity, terms: list[LossTerm], missing: str | None) -> str:
+    if whole.value is None:
+        return f"not known: {whole.missing}"
+    if whole.value < NO_LOSS:
+        return "hardly anything is lost"
+    if not terms:
+        return f"not known: {missing}"
+    main = max(terms, key=lambda term: term.share.value or 0.0)
+    if (main.share.value or 0.0) >= MAIN_RATIO:
+        return _CAUSES[main.name]
+    costs = [term for term in terms if (term.share.value or 0.0) >= 1 - MAIN_RATIO]
+    return "several: " + ", ".join(f"{term.name} {term.factor.value:.3g}x" for term in costs)

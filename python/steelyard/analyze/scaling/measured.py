@@ -1,0 +1,159 @@
+"""Reads curves and profiles that were measured elsewhere.
+
+In: the text of a CSV file with a line of names, and a line for each trial. Out: `Observation`s.
+
+Columns: `COLUMNS`, in any order and case; others are ignored. Lines with the same number of CPUs are repeats,
+in the order of their blocks, unless a column ``block`` numbers them.
+
+Invariants: an empty field is a figure that is not known; a line that cannot be a trial is an error with its
+number, never skipped.
+
+Not here: what the curve says (``scaling``).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from steelyard._base import UsageError
+from steelyard.analyze.scaling.curve import (
+    BUSY,
+    CPU_TIME,
+    CYCLES,
+    ELAPSED,
+    ERRORS,
+    IDLE,
+    INSTRUCTIONS,
+    LATENCY,
+    LATENCY_P50,
+    LATENCY_P99,
+    OPERATIONS,
+    Observation,
+)
+
+CPUS, THROUGHPUT, BLOCK = "cpus", "ops_per_s", "block"
+_LINES_AT_MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure, the names that it may have, and what its values are multiplied by."""
+
+    figure: str
+    names: tuple[str, ...]
+    factor: float = 1.0
+
+
+COLUMNS = (
+    Column(CPUS, ("cpus", "threads", "processors", "cores", "load")),
+    Column(THROUGHPUT, ("ops_per_s", "ops_sec", "throughput")),
+    Column(BLOCK, ("block", "replicate")),
+    Column(INSTRUCTIONS, ("instructions",)),
+    Column(CYCLES, ("cycles",)),
+    Column(OPERATIONS, ("operations", "transactions")),
+    Column(ELAPSED, ("elapsed_s", "elapsed", "duration_s")),
+    Column(CPU_TIME, ("cpu_s",)),
+    Column(BUSY, ("busy_ratio",)),
+    Column(BUSY, ("busy_percent",), 0.01),
+    Column(IDLE, ("idle_ratio",)),
+    Column(LATENCY, ("latency_mean_ns",)),
+    Column(LATENCY, ("latency_mean_us",), 1e3),
+    Column(LATENCY_P50, ("latency_p50_ns",)),
+    Column(LATENCY_P50, ("latency_p50_us",), 1e3),
+    Column(LATENCY_P99, ("latency_p99_ns",)),
+    Column(LATENCY_P99, ("latency_p99_us",), 1e3),
+    Column(ERRORS, ("error_ratio",)),
+)
+"""Every column that is read."""
+_BY_NAME = {name: column for column in COLUMNS for name in column.names}
+_SHARES = (BUSY, IDLE, ERRORS)
+
+
+def parse_curve(text: str, *, name: str) -> list[Observation]:
+    """Return the trials of a CSV file called ``name``. Raises UsageError for what is no curve.
+
+    >>> [one.ops_per_s for one in parse_curve("cpus,ops_per_s\\n1,100\\n2,190\\n", name="curve.csv")]
+    [100.0, 190.0]
+    """
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")))
+    try:
+        rows = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    except csv.Error as error:
+        raise UsageError(f"{name}: line {reader.line_num}: {error}") from error
+    rows = [(line, row) for line, row in rows if not row[0].lstrip().startswith("#")]
+    if not rows:
+        raise UsageError(f"{name} is empty", hint="a line of names, then a line for each trial")
+    columns = _columns(rows[0][1], name)
+    if len(rows) < 2 or len(rows) > _LINES_AT_MOST:
+        raise UsageError(f"{name} has {len(rows) - 1} trials: 1 to {_LINES_AT_MOST} are read")
+    seen: Counter[int] = Counter()
+    found = []
+    for line, row in rows[1:]:
+        figures = _figures(row, columns, f"{name}: line {line}")
+        one = _observation(figures, f"{name}: line {line}", seen)
+        found.append(one)
+    pairs = Counter((one.cpus, one.block) for one in found)
+    if (twice := next((pair for pair, count in pairs.items() if count > 1), None)) is not None:
+        raise UsageError(f"{name}: block {twice[1]} has {twice[0]} CPUs twice")
+    return found
+
+
+def _columns(names: list[str], name: str) -> list[Column | None]:
+    columns = [_BY_NAME.get(word.strip().lower()) for word in names]
+    known = [column.figure for column in columns if column is not None]
+    for figure in known:
+        if known.count(figure) > 1:
+            raise UsageError(f"{name} has two columns for {figure}")
+    if CPUS not in known or (THROUGHPUT not in known and not {OPERATIONS, ELAPSED} <= set(known)):
+        raise UsageError(
+            f"{name} has no columns cpus and ops_per_s: its first line names {', '.join(names)[:200]}",
+            hint="operations and elapsed_s are read, too",
+        )
+    return columns
+
+
+def _figures(row: list[str], columns: list[Column | None], where: str) -> dict[str, float]:
+    if len(row) != len(columns):
+        raise UsageError(f"{where}: {len(row)} fields, the first line has {len(columns)}")
+    found = {}
+    for field, column in zip(row, columns, strict=True):
+        text = field.strip()
+        if column is None or not text:
+            continue
+        try:
+            value = float(text) * column.factor
+        except ValueError:
+            raise UsageError(f"{where}: {column.figure} is {text[:40]!r}, no number") from None
+        if column.figure == THROUGHPUT:
+            found[THROUGHPUT] = value
+            continue
+        if not (math.isfinite(value) and value >= 0):
+            raise UsageError(f"{where}: {column.figure} is {text[:40]}: it is finite and at least 0")
+        if column.figure in _SHARES and value > 1.001:
+            raise UsageError(f"{where}: {column.figure} is {text[:40]}: a share is at most 1")
+        found[column.figure] = value
+    return found
+
+
+def _observation(figures: dict[str, float], where: str, seen: Counter[int]) -> Observation:
+    cpus = figures.pop(CPUS, 0.0)
+    if cpus != int(cpus) or not 1 <= cpus <= 1 << 20:
+        raise UsageError(f"{where}: a number of CPUs is a whole number from 1")
+    count = int(cpus)
+    block = int(figures.pop(BLOCK, seen[count]))
+    seen[count] += 1
+    rate = figures.pop(THROUGHPUT, None)
+    if rate is None and figures.get(OPERATIONS) and figures.get(ELAPSED):
+        rate = figures[OPERATIONS] / figures[ELAPSED]
+    reason = None
+    if rate is None or not math.isfinite(rate) or rate <= 0:
+        shown = "missing" if rate is None else f"{rate:g}"
+        rate, reason = None, f"throughput is {shown}: a curve needs a positive number"
+    # A count of 0 is one that was not made.
+    readings = {name: value for name, value in figures.items() if value > 0 or name in _SHARES}
+    missing = {name: "counted as 0" for name in figures if name not in readings}
+    return Observation(count, block, rate, reason, readings, missing)

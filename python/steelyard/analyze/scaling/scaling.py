@@ -1,0 +1,112 @@
+"""All that is concluded from a scaling curve.
+
+In: steps, and where they are known the functions that ran at its ends. Out: `Scaling`.
+
+Not here: the law's statistics (``stats.scalability``), drawing (``report.scale``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.analyze.profiles.hot_functions import Diagnosis, FunctionChange, FunctionShares, diagnose
+from steelyard.analyze.scaling.curve import Step, whole_blocks
+from steelyard.analyze.scaling.limits import Limit, limits_of
+from steelyard.analyze.scaling.loss import Loss, scaling_loss
+from steelyard.stats.scalability import LawFit, fit_law
+
+FUNCTION_BY_CHANCE = 0.05
+"""Above this chance no function is named."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A curve and what it says."""
+
+    steps: tuple[Step, ...]
+    fit: LawFit | None
+    """None without any throughput."""
+    loss: Loss | None
+    """From the first to the last step; None with one."""
+    limits: tuple[Limit, ...]
+    functions: Diagnosis | None = None
+    by_chance: float | None = None
+    """Chance that sampling alone makes the first function grow so; None where samples are not counted."""
+    functions_missing: str | None = None
+    """Why no function is named."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def speedup(self) -> float | None:
+        """Throughput of the last step over that of the first."""
+        known = [step.ops_per_s for step in self.steps if step.ops_per_s is not None]
+        return known[-1] / known[0] if known else None
+
+    def efficiency_of(self, step: Step) -> float | None:
+        """Return throughput of each CPU of a step over that of each of the first one."""
+        first = next((one for one in self.steps if one.ops_per_s is not None), None)
+        if first is None or first.ops_per_s is None or step.ops_per_s is None:
+            return None
+        return step.ops_per_s / step.cpus / (first.ops_per_s / first.cpus)
+
+    @property
+    def grown(self) -> FunctionChange | None:
+        """The function that added most, None where sampling alone may have made it the first."""
+        if self.functions is None or not self.functions.functions:
+            return None
+        first = self.functions.functions[0]
+        return None if self.by_chance is not None and self.by_chance > FUNCTION_BY_CHANCE else first
+
+
+def analyse(
+    steps: Sequence[Step],
+    *,
+    low: FunctionShares | None = None,
+    high: FunctionShares | None = None,
+    profiles_missing: str = "no profiles of both ends are there",
+    notes: Sequence[str] = (),
+) -> Scaling:
+    """Return what steps say; ``low`` and ``high`` are profiles of the first and the last one."""
+    known = [step for step in steps if step.ops_per_s is not None]
+    values = whole_blocks(known)
+    functions, missing = None, None
+    if low is None or high is None:
+        missing = profiles_missing
+    else:
+        laws = (known[0].law, known[-1].law) if len(known) > 1 else (None, None)
+        try:
+            functions = diagnose(low, high, *laws)
+        except ValueError as error:
+            missing = f"the profiles do not compare: {error}"
+    return Scaling(
+        tuple(steps),
+        fit_law(values) if values else None,
+        scaling_loss(known[0], known[-1]) if len(known) > 1 else None,
+        limits_of(steps),
+        functions,
+        None if functions is None or low is None or high is None else _chance(functions, low, high),
+        missing,
+        tuple(notes),
+    )
+
+
+def _chance(found: Diagnosis, low: FunctionShares, high: FunctionShares) -> float | None:
+    """Return the chance that any function would move as far as the first one by sampling alone.
+
+    Fisher's exact test of independent samples, times the number of functions (Bonferroni).
+    """
+    if not low.samples or not high.samples or not found.functions:
+        return None
+    from steelyard.analyze.profiles.diff import fisher
+
+    first, event = found.functions[0], found.event
+    shares = (first.before[event] or 0.0, first.after[event] or 0.0)
+    counts = [
+        np.array([round(share * size)])
+        for share, size in zip(shares, (low.samples, high.samples), strict=True)
+    ]
+    p_value = float(fisher(counts[0], low.samples, counts[1], high.samples)[0])
+    return min(1.0, p_value * len(found.functions))

@@ -1,0 +1,329 @@
+"""``steelyard scale``: makes a scaling curve, goes on with one, or shows one that was measured elsewhere.
+
+In: what was typed. Out: a table or one JSON document, the record in its folder. Not here: trials
+(``steelyard.experiment``), what a curve means (``analyze.scaling``), drawing (``report.scale``).
+"""
+
+import secrets
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import steelyard
+from steelyard._base import ExitCode, RecordError, UsageError, format_cpu_list, read_regular
+from steelyard.analyze.profiles.hot_functions import FunctionShares
+from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
+from steelyard.analyze.scaling.curve import READINGS, Step, steps_of
+from steelyard.analyze.scaling.measured import parse_curve
+from steelyard.analyze.scaling.scaling import Scaling, analyse
+from steelyard.bench import declaration, tiers
+from steelyard.bench.clock import SystemClock
+from steelyard.bench.launch import make_run_folder
+from steelyard.bench.manifest import this_process
+from steelyard.bench.parameters import check_names
+from steelyard.bench.placement.request import live_layout
+from steelyard.bench.placement.steps import cpu_steps
+from steelyard.bench.signals import Interrupts
+from steelyard.cli.experiment.make import carry_out, code_of, metric_of, seconds_of
+from steelyard.cli.output import output_console, print_json
+from steelyard.cli.profile.run import read_profile
+from steelyard.cli.scale.document import document
+from steelyard.experiment import engine
+from steelyard.experiment.counting import CommandCounts
+from steelyard.experiment.design import is_curve
+from steelyard.experiment.scaling import (
+    FACTOR,
+    functions_of,
+    of_both,
+    profile_ends,
+    profiles_of_ends,
+    steps_of_experiment,
+)
+from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload, check_pattern
+from steelyard.records import RunStatus, write
+from steelyard.records.experiment import (
+    Experiment,
+    ExperimentArm,
+    ExperimentCpus,
+    ExperimentMetric,
+    ExperimentPlan,
+)
+
+_PLACE = f"{{{FACTOR}}}"
+_SEED_BITS = 48
+_CURVE_BYTES = 64 << 20
+_REPORT_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed."""
+
+    words: Sequence[str] = ()
+    """A benchmark, the folder of a curve, or a command."""
+    steps: str | None = None
+    metric: str | None = None
+    readings: Sequence[str] = ()
+    blocks: int = 5
+    budget: str | None = None
+    profile: bool = True
+    chosen: dict[str, str] = field(default_factory=dict)
+    tier: str | None = None
+    hooks: Sequence[str] = ()
+    seed: int | None = None
+    timeout: str = "10min"
+    resume: Path | None = None
+    source: Path | None = None
+    profiles: tuple[Path | None, Path | None] = (None, None)
+    out: Path = Path("runs")
+
+
+def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> int:
+    """Make, resume or show a curve; return the exit code."""
+    if (request.profiles[0] is None) != (request.profiles[1] is None):
+        raise UsageError("--profile-low and --profile-high belong together")
+    given = _given(request)
+    if request.source is not None:
+        if request.words or request.resume or request.chosen or request.hooks:
+            raise UsageError("--from reads a curve: it takes no benchmark, command or --resume")
+        text = _text(request.source, _CURVE_BYTES)
+        steps = steps_of(parse_curve(text, name=str(request.source)))
+        return _show(Shown(str(request.source), _analysed(steps, given)), report, as_json=as_json)
+    folder = Path(request.words[0]) if len(request.words) == 1 else None
+    if request.resume is not None:
+        if request.words or request.chosen or request.hooks or request.steps:
+            raise UsageError("--resume goes on as it began: it takes no benchmark, command, steps or hooks")
+        folder = request.resume
+        experiment = engine.load_to_resume(folder)
+        _check_curve(folder, experiment)
+    elif folder is not None and (folder / engine.MANIFEST).exists():
+        experiment = engine.load(folder)
+        _check_curve(folder, experiment)
+        return _show_experiment(folder, experiment, given, report, as_json=as_json)
+    else:
+        experiment = _begin(request)
+        folder = make_run_folder(request.out, "scale", SystemClock())
+        experiment = experiment.model_copy(update={"experiment_id": folder.name})
+    interrupts = Interrupts()
+    workload = _workload(experiment, folder, interrupts)
+    experiment, error = carry_out(folder, experiment, workload, interrupts, told=_so_far)
+    if isinstance(workload, Commands) and request.profile and experiment.status is RunStatus.COMPLETE:
+        with interrupts.caught():
+            experiment = _profiled(experiment, folder, workload)
+    code = _show_experiment(folder, experiment, given, report, as_json=as_json)
+    return code_of(folder, experiment, error, code, resume="steelyard scale --resume")
+
+
+def _begin(request: Request) -> Experiment:
+    """Return the record of a new curve. Raises UsageError for anything that cannot be one."""
+    words = list(request.words)
+    benchmark = words[0] if len(words) == 1 and words[0] in declaration.names() else None
+    if not words:
+        raise UsageError(
+            "name what to scale: a benchmark, or -- COMMAND", hint="or --from FILE.csv for a measured curve"
+        )
+    if benchmark is None and (request.chosen or request.hooks or request.tier):
+        raise UsageError("--set, --hook and --tier are for a benchmark")
+    if benchmark is not None and request.readings:
+        raise UsageError("--reading takes numbers from the output of a command")
+    steps, notes = cpu_steps(live_layout(), _numbers(request.steps))
+    arms = [
+        ExperimentArm(
+            name=str(len(step.cpus)),
+            settings={name: _at(text, len(step.cpus)) for name, text in request.chosen.items()},
+            command=[] if benchmark else [_at(word, len(step.cpus)) for word in words],
+            cpus=ExperimentCpus(
+                listed=format_cpu_list(step.cpus), shares_cores=step.shares_cores, nodes=step.nodes
+            ),
+        )
+        for step in steps
+    ]
+    if benchmark is not None:
+        known = {parameter.name: parameter for parameter in declaration.find(benchmark).load().parameters}
+        check_names(request.chosen, known, owner=benchmark)
+        for arm in arms:
+            for name, text in arm.settings.items():
+                known[name].parse(text)
+    return Experiment(
+        experiment_id="",
+        benchmark=benchmark,
+        tier=None if benchmark is None else tiers.resolve(benchmark, request.tier)[2],
+        hooks=list(request.hooks),
+        factor=FACTOR,
+        arms=arms,
+        metric=metric_of(request.metric, benchmark, better="higher"),
+        readings=[_reading(text) for text in request.readings],
+        notes=notes,
+        plan=ExperimentPlan(
+            seed=secrets.randbits(_SEED_BITS) if request.seed is None else request.seed,
+            blocks=request.blocks,
+            budget_s=None if request.budget is None else seconds_of("--budget", request.budget),
+            least_effect_ratio=0.01,
+            confidence=0.95,
+            stop_early=False,
+            timeout_s=seconds_of("--timeout", request.timeout),
+        ),
+        status=RunStatus.RUNNING,
+        steelyard_version=steelyard.__version__,
+        command=["steelyard", *sys.argv[1:]],
+        clock=SystemClock().now(),
+        orchestrator=this_process(),
+        trials=[],
+    )
+
+
+def _at(text: str, cpus: int) -> str:
+    return text.replace(_PLACE, str(cpus))
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--steps {text}: not numbers of CPUs", hint="write them as 1,2,4") from None
+
+
+def _reading(text: str) -> ExperimentMetric:
+    name, equals, pattern = text.partition("=")
+    if not equals or name not in READINGS:
+        raise UsageError(f"--reading {text}: not NAME=REGEX", hint=f"NAME is one of {', '.join(READINGS)}")
+    return ExperimentMetric(name=name, unit="", better="higher", pattern=check_pattern(pattern))
+
+
+def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> Workload:
+    if experiment.benchmark is None:
+        return Commands(
+            metric=experiment.metric,
+            directory=folder,
+            timeout_s=experiment.plan.timeout_s,
+            clock=SystemClock(),
+            interrupts=interrupts,
+            readings=experiment.readings,
+            counts=CommandCounts.prepare(folder),
+        )
+    return BenchmarkRuns(
+        benchmark=experiment.benchmark,
+        tier=experiment.tier or "quick",
+        metric=experiment.metric.name,
+        directory=folder,
+        seed=experiment.plan.seed,
+        clock=SystemClock(),
+        interrupts=interrupts,
+        hooks=tuple(experiment.hooks),
+        has_readings=True,
+    )
+
+
+def _profiled(experiment: Experiment, folder: Path, commands: Commands) -> Experiment:
+    """Sample stacks at both ends; a reason why not becomes a note."""
+    reason = profile_ends(experiment, folder, commands)
+    if reason is None:
+        return experiment
+    experiment = experiment.model_copy(update={"notes": [*experiment.notes, reason]})
+    write(experiment, folder / engine.MANIFEST)
+    return experiment
+
+
+def _check_curve(folder: Path, experiment: Experiment) -> None:
+    if not is_curve(experiment):
+        raise UsageError(f"{folder} is no scaling curve", hint=f"show it: steelyard experiment {folder}")
+
+
+def _so_far(experiment: Experiment) -> dict[str, str]:
+    from steelyard.report import format as fmt
+
+    steps = [step for step in steps_of_experiment(experiment) if step.ops_per_s is not None]
+    return {f"{step.cpus} CPUs": fmt.quantity(step.ops_per_s, "1/s") for step in steps[-1:]}
+
+
+def _given(request: Request) -> tuple[FunctionShares, FunctionShares] | None:
+    """Return the profiles that were measured elsewhere."""
+    low, high = request.profiles
+    if low is None or high is None:
+        return None
+    first, second = _profile(low), _profile(high)
+    if isinstance(first, dict) and isinstance(second, dict):
+        first, second = of_both(first, second)
+    shares = [
+        FunctionShares.of_report(one) if isinstance(one, PerfReport) else FunctionShares.of_samples(one)
+        for one in (first, second)
+    ]
+    return shares[0], shares[1]
+
+
+def _profile(path: Path) -> PerfReport | dict[str, int]:
+    """Read what ``perf report`` printed, or the samples by function of a profile in any other form."""
+    if path.is_file():
+        reports = parse_perf_report(_text(path, _REPORT_BYTES))
+        if reports:
+            return max(reports, key=lambda report: len(report.rows))
+    try:
+        return functions_of(read_profile(path))
+    except RecordError as error:
+        raise UsageError(error.message, hint="perf report --stdio, folded stacks or perf.data") from error
+
+
+def _text(path: Path, most_bytes: int) -> str:
+    try:
+        return read_regular(path, at_most_bytes=most_bytes).decode("utf-8", "replace")
+    except RecordError as error:
+        raise UsageError(error.message) from error
+
+
+def _analysed(
+    steps: Sequence[Step],
+    profiles: tuple[FunctionShares, FunctionShares] | str | None,
+    notes: Sequence[str] = (),
+) -> Scaling:
+    if isinstance(profiles, tuple):
+        return analyse(steps, low=profiles[0], high=profiles[1], notes=notes)
+    missing = profiles or "no profiles of both ends were given"
+    return analyse(steps, profiles_missing=missing, notes=notes)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A curve to show."""
+
+    source: str
+    scaling: Scaling
+    experiment: Experiment | None = None
+
+
+def _show_experiment(
+    folder: Path,
+    experiment: Experiment,
+    given: tuple[FunctionShares, FunctionShares] | None,
+    report: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    profiles = given or profiles_of_ends(experiment, folder)
+    scaling = _analysed(steps_of_experiment(experiment), profiles, experiment.notes)
+    return _show(Shown(str(folder), scaling, experiment), report, as_json=as_json)
+
+
+def _show(shown: Shown, report: Path | None, *, as_json: bool) -> int:
+    scaling, experiment = shown.scaling, shown.experiment
+    page = None
+    if report is not None:
+        from steelyard.report.scale.page import write_scaling
+
+        page = write_scaling(report, scaling, source=shown.source, experiment=experiment)
+    if as_json:
+        print_json(document(shown.source, scaling, experiment, page), kind="scaling")
+    else:
+        from steelyard.report.scale.table import summary
+
+        target = output_console()
+        target.print(summary(scaling))
+        if experiment is not None:
+            record = Path(shown.source) / engine.MANIFEST
+            target.print(f"record: {record}", markup=False, highlight=False, soft_wrap=True)
+        if page is not None:
+            target.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+    cannot = any(limit.id in ("idle", "errors") for limit in scaling.limits)
+    return int(ExitCode.NO if cannot or scaling.speedup is None else ExitCode.OK)

@@ -1,0 +1,116 @@
+"""A scaling curve as an experiment: its factor is the CPUs of a trial.
+
+In: the record of an experiment whose arms have CPUs, and its folder. Out: the steps of the curve, and the
+profiles of its ends.
+
+Runs of a benchmark have profiles already; a command is run once more on the fewest and on the most CPUs, with
+its stacks sampled, so that sampling is no part of the curve.
+
+Not here: trials (``engine``, ``workload``), what the curve means (``analyze.scaling``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from steelyard._base import RecordError, ResultSaysNoError, SteelyardError
+from steelyard.analyze.profiles.hot_functions import FunctionShares
+from steelyard.analyze.profiles.profile import Profile, read_folded, weigh
+from steelyard.analyze.run_files import PROFILES
+from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of
+from steelyard.bench.recorders import stacks
+from steelyard.experiment.workload import LOGS, RUNS, Commands
+from steelyard.records.experiment import Experiment, ExperimentArm
+
+FACTOR = "cpus"
+_HZ = 499
+"""Samples a second and CPU: commands may be short."""
+
+
+def steps_of_experiment(experiment: Experiment) -> tuple[Step, ...]:
+    """Return the steps as far as they were tried. Raises ResultSaysNoError for a metric that is no rate."""
+    places = {
+        int(arm.name): Place(arm.cpus.listed, arm.cpus.shares_cores, arm.cpus.nodes)
+        for arm in experiment.arms
+        if arm.cpus is not None
+    }
+    metric = experiment.metric
+    if metric.better == "lower" and metric.unit not in ("s", ""):
+        raise ResultSaysNoError(
+            f"{metric.name} is no throughput: less of it is better, and it is no time",
+            hint="choose another with --metric",
+        )
+    observations = []
+    for trial in experiment.trials:
+        rate = trial.value
+        if rate is not None and metric.better == "lower":
+            # A time for the same work.
+            rate = 1 / rate
+        observations.append(
+            Observation(int(trial.arm), trial.block, rate, trial.reason, trial.readings, trial.missing)
+        )
+    return steps_of(observations, places)
+
+
+def profile_path(folder: Path, arm: ExperimentArm) -> Path:
+    """Return where the profile of a command on the CPUs of an arm is."""
+    return folder / f"profile-{arm.name}.folded"
+
+
+def profile_ends(experiment: Experiment, folder: Path, commands: Commands) -> str | None:
+    """Run the command on the fewest and on the most CPUs with its stacks sampled; return why that failed."""
+    for arm in (experiment.arms[0], experiment.arms[-1]):
+        path = profile_path(folder, arm)
+        if path.exists():
+            continue
+        partial = path.with_suffix(".partial")
+        try:
+            files = stacks.files_at(folder, folded=partial.name)
+            command = stacks.sampling_command([], hz=_HZ, call_graph="fp", files=files)
+        except SteelyardError as error:
+            return error.message
+        took = commands.run(arm, [*command, "--", *arm.command], folder / LOGS / f"profile-{arm.name}.log")
+        if isinstance(took, str) or not partial.exists():
+            return f"stacks were not sampled: {took if isinstance(took, str) else 'there is no profile'}"
+        partial.rename(path)
+    return None
+
+
+def profiles_of_ends(experiment: Experiment, folder: Path) -> tuple[FunctionShares, FunctionShares] | str:
+    """Return the functions that ran at both ends of the curve, or why they are not known."""
+    ends: list[Counter[str]] = []
+    for arm in (experiment.arms[0], experiment.arms[-1]):
+        paths = [profile_path(folder, arm)]
+        if experiment.benchmark is not None:
+            runs = [trial.run_id for trial in experiment.trials if trial.arm == arm.name and trial.run_id]
+            paths = [folder / RUNS / run / PROFILES["server"] for run in runs]
+        samples: Counter[str] = Counter()
+        event = "samples"
+        for path in paths:
+            if path.exists():
+                try:
+                    profile = read_folded(path)
+                except RecordError as error:
+                    return error.message
+                event = profile.facts.get("event", event)
+                samples.update(functions_of(profile))
+        if not samples:
+            return f"no stacks were sampled on {arm.name} CPUs"
+        ends.append(samples)
+    low, high = (FunctionShares.of_samples(counts, event) for counts in of_both(*ends))
+    return low, high
+
+
+def of_both(first: Mapping[str, int], second: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return samples by function with those of the other profile, of which a whole profile has 0."""
+    names = {*first, *second}
+    return {name: first.get(name, 0) for name in names}, {name: second.get(name, 0) for name in names}
+
+
+def functions_of(profile: Profile) -> dict[str, int]:
+    """Return the samples in each function itself, of what was not idle."""
+    weights = weigh(profile.busy())
+    pairs = zip(weights.keys, weights.own, strict=True)
+    return {name: int(count) for name, count in pairs if count}

@@ -1,0 +1,1 @@
+"""Scaling curves, on a terminal (``table``) and as a page (``page``)."""

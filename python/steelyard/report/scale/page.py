@@ -1,0 +1,200 @@
+"""The page of a scaling curve: what it says, throughput with the law, latency, CPI, path length, the loss.
+
+In: a `Scaling`. Out: the path of the page. Not here: the terminal (``table``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from steelyard.analyze.scaling.curve import LATENCY, LATENCY_P50, LATENCY_P99, Step
+from steelyard.analyze.scaling.scaling import Scaling
+from steelyard.records.experiment import Experiment
+from steelyard.report.fleet.content import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Section,
+    Series,
+    Table,
+    table,
+)
+from steelyard.report.fleet.page import write_page
+from steelyard.report.scale.table import (
+    FUNCTIONS,
+    loss_rows,
+    notes,
+    parameters,
+    sentences,
+    share,
+    step_columns,
+    where,
+)
+
+_POINTS = 120
+_BEYOND = 2.0
+"""The law is drawn up to this many times the most CPUs, where a peak is expected there."""
+
+
+def write_scaling(path: Path, scaling: Scaling, *, source: str, experiment: Experiment | None = None) -> Path:
+    """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
+    said = sentences(scaling)
+    limits = [limit for limit in scaling.limits if limit.id in ("idle", "errors")]
+    sections = [
+        Section("throughput", "Throughput", (_throughput(scaling), _steps(scaling))),
+        Section("steps", "Step by step", tuple(_by_step(scaling)), grid=True),
+        Section("loss", "Scaling loss", tuple(_loss(scaling))),
+        Section("functions", "Functions", tuple(_functions(scaling))),
+        Section("law", "Universal Scalability Law", tuple(_law(scaling))),
+    ]
+    return write_page(
+        path,
+        "Scaling",
+        [section for section in sections if section.blocks],
+        heading=said[0],
+        subline="; ".join(said[1:]),
+        eyebrow=(experiment.benchmark or "command") if experiment is not None else "measured elsewhere",
+        level="invalid" if limits else None,
+        verdict="the workload cannot use the machine" if limits else "",
+        cautions=notes(scaling),
+        command=" ".join(experiment.command) if experiment is not None else "",
+        source="experiment.json" if experiment is not None else source,
+    )
+
+
+def _throughput(scaling: Scaling) -> Chart:
+    known = [step for step in scaling.steps if step.ops_per_s is not None]
+    series = [
+        Series(
+            "measured",
+            [step.cpus for step in known for _ in step.by_block],
+            [value for step in known for value in step.by_block.values()],
+            kind="points",
+            size=7,
+        )
+    ]
+    fit = scaling.fit
+    if known:
+        first = known[0]
+        ends = [first.cpus, known[-1].cpus]
+        per_cpu = (first.ops_per_s or 0.0) / first.cpus
+        series.append(Series("linear", ends, [per_cpu * end for end in ends], role="ink", dash="dot"))
+    if known and fit is not None and fit.contention.value is not None:
+        last = known[-1].cpus
+        if fit.peak.is_identified and fit.peak.value is not None and math.isfinite(fit.peak.value):
+            last = max(last, round(min(_BEYOND * last, 1.2 * fit.peak.value)))
+        grid = sorted({max(1, round(last * point / _POINTS)) for point in range(1, _POINTS + 1)})
+        series.append(Series("law", grid, [fit.throughput(cpus) for cpus in grid], role="orange"))
+    return Chart(
+        "throughput",
+        "Throughput by CPUs",
+        tuple(series),
+        x_title="CPUs",
+        y_title="operations per second",
+        y_unit="1/s",
+        from_zero=True,
+        missing="" if known else "no step has a throughput",
+    )
+
+
+def _steps(scaling: Scaling) -> Table:
+    columns = step_columns(scaling)
+    has_lists = any(step.listed for step in scaling.steps)
+    heads = [Column("CPUs"), *(Column(name) for name, _ in columns)]
+    heads += [Column("which", is_text=True)] if has_lists else []
+    rows = [
+        [
+            Cell(str(step.cpus)),
+            *(Cell(make(step)) for _, make in columns),
+            *([Cell(where(step), is_text=True)] if has_lists else []),
+        ]
+        for step in scaling.steps
+    ]
+    return table(heads, rows)
+
+
+def _by_step(scaling: Scaling) -> list[Block]:
+    def chart(
+        name: str, title: str, unit: str, lines: Sequence[tuple[str, Callable[[Step], float | None], str]]
+    ) -> Chart:
+        series = tuple(
+            Series(
+                label,
+                [step.cpus for step in scaling.steps],
+                [of(step) for step in scaling.steps],
+                role=role,
+            )
+            for label, of, role in lines
+        )
+        return Chart(name, title, series, x_title="CPUs", y_unit=unit, from_zero=True)
+
+    def latency(name: str) -> Callable[[Step], float | None]:
+        return lambda step: step.readings.get(name)
+
+    quantiles = [
+        ("mean", latency(LATENCY), "blue"),
+        ("median", latency(LATENCY_P50), "green"),
+        ("99th percentile", latency(LATENCY_P99), "red"),
+    ]
+    charts = [
+        chart(
+            "latency",
+            "Latency",
+            "ns",
+            [line for line in quantiles if any(line[1](step) is not None for step in scaling.steps)],
+        ),
+        chart("cpi", "Clocks per instruction", "1", [("CPI", lambda step: step.law.cpi.value, "blue")]),
+        chart(
+            "path",
+            "Path length, instructions per operation",
+            "1",
+            [("path length", lambda step: step.law.path_length.value, "blue")],
+        ),
+        chart("frequency", "Frequency", "hz", [("Hz", lambda step: step.law.frequency_hz.value, "blue")]),
+        chart("use", "CPU use", "ratio", [("CPU use", lambda step: step.busy_ratio, "blue")]),
+    ]
+    return [one for one in charts if one.is_drawable]
+
+
+def _loss(scaling: Scaling) -> list[Block]:
+    loss = scaling.loss
+    if loss is None or not loss.terms:
+        return []
+    columns = (
+        Column("factor of the loss", is_text=True),
+        Column(f"{loss.low_cpus} CPUs"),
+        Column(f"{loss.high_cpus} CPUs"),
+        Column("factor"),
+        Column("share"),
+    )
+    return [table(columns, [[Cell(cell) for cell in row] for row in loss_rows(loss)])]
+
+
+def _functions(scaling: Scaling) -> list[Block]:
+    found = scaling.functions
+    if found is None or scaling.grown is None:
+        return []
+    heads = [Column("function", is_text=True)]
+    for event in found.functions[0].after:
+        heads += [Column(f"{event}, first step"), Column(f"{event}, last step")]
+    rows = [
+        [
+            Cell(one.function, is_text=True),
+            *(Cell(share(side[event])) for event in one.after for side in (one.before, one.after)),
+        ]
+        for one in found.functions[: 4 * FUNCTIONS]
+    ]
+    return [table(heads, rows)]
+
+
+def _law(scaling: Scaling) -> list[Block]:
+    if scaling.fit is None or scaling.fit.contention.value is None:
+        return []
+    columns = (Column("parameter", is_text=True), Column("value"), Column("", is_text=True))
+    rows = [
+        [Cell(name), Cell(value), Cell(said, is_text=True)] for name, value, said in parameters(scaling.fit)
+    ]
+    return [table(columns, rows)]
