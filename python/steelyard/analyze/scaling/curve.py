@@ -76,7 +76,9 @@ class Step:
     @property
     def ops_per_s(self) -> float | None:
         """Geometric mean of the throughput."""
-        return geometric_mean(self.by_block.values()) if self.by_block else None
+        values = list(self.by_block.values())
+        # Of one value the logarithm would lose the last digit.
+        return geometric_mean(values) if len(values) > 1 else next(iter(values), None)
 
     @property
     def busy_ratio(self) -> float | None:

@@ -103,7 +103,7 @@ def _interval(
     **more: object,
 ) -> Situation:
     return Situation(
-        f"{parameter}: {about}, {len(cpus)} steps, {blocks} blocks",
+        f"{parameter}: {about}, {len(cpus)} steps, {blocks} {'block' if blocks == 1 else 'blocks'}",
         Claim.HOLDS,
         partial(_holds, name=parameter, law=law, cpus=cpus, blocks=blocks, noise=noise),
         trials=600,

@@ -1,0 +1,219 @@
+"""Scaling curves: the published case to its printed digits, losses that multiply, limits, files that are none."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard._base import UsageError
+from steelyard.analyze.profiles.hot_functions import FunctionShares
+from steelyard.analyze.profiles.perf_report import parse_perf_report
+from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of, whole_blocks
+from steelyard.analyze.scaling.limits import limits_of
+from steelyard.analyze.scaling.loss import scaling_loss
+from steelyard.analyze.scaling.measured import parse_curve
+from steelyard.analyze.scaling.scaling import analyse
+from tests.analyze.operations.test_finished_ops import excerpts
+
+HEAD = "threads,instructions,transactions,cycles,latency_mean_us,ops_per_s,elapsed\n"
+BEFORE = HEAD + (
+    "1,3129398329928,1510002999,1136230674488,0.199,5033342,300\n"
+    "160,22625805888251,11125908840,171717420118090,4.314,37083372,300.024\n"
+)
+AFTER = HEAD + (
+    "1,3259113189316,1588156999,1124524900793,0.189,5293853,300\n"
+    "160,194183272380812,97151942840,151013619154778,0.494,323795384,300.041\n"
+)
+
+
+def curve(text: str) -> tuple[Step, ...]:
+    return steps_of(parse_curve(text, name="curve.csv"))
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "cpi"),
+    [
+        (BEFORE, ("2072.445109", "2033.614172"), ("0.363083", "7.589450")),
+        (AFTER, ("2052.135394", "1998.758509"), ("0.345040", "0.777686")),
+    ],
+)
+def test_facts_path_length_and_cpi_come_out_to_the_printed_digits(
+    text: str, path: tuple[str, str], cpi: tuple[str, str]
+) -> None:
+    steps = curve(text)
+    assert tuple(f"{step.law.path_length.value:.6f}" for step in steps) == path
+    assert tuple(f"{step.law.cpi.value:.6f}" for step in steps) == cpi
+
+
+def test_facts_the_loss_of_rocksdb_is_contention() -> None:
+    one, many = curve(BEFORE)
+    loss = scaling_loss(one, many)
+    path, cpi = loss.term("path length"), loss.term("CPI")
+    assert path is not None and cpi is not None
+    assert path.factor.value == pytest.approx(1 - 0.019, abs=0.0005)
+    assert cpi.factor.value == pytest.approx(20.9, abs=0.05)
+    assert loss.cause.startswith("contention or stalls, not extra work")
+    assert loss.factor.value == pytest.approx(5033342 * 160 / 37083372, rel=1e-5)
+    assert math.prod(term.factor.value or 0 for term in loss.terms) == pytest.approx(loss.factor.value or 0)
+    # The fix is worth 8.73x at 160 threads.
+    assert (curve(AFTER)[-1].ops_per_s or 0) / (many.ops_per_s or 1) == pytest.approx(8.73, abs=0.005)
+
+
+def test_facts_finished_ops_is_named_first() -> None:
+    low, high = (FunctionShares.of_report(report) for report in excerpts())
+    found = analyse(curve(BEFORE), low=low, high=high)
+    assert found.grown is not None
+    assert found.grown.function == "rocksdb::Stats::FinishedOps"
+    assert found.grown.share_of_change.value == pytest.approx(0.914, abs=0.001)
+
+
+def report(shares: dict[str, float], samples: int) -> FunctionShares:
+    lines = [f"# Samples: {samples} of event 'cycles'", "# Overhead  Command  Shared Object  Symbol"]
+    lines += [f"  {share:.2f}%  demo  demo  [.] {name}" for name, share in shares.items()]
+    return FunctionShares.of_report(parse_perf_report("\n".join(lines))[0])
+
+
+def test_a_function_is_named_only_where_sampling_does_not_explain_it() -> None:
+    steps = curve("cpus,ops_per_s\n1,100\n8,120\n")
+    noisy = analyse(steps, low=report({"a": 50, "b": 50}, 40), high=report({"a": 55, "b": 45}, 40))
+    assert noisy.grown is None
+    clear = analyse(steps, low=report({"a": 50, "b": 50}, 4000), high=report({"a": 90, "b": 10}, 4000))
+    assert clear.grown is not None and clear.grown.function == "a"
+    other = analyse(steps, low=FunctionShares.of_samples({"a": 5}, "cpu-clock"), high=report({"a": 90}, 40))
+    assert other.grown is None
+    assert "no event in common" in (other.functions_missing or "")
+
+
+positive = st.floats(1e-3, 1e6)
+
+
+@given(
+    low=st.tuples(positive, positive, positive, st.floats(0.05, 1)),
+    high=st.tuples(positive, positive, positive, st.floats(0.05, 1)),
+    growth=st.integers(2, 400),
+    counted=st.booleans(),
+)
+def test_factors_multiply_to_the_loss(
+    low: tuple[float, ...], high: tuple[float, ...], growth: int, counted: bool
+) -> None:
+    def observation(cpus: int, figures: tuple[float, ...]) -> Observation:
+        path, cpi, ghz, busy = figures
+        cpu_s = busy * cpus
+        cycles = ghz * 1e9 * cpu_s
+        operations = cycles / cpi / path
+        counts = {"instructions": cycles / cpi, "cycles": cycles} if counted else {}
+        more = {"operations": operations, "elapsed_s": 1.0, "cpu_s": cpu_s}
+        return Observation(cpus, 0, operations, readings={**counts, **more})
+
+    first, last = steps_of([observation(1, low), observation(growth, high)])
+    loss = scaling_loss(first, last)
+    assert loss.factor.value == pytest.approx(
+        (first.ops_per_s or 0) * growth / (last.ops_per_s or 1), rel=1e-6
+    )
+    assert math.prod(term.factor.value or 0 for term in loss.terms) == pytest.approx(loss.factor.value)
+    names = [term.name for term in loss.terms]
+    assert names == (
+        ["path length", "CPI", "frequency", "CPU use"] if counted else ["CPU time per operation", "CPU use"]
+    )
+    shares = [term.share.value for term in loss.terms]
+    if None not in shares:
+        assert sum(share or 0.0 for share in shares) == pytest.approx(1.0)
+
+
+def test_siblings_and_neighbours_are_said_beside_the_loss() -> None:
+    counts = {"instructions": 4e9, "cycles": 2e9, "elapsed_s": 1.0}
+    places = {1: Place("0", False, 1), 2: Place("0,4", True, 1)}
+    rows = [
+        Observation(1, 0, 100.0, readings={**counts, "cpu_s": 1.0, "idle_ratio": 0.0}),
+        Observation(2, 0, 120.0, readings={**counts, "cycles": 3e9, "cpu_s": 1.0, "idle_ratio": 0.1}),
+    ]
+    loss = scaling_loss(*steps_of(rows, places))
+    assert "at 2 CPUs threads share cores, at 1 they do not" in (loss.caveat or "")
+    assert "at 2 CPUs other processes had 40% of their time" in (loss.caveat or "")
+
+
+def flat(idle: float, busy: float, errors: tuple[float, float] = (0.0, 0.0)) -> list[tuple[str, int]]:
+    rows = [
+        Observation(1, 0, 100.0, readings={"busy_ratio": 1.0, "idle_ratio": 0.0, "error_ratio": errors[0]}),
+        Observation(2, 0, 195.0, readings={"busy_ratio": 1.0, "idle_ratio": 0.0, "error_ratio": errors[0]}),
+        Observation(4, 0, 200.0, readings={"busy_ratio": busy, "idle_ratio": idle, "error_ratio": errors[1]}),
+    ]
+    return [(limit.id, limit.from_cpus) for limit in limits_of(steps_of(rows))]
+
+
+def test_what_cannot_use_the_machine_is_called_so() -> None:
+    assert flat(idle=0.5, busy=0.5) == [("idle", 2)]
+    assert flat(idle=0.0, busy=1.0) == [("busy", 2)]
+    # What others took is no fault of the workload.
+    assert flat(idle=0.1, busy=0.4) == [("others", 2)]
+    assert flat(idle=0.0, busy=1.0, errors=(0.0, 0.05)) == [("busy", 2), ("errors", 4)]
+    assert flat(idle=0.0, busy=1.0, errors=(0.04, 0.05)) == [("busy", 2)]
+
+
+@given(st.lists(st.floats(1.1, 2.0), min_size=1, max_size=9))
+def test_a_curve_that_grows_at_every_step_is_not_flat(factors: list[float]) -> None:
+    rate, rows = 100.0, [Observation(1, 0, 100.0)]
+    for number, factor in enumerate(factors, start=1):
+        rate *= factor
+        rows.append(Observation(2**number, 0, rate))
+    assert not limits_of(steps_of(rows))
+
+
+def test_errors_of_trials_that_they_made_invalid_count() -> None:
+    rows = [
+        Observation(1, 0, 100.0, readings={"error_ratio": 0.0}),
+        Observation(2, 0, None, "invalid: 30 of 100 requests failed", {"error_ratio": 0.3}),
+    ]
+    (limit,) = limits_of(steps_of(rows))
+    assert limit.id == "errors"
+    assert limit.claim == "errors grow from 0.000% at 1 CPUs to 30.000% at 2"
+
+
+def test_only_blocks_in_which_every_step_has_a_value_are_fitted() -> None:
+    rows = [Observation(n, block, 100.0 * n) for n in (1, 2, 4) for block in range(3)]
+    rows[0] = Observation(1, 0, None, "killed")
+    assert whole_blocks(steps_of(rows)) == {1: [100.0] * 2, 2: [200.0] * 2, 4: [400.0] * 2}
+    assert whole_blocks(steps_of([Observation(1, 0, 5.0), Observation(2, 1, 7.0)])) == {1: [5.0], 2: [7.0]}
+    assert whole_blocks(steps_of([Observation(1, 0, None, "killed")])) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "curve.csv is empty"),
+        ("a,b\n1,2\n", "no columns cpus and ops_per_s: its first line names a, b"),
+        ("cpus,ops_per_s\n", "curve.csv has 0 trials"),
+        ("cpus,ops_per_s\n1,fast\n", "line 2: ops_per_s is 'fast', no number"),
+        ("cpus,ops_per_s\n1\n", "line 2: 1 fields, the first line has 2"),
+        ("cpus,ops_per_s\n1.5,3\n", "line 2: a number of CPUs is a whole number"),
+        ("cpus,ops_per_s\n0,3\n", "line 2: a number of CPUs is a whole number"),
+        ("cpus,ops_per_s\nnan,3\n", "cpus is nan"),
+        ("cpus,ops_per_s,cycles\n1,3,-5\n", "cycles is -5: it is finite and at least 0"),
+        ("cpus,ops_per_s,busy_ratio\n1,3,80\n", "busy_ratio is 80: a share is at most 1"),
+        ("cpus,threads,ops_per_s\n1,1,3\n", "two columns for cpus"),
+        ("cpus,block,ops_per_s\n1,0,3\n1,0,4\n", "block 0 has 1 CPUs twice"),
+    ],
+)
+def test_a_file_that_is_no_curve_is_refused_by_its_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_curve(text, name="curve.csv")
+
+
+def test_throughput_that_is_no_number_is_lost_with_its_reason() -> None:
+    rows = parse_curve("cpus,ops_per_s\n1,100\n2,nan\n4,\n8,0\n", name="curve.csv")
+    assert [one.ops_per_s for one in rows] == [100.0, None, None, None]
+    assert [one.reason for one in rows[1:]] == [
+        f"throughput is {shown}: a curve needs a positive number" for shown in ("nan", "missing", "0")
+    ]
+    assert analyse(steps_of(rows[1:])).fit is None
+
+
+@given(st.text(max_size=200))
+def test_no_text_ends_otherwise_than_in_a_curve_or_one_error(text: str) -> None:
+    try:
+        analyse(steps_of(parse_curve("cpus,ops_per_s\n" + text, name="curve.csv")))
+    except UsageError as error:
+        assert "curve.csv" in error.message
