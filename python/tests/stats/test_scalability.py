@@ -45,7 +45,7 @@ def optimum(curve: dict[int, float]) -> tuple[np.ndarray, float]:
     contention=st.sampled_from([0.0, 1e-3, 0.05, 0.4, 3.0]),
     coherency=st.sampled_from([0.0, 1e-6, 1e-4, 0.02]),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 def test_a_curve_without_noise_gives_its_parameters_back(
     rate: float, contention: float, coherency: float
 ) -> None:
@@ -57,7 +57,7 @@ def test_a_curve_without_noise_gives_its_parameters_back(
 
 
 @given(seed=st.integers(0, 10_000), contention=st.floats(0, 0.5), coherency=st.floats(0, 0.01))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 def test_the_fit_is_the_least_squares_of_a_general_optimiser(
     seed: int, contention: float, coherency: float
 ) -> None:
@@ -87,8 +87,10 @@ def test_recorded_curves_fit_as_an_optimiser_fits_them(name: str) -> None:
     if name == "specsdm91":
         # Throughput was highest at 72 users, and lower from 108 on.
         assert fit.peak.is_identified
-        assert fit.peak.low is not None and fit.peak.high is not None
-        assert fit.peak.high >= 72 and fit.peak.low <= 108
+        assert fit.peak.low is not None
+        assert fit.peak.high is not None
+        assert fit.peak.high >= 72
+        assert fit.peak.low <= 108
     else:
         # It rose up to the last step.
         assert not fit.peak.is_identified
@@ -126,8 +128,10 @@ def test_a_kink_is_no_curve_of_the_law() -> None:
     fit = fit_law(
         {n: list(100 * value * np.exp(0.01 * random.standard_normal(5))) for n, value in worth.items()}
     )
-    assert fit.misfit_p_value is not None and fit.misfit_p_value < 0.01
-    assert fit.misfit_ratio is not None and fit.misfit_ratio > 0.03
+    assert fit.misfit_p_value is not None
+    assert fit.misfit_p_value < 0.01
+    assert fit.misfit_ratio is not None
+    assert fit.misfit_ratio > 0.03
 
 
 def test_the_answer_is_a_function_of_the_data() -> None:
@@ -140,7 +144,7 @@ def test_the_answer_is_a_function_of_the_data() -> None:
     [{}, {1: []}, {1: [1.0], 2: [1.0, 2.0]}, {1: [0.0]}, {1: [math.nan]}, {1: [math.inf]}, {0: [1.0]}],
 )
 def test_what_is_no_throughput_is_refused(values: dict[int, list[float]]) -> None:
-    with pytest.raises(ValueError, match="every step|finite"):
+    with pytest.raises(ValueError, match=r"every step|finite"):
         fit_law(values)
 
 

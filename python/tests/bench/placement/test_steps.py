@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -61,7 +62,7 @@ def test_steps_of_recorded_machines_hold_those_before_them(name: str) -> None:
     machine = read_layout(Tree(recorded(name)))
     steps, _ = cpu_steps(machine)
     assert steps[-1].cpus == machine.cpus
-    for few, many in zip(steps, steps[1:], strict=False):
+    for few, many in itertools.pairwise(steps):
         assert set(few.cpus) < set(many.cpus)
     # No core has two of its threads before every core has one.
     for step in steps:

@@ -1,4 +1,4 @@
-"""The Universal Scalability Law fitted to throughput by number of CPUs: intervals and the peak."""
+"""Scaling curves: intervals of the Universal Scalability Law, the function that grew, curves called flat."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from steelyard.analyze.profiles.hot_functions import FunctionShares
+from steelyard.analyze.scaling.curve import Observation, steps_of
+from steelyard.analyze.scaling.limits import limits_of
+from steelyard.analyze.scaling.scaling import analyse
 from steelyard.stats.scalability import LawFit, fit_law
 
 from ..situation import Claim, Outcome, Random, Situation, Statistic
@@ -93,6 +97,33 @@ def _misfit(random: Random, kink: float) -> Outcome:
     return Outcome(found.misfit_p_value is not None and found.misfit_p_value < 0.01)
 
 
+def _named(random: Random, samples: tuple[int, int], growth: float) -> Outcome:
+    """Return whether a function is named; the 20th of 200 is ``growth`` times as much on all CPUs."""
+    low = 1 / np.arange(1, 201)
+    high = low.copy()
+    high[19] *= growth
+    counts = [
+        random.multinomial(size, shares / shares.sum())
+        for size, shares in zip(samples, (low, high), strict=True)
+    ]
+    ends = [
+        FunctionShares.of_samples({f"f{at}": int(count) for at, count in enumerate(one)}) for one in counts
+    ]
+    steps = steps_of([Observation(1, 0, 100.0), Observation(8, 0, 500.0)])
+    grown = analyse(steps, low=ends[0], high=ends[1]).grown
+    return Outcome(grown is not None and (growth == 1 or grown.function == "f19"))
+
+
+def _called_flat(random: Random, gain: float, sd: float) -> Outcome:
+    """Return whether a curve is called flat of which each doubling of the CPUs gains ``gain``."""
+    rows = [
+        Observation(2**step, block, float(100 * gain**step * math.exp(sd * random.standard_normal())))
+        for step in range(7)
+        for block in range(5)
+    ]
+    return Outcome(bool(limits_of(steps_of(rows))))
+
+
 def _interval(
     parameter: str,
     about: str,
@@ -175,6 +206,56 @@ STATISTICS = (
                 "3 steps, of 1 to 3 CPUs: which of the two terms", Claim.SILENT, _names, trials=300, quick=40
             ),
             Situation("2 steps", Claim.SILENT, _two_steps, trials=100, quick=20),
+        ),
+    ),
+    Statistic(
+        name="Function that grew most",
+        covers=(),
+        about="Profiles of the fewest and the most CPUs. The function that added most is named unless"
+        " independent samples of equal programs would do so, too.",
+        situations=(
+            Situation(
+                "the same program, 300 and 2,000 samples",
+                Claim.FALSE,
+                partial(_named, samples=(300, 2000), growth=1.0),
+                trials=1000,
+                quick=100,
+            ),
+            Situation(
+                "the same program, 5,000 samples each",
+                Claim.FALSE,
+                partial(_named, samples=(5000, 5000), growth=1.0),
+                trials=1000,
+            ),
+            Situation(
+                "a function of 0.9 % that becomes 8 %, 300 and 2,000 samples",
+                Claim.FOUND,
+                partial(_named, samples=(300, 2000), growth=10.0),
+                trials=500,
+                quick=50,
+                bar=0.9,
+            ),
+        ),
+    ),
+    Statistic(
+        name="Curve called flat",
+        covers=(),
+        about="Throughput at 1, 2, 4 ... 64 CPUs in 5 blocks.",
+        situations=(
+            Situation(
+                "each doubling gains 30 %, noise 5 %",
+                Claim.FALSE,
+                partial(_called_flat, gain=1.3, sd=0.05),
+                trials=1000,
+                quick=100,
+            ),
+            Situation(
+                "no doubling gains anything, noise 5 %",
+                Claim.FOUND,
+                partial(_called_flat, gain=1.0, sd=0.05),
+                trials=1000,
+                bar=0.9,
+            ),
         ),
     ),
 )

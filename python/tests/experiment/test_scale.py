@@ -1,0 +1,234 @@
+"""Scaling curves of real programs: contended and not, steps by CPU, faults, going on, curves from files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.experiment.cpu_time import cpu_ticks
+from tests.cli.test_documents import hold
+
+STEELYARD = Path(sys.executable).with_name("steelyard")
+PROGRAMS = Path(__file__).parent / "programs"
+USABLE = sorted(os.sched_getaffinity(0))
+GOLDEN = Path(__file__).resolve().parents[3] / "schemas" / "golden"
+
+
+def scale(folder: Path, *words: str, codes: tuple[int, ...] = (0, 1)) -> dict[str, Any]:
+    """Run ``steelyard scale`` with ``--json``; return its document."""
+    at = words.index("--") if "--" in words else len(words)
+    command = [str(STEELYARD), "scale", *words[:at], "--json", "--out", str(folder), *words[at:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode in codes, done.stderr + done.stdout
+    document: dict[str, Any] = json.loads(done.stdout)
+    hold(document)
+    return document
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the program that counts with threads: all in one place, or each in its own."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    program = tmp_path_factory.mktemp("programs") / "counter"
+    flags = ["-O2", "-g", "-fno-omit-frame-pointer", "-pthread"]
+    subprocess.run(
+        [compiler, *flags, str(PROGRAMS / "counter.c"), "-o", str(program)], check=True, timeout=60
+    )
+    return program
+
+
+def test_a_contended_counter_costs_more_cpu_time_than_one_of_each_thread(
+    counter: Path, tmp_path: Path
+) -> None:
+    if len(USABLE) < 2:
+        pytest.skip("a counter is contended on two CPUs")
+    words = ["--steps", "1,2", "--blocks", "4", "--metric", r"rate=(\S+) operations/s"]
+    page = tmp_path / "page.html"
+    cost, grown = {}, {}
+    for kind in ("shared", "own"):
+        command = ["--", str(counter), kind, "{cpus}", "0.5"]
+        document = scale(tmp_path / kind, "--report", str(page), *words, *command)
+        assert [step["cpus"] for step in document["steps"]] == [1, 2]
+        # Neighbours take CPUs from both alike: CPU time for an operation is the program's own.
+        terms = {term["name"]: term["factor"] for term in document["loss"]["terms"]}
+        cost[kind] = document["loss"]["factor"] / terms["CPU use"]
+        functions = {one["function"]: one for one in document["functions"]}
+        grown[kind] = functions[f"count_{kind}"]["high_ratio"], functions[f"count_{kind}"]["low_ratio"]
+        assert document["law"]["contention"]["reason"].startswith("2 steps cannot determine")
+        assert not any(step["lost"] for step in document["steps"])
+        record = json.loads((Path(document["source"]) / "experiment.json").read_text())
+        assert len(record["trials"]) == 8
+        wanted = {"elapsed_s", "cpu_s", "idle_ratio"}
+        assert all(wanted <= trial["readings"].keys() for trial in record["trials"])
+        assert "Scaling" in page.read_text()
+    assert cost["shared"] > 1.2 * cost["own"]
+    high, low = grown["shared"]
+    assert next(iter(high.values())) > 1.2 * next(iter(low.values()))
+
+
+def test_a_program_that_waits_cannot_use_the_machine(tmp_path: Path) -> None:
+    if len(USABLE) < 2:
+        pytest.skip("it takes two CPUs")
+    program = "import time;time.sleep(0.3);print('rate 100')"
+    words = ["--steps", "1,2", "--blocks", "2", "--no-profile", "--metric", r"rate=rate (\d+)"]
+    document = scale(tmp_path, *words, "--", sys.executable, "-c", program)
+    (limit,) = document["limits"]
+    # Neighbours may have taken the time in which the program left CPUs idle.
+    assert limit["id"] in ("idle", "others", "busy")
+    assert limit["claim"].startswith("throughput is flat from 1 to 2 CPUs")
+    assert document["functions_missing"] == "no stacks were sampled on 1 CPUs"
+
+
+def test_each_trial_has_the_cpus_of_its_step_and_nothing_else(tmp_path: Path) -> None:
+    program = "import os;print('cpus', *sorted(os.sched_getaffinity(0)));print('rate', {cpus})"
+    words = [
+        "--blocks",
+        "2",
+        "--no-profile",
+        "--metric",
+        r"rate=rate (\d+)",
+        "--reading",
+        r"operations=rate (\d+)",
+    ]
+    document = scale(tmp_path, *words, "--", sys.executable, "-c", program)
+    assert [step["ops_per_s"] for step in document["steps"]] == [step["cpus"] for step in document["steps"]]
+    assert document["steps"][-1]["cpus"] == len(USABLE)
+    record = json.loads((Path(document["source"]) / "experiment.json").read_text())
+    assert record["factor"] == "cpus"
+    for arm in record["arms"]:
+        text = (Path(document["source"]) / "logs" / f"0000-{arm['name']}.log").read_text()
+        seen = text.splitlines()[0].removeprefix("cpus ").split()
+        assert len(seen) == int(arm["name"])
+        assert set(map(int, seen)) <= set(USABLE)
+    assert all(trial["readings"]["operations"] == int(trial["arm"]) for trial in record["trials"])
+    # The same folder again, and as an experiment.
+    again = json.loads(
+        subprocess.run(
+            [str(STEELYARD), "scale", document["source"], "--json"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        ).stdout
+    )
+    assert again["steps"] == document["steps"]
+
+
+def test_a_curve_that_was_killed_goes_on(tmp_path: Path) -> None:
+    program = (
+        "import pathlib,sys,time;p=pathlib.Path(sys.argv[1]);n=p/'count';"
+        "k=int(n.read_text()) if n.exists() else 0;n.write_text(str(k+1));"
+        "k==2 and not (p/'go').exists() and time.sleep(60);print('rate 5')"
+    )
+    words = ["--blocks", "3", "--no-profile", "--seed", "3", "--metric", r"rate=rate (\d+)"]
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    process = subprocess.Popen(
+        [str(STEELYARD), "scale", "--out", str(tmp_path / "runs"), *words, "--", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + 60
+    while not ((tmp_path / "count").exists() and (tmp_path / "count").read_text() == "3"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (folder,) = (tmp_path / "runs").iterdir()
+    (tmp_path / "go").touch()
+    refused = subprocess.run(
+        [str(STEELYARD), "experiment", "--resume", str(folder)], capture_output=True, text=True, timeout=60
+    )
+    assert refused.returncode == 2
+    assert "is a scaling curve" in refused.stderr
+    document = scale(tmp_path, "--resume", str(folder), "--no-profile")
+    assert document["status"] == "complete"
+    assert all(len(step["by_block"]) == 3 for step in document["steps"])
+
+
+def test_a_curve_measured_elsewhere_is_read_with_its_profiles(tmp_path: Path) -> None:
+    steps = (1, 1000, 0.5), (2, 1900, 0.53), (4, 3300, 0.6), (8, 4700, 0.85), (16, 4900, 1.6), (32, 3900, 4)
+    lines = ["cpus,ops_per_s,operations,instructions,cycles"]
+    lines += [f"{n},{rate},{rate * 10},{rate * 20_000},{rate * 20_000 * cpi}" for n, rate, cpi in steps]
+    (tmp_path / "curve.csv").write_text("\n".join(lines) + "\n")
+    for name, spin in (("low", 5), ("high", 80)):
+        lines = ["# Samples: 61K of event 'cycles'", "# Overhead  Command  Shared Object  Symbol"]
+        lines += [f"    {spin}.00%  demo  demo  [.] lock_slow", f"    {95 - spin}.00%  demo  demo  [.] work"]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    words = ["--from", str(tmp_path / "curve.csv"), "--report", str(tmp_path / "page.html")]
+    words += ["--profile-low", str(tmp_path / "low.txt"), "--profile-high", str(tmp_path / "high.txt")]
+    document = scale(tmp_path, *words)
+    assert document["functions"][0]["function"] == "lock_slow"
+    assert document["loss"]["cause"].startswith("contention or stalls")
+    assert 8 <= document["law"]["peak"]["value"] <= 20
+    assert document["limits"][0]["claim"].startswith("throughput falls from 8 to 32 CPUs")
+    done = subprocess.run([str(STEELYARD), "scale", *words], capture_output=True, text=True, timeout=60)
+    assert "function that grew most: lock_slow, from 5.00% to 80.00% of cycles" in done.stdout
+    assert "2000.000000" in done.stdout
+    assert "lock_slow" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name what to scale"),
+        (["--from", "nowhere.csv"], "nowhere.csv: No such file"),
+        (["--from", "nowhere.csv", "tao"], "--from reads a curve"),
+        (["--profile-low", "a"], "belong together"),
+        (["--resume", "nowhere"], "nowhere holds no experiment"),
+        (["--resume", "nowhere", "tao"], "--resume goes on as it began"),
+        (["--steps", "1,two", "--", "true"], "not numbers of CPUs"),
+        (["--steps", "0", "--", "true"], "CPUs are usable here"),
+        (["--steps", "1,100000", "--", "true"], "CPUs are usable here"),
+        (["tao", "--set", "memorie={cpus}"], "tao has no parameter 'memorie'"),
+        (["tao", "--reading", "operations=(x)"], "--reading takes numbers from the output of a command"),
+        (["--reading", "speed=(x)", "--", "true"], "not NAME=REGEX"),
+        (["--reading", "operations=x", "--", "true"], "has 0 groups, one is needed"),
+        (["--set", "a=1", "--", "true"], "--set, --hook and --tier are for a benchmark"),
+        (["--metric", "speed", "--", "true"], "a command has elapsed_s and cpu_s"),
+        (["--", "no-such-program"], "no-such-program: no such program"),
+        (["--blocks", "1", "--steps", "1", "--", "false"], "exited with code 1"),
+    ],
+)
+def test_what_is_no_curve_is_refused_in_one_line(tmp_path: Path, words: list[str], message: str) -> None:
+    command = [str(STEELYARD), "scale", "--out", str(tmp_path / "runs"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode != 0
+    assert message in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_profile_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "curve.csv").write_text("cpus,ops_per_s\n1,100\n2,150\n")
+    (tmp_path / "noise").write_bytes(bytes(range(256)) * 20)
+    words = ["--from", "curve.csv", "--profile-low", "noise", "--profile-high", "noise"]
+    done = subprocess.run(
+        [str(STEELYARD), "scale", *words], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "noise" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_idle_time_is_read_of_the_cpus_that_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    stat = tmp_path / "proc" / "stat"
+    stat.write_text(
+        "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 10 0 10 70 10 0 0 0 5 0\ncpu1 50 0 50 0 0 0 0 0 50 0\nintr 1\n"
+    )
+    before = cpu_ticks([0], tmp_path)
+    assert (before.idle, before.total) == (80, 100)
+    assert cpu_ticks([0, 1], tmp_path).total == 200
+    stat.write_text("cpu0 85 0 10 80 25 0 0 0 5 0\n")
+    assert cpu_ticks([0], tmp_path).idle_ratio_since(before) == pytest.approx(0.25)
+    assert before.idle_ratio_since(before) is None
+    assert cpu_ticks([0], tmp_path / "nowhere").idle_ratio_since(cpu_ticks([0], tmp_path / "nowhere")) is None
