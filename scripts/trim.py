@@ -4,8 +4,8 @@
     .venv/bin/python scripts/trim.py
 
 In: the environment of the Python that runs it. Out: the same packages without their own tests, headers,
-sources for compilers, Arrow's Flight (a network protocol) and SciPy's file formats, and pyarrow's libraries
-stripped where `strip` is there.
+sources for compilers, Arrow's Flight (a network protocol), SciPy's file formats and Pygments' languages, and
+pyarrow's libraries stripped where `strip` is there.
 `scripts/build` runs it after each installation; packages that were trimmed before stay as they are.
 
 Files are replaced, never written to: uv's cache holds the same files by hard links.
@@ -19,12 +19,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = ("duckdb", "ibis", "numpy", "pandas", "pyarrow", "scipy")
+PACKAGES = ("duckdb", "ibis", "numpy", "pandas", "pyarrow", "pygments", "scipy")
 TESTS = ("**/tests",)
 SOURCES = ("**/*.a", "**/*.pxd", "**/*.pxi", "**/*.pyx", "**/include")
 UNUSED = {
-    "pyarrow": ("_flight*", "libarrow_flight*", "libarrow_python_flight*", "src"),
-    "scipy": ("io", "odr"),
+    "pyarrow": ("_flight*", "libarrow_flight*", "libarrow_python_flight*", "src", "_pyarrow_cpp_tests*"),
+    # Rich loads the package and colours no source text here.
+    "pygments": ("lexers/[!_]*.py",),
+    "scipy": ("datasets", "fftpack", "io", "misc", "odr"),
 }
 # The same library under three names, since a wheel cannot hold links.
 SAME = {"pyarrow": ("libarrow_python*.so", "libarrow_python*.so.*")}
