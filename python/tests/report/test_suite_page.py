@@ -44,5 +44,5 @@ def test_a_row_has_what_was_reached_and_expected_with_its_source(tmp_path):
     rows = {row["name"]: row for row in build(suite, pages, {}, None)["members"]}
     assert rows["mediawiki"]["is_idle"]
     assert rows["mediawiki"]["cpu_reached"].startswith("40.0")
-    assert "offer more" in rows["mediawiki"]["reasons"][-1][1]
+    assert "give them more work" in rows["mediawiki"]["reasons"][-1][1]
     assert not rows["tao"]["is_idle"]
