@@ -1,7 +1,8 @@
 """What the run of a benchmark tells beside its metric: latency, errors, and counts of its measure phase.
 
 In: a finished run. Out: readings under the names of a scaling curve (``analyze.scaling.curve``), and why
-others are not known.
+others are not known. Counts and CPU time are of servers and load together: on one CPU they share it, on more
+they do not, and a part of them would not compare.
 
 Not here: running (``workload``).
 """
@@ -19,49 +20,66 @@ def readings_of_run(attempt: Attempt) -> tuple[dict[str, float], dict[str, str]]
     from steelyard.analyze.workload import observe_run
 
     run = attempt.run
-    readings, missing = {}, {}
-    for name, end in ((curve.LATENCY_P50, "_p50_ns"), (curve.LATENCY_P99, "_p99_ns")):
-        metric = run.metrics.get(_latency(run, end) or "")
-        if metric is None or metric.value is None:
-            missing[name] = (
-                "the benchmark has no such metric" if metric is None else metric.missing or "not known"
-            )
-        else:
-            readings[name] = metric.value
-    for check in () if run.verdict is None else run.verdict.checks:
-        if check.id == "errors" and check.value is not None:
-            readings[curve.ERRORS] = check.value
-    used = run.metrics.get("server_cpu_ratio")
-    # Of a benchmark of several parts it is that of all of them, and the metric may be of one.
-    if used is not None and used.value is not None and not declaration.find(run.benchmark).parts:
-        readings[curve.BUSY] = used.value
+    readings, missing = _reported(run)
     try:
         machine = read(Machine, attempt.directory / "machine.json")
         conditions = observe_run(attempt.directory, run, machine)
     except SteelyardError as error:
         return readings, {**missing, **dict.fromkeys((curve.INSTRUCTIONS, curve.CYCLES), error.message)}
-    use, cpus = conditions.counters, conditions.server_cpus.use
-    if cpus is not None:
-        readings[curve.IDLE] = max(0.0, 1 - cpus.busy_ratio)
-    if use is None:
-        return readings, missing
-    counts = use.counts
-    names = {
-        curve.INSTRUCTIONS: "instructions",
-        curve.CYCLES: "cycles",
-        curve.OPERATIONS: "operations",
-        curve.ELAPSED: "duration_s",
-        curve.CPU_TIME: "cpu_s",
-    }
-    operations = counts.of("operations")
-    for name, field in names.items():
-        quantity = counts.of(field)
-        if quantity.value is not None and operations.value is not None:
-            readings[name] = quantity.value
-        elif name not in readings:
-            # Without operations, counts of the phase are of something else than the metric.
-            missing[name] = quantity.missing or operations.missing or "not known"
+    counts = conditions.counters.counts if conditions.counters is not None else None
+    operations = counts.of("operations").value if counts is not None else None
+    if counts is None or operations is None or not counts.duration_s:
+        # Without operations, counts of the phase are of something else than the metric.
+        reason = "the benchmark does not count the operations of its measure phase"
+        return readings, {
+            **missing,
+            **dict.fromkeys((curve.INSTRUCTIONS, curve.CYCLES, curve.CPU_TIME), reason),
+        }
+    readings |= {curve.OPERATIONS: operations, curve.ELAPSED: counts.duration_s}
+    foreign = _checked(run, "foreign-load") or 0.0
+    cpus = {*conditions.server_cpus.cpus, *conditions.load_cpus.cpus}
+    uses = [conditions.cpus[cpu] for cpu in cpus if cpu in conditions.cpus]
+    if uses:
+        used = sum(use.own_ratio for use in uses) - foreign * len(uses)
+        readings[curve.CPU_TIME] = max(0.0, used) * counts.duration_s
+        readings[curve.IDLE] = max(0.0, 1 - sum(use.busy_ratio for use in uses) / len(uses))
+    sides = [use.counts for use in (conditions.counters, conditions.load_counters) if use is not None]
+    for name in (curve.INSTRUCTIONS, curve.CYCLES):
+        quantities = [side.of(name) for side in sides]
+        lacking = [quantity.missing for quantity in quantities if quantity.value is None]
+        if lacking:
+            missing[name] = lacking[0] or "not known"
+        else:
+            readings[name] = sum(quantity.value or 0.0 for quantity in quantities)
     return readings, missing
+
+
+def _reported(run: Run) -> tuple[dict[str, float], dict[str, str]]:
+    """Return what the run's own metrics and checks tell."""
+    from steelyard.analyze.scaling import curve
+
+    readings, missing = {}, {}
+    for name, end in ((curve.LATENCY_P50, "_p50_ns"), (curve.LATENCY_P99, "_p99_ns")):
+        metric = run.metrics.get(_latency(run, end) or "")
+        if metric is None or metric.value is None:
+            reason = None if metric is None else metric.missing
+            missing[name] = reason or "the benchmark does not report it"
+        else:
+            readings[name] = metric.value
+    errors = _checked(run, "errors")
+    if errors is not None:
+        readings[curve.ERRORS] = errors
+    used = run.metrics.get("server_cpu_ratio")
+    # Of a benchmark of several parts it is that of all of them, and the metric may be of one.
+    if used is not None and used.value is not None and not declaration.find(run.benchmark).parts:
+        readings[curve.BUSY] = used.value
+    return readings, missing
+
+
+def _checked(run: Run, check_id: str) -> float | None:
+    """Return the value of a check of the verdict."""
+    checks = () if run.verdict is None else run.verdict.checks
+    return next((check.value for check in checks if check.id == check_id), None)
 
 
 def _latency(run: Run, end: str) -> str | None:

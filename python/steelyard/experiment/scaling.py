@@ -20,6 +20,7 @@ from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.profile import Profile, read_folded, weigh
 from steelyard.analyze.run_files import PROFILES
 from steelyard.analyze.scaling.curve import Observation, Place, Step, steps_of
+from steelyard.analyze.scaling.measured import in_base_units
 from steelyard.bench.recorders import stacks
 from steelyard.experiment.workload import LOGS, RUNS, Commands
 from steelyard.records.experiment import Experiment, ExperimentArm
@@ -49,7 +50,9 @@ def steps_of_experiment(experiment: Experiment) -> tuple[Step, ...]:
             # A time for the same work.
             rate = 1 / rate
         observations.append(
-            Observation(int(trial.arm), trial.block, rate, trial.reason, trial.readings, trial.missing)
+            Observation(
+                int(trial.arm), trial.block, rate, trial.reason, in_base_units(trial.readings), trial.missing
+            )
         )
     return steps_of(observations, places)
 

@@ -16,9 +16,9 @@ import pytest
 
 from steelyard.experiment.cpu_time import cpu_ticks
 from tests.cli.test_documents import hold
+from tests.experiment.test_scale_guide import FILES
 
 STEELYARD = Path(sys.executable).with_name("steelyard")
-PROGRAMS = Path(__file__).parent / "programs"
 USABLE = sorted(os.sched_getaffinity(0))
 GOLDEN = Path(__file__).resolve().parents[3] / "schemas" / "golden"
 
@@ -41,9 +41,10 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C compiler")
     program = tmp_path_factory.mktemp("programs") / "counter"
+    program.with_suffix(".c").write_text(FILES["counter.c"])
     flags = ["-O2", "-g", "-fno-omit-frame-pointer", "-pthread"]
     subprocess.run(
-        [compiler, *flags, str(PROGRAMS / "counter.c"), "-o", str(program)], check=True, timeout=60
+        [compiler, *flags, str(program.with_suffix(".c")), "-o", str(program)], check=True, timeout=60
     )
     return program
 

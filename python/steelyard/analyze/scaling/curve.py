@@ -83,10 +83,8 @@ class Step:
     @property
     def busy_ratio(self) -> float | None:
         """Share of its CPUs' time that the workload used."""
-        if BUSY in self.readings:
-            return self.readings[BUSY]
         used = self.law.used_cpus.value
-        return None if used is None else used / self.cpus
+        return self.readings.get(BUSY) if used is None else used / self.cpus
 
     @property
     def idle_ratio(self) -> float | None:

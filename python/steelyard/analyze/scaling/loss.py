@@ -111,9 +111,7 @@ def _caveat(low: Step, high: Step, terms: Sequence[LossTerm]) -> str | None:
     for step in (low, high):
         taken = step.others_ratio
         if taken is not None and taken > OTHERS_ABOVE:
-            found.append(
-                f"at {step.cpus} CPUs other processes had {taken:.0%} of their time: that is in the loss"
-            )
+            found.append(f"other processes had {taken:.0%} of the CPUs' time at the step of {step.cpus}")
     return "; ".join(found) or None
 
 

@@ -17,6 +17,7 @@ import csv
 import io
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard._base import UsageError
@@ -70,6 +71,8 @@ COLUMNS = (
 )
 """Every column that is read."""
 _BY_NAME = {name: column for column in COLUMNS for name in column.names}
+READABLE = tuple(column.names[0] for column in COLUMNS if column.figure not in (CPUS, THROUGHPUT, BLOCK))
+"""Names that a number in the output of a command may have."""
 _SHARES = (BUSY, IDLE, ERRORS)
 
 
@@ -100,6 +103,19 @@ def parse_curve(text: str, *, name: str) -> list[Observation]:
     if (twice := next((pair for pair, count in pairs.items() if count > 1), None)) is not None:
         raise UsageError(f"{name}: block {twice[1]} has {twice[0]} CPUs twice")
     return found
+
+
+def in_base_units(readings: Mapping[str, float]) -> dict[str, float]:
+    """Return readings under the names of their figures: latency_p99_us as latency_p99_ns.
+
+    >>> in_base_units({"latency_p99_us": 2.5, "cycles": 7.0})
+    {'latency_p99_ns': 2500.0, 'cycles': 7.0}
+    """
+    return {
+        _BY_NAME[name].figure: value * _BY_NAME[name].factor
+        for name, value in readings.items()
+        if name in _BY_NAME
+    }
 
 
 def _columns(names: list[str], name: str) -> list[Column | None]:

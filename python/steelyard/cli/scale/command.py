@@ -43,7 +43,7 @@ def scale(
         list[str] | None,
         typer.Option(
             metavar="NAME=REGEX",
-            help="Take another number from the output, such as latency_p99_ns; repeatable.",
+            help="Take another number from the output, such as latency_p99_us; repeatable.",
         ),
     ] = None,
     blocks: Annotated[int, typer.Option(min=1, help="Blocks; each tries every step once.")] = 5,

@@ -14,8 +14,8 @@ import steelyard
 from steelyard._base import ExitCode, RecordError, UsageError, format_cpu_list, read_regular
 from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
-from steelyard.analyze.scaling.curve import READINGS, Step, steps_of
-from steelyard.analyze.scaling.measured import parse_curve
+from steelyard.analyze.scaling.curve import Step, steps_of
+from steelyard.analyze.scaling.measured import READABLE, parse_curve
 from steelyard.analyze.scaling.scaling import Scaling, analyse
 from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
@@ -188,8 +188,8 @@ def _numbers(text: str | None) -> list[int] | None:
 
 def _reading(text: str) -> ExperimentMetric:
     name, equals, pattern = text.partition("=")
-    if not equals or name not in READINGS:
-        raise UsageError(f"--reading {text}: not NAME=REGEX", hint=f"NAME is one of {', '.join(READINGS)}")
+    if not equals or name not in READABLE:
+        raise UsageError(f"--reading {text}: not NAME=REGEX", hint=f"NAME is one of {', '.join(READABLE)}")
     return ExperimentMetric(name=name, unit="", better="higher", pattern=check_pattern(pattern))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from steelyard.analyze.scaling.curve import LATENCY, LATENCY_P50, LATENCY_P99, Step
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.records.experiment import Experiment
+from steelyard.report import format as fmt
 from steelyard.report.fleet.content import (
     Block,
     Cell,
@@ -165,8 +166,8 @@ def _loss(scaling: Scaling) -> list[Block]:
         return []
     columns = (
         Column("factor of the loss", is_text=True),
-        Column(f"{loss.low_cpus} CPUs"),
-        Column(f"{loss.high_cpus} CPUs"),
+        Column(fmt.several(loss.low_cpus, "CPU")),
+        Column(fmt.several(loss.high_cpus, "CPU")),
         Column("factor"),
         Column("share"),
     )

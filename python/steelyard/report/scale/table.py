@@ -15,7 +15,7 @@ from rich.text import Text
 
 from steelyard.analyze.profiles.hot_functions import Diagnosis
 from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, Step
-from steelyard.analyze.scaling.loss import FREQUENCY, USE, Loss, LossTerm
+from steelyard.analyze.scaling.loss import FREQUENCY, NO_LOSS, USE, Loss, LossTerm
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.report import format as fmt
 from steelyard.report.terminal import safe
@@ -43,14 +43,15 @@ def sentences(scaling: Scaling) -> list[str]:
     if len(known) > 1 and scaling.speedup is not None:
         ratio = scaling.efficiency_of(known[-1])
         found.append(
-            f"{known[-1].cpus} CPUs do {fmt.plain(times(scaling.speedup))} the work of {known[0].cpus},"
+            f"{fmt.several(known[-1].cpus, 'CPU')} do {fmt.plain(times(scaling.speedup))} the work of"
+            f" {known[0].cpus},"
             f" {fmt.plain(fmt.quantity(ratio, 'ratio'))} of linear"
         )
     found += [limit.claim for limit in scaling.limits]
-    if scaling.loss is not None and scaling.loss.factor.value is not None:
-        loss = scaling.loss
+    loss = scaling.loss
+    if loss is not None and (loss.factor.value or 0.0) >= NO_LOSS:
         found.append(
-            f"each CPU does {times(loss.factor.value)} less at {loss.high_cpus} than at {loss.low_cpus}:"
+            f"each CPU does {times(loss.factor.value)} less at {loss.high_cpus} CPUs than at {loss.low_cpus}:"
             f" {loss.cause}"
         )
     if scaling.functions is not None:
@@ -144,9 +145,8 @@ def notes(scaling: Scaling) -> list[str]:
     found = list(scaling.notes)
     for step in scaling.steps:
         if step.lost:
-            found.append(
-                f"{step.cpus} CPUs: {fmt.several(len(step.lost), 'trial')} without a value: {step.lost[0]}"
-            )
+            lost = fmt.several(len(step.lost), "trial")
+            found.append(f"{fmt.several(step.cpus, 'CPU')}: {lost} without a value: {step.lost[0]}")
     loss = scaling.loss
     if loss is not None and loss.caveat is not None:
         found.append(loss.caveat)
@@ -234,7 +234,8 @@ def summary(scaling: Scaling) -> RenderableType:
         parts.append(_rows("Universal Scalability Law", ("parameter", "value", ""), parameters(scaling.fit)))
     loss = scaling.loss
     if loss is not None and loss.terms:
-        names = ("loss per CPU", f"{loss.low_cpus} CPUs", f"{loss.high_cpus} CPUs", "factor", "share")
+        ends = (fmt.several(loss.low_cpus, "CPU"), fmt.several(loss.high_cpus, "CPU"))
+        names = ("loss per CPU", *ends, "factor", "share")
         parts.append(_rows("", names, loss_rows(loss)))
     if scaling.functions is not None and scaling.grown is not None:
         event = scaling.functions.event

@@ -135,7 +135,7 @@ def test_siblings_and_neighbours_are_said_beside_the_loss() -> None:
     ]
     loss = scaling_loss(*steps_of(rows, places))
     assert "at 2 CPUs threads share cores, at 1 they do not" in (loss.caveat or "")
-    assert "at 2 CPUs other processes had 40% of their time" in (loss.caveat or "")
+    assert "other processes had 40% of the CPUs' time at the step of 2" in (loss.caveat or "")
 
 
 def flat(idle: float, busy: float, errors: tuple[float, float] = (0.0, 0.0)) -> list[tuple[str, int]]:
