@@ -64,6 +64,7 @@ fn every_golden_record_comes_through_whole() {
         "preflight",
         "pressure_matrix",
         "run_score",
+        "scaling",
         "suite_comparison",
         "suite_score",
         "top",

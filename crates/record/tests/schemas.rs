@@ -258,6 +258,7 @@ fn every_record_of_the_control_plane_is_here() {
         "preflight",
         "pressure_matrix",
         "run_score",
+        "scaling",
         "suite_comparison",
         "suite_score",
         "top",

@@ -62,6 +62,7 @@ def machine(name: str = "machine") -> str:
         ("numa_map", ["numa", "map", "--machine", machine()]),
         ("preflight", ["run", "dcperf", "--preflight"]),
         ("pressure_matrix", ["characterize", "--suite", "suite-1"]),
+        ("scaling", ["scale", "--from", "curve.csv"]),
     ],
 )
 def test_what_is_printed_fits_its_schema(
@@ -69,6 +70,9 @@ def test_what_is_printed_fits_its_schema(
 ) -> None:
     if "--suite" in arguments:
         arguments = [*arguments[:-1], str(runs / arguments[-1])]
+    if "--from" in arguments:
+        (runs / "curve.csv").write_text("cpus,ops_per_s\n1,100\n2,190\n4,350\n8,500\n")
+        arguments = [*arguments[:-1], str(runs / "curve.csv")]
     where = ["--runs", str(runs)] if arguments[0] in ("list", "compare", "score") else []
     assert invoke([*arguments, "--json", *where]) in (0, 1, 3)
     document = json.loads(capsys.readouterr().out)
