@@ -30,10 +30,12 @@ OTHER_WORDS = ("--output", "--html", "--no-html", "--top", "--dir", "--file", "-
 DEPENDS = {
     "--all": "what there is more of differs",
     "--baseline": "a machine, or a configuration of a fleet",
+    "--blocks": "whether fewer may do",
     "--call-graph": "what is said of the default",
     "--cgroup": "what is done with the cgroup",
     "--duration": "what lasts",
     "--force": "what is replaced",
+    "--from": "the first day, or the file of a curve",
     "--hz": "what is said of the default",
     "--job": "one or several",
     "--metric": "what has metrics",

@@ -56,7 +56,7 @@ def scale(
     ] = True,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; {cpus} is the number of CPUs."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
     ] = None,
     tier: Annotated[
         str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
