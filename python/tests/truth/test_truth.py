@@ -22,6 +22,7 @@ NOT_STATISTICS = {
     # Ends of something that is no statement about a population.
     "steelyard.analyze.pressure.vmstat_histograms.Histogram": "smallest and largest reading, and percentiles",
     "steelyard.analyze.counters.smt.Bounds": "what arithmetic leaves open: no chance is in it",
+    "steelyard.analyze.scaling.loss.LossTerm": "the smaller and the larger step",
     "steelyard.analyze.counters.topdown.Node": "what events that were not counted leave open",
     "steelyard.fleet.store.row_checks.Bound": "the range that a rule allows",
     "steelyard.fleet.capacity.smt.Used": "what samples without core time leave open (as analyze.smt)",

@@ -145,7 +145,7 @@ def _interval(
 STATISTICS = (
     Statistic(
         name="Scalability law",
-        covers=("steelyard.stats.scalability.Parameter",),
+        covers=("steelyard.stats.scalability.Parameter", "steelyard.stats.scalability.LawFit"),
         about="Throughput at 1, 2, 4 ... CPUs, fitted in logarithms with parameters of at least 0. Intervals"
         " are of a parametric bootstrap; a peak is stated where its interval ends.",
         situations=(
