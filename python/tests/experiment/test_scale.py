@@ -233,3 +233,23 @@ def test_idle_time_is_read_of_the_cpus_that_are_asked_for(tmp_path: Path) -> Non
     assert cpu_ticks([0], tmp_path).idle_ratio_since(before) == pytest.approx(0.25)
     assert before.idle_ratio_since(before) is None
     assert cpu_ticks([0], tmp_path / "nowhere").idle_ratio_since(cpu_ticks([0], tmp_path / "nowhere")) is None
+
+
+def test_a_benchmark_finds_only_the_cpus_of_its_step(tmp_path: Path) -> None:
+    settings = ["measure=1", "warmup_min=1", "warmup_max=1", "memory=16MiB", "connections={cpus}"]
+    words = ["tao", "--tier", "smoke", "--steps", "1", "--blocks", "1"]
+    words += [word for setting in settings for word in ("--set", setting)]
+    # A busy machine may make the run invalid; where it ran is recorded all the same.
+    document = scale(tmp_path, *words)
+    (step,) = document["steps"]
+    assert document["law"] is None or document["law"]["contention"]["value"] is None
+    folder = Path(document["source"])
+    (trial,) = json.loads((folder / "experiment.json").read_text())["trials"]
+    run = json.loads((folder / "runs" / trial["run_id"] / "run.json").read_text())
+    assert run["cpus"]["server"] == run["cpus"]["load"] == step["listed"] == str(USABLE[0])
+    assert run["parameters"]["connections"]["value"] == 1
+    assert trial["readings"]["latency_p99_ns"] > 0
+    assert 0 <= trial["readings"]["idle_ratio"] <= 1
+    assert trial["readings"]["cpu_s"] <= trial["readings"]["elapsed_s"] * 1.1
+    assert trial["readings"]["operations"] > 0
+    assert {"instructions", "cycles"} <= trial["readings"].keys() | trial["missing"].keys()
