@@ -1,6 +1,8 @@
-"""``steelyard numa map|score``: the nodes of a machine, and how local what runs is to its memory.
+"""``steelyard numa map|score|experiment``: the nodes of a machine, how local what runs is to its memory, and
+where it should be.
 
-In: flags. Out: tables or one JSON document. Not here: measuring (``numa``), drawing (``report.numa``).
+In: flags. Out: tables or one JSON document. Not here: measuring (``numa``, ``experiment.numa``), drawing
+(``report.numa``).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import typer
 
 from steelyard._base import ExitCode, UsageError
 from steelyard.cli.commands import Commands
-from steelyard.cli.options import Json, Rows
+from steelyard.cli.options import RUNS, Json, Out, Report, Rows
 from steelyard.cli.output import EXIT_CODES, examples, output_console
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Commands,
-    help="Show NUMA nodes and distances, and score the locality of processes.",
+    help="Show NUMA nodes and distances, score the locality of processes, and measure what it is worth.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -137,6 +139,134 @@ def score(
 
         output_console().print(render_score(record, limit=rows))
     return int(ExitCode.OK)
+
+
+@app.command(
+    epilog=examples(
+        "steelyard numa experiment --plan",
+        "steelyard numa experiment --with 'stress-ng --vm 4' -- sysbench memory run",
+        "steelyard numa experiment --from figures.csv",
+    )
+)
+def experiment(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[BENCHMARK|DIR|-- CMD...]",
+            help="What a trial runs, or the folder of an experiment to show.",
+        ),
+    ] = None,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="WORKLOAD", help="A command or benchmark on the other cores; repeatable."
+        ),
+    ] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The two nodes; by default the largest, farthest apart.")
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option(metavar="N", help="Cores of the workload; by default those of a node.")
+    ] = None,
+    every_thread: Annotated[
+        bool, typer.Option("--every-thread", help="Use all hardware threads of a core, not one.")
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the scenarios and run nothing.")] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(metavar="TREE", help="With --plan: a recorded machine (a folder or .tar.bz2)."),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="CSV", help="Figures measured elsewhere: scenario, replicate and a metric."
+        ),
+    ] = None,
+    from_fleet: Annotated[
+        str | None,
+        typer.Option(
+            "--from-fleet", metavar="STORE", help="Compare with what a fleet's store shows of --job."
+        ),
+    ] = None,
+    job: Annotated[str | None, typer.Option("--job", help="The job of --from-fleet.")] = None,
+    fleet_metric: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Figure of the job: cpu_per_operation, cpi, latency_mean, ..."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[=REGEX]",
+            help="What to compare: a metric of the benchmark, elapsed_s, cpu_s, or a number in the output.",
+        ),
+    ] = None,
+    lower_is_better: Annotated[
+        bool, typer.Option("--lower-is-better", help="With a REGEX or CSV: smaller numbers are better.")
+    ] = False,
+    least_effect: Annotated[
+        str, typer.Option(metavar="SHARE", help="Smallest difference that matters.")
+    ] = "1%",
+    blocks: Annotated[int, typer.Option(help="Most blocks; each tries every scenario once.")] = 40,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begin no block after this time, such as 10min.")
+    ] = None,
+    to_the_end: Annotated[
+        bool, typer.Option("--to-the-end", help="Make all blocks, for the shorter interval of one look.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
+    ] = None,
+    tier: Annotated[
+        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
+    ] = None,
+    hook: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order; drawn by default.")] = None,
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest time of one command.")] = "10min",
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted experiment in this folder.")
+    ] = None,
+    page: Report = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Measure whether memory locality or cache sharing matters more, in six placements between two nodes."""
+    from steelyard.bench.parameters import parse_assignments
+    from steelyard.cli.experiment import make, scenarios
+
+    asked = make.Request(
+        words=words or [],
+        metric=metric,
+        lower_is_better=lower_is_better,
+        blocks=blocks,
+        budget=budget,
+        least_effect=least_effect,
+        to_the_end=to_the_end,
+        seed=seed,
+        tier=tier,
+        chosen=parse_assignments(set_ or []),
+        hooks=hook or [],
+        timeout=timeout,
+        resume=resume,
+        out=out,
+    )
+    request = scenarios.Request(
+        asked,
+        co_runners=with_ or [],
+        nodes=nodes,
+        cores=cores,
+        every_thread=every_thread,
+        root=root,
+        plan=plan,
+        figures=figures,
+        store=from_fleet,
+        job=job,
+        fleet_metric=fleet_metric,
+    )
+    return scenarios.experiment_and_show(request, report=page, as_json=as_json)
 
 
 def _health(path: Path | None) -> HealthResult | None:

@@ -1,4 +1,4 @@
-"""What an experiment says: each arm beside the first.
+"""What an experiment says: each arm beside the first, or beside those that its plan names.
 
 In: the record of an experiment, at any time. Out: `Answer`: better, worse, equivalent or undecided, with its
 interval, and how many more blocks would decide.
@@ -75,13 +75,22 @@ def values_by_arm(experiment: Experiment) -> dict[str, dict[int, float]]:
 
 
 def answers(experiment: Experiment, *, is_over: bool) -> list[Answer]:
-    """Return the answer for each arm after the first; ``is_over`` says that no block will follow."""
+    """Return the answer for each pair of arms that the plan compares, by default each with the first.
+
+    ``is_over`` says that no block will follow.
+    """
     values = values_by_arm(experiment)
     lost = {arm.name: 0 for arm in experiment.arms}
     for trial in experiment.trials:
         lost[trial.arm] += trial.value is None
-    base = experiment.arms[0].name
-    return [_answer(experiment, base, arm.name, values, lost, is_over=is_over) for arm in experiment.arms[1:]]
+    pairs = compared(experiment)
+    return [_answer(experiment, base, arm, values, lost, len(pairs), is_over=is_over) for base, arm in pairs]
+
+
+def compared(experiment: Experiment) -> list[tuple[str, str]]:
+    """Return the pairs of arms that are compared, base and other."""
+    first, *others = experiment.arms
+    return list(experiment.plan.pairs) or [(first.name, other.name) for other in others]
 
 
 def _answer(
@@ -90,13 +99,14 @@ def _answer(
     arm: str,
     values: Mapping[str, Mapping[int, float]],
     lost: Mapping[str, int],
+    comparisons: int,
     *,
     is_over: bool,
 ) -> Answer:
     plan = experiment.plan
     blocks = sorted(values[base].keys() & values[arm].keys())
     losses = {name: lost[name] for name in (base, arm)}
-    each = 1 - (1 - plan.confidence) / (len(experiment.arms) - 1)
+    each = 1 - (1 - plan.confidence) / comparisons
     every_look = plan.stop_early or not is_over
     if not blocks:
         reason = "no block in which both arms have a value"
@@ -108,7 +118,7 @@ def _answer(
         second,
         least_effect=math.log1p(plan.least_effect_ratio),
         confidence=plan.confidence,
-        comparisons=len(experiment.arms) - 1,
+        comparisons=comparisons,
         at_end=not every_look,
     )
     low, high = (found.always_low, found.always_high) if every_look else (found.low, found.high)
@@ -126,7 +136,7 @@ def _answer(
         lost=losses,
         mean=geometric_mean(second),
         base_mean=geometric_mean(first),
-        blocks_needed=_needed(experiment, found) if outcome is Outcome.UNDECIDED else None,
+        blocks_needed=_needed(experiment, found, comparisons) if outcome is Outcome.UNDECIDED else None,
         correlation=found.correlation if found.effective_blocks < len(blocks) else None,
         reason=found.reason,
     )
@@ -146,7 +156,7 @@ def _outcome(
     return Outcome.UNDECIDED
 
 
-def _needed(experiment: Experiment, found: Contrast) -> int | None:
+def _needed(experiment: Experiment, found: Contrast, comparisons: int) -> int | None:
     if not found.deviation or (found.low is None and found.always_low is None):
         return None
     # Blocks that resemble each other count as fewer.
@@ -155,7 +165,7 @@ def _needed(experiment: Experiment, found: Contrast) -> int | None:
         found.deviation * math.sqrt(worth),
         math.log1p(experiment.plan.least_effect_ratio),
         confidence=experiment.plan.confidence,
-        comparisons=len(experiment.arms) - 1,
+        comparisons=comparisons,
         power=POWER,
         at_every_look=experiment.plan.stop_early,
     )

@@ -109,6 +109,8 @@ class Engine:
             missing=dict(measured.missing),
             run_id=measured.run_id,
             is_disturbed=measured.is_disturbed,
+            read_back=measured.read_back,
+            co_runner_read_back=measured.co_runner_read_back,
         )
         self._change(trials=[*self.experiment.trials, trial], **self._learnt(measured))
         if measured.reason is not None:

@@ -14,7 +14,7 @@ import re
 import resource
 import select
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,8 +30,8 @@ from steelyard.bench.signals import Interrupts
 from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.cpu_time import cpu_ticks
 from steelyard.experiment.run_readings import readings_of_run
-from steelyard.records import Level
-from steelyard.records.experiment import ExperimentArm, ExperimentMetric
+from steelyard.records import Level, Run
+from steelyard.records.experiment import ExperimentArm, ExperimentMetric, ExperimentReadBack
 
 ELAPSED, CPU, IDLE = "elapsed_s", "cpu_s", "idle_ratio"
 """Metrics of a command that need no pattern: how long it took, and its CPU time with that of its children."""
@@ -41,6 +41,7 @@ _TAIL_BYTES = 1 << 20
 """A command's output is searched from this many bytes before its end."""
 _TICK_S = 0.2
 """Interrupts and the time limit are looked at so often."""
+_FIRST_LOOK_S = 0.002
 _STOP_TIMEOUT_S = 5.0
 NEIGHBOURS = frozenset({"steal", "foreign-load"})
 """Checks of a run that an experiment need not pass: other processes meet the arms of a block at random,
@@ -62,6 +63,9 @@ class Measured:
     """Other figures of the trial."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Why others could not be taken."""
+    read_back: ExperimentReadBack | None = None
+    """Where its threads and pages were, where the arm has a placement."""
+    co_runner_read_back: ExperimentReadBack | None = None
 
 
 class Workload(Protocol):
@@ -111,19 +115,25 @@ class BenchmarkRuns:
         run_id = attempt.run.run_id
         if attempt.error is not None:
             return Measured(None, attempt.error.message, run_id=run_id)
-        metric = attempt.run.metrics.get(self.metric)
-        if metric is None:
-            known = ", ".join(sorted(attempt.run.metrics))
-            raise UsageError(f"{self.benchmark} has no metric {self.metric!r}", hint=f"it has {known}")
-        verdict = attempt.run.verdict
-        broken = [check for check in verdict.reasons if check.level is Level.INVALID] if verdict else []
         readings, missing = readings_of_run(attempt) if self.has_readings else ({}, {})
-        about: dict[str, Any] = {"unit": metric.unit, "better": metric.better, "run_id": run_id}
-        about |= {"readings": readings, "missing": missing}
-        for check in broken:
-            if check.id not in NEIGHBOURS:
-                return Measured(None, f"invalid: {check.claim}", **about)
-        return positive(metric.value, is_disturbed=bool(broken), **about)
+        return measured_of(attempt.run, self.metric, readings=readings, missing=missing)
+
+
+def measured_of(run: Run, name: str, **more: Any) -> Measured:
+    """Return the metric of a run; one that is invalid by itself has no value.
+
+    Raises UsageError where its benchmark has no such metric.
+    """
+    metric = run.metrics.get(name)
+    if metric is None:
+        known = ", ".join(sorted(run.metrics))
+        raise UsageError(f"{run.benchmark} has no metric {name!r}", hint=f"it has {known}")
+    about: dict[str, Any] = {"unit": metric.unit, "better": metric.better, "run_id": run.run_id, **more}
+    broken = [check for check in run.verdict.reasons if check.level is Level.INVALID] if run.verdict else []
+    for check in broken:
+        if check.id not in NEIGHBOURS:
+            return Measured(None, f"invalid: {check.claim}", **about)
+    return positive(metric.value, is_disturbed=bool(broken), **about)
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,8 @@ class Commands:
     """Other numbers to take from the output."""
     counts: CommandCounts | None = None
     """What counts beside the commands, None: nothing."""
+    look: Callable[[int], float] | None = None
+    """Looks at a trial under way, by its supervisor's id; returns after how many seconds to look again."""
 
     def measure(self, arm: ExperimentArm, block: int) -> Measured:
         """Run the command of an arm to its end."""
@@ -169,10 +181,12 @@ class Commands:
             raise EnvironmentLacksError(f"{program}: no such program", hint="give its path, or install it")
         log.parent.mkdir(exist_ok=True)
         log.unlink(missing_ok=True)
-        cpus = _cpus_of(arm)
+        cpus, nodes = placed(arm)
         ticks, before_s, begin_ns = cpu_ticks(cpus), _children_cpu_s(), self.clock.monotonic_ns()
-        process = LocalExecutor().start(f"trial-{arm.name}", command, log=log, cpus=cpus or None, direct=True)
-        reason = self._wait(process, begin_ns)
+        process = LocalExecutor().start(
+            f"trial-{arm.name}", command, log=log, cpus=cpus or None, memory_nodes=nodes, direct=True
+        )
+        reason = ended(process, self.timeout_s, clock=self.clock, interrupts=self.interrupts, look=self.look)
         end_ns = self.clock.monotonic_ns()
         reason = reason or self._ended_badly(process, program)
         if reason is not None:
@@ -180,22 +194,6 @@ class Commands:
         took = {ELAPSED: (end_ns - begin_ns) / 1e9, CPU: _children_cpu_s() - before_s}
         idle_ratio = cpu_ticks(cpus).idle_ratio_since(ticks)
         return took if idle_ratio is None else {**took, IDLE: idle_ratio}
-
-    def _wait(self, process: Process, begin_ns: int) -> str | None:
-        """Wait for the end; return why it was not waited for."""
-        # Its end is seen at once: polling would round every time to its interval.
-        descriptor = os.pidfd_open(process.pid)
-        try:
-            while not select.select([descriptor], [], [], _TICK_S)[0]:
-                if self.interrupts.received is not None:
-                    process.stop(_STOP_TIMEOUT_S)
-                    return f"stopped by {self.interrupts.received}"
-                if self.clock.monotonic_ns() - begin_ns > self.timeout_s * 1e9:
-                    process.stop(_STOP_TIMEOUT_S)
-                    return f"took longer than {self.timeout_s:g} s"
-        finally:
-            os.close(descriptor)
-        return None
 
     def _ended_badly(self, process: Process, program: str) -> str | None:
         """Return how a command that has ended failed; its CPU time counts among the children's afterwards."""
@@ -229,6 +227,45 @@ def _confined(cpus: Sequence[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def placed(arm: ExperimentArm) -> tuple[list[int], list[int]]:
+    """Return CPUs and memory nodes of an arm's trials, as executors take them; none where they are free."""
+    if arm.placement is None:
+        return _cpus_of(arm), []
+    return parse_cpu_list(arm.placement.cpus) or [], parse_cpu_list(arm.placement.memory_nodes) or []
+
+
+def ended(
+    process: Process,
+    timeout_s: float,
+    *,
+    clock: Clock,
+    interrupts: Interrupts,
+    look: Callable[[int], float] | None = None,
+) -> str | None:
+    """Wait for the end of a process, with a look at it now and then; return why it was not waited for."""
+    begin_ns = clock.monotonic_ns()
+    tick_s = _TICK_S if look is None else _FIRST_LOOK_S
+    next_look_ns = 0
+    # Its end is seen at once: polling would round every time to its interval.
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        while not select.select([descriptor], [], [], tick_s)[0]:
+            now_ns = clock.monotonic_ns()
+            if interrupts.received is not None:
+                process.stop(_STOP_TIMEOUT_S)
+                return f"stopped by {interrupts.received}"
+            if now_ns - begin_ns > timeout_s * 1e9:
+                process.stop(_STOP_TIMEOUT_S)
+                return f"took longer than {timeout_s:g} s"
+            if look is not None and now_ns >= next_look_ns:
+                wait_s = look(process.pid)
+                tick_s = min(_TICK_S, wait_s)
+                next_look_ns = clock.monotonic_ns() + round(wait_s * 1e9)
+    finally:
+        os.close(descriptor)
+    return None
 
 
 def _children_cpu_s() -> float:

@@ -17,6 +17,21 @@ class ExperimentCpus(Value):
     nodes: Count | None = Field(description="NUMA nodes that they are of, null where the kernel tells none")
 
 
+class ExperimentPlacement(Value):
+    """Where a trial of a NUMA scenario has its threads and its memory."""
+
+    scenario: Count = Field(description="From 1 to 6, as published")
+    cpus: str = Field(description="CPUs of the workload, as a list")
+    memory_nodes: str = Field(description="Nodes that its memory is bound to, as a list")
+    local_ratio: float = Field(description="Share of its memory that is local to its CPUs")
+    score: float | None = Field(default=None, description="Its NUMA score by the firmware's distances")
+    caches: Count | None = Field(
+        default=None, description="Last-level caches that its CPUs are of, null where they are not known"
+    )
+    co_runner: str | None = Field(default=None, description="Command or benchmark beside it, null when alone")
+    co_runner_cpus: str | None = Field(default=None, description="CPUs of the co-runner, null when alone")
+
+
 class ExperimentArm(Value):
     """One level of the factor."""
 
@@ -25,6 +40,9 @@ class ExperimentArm(Value):
     command: list[str] = Field(description="The command of a trial; empty where a benchmark is run")
     cpus: ExperimentCpus | None = Field(
         default=None, description="The only CPUs of a trial, null where it has all that are usable"
+    )
+    placement: ExperimentPlacement | None = Field(
+        default=None, description="Where a trial runs, null where that is left to the kernel or the benchmark"
     )
 
 
@@ -51,6 +69,21 @@ class ExperimentPlan(Value):
     confidence: float = Field(description="Of all intervals together")
     stop_early: bool = Field(description="Whether it ends when every arm has an answer")
     timeout_s: float = Field(description="Longest time of one command")
+    pairs: list[tuple[str, str]] = Field(
+        default_factory=list,
+        description="Arms that are compared, base and other; empty: each with the first arm",
+    )
+
+
+class ExperimentReadBack(Value):
+    """Where the kernel says that threads and pages of a trial were."""
+
+    looks: Count = Field(description="How often it was looked at while it ran")
+    threads: Count = Field(description="Most threads seen at once")
+    cpus: str = Field(description="CPUs on which threads were seen, as a list")
+    bytes_per_node: dict[str, int] = Field(
+        description="Its own pages by node, at the look that saw most: anonymous and shared memory, no files"
+    )
 
 
 class ExperimentTrial(Value):
@@ -73,13 +106,21 @@ class ExperimentTrial(Value):
         default=False,
         description="Whether other processes took so much CPU time that the run alone is invalid",
     )
+    read_back: ExperimentReadBack | None = Field(
+        default=None, description="Proof of its placement, null where the arm has none"
+    )
+    co_runner_read_back: ExperimentReadBack | None = Field(
+        default=None, description="The same of its co-runner, null when alone"
+    )
 
 
 class Experiment(Record):
     """One experiment: ``experiment.json``, beside the folder of its runs."""
 
     KIND: ClassVar[str] = "experiment"
+    VERSION: ClassVar[str] = "1.1"
 
+    schema_version: str = Field(default=VERSION, pattern=r"^\d+\.\d+$")
     experiment_id: str = Field(description="Unique name, also of the directory")
     benchmark: str | None = Field(description="Benchmark of the trials, null where they are commands")
     tier: str | None = Field(description="Tier of the benchmark, null without one")

@@ -94,7 +94,7 @@ def as_allowed(placement: Placement, *, is_asked: bool) -> Placement:
     EnvironmentLacksError is raised instead.
     """
     nodes = sorted({node for instance in placement.instances for node in instance.memory_nodes})
-    refusal = _refusal(nodes) if nodes else None
+    refusal = binding_refusal(nodes) if nodes else None
     if refusal is None:
         return placement
     if is_asked:
@@ -102,7 +102,7 @@ def as_allowed(placement: Placement, *, is_asked: bool) -> Placement:
     return without_binding(placement, refusal)
 
 
-def _refusal(nodes: list[int]) -> str | None:
+def binding_refusal(nodes: list[int]) -> str | None:
     """Return why memory cannot be bound to ``nodes`` here, None when it can."""
     command = [str(executable("steelyard-exec")), "--memory-nodes", format_cpu_list(nodes), "--", "true"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_CHECK_TIMEOUT_S)

@@ -26,6 +26,7 @@ from steelyard.cli.progress import shown
 from steelyard.experiment import engine
 from steelyard.experiment.answers import Answer, Outcome, answers
 from steelyard.experiment.design import is_curve
+from steelyard.experiment.numa.design import is_numa
 from steelyard.experiment.workload import (
     CPU,
     ELAPSED,
@@ -142,14 +143,33 @@ def _begin(request: Request) -> Experiment:
     )
     template = [] if benchmark is not None else list(request.words)
     factor, arms = _arms(request, benchmark, template)
-    if benchmark is None and (request.chosen or request.hooks):
-        raise UsageError("--set and --hook are for a benchmark")
-    if benchmark is not None:
-        known = {parameter.name: parameter for parameter in declaration.find(benchmark).load().parameters}
-        for settings in (request.chosen, *(arm.settings for arm in arms)):
-            check_names(settings, known, owner=benchmark)
-            for name, text in settings.items():
-                known[name].parse(text)
+    check_workload(request, benchmark, [request.chosen, *(arm.settings for arm in arms)])
+    if benchmark:
+        arms = [arm.model_copy(update={"settings": {**request.chosen, **arm.settings}}) for arm in arms]
+    return record_of(request, benchmark, factor, arms)
+
+
+def check_workload(request: Request, benchmark: str | None, settings: Sequence[dict[str, str]]) -> None:
+    """Raise UsageError for settings that a benchmark has not, and for those of a command."""
+    if benchmark is None:
+        if request.chosen or request.hooks:
+            raise UsageError("--set and --hook are for a benchmark")
+        return
+    known = {parameter.name: parameter for parameter in declaration.find(benchmark).load().parameters}
+    for each in settings:
+        check_names(each, known, owner=benchmark)
+        for name, text in each.items():
+            known[name].parse(text)
+
+
+def record_of(
+    request: Request,
+    benchmark: str | None,
+    factor: str,
+    arms: list[ExperimentArm],
+    pairs: Sequence[tuple[str, str]] = (),
+) -> Experiment:
+    """Return the record of an experiment without trials. Raises UsageError for a plan that cannot be."""
     if request.blocks < 4:
         raise UsageError(f"--blocks {request.blocks}: at least 4 are needed for an interval")
     return Experiment(
@@ -158,10 +178,7 @@ def _begin(request: Request) -> Experiment:
         tier=None if benchmark is None else tiers.resolve(benchmark, request.tier)[2],
         hooks=list(request.hooks),
         factor=factor,
-        arms=[
-            arm.model_copy(update={"settings": {**request.chosen, **arm.settings}}) if benchmark else arm
-            for arm in arms
-        ],
+        arms=arms,
         metric=metric_of(request.metric, benchmark, better="lower" if request.lower_is_better else "higher"),
         plan=ExperimentPlan(
             seed=secrets.randbits(_SEED_BITS) if request.seed is None else request.seed,
@@ -171,6 +188,7 @@ def _begin(request: Request) -> Experiment:
             confidence=0.95,
             stop_early=not request.to_the_end,
             timeout_s=seconds_of("--timeout", request.timeout),
+            pairs=list(pairs),
         ),
         status=RunStatus.RUNNING,
         steelyard_version=steelyard.__version__,
@@ -286,6 +304,10 @@ def seconds_of(flag: str, text: str) -> float:
 
 
 def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> Workload:
+    if is_numa(experiment):
+        from steelyard.experiment.numa.workload import ScenarioTrials
+
+        return ScenarioTrials(experiment, folder, SystemClock(), interrupts)
     if experiment.benchmark is None:
         return Commands(experiment.metric, folder, experiment.plan.timeout_s, SystemClock(), interrupts)
     return BenchmarkRuns(
@@ -307,6 +329,10 @@ def _so_far(experiment: Experiment) -> dict[str, str]:
 
 
 def _show(folder: Path, experiment: Experiment, report: Path | None, *, as_json: bool) -> int:
+    if is_numa(experiment):
+        from steelyard.cli.experiment.scenarios import show
+
+        return show(folder, experiment, report, as_json=as_json)
     found = answers(experiment, is_over=experiment.status is RunStatus.COMPLETE)
     page = None
     if report is not None:

@@ -1,0 +1,311 @@
+"""``steelyard numa experiment``: plans, makes or shows one, and holds it beside a fleet's finding.
+
+In: what was typed. Out: a table or one JSON document, the record in its folder, a page. Not here: scenarios
+and verdicts (``steelyard.experiment.numa``), drawing (``report.experiment.scenarios``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steelyard._base import EnvironmentLacksError, ExitCode, UsageError, format_cpu_list, parse_cpu_list
+from steelyard.bench import declaration
+from steelyard.bench.clock import SystemClock
+from steelyard.bench.launch import make_run_folder
+from steelyard.bench.placement.request import live_layout, recorded_layout
+from steelyard.bench.signals import Interrupts
+from steelyard.cli.experiment import make
+from steelyard.cli.output import output_console, print_json
+from steelyard.experiment import engine
+from steelyard.experiment.numa import design
+from steelyard.experiment.numa.production import Agreement, agreements, finding_of
+from steelyard.experiment.numa.scenarios import Scenarios, scenarios_of
+from steelyard.experiment.numa.verdict import Verdict, is_decided, verdicts
+from steelyard.experiment.numa.workload import ScenarioTrials
+from steelyard.fleet.numa.locality import Locality
+from steelyard.records import RunStatus
+from steelyard.records.experiment import Experiment, ExperimentMetric
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed, beside what every experiment takes."""
+
+    experiment: make.Request
+    co_runners: Sequence[str] = ()
+    nodes: str | None = None
+    cores: int | None = None
+    every_thread: bool = False
+    root: Path | None = None
+    plan: bool = False
+    figures: Path | None = None
+    store: str | None = None
+    job: str | None = None
+    fleet_metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is shown."""
+
+    experiment: Experiment
+    folder: Path | None
+    """None for figures of a file."""
+    verdicts: Sequence[Verdict]
+    locality: Locality | None = None
+    agreements: Sequence[Agreement] = field(default_factory=tuple)
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether no block will follow."""
+        return self.experiment.status is RunStatus.COMPLETE
+
+
+def experiment_and_show(request: Request, *, report: Path | None, as_json: bool) -> int:
+    """Plan, make, resume or show; return the exit code."""
+    if request.root is not None and not request.plan:
+        raise UsageError("--root is for --plan: nothing can run on a recorded machine")
+    if (request.store is None) != (request.job is None):
+        raise UsageError("--from-fleet and --job belong together")
+    if request.plan:
+        return _show_plan(request, as_json=as_json)
+    # A store that has no such job is found before hours of trials.
+    locality = None if request.store is None else _of_fleet(request)
+    folder, experiment = _which(request)
+    if folder is None and request.figures is None:
+        folder = make_run_folder(request.experiment.out, "experiment-numa", SystemClock())
+        experiment = experiment.model_copy(update={"experiment_id": folder.name})
+    elif request.experiment.resume is None:
+        return show(folder, experiment, report, as_json=as_json, locality=locality)
+    assert folder is not None
+    interrupts = Interrupts()
+    trials = ScenarioTrials(experiment, folder, SystemClock(), interrupts)
+    experiment, error = make.carry_out(folder, experiment, trials, interrupts)
+    code = show(folder, experiment, report, as_json=as_json, locality=locality)
+    return make.code_of(folder, experiment, error, code, resume="steelyard numa experiment --resume")
+
+
+def _which(request: Request) -> tuple[Path | None, Experiment]:
+    """Return the experiment that was asked for, with its folder where it has one already."""
+    words, asked = request.experiment.words, request.experiment
+    if request.figures is not None:
+        if words or asked.resume or request.co_runners:
+            raise UsageError("--from takes its scenarios from the file: no command, co-runner or folder")
+        return None, _of_file(request, request.figures)
+    if asked.resume is not None:
+        if words or request.co_runners or asked.chosen or asked.hooks:
+            raise UsageError("--resume goes on as it began: it takes no benchmark, command or co-runner")
+        return asked.resume, _numa(asked.resume, engine.load_to_resume(asked.resume))
+    if len(words) == 1 and (Path(words[0]) / engine.MANIFEST).exists():
+        return Path(words[0]), _numa(Path(words[0]), engine.load(Path(words[0])))
+    return None, _begin(request)
+
+
+def _numa(folder: Path, experiment: Experiment) -> Experiment:
+    if not design.is_numa(experiment):
+        raise UsageError(f"{folder} is no NUMA experiment", hint=f"steelyard experiment {folder} shows it")
+    return experiment
+
+
+def _begin(request: Request) -> Experiment:
+    """Return the record of a new experiment. Raises UsageError, EnvironmentLacksError."""
+    from steelyard.bench.colocation.workload import workload_of
+
+    asked = request.experiment
+    if not asked.words:
+        raise UsageError(
+            "a NUMA experiment needs a benchmark or a command",
+            hint="such as: steelyard numa experiment --with 'COMMAND' -- COMMAND",
+        )
+    benchmark = asked.words[0] if len(asked.words) == 1 and asked.words[0] in declaration.names() else None
+    scenarios = _scenarios(request)
+    for co_runner in request.co_runners:
+        workload_of(co_runner)
+    command = [] if benchmark is not None else list(asked.words)
+    make.check_workload(asked, benchmark, [asked.chosen])
+    arms = design.arms_of(scenarios, request.co_runners, settings=asked.chosen, command=command)
+    _check_binding(scenarios)
+    return make.record_of(asked, benchmark, design.FACTOR, arms, design.pairs_of(arms))
+
+
+def _check_binding(scenarios: Scenarios) -> None:
+    """Raise EnvironmentLacksError where this kernel does not let memory be bound to the nodes."""
+    from steelyard.bench.placement.request import binding_refusal
+
+    refusal = binding_refusal([scenarios.first, scenarios.second])
+    if refusal is not None:
+        raise EnvironmentLacksError(refusal)
+
+
+def _scenarios(request: Request) -> Scenarios:
+    nodes = None
+    if request.nodes is not None:
+        nodes = parse_cpu_list(request.nodes)
+        if nodes is None:
+            raise UsageError(f"--nodes {request.nodes!r} is no list of nodes", hint="such as --nodes 0,1")
+    layout = live_layout() if request.root is None else recorded_layout(request.root)
+    return scenarios_of(layout, nodes=nodes, cores=request.cores, every_thread=request.every_thread)
+
+
+def _of_file(request: Request, path: Path) -> Experiment:
+    """Return the figures of a file as an experiment that is over."""
+    from steelyard.experiment.numa.figures import read_figures
+
+    figures = read_figures(path)
+    better = "lower" if request.experiment.lower_is_better else "higher"
+    record = make.record_of(
+        request.experiment, None, design.FACTOR, figures.arms, design.pairs_of(figures.arms)
+    )
+    return record.model_copy(
+        update={
+            "experiment_id": path.name,
+            "metric": ExperimentMetric(name=figures.metric, unit="1", better=better),
+            # Nobody has looked before the end: the interval of one look holds.
+            "plan": record.plan.model_copy(update={"blocks": figures.blocks, "stop_early": False}),
+            "status": RunStatus.COMPLETE,
+            "trials": figures.trials,
+        }
+    )
+
+
+def _of_fleet(request: Request) -> Locality:
+    """Return the fleet's finding of a job."""
+    from steelyard.cli.fleet.options import opened
+    from steelyard.fleet.numa.locality import numa
+
+    assert request.store is not None
+    assert request.job is not None
+    with opened(request.store) as store:
+        found = numa(store.table("task_samples"), jobs=[request.job])
+    return finding_of(found.localities, request.job, request.fleet_metric)
+
+
+def show(
+    folder: Path | None,
+    experiment: Experiment,
+    report: Path | None,
+    *,
+    as_json: bool,
+    locality: Locality | None = None,
+) -> int:
+    """Show verdicts; return 0 where every one is known and production does not disagree, else 1."""
+    is_over = experiment.status is RunStatus.COMPLETE
+    known = verdicts(experiment, is_over=is_over)
+    agreed = (
+        []
+        if locality is None
+        else agreements(locality, known[0], least_effect_ratio=experiment.plan.least_effect_ratio)
+    )
+    found = Found(experiment, folder, known, locality, agreed)
+    page = None
+    if report is not None:
+        from steelyard.report.experiment.scenarios_page import write_scenarios
+
+        page = write_scenarios(report, experiment, known, locality, agreed)
+    if as_json:
+        print_json(document(found, page), kind="numa_experiment")
+    else:
+        from steelyard.report.experiment.scenarios import render
+
+        console = output_console()
+        console.print(render(experiment, known, locality, agreed))
+        if folder is not None:
+            line = f"record: {folder / engine.MANIFEST}"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if page is not None:
+            console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+    agrees = all(each.agrees == "agree" for each in agreed)
+    return int(ExitCode.OK if is_decided(known) and agrees else ExitCode.NO)
+
+
+def _show_plan(request: Request, *, as_json: bool) -> int:
+    scenarios = _scenarios(request)
+    if as_json:
+        print_json(plan_document(scenarios, request.root), kind="numa_plan")
+        return int(ExitCode.OK)
+    from steelyard.report.experiment.scenarios import render_plan
+
+    command = request.experiment.words or ("COMMAND",)
+    output_console().print(render_plan(scenarios, command, request.co_runners or ("CO-RUNNER",)))
+    return int(ExitCode.OK)
+
+
+def plan_document(scenarios: Scenarios, root: Path | None) -> dict[str, Any]:
+    """Return what ``--plan --json`` shows."""
+    return {
+        "machine": "live" if root is None else str(root),
+        "first_node": scenarios.first,
+        "second_node": scenarios.second,
+        "distance": scenarios.distance,
+        "cores": scenarios.cores,
+        "scenarios": [
+            {
+                "scenario": each.number,
+                "cpus": format_cpu_list(each.cpus),
+                "memory_node": each.memory_node,
+                "local_ratio": each.local_ratio,
+                "score": each.score,
+                "caches": each.caches,
+                "co_runner_cpus": format_cpu_list(each.co_runner_cpus) or None,
+            }
+            for each in scenarios.scenarios
+        ],
+        "notes": list(scenarios.notes),
+    }
+
+
+def document(found: Found, page: Path | None) -> dict[str, Any]:
+    """Return what ``--json`` shows."""
+    experiment = found.experiment
+    return {
+        "experiment_id": experiment.experiment_id,
+        "directory": None if found.folder is None else str(found.folder),
+        "benchmark": experiment.benchmark,
+        "metric": experiment.metric.model_dump(),
+        "plan": experiment.plan.model_dump(mode="json"),
+        "status": experiment.status,
+        "status_reason": experiment.status_reason,
+        "clusters": [_cluster(verdict) for verdict in found.verdicts],
+        "production": _production(found),
+        "report": None if page is None else str(page),
+    }
+
+
+def _cluster(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "co_runner": verdict.cluster.co_runner,
+        "matters": verdict.matters,
+        "why": verdict.why,
+        "bars": [
+            {"arm": arm.name, "scenario": arm.placement.scenario, "ratio": verdict.bars.get(number)}
+            for number, arm in sorted(verdict.cluster.arms.items())
+            if arm.placement is not None
+        ],
+        "pairs": [
+            {
+                **{name: getattr(pair, name) for name in ("base", "arm", "outcome", "ratio", "low", "high")},
+                **{
+                    name: getattr(pair.answer, name)
+                    for name in ("confidence", "blocks", "blocks_needed", "reason")
+                },
+                "is_deciding": key == verdict.deciding,
+            }
+            for key, pair in verdict.pairs.items()
+        ],
+        "best": None if verdict.best is None else asdict(verdict.best),
+        "without_local": verdict.without_local,
+    }
+
+
+def _production(found: Found) -> dict[str, Any] | None:
+    locality = found.locality
+    if locality is None:
+        return None
+    return {
+        "job": locality.job,
+        "metric": locality.metric,
+        "agreements": [asdict(each) for each in found.agreements],
+    }

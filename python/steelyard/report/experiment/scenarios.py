@@ -1,0 +1,233 @@
+"""A NUMA experiment on a terminal: verdicts, the placement to take over, bars, proof, the fleet beside it.
+
+In: the record and its verdicts; scenarios that are only planned. Out: renderables for a `rich` console. Not
+here: the page (``scenarios_page``).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steelyard._base import format_cpu_list
+from steelyard.experiment.answers import values_by_arm
+from steelyard.experiment.numa.production import Agreement, Cost
+from steelyard.experiment.numa.scenarios import SOLO, Scenarios
+from steelyard.experiment.numa.verdict import Matters, Performance, Verdict
+from steelyard.fleet.numa.locality import METRICS, Locality
+from steelyard.records.experiment import Experiment, ExperimentTrial
+from steelyard.report import format as fmt
+from steelyard.report.experiment.table import change, notes
+from steelyard.report.terminal import safe
+
+
+def headline(verdict: Verdict) -> str:
+    """Return the verdict in words."""
+    title = verdict.cluster.title
+    match verdict.matters:
+        case Matters.LOCALITY | Matters.CACHE:
+            return f"{title}: {verdict.matters} matters more: {verdict.why}"
+        case Matters.UNDECIDED:
+            return f"{title}: undecided: {verdict.why}{_more(verdict)}"
+        case Matters.NEITHER:
+            return f"{title}: neither matters: {verdict.why}"
+        case Matters.OTHER:
+            return f"{title}: {verdict.why}"
+
+
+def _more(verdict: Verdict) -> str:
+    needed = [pair.answer.blocks_needed for pair in verdict.pairs.values() if pair.answer.blocks_needed]
+    have = [pair.answer.blocks for pair in verdict.pairs.values()]
+    return f"; about {max(needed)} blocks would decide" if needed and max(needed) > min(have) else ""
+
+
+def pair_text(pair: Performance) -> str:
+    """Return the change of performance with its interval."""
+    if pair.ratio is None:
+        return fmt.MISSING
+    if pair.low is None or pair.high is None:
+        return change(pair.ratio)
+    return f"{change(pair.ratio)} ({change(pair.low)} to {change(pair.high)})"
+
+
+def proof(trials: Sequence[ExperimentTrial], arm: str) -> str:
+    """Return where threads and pages of an arm were read back, over all its trials with a value."""
+    own = [trial.read_back for trial in trials if trial.arm == arm and trial.value is not None]
+    known = [each for each in own if each is not None]
+    if not known:
+        return fmt.MISSING
+    total: dict[str, int] = {}
+    for each in known:
+        for node, size in each.bytes_per_node.items():
+            total[node] = total.get(node, 0) + size
+    whole = sum(total.values()) or 1
+    shares = ", ".join(
+        f"{share / whole:.0%} on node {node}" for node, share in sorted(total.items(), key=lambda it: -it[1])
+    )
+    return f"{max(each.threads for each in known)} threads, pages {shares}"
+
+
+def render(
+    experiment: Experiment,
+    verdicts: Sequence[Verdict],
+    locality: Locality | None,
+    agreements: Sequence[Agreement],
+) -> RenderableType:
+    """Return the whole answer."""
+    parts: list[RenderableType] = []
+    for verdict in verdicts:
+        parts.append(safe(headline(verdict)))
+        if verdict.best is not None:
+            parts.append(safe(f"  scenario {verdict.best.scenario}: {verdict.best.where}"))
+            for command in (verdict.best.command, verdict.best.co_runner_command):
+                parts += [] if command is None else [safe(f"    {command}")]
+        if verdict.without_local is not None:
+            parts.append(safe(f"  where memory cannot all be local: scenario {verdict.without_local}"))
+    parts += [Text(), _bars(experiment, verdicts), _pairs(verdicts)]
+    look = "for one look, at the end" if not _every_look(verdicts) else "hold at every look"
+    parts.append(
+        Text(f"intervals of {experiment.plan.confidence:.0%}, all pairs together, {look}", style="dim")
+    )
+    if locality is not None:
+        parts += [Text(), *_production(locality, agreements)]
+    answers = [pair.answer for verdict in verdicts for pair in verdict.pairs.values()]
+    parts += [safe(f"!  {note}") for note in notes(experiment, answers)]
+    return Group(*parts)
+
+
+def _every_look(verdicts: Sequence[Verdict]) -> bool:
+    return any(pair.answer.holds_at_every_look for verdict in verdicts for pair in verdict.pairs.values())
+
+
+def _bars(experiment: Experiment, verdicts: Sequence[Verdict]) -> Table:
+    """Return performance over that of scenario 1 alone: the published figures as a table."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name, justify in (
+        ("scenario", "left"),
+        ("CPUs", "left"),
+        ("memory", "left"),
+        ("local", "right"),
+        ("caches", "right"),
+        ("trials", "right"),
+        ("performance", "right"),
+        ("read back", "left"),
+    ):
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    values = values_by_arm(experiment)
+    for verdict in verdicts:
+        for number, arm in sorted(verdict.cluster.arms.items()):
+            place, ratio = arm.placement, verdict.bars.get(number)
+            if place is None:
+                continue
+            table.add_row(
+                safe(arm.name),
+                place.cpus or fmt.MISSING,
+                f"node {place.memory_nodes}" if place.memory_nodes else fmt.MISSING,
+                f"{place.local_ratio:.0%}",
+                fmt.MISSING if place.caches is None else str(place.caches),
+                str(len(values[arm.name])),
+                fmt.MISSING if ratio is None else f"{ratio:.3f}",
+                proof(experiment.trials, arm.name),
+            )
+    return table
+
+
+def _pairs(verdicts: Sequence[Verdict]) -> Table:
+    table = Table("compared", "performance", "outcome", "", box=box.SIMPLE_HEAD, pad_edge=False)
+    for verdict in verdicts:
+        for key, pair in verdict.pairs.items():
+            decides = "decides" if key == verdict.deciding else ""
+            table.add_row(safe(f"{pair.arm} over {pair.base}"), pair_text(pair), str(pair.outcome), decides)
+    return table
+
+
+def cost_text(cost: Cost) -> str:
+    """Return a cost as a change with its interval."""
+    if cost.low is None or cost.high is None:
+        return change(cost.ratio)
+    return f"{change(cost.ratio)} ({change(cost.low)} to {change(cost.high)})"
+
+
+def production_line(locality: Locality, agreements: Sequence[Agreement]) -> str:
+    """Return in words whether production and laboratory agree."""
+    if not agreements:
+        return f"{locality.job}: no scenario to compare production with"
+    words = {each.agrees for each in agreements}
+    said = agreements[-1]
+    if len(words) == 1:
+        return f"{locality.job}: production and laboratory {_says(said)}: {said.why}"
+    told = "; ".join(f"scenario {each.scenario}: {_says(each)}" for each in agreements)
+    return f"{locality.job}: production and laboratory: {told}"
+
+
+def _says(each: Agreement) -> str:
+    return "are undecided" if each.agrees == "undecided" else str(each.agrees)
+
+
+def _production(locality: Locality, agreements: Sequence[Agreement]) -> list[RenderableType]:
+    table = Table(
+        "scenario",
+        "score",
+        f"production: {METRICS[locality.metric]}",
+        "laboratory: cost",
+        "laboratory over production",
+        "",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for each in agreements:
+        table.add_row(
+            str(each.scenario),
+            f"{each.score:.2f}",
+            cost_text(each.production),
+            cost_text(each.laboratory),
+            cost_text(Cost(each.ratio, each.low, each.high)),
+            str(each.agrees),
+        )
+    return [safe(production_line(locality, agreements)), table]
+
+
+def render_plan(scenarios: Scenarios, command: Sequence[str], co_runners: Sequence[str]) -> RenderableType:
+    """Return the scenarios of a machine, with the command line of each."""
+    parts: list[RenderableType] = [
+        Text(
+            f"Nodes {scenarios.first} and {scenarios.second}, distance {scenarios.distance};"
+            f" {scenarios.cores} cores for X"
+        )
+    ]
+    table = Table(
+        "scenario",
+        "CPUs of X",
+        "memory of X",
+        "local",
+        "caches",
+        "score",
+        "CPUs of Y",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for each in scenarios.scenarios:
+        table.add_row(
+            str(each.number),
+            format_cpu_list(each.cpus),
+            f"node {each.memory_node}",
+            f"{each.local_ratio:.0%}",
+            fmt.MISSING if each.caches is None else str(each.caches),
+            fmt.MISSING if each.score is None else f"{each.score:.2f}",
+            format_cpu_list(each.co_runner_cpus) or fmt.MISSING,
+        )
+    parts.append(table)
+    for each in scenarios.scenarios:
+        there = f"steelyard-exec --cpus {format_cpu_list(each.cpus)} --memory-nodes {each.memory_node} --"
+        line = f"{each.number}  {there} {shlex.join(command)}"
+        parts.append(safe(line))
+        if each.number not in SOLO:
+            beside = f"steelyard-exec --cpus {format_cpu_list(each.co_runner_cpus)} --"
+            parts += [safe(f"   beside {beside} {co_runner}") for co_runner in co_runners]
+    parts += [safe(f"!  {note}") for note in scenarios.notes]
+    return Group(*parts)
