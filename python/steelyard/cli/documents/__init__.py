@@ -18,6 +18,7 @@ from steelyard.cli.documents.machine import (
     MachineDiffDocument,
     NumaMapDocument,
 )
+from steelyard.cli.documents.numa import NumaExperimentDocument, NumaPlanDocument
 from steelyard.cli.documents.preflight import PreflightDocument
 from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
 from steelyard.cli.documents.scaling import ScalingDocument
@@ -33,7 +34,9 @@ DOCUMENTS: tuple[type[Record], ...] = (
     ListDocument,
     MachineCheckDocument,
     MachineDiffDocument,
+    NumaExperimentDocument,
     NumaMapDocument,
+    NumaPlanDocument,
     PreflightDocument,
     PressureMatrixDocument,
     RunScoreDocument,
@@ -54,7 +57,9 @@ __all__ = [
     "ListDocument",
     "MachineCheckDocument",
     "MachineDiffDocument",
+    "NumaExperimentDocument",
     "NumaMapDocument",
+    "NumaPlanDocument",
     "PreflightDocument",
     "PressureMatrixDocument",
     "RunScoreDocument",

@@ -11,7 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import EnvironmentLacksError, ExitCode, UsageError, format_cpu_list, parse_cpu_list
+from steelyard._base import (
+    EnvironmentLacksError,
+    ExitCode,
+    ResultSaysNoError,
+    UsageError,
+    format_cpu_list,
+    parse_cpu_list,
+)
 from steelyard.bench import declaration
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
@@ -179,7 +186,10 @@ def _of_fleet(request: Request) -> Locality:
     assert request.store is not None
     assert request.job is not None
     with opened(request.store) as store:
-        found = numa(store.table("task_samples"), jobs=[request.job])
+        try:
+            found = numa(store.table("task_samples"), jobs=[request.job])
+        except ResultSaysNoError as error:
+            raise ResultSaysNoError(f"job {request.job}: {error.message}", hint=error.hint) from error
     return finding_of(found.localities, request.job, request.fleet_metric)
 
 

@@ -110,8 +110,8 @@ def _agrees(
     if ours and theirs:
         return Agrees.DISAGREE, "one shows a cost of remote memory, the other a gain"
     if differs:
-        where = "laboratory" if quotient[0] > 1 else "production"
-        return Agrees.DISAGREE, f"remote memory costs more in the {where}, and by more than chance"
+        where = "the laboratory" if quotient[0] > 1 else "production"
+        return Agrees.DISAGREE, f"remote memory costs more in {where} than in the other, by more than chance"
     small = [
         cost.low is not None
         and cost.high is not None
