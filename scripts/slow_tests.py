@@ -52,6 +52,11 @@ TABLE = (
     Slow("crate::accuracy", 45, ("crates/steelyard/tests/", "crates/load/", "Cargo.lock")),
     Slow(f"{EXECUTABLES}test_numa_binding.py", 15, ("crates/launch/", f"{EXECUTABLES}numa_machine/")),
     Slow(
+        f"{EXECUTABLES}test_numa_scenarios.py",
+        35,
+        ("crates/launch/", "python/steelyard/experiment/numa/", f"{EXECUTABLES}numa_machine/"),
+    ),
+    Slow(
         f"{EXECUTABLES}test_numa_machine.py",
         50,
         ("crates/kernel/", "crates/probe/", "python/steelyard/numa/", f"{EXECUTABLES}numa_machine/"),

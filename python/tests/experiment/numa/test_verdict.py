@@ -33,7 +33,7 @@ def write(
     inverse: bool = False,
 ) -> Path:
     """Write figures with these means; the name of a cluster is its co-runner, empty alone."""
-    draw = random.Random(11)  # noqa: S311 - noise is no secret
+    draw = random.Random(11)
     lines = ["scenario,co_runner,replicate,metric"]
     for block in range(blocks):
         level = draw.uniform(90, 110)
