@@ -85,13 +85,13 @@ class ClusterEntry(Value):
 
     co_runner: str | None = Field(description="Command or benchmark beside them, null when alone")
     matters: str = Field(
-        description="What matters more: `locality`, `cache sharing`, `neither`, `something else` or `undecided`"
+        description="What matters more: `locality`, `cache sharing`, `neither`, `something else`, `undecided`"
     )
     why: str = Field(description="Why, in words")
     bars: list[BarEntry] = Field(description="Normalised performance by scenario")
     pairs: list[PairEntry] = Field(description="Every two scenarios compared")
     best: PlacedEntry | None = Field(
-        description="Where the workload should be, null while no scenario is known to be as good as both others"
+        description="Where the workload should be, null while none is known to be as good as both others"
     )
     without_local: Count | None = Field(
         description="The better scenario where memory cannot all be local, null while that is not known"
