@@ -206,9 +206,10 @@ class Commands:
 
 def _is_disturbed(arm: ExperimentArm, readings: Mapping[str, float]) -> bool:
     """Return whether others had more of the arm's CPUs than a run of its own may lose."""
-    if arm.cpus is None or IDLE not in readings:
+    cpus, _ = placed(arm)
+    if not cpus or IDLE not in readings:
         return False
-    used = readings[CPU] / readings[ELAPSED] / len(_cpus_of(arm))
+    used = readings[CPU] / readings[ELAPSED] / len(cpus)
     return 1 - readings[IDLE] - used > BOUNDS.headline_ratio[1]
 
 

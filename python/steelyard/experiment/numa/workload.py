@@ -124,7 +124,7 @@ class ScenarioTrials:
                 plan.timeout_s,
                 self.clock,
                 self.interrupts,
-                looks.look,
+                look=looks.look,
             )
             return commands.measure(arm, block)
         chosen = {SEED: str(repeat_seed(plan.seed, block + 2)), **arm.settings}
