@@ -39,7 +39,6 @@ DEPENDS = {
     "--hz": "what is said of the default",
     "--job": "one or several",
     "--lower-is-better": "what has such a metric",
-    "--blocks": "what a block tries",
     "--metric": "what has metrics",
     "--out": "what goes there",
     "--pid": "what is done with the process",
