@@ -117,6 +117,7 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert (measured.value, measured.reason) == (None, "took longer than 0.3 s")
 
 
+@pytest.mark.timeout(400)
 def test_a_benchmark_runs_in_its_place_beside_a_benchmark(tmp_path: Path) -> None:
     if len(CPUS) < 2:
         pytest.skip("needs two CPUs")
