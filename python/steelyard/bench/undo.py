@@ -1,7 +1,8 @@
 """Changes to the machine that must not outlive the run that made them.
 
 In: a change about to be made. Out: a journal entry on disk before it, removed after it was undone; entries of
-processes that are gone are replayed by the next run.
+processes that are gone are replayed by the next run. A change that is meant to outlive its process (``keep``)
+moves to a folder of its own, from where only `undo_kept` takes it back.
 
 The journal is in ``$XDG_STATE_HOME/steelyard/undo`` (by default ``~/.local/state``), not in the run's
 directory, so that the next run finds it wherever its results go.
@@ -15,21 +16,29 @@ import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from steelyard._base import RecordError, WorkloadFailedError, read_regular
 from steelyard.bench.identity import boot_id, start_ticks
 
+UNDID = "undid"
+"""How a line begins that tells of a change that was undone."""
 Undo = Callable[[Mapping[str, str]], None]
+Words = Callable[[Mapping[str, str]], str]
 _kinds: dict[str, Undo] = {}
+_words: dict[str, Words] = {}
 _on_disk: set[str] = set()
 
 
-def register(kind: str, undo: Undo, *, on_disk: bool = False) -> None:
+def register(kind: str, undo: Undo, *, on_disk: bool = False, words: Words | None = None) -> None:
     """Make ``undo`` the way to take back changes of ``kind``. It must be harmless to call twice.
 
-    Changes ``on_disk`` outlive a reboot; others live in the kernel, and a reboot undoes them.
+    Changes ``on_disk`` outlive a reboot; others live in the kernel, and a reboot undoes them. ``words`` tells
+    a change in one line, by default its details.
     """
     _kinds[kind] = undo
+    if words is not None:
+        _words[kind] = words
     if on_disk:
         _on_disk.add(kind)
 
@@ -40,8 +49,13 @@ def journal_dir() -> Path:
     return Path(state) / "steelyard" / "undo"
 
 
+def kept_dir() -> Path:
+    """Return the folder of changes that outlive their process."""
+    return journal_dir().with_name("kept")
+
+
 class Change:
-    """One change: written to the journal by `begin`, undone and forgotten by `undo`."""
+    """One change: written to the journal by `begin`, undone and forgotten by `undo`, or kept by `keep`."""
 
     def __init__(self, path: Path, kind: str, details: Mapping[str, str]) -> None:
         self._path = path
@@ -82,6 +96,17 @@ class Change:
         _kinds[self._kind](self._details)
         self._path.unlink(missing_ok=True)
 
+    def keep(self) -> None:
+        """Let the change outlive this process, until `undo_kept`."""
+        folder = kept_dir()
+        # Numbered: what was kept last is taken back first.
+        used = [int(path.name[:6]) for path in folder.glob("[0-9]*.json")]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._path.rename(folder / f"{max(used, default=0) + 1:06}-{self._path.name}")
+        except OSError as error:
+            raise WorkloadFailedError(f"{folder}: the change cannot be kept: {error.strerror}") from error
+
 
 def _can_undo(kind: str, module: str) -> bool:
     if kind not in _kinds:
@@ -92,27 +117,62 @@ def _can_undo(kind: str, module: str) -> bool:
 
 def replay() -> list[str]:
     """Undo what killed runs left behind; return one line for each change that was undone or could not be."""
-    messages: list[str] = []
-    for path in sorted(journal_dir().glob("*.json")):
-        try:
-            entry = json.loads(read_regular(path, at_most_bytes=1 << 20))
-            kind, details = str(entry["kind"]), dict(entry["details"])
-            alive = entry["boot_id"] == boot_id() and start_ticks(int(entry["pid"])) == entry["start_ticks"]
-        except (RecordError, RecursionError, ValueError, KeyError, TypeError) as error:
-            messages.append(f"{path}: not a journal entry ({error}); remove it by hand")
-            continue
-        if alive:
-            continue
-        if not _can_undo(kind, str(entry.get("module"))):
-            messages.append(f"{path}: nothing here can undo a {kind!r} change")
-        elif entry["boot_id"] != boot_id() and kind not in _on_disk:
-            path.unlink(missing_ok=True)
-        else:
-            try:
-                _kinds[kind](details)
-            except OSError as error:
-                messages.append(f"{path}: {kind} cannot be undone: {error}")
-                continue
-            path.unlink(missing_ok=True)
-            messages.append(f"undid a change of a killed run: {kind} {' '.join(details.values())}")
-    return messages
+    messages = (_take_back(path, f"{UNDID} a change of a killed run") for path in _entries(journal_dir()))
+    return [message for message in messages if message is not None]
+
+
+def undo_kept() -> list[str]:
+    """Undo changes that outlived their processes, the last first; return one line for each."""
+    messages = (_take_back(path, UNDID, whoever_made_it=True) for path in reversed(_entries(kept_dir())))
+    return [message for message in messages if message is not None]
+
+
+def pending() -> list[tuple[str, int]]:
+    """Return the names and processes of changes that living processes have made and not yet undone."""
+    found = []
+    for path in _entries(journal_dir()):
+        with contextlib.suppress(*_UNREADABLE):
+            entry = _read(path)
+            if _is_alive(entry):
+                found.append((path.stem, int(entry["pid"])))
+    return found
+
+
+_UNREADABLE = (RecordError, RecursionError, ValueError, KeyError, TypeError)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.json"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads(read_regular(path, at_most_bytes=1 << 20))
+    str(entry["kind"]), dict(entry["details"]), int(entry["pid"]), entry["boot_id"], entry["start_ticks"]
+    return entry
+
+
+def _is_alive(entry: Mapping[str, Any]) -> bool:
+    return bool(entry["boot_id"] == boot_id()) and start_ticks(int(entry["pid"])) == entry["start_ticks"]
+
+
+def _take_back(path: Path, told: str, *, whoever_made_it: bool = False) -> str | None:
+    """Undo the change of an entry and forget it; return what came of it, None for nothing to do."""
+    try:
+        entry = _read(path)
+        kind, details = str(entry["kind"]), dict(entry["details"])
+        if not whoever_made_it and _is_alive(entry):
+            return None
+    except _UNREADABLE as error:
+        return f"{path}: not a journal entry ({error}); remove it by hand"
+    if not _can_undo(kind, str(entry.get("module"))):
+        return f"{path}: nothing here can undo a {kind!r} change"
+    if entry["boot_id"] != boot_id() and kind not in _on_disk:
+        path.unlink(missing_ok=True)
+        return None
+    try:
+        _kinds[kind](details)
+    except OSError as error:
+        return f"{path}: {kind} cannot be undone: {error}"
+    path.unlink(missing_ok=True)
+    words = _words[kind](details) if kind in _words else " ".join(map(str, details.values()))
+    return f"{told}: {kind} {words}"

@@ -74,8 +74,8 @@ def values_by_arm(experiment: Experiment) -> dict[str, dict[int, float]]:
     return found
 
 
-def answers(experiment: Experiment, *, is_over: bool) -> list[Answer]:
-    """Return the answer for each pair of arms that the plan compares, by default each with the first.
+def answers(experiment: Experiment, *, is_over: bool, base: str | None = None) -> list[Answer]:
+    """Return the answer for each arm beside ``base``, by default for each pair of arms that the plan compares.
 
     ``is_over`` says that no block will follow.
     """
@@ -83,14 +83,16 @@ def answers(experiment: Experiment, *, is_over: bool) -> list[Answer]:
     lost = {arm.name: 0 for arm in experiment.arms}
     for trial in experiment.trials:
         lost[trial.arm] += trial.value is None
-    pairs = compared(experiment)
-    return [_answer(experiment, base, arm, values, lost, len(pairs), is_over=is_over) for base, arm in pairs]
+    pairs = compared(experiment, base)
+    return [_answer(experiment, one, arm, values, lost, len(pairs), is_over=is_over) for one, arm in pairs]
 
 
-def compared(experiment: Experiment) -> list[tuple[str, str]]:
-    """Return the pairs of arms that are compared, base and other."""
-    first, *others = experiment.arms
-    return list(experiment.plan.pairs) or [(first.name, other.name) for other in others]
+def compared(experiment: Experiment, base: str | None = None) -> list[tuple[str, str]]:
+    """Return the pairs of arms that are compared, base and other: the plan's, or each with one arm."""
+    if base is None and experiment.plan.pairs:
+        return list(experiment.plan.pairs)
+    base = base or experiment.arms[0].name
+    return [(base, arm.name) for arm in experiment.arms if arm.name != base]
 
 
 def _answer(

@@ -4,12 +4,13 @@ In: the record of an experiment, new or interrupted, and its workload. Out: the 
 on disk after each of them.
 
 It ends when every arm has an answer (where the plan allows that), when its blocks or its time are used up, or
-when an arm gives no value several times in a row: what fails in one arm only is no experiment.
+when an arm gives no value several times in a row: what fails in one arm only is no experiment. A rule of its
+own (``still_open``) may drop arms instead, and decide when it ends.
 
 Not here: what a trial does (``workload``), what the trials say (``answers``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from steelyard._base import RecordError, UsageError, WorkloadFailedError
@@ -28,6 +29,9 @@ MANIFEST = "experiment.json"
 FAILURES = 3
 """So many trials of an arm without a value, one after the other, end the experiment."""
 
+StillOpen = Callable[[Experiment], Collection[str]]
+"""Which arms the next block tries; none: the experiment is over."""
+
 
 class Engine:
     """An experiment under way in ``directory``."""
@@ -42,7 +46,10 @@ class Engine:
         progress: Progress,
         interrupts: Interrupts,
         told: Callable[[Experiment], None] = lambda experiment: None,
+        still_open: StillOpen | None = None,
+        keep: Callable[[Experiment, Path], None] = write,
     ) -> None:
+        """``still_open`` takes the place of "until every arm has an answer"; ``keep`` stores the record."""
         self.directory = directory
         self.experiment = experiment
         self._workload = workload
@@ -50,6 +57,8 @@ class Engine:
         self._progress = progress
         self._interrupts = interrupts
         self._told = told
+        self._still_open = still_open
+        self._keep = keep
 
     def run(self) -> Experiment:
         """Make the trials that are missing; return the record.
@@ -61,26 +70,32 @@ class Engine:
         plan = self.experiment.plan
         self._progress.phase("trials")
         try:
+            last = max((trial.block for trial in self.experiment.trials), default=0)
             for block, order in enumerate(orders(list(arms), plan.blocks, plan.seed)):
-                for name in order:
-                    if not self._has(block, name):
-                        self._try(arms[name], block)
-                self._told(self.experiment)
-                if (reason := self._enough()) is not None:
+                if block < last:
+                    # What is missing there was no longer open then.
+                    continue
+                still_open = self._open()
+                is_whole = all(trial.block != block for trial in self.experiment.trials)
+                if is_whole and (reason := self._enough(still_open)) is not None:
                     self._change(status=RunStatus.COMPLETE, status_reason=reason)
                     return self.experiment
+                for name in order:
+                    if name in still_open and not self._has(block, name):
+                        self._try(arms[name], block)
+                self._told(self.experiment)
         except _StoppedError as stopped:
             self._change(status=RunStatus.INCOMPLETE, status_reason=str(stopped))
             return self.experiment
         except BaseException as error:
             self._change(status=RunStatus.INCOMPLETE, status_reason=str(error) or type(error).__name__)
             raise
-        self._change(status=RunStatus.COMPLETE, status_reason=None)
+        self._change(status=RunStatus.COMPLETE, status_reason=self._enough(self._open()))
         return self.experiment
 
     def _change(self, **update: object) -> None:
         self.experiment = self.experiment.model_copy(update=update)
-        write(self.experiment, self.directory / MANIFEST)
+        self._keep(self.experiment, self.directory / MANIFEST)
 
     def _has(self, block: int, arm: str) -> bool:
         return any(trial.block == block and trial.arm == arm for trial in self.experiment.trials)
@@ -111,6 +126,7 @@ class Engine:
             is_disturbed=measured.is_disturbed,
             read_back=measured.read_back,
             co_runner_read_back=measured.co_runner_read_back,
+            ends_arm=measured.ends_arm,
         )
         self._change(trials=[*self.experiment.trials, trial], **self._learnt(measured))
         if measured.reason is not None:
@@ -129,14 +145,28 @@ class Engine:
         }
 
     def _give_up(self, arm: str, reason: str) -> None:
-        last = [trial.value for trial in self.experiment.trials if trial.arm == arm][-FAILURES:]
-        if len(last) == FAILURES and all(value is None for value in last):
-            raise WorkloadFailedError(f"arm {arm} gave no value {FAILURES} times in a row: {reason}")
+        if self._still_open is not None and arm != self.experiment.arms[0].name:
+            # It is for the rule to drop such an arm.
+            return
+        if failed(self.experiment, arm) is None:
+            return
+        if self.experiment.trials[-1].ends_arm:
+            raise WorkloadFailedError(f"arm {arm}: {reason}")
+        raise WorkloadFailedError(f"arm {arm} gave no value {FAILURES} times in a row: {reason}")
 
-    def _enough(self) -> str | None:
+    def _open(self) -> Collection[str]:
+        if self._still_open is None:
+            return [arm.name for arm in self.experiment.arms]
+        return self._still_open(self.experiment)
+
+    def _enough(self, still_open: Collection[str]) -> str | None:
         """Return why no further block is made."""
         plan = self.experiment.plan
-        if plan.stop_early:
+        if not self.experiment.trials:
+            return None
+        if not still_open:
+            return "no arm is left to try"
+        if self._still_open is None and plan.stop_early:
             known = answers(self.experiment, is_over=False)
             if all(answer.outcome is not Outcome.UNDECIDED for answer in known):
                 return "decided"
@@ -149,6 +179,16 @@ class Engine:
 
 class _StoppedError(Exception):
     """A signal asked for the end."""
+
+
+def failed(experiment: Experiment, arm: str) -> str | None:
+    """Return why an arm gives no value any more; None where it may be tried again."""
+    trials = [trial for trial in experiment.trials if trial.arm == arm][-FAILURES:]
+    if trials and trials[-1].ends_arm:
+        return trials[-1].reason
+    if len(trials) == FAILURES and all(trial.value is None for trial in trials):
+        return trials[-1].reason
+    return None
 
 
 def load(directory: Path) -> Experiment:

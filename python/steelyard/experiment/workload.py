@@ -66,6 +66,10 @@ class Measured:
     read_back: ExperimentReadBack | None = None
     """Where its threads and pages were, where the arm has a placement."""
     co_runner_read_back: ExperimentReadBack | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    """All metrics of a run."""
+    ends_arm: bool = False
+    """Whether the arm must not be tried again."""
 
 
 class Workload(Protocol):
@@ -116,7 +120,8 @@ class BenchmarkRuns:
         if attempt.error is not None:
             return Measured(None, attempt.error.message, run_id=run_id)
         readings, missing = readings_of_run(attempt) if self.has_readings else ({}, {})
-        return measured_of(attempt.run, self.metric, readings=readings, missing=missing)
+        metrics = {name: one.value for name, one in attempt.run.metrics.items()}
+        return measured_of(attempt.run, self.metric, readings=readings, missing=missing, metrics=metrics)
 
 
 def measured_of(run: Run, name: str, **more: Any) -> Measured:

@@ -38,6 +38,9 @@ class ExperimentArm(Value):
     name: str = Field(description="Its name: `a`, `b`, or the level of a sweep")
     settings: dict[str, str] = Field(description="Parameters of the benchmark that differ from its defaults")
     command: list[str] = Field(description="The command of a trial; empty where a benchmark is run")
+    knobs: dict[str, str] = Field(
+        default_factory=dict, description="Knobs of the machine that a trial changes, and puts back, by name"
+    )
     cpus: ExperimentCpus | None = Field(
         default=None, description="The only CPUs of a trial, null where it has all that are usable"
     )
@@ -111,6 +114,10 @@ class ExperimentTrial(Value):
     )
     co_runner_read_back: ExperimentReadBack | None = Field(
         default=None, description="The same of its co-runner, null when alone"
+    )
+    ends_arm: bool = Field(
+        default=False,
+        description="Whether the arm is not tried again: a guardrail was breached, or a value refused",
     )
 
 

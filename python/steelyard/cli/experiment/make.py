@@ -113,7 +113,7 @@ def carry_out(
             clock=SystemClock(),
             progress=progress,
             interrupts=interrupts,
-            told=lambda so_far: progress.status((told or _so_far)(so_far)),
+            told=lambda experiment: progress.status((told or so_far)(experiment)),
         )
         try:
             made.run()
@@ -181,10 +181,10 @@ def record_of(
         arms=arms,
         metric=metric_of(request.metric, benchmark, better="lower" if request.lower_is_better else "higher"),
         plan=ExperimentPlan(
-            seed=secrets.randbits(_SEED_BITS) if request.seed is None else request.seed,
+            seed=draw_seed() if request.seed is None else request.seed,
             blocks=request.blocks,
             budget_s=None if request.budget is None else seconds_of("--budget", request.budget),
-            least_effect_ratio=_ratio(request.least_effect),
+            least_effect_ratio=ratio_of(request.least_effect),
             confidence=0.95,
             stop_early=not request.to_the_end,
             timeout_s=seconds_of("--timeout", request.timeout),
@@ -283,7 +283,12 @@ def metric_of(asked: str | None, benchmark: str | None, *, better: str) -> Exper
     return ExperimentMetric(name=name, unit="s", better="lower")
 
 
-def _ratio(text: str) -> float:
+def draw_seed() -> int:
+    """Return a seed for an order that nobody chose."""
+    return secrets.randbits(_SEED_BITS)
+
+
+def ratio_of(text: str) -> float:
     """Return ``1%`` or ``0.01`` as a ratio. Raises UsageError for another text, and outside 0 to 1."""
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
@@ -294,13 +299,10 @@ def _ratio(text: str) -> float:
     return value
 
 
-def seconds_of(flag: str, text: str) -> float:
-    """Return a time such as 10min in seconds. Raises UsageError for another text."""
-    return float(
-        Parameter(flag, "seconds", "a time, such as 90s or 10min", minimum=0.01, maximum=30 * 86_400).parse(
-            text
-        )
-    )
+def seconds_of(flag: str, text: str, *, minimum: float = 0.01) -> float:
+    """Return a time such as 10min in seconds. Raises UsageError."""
+    about = "a time, such as 90s or 10min"
+    return float(Parameter(flag, "seconds", about, minimum=minimum, maximum=30 * 86_400).parse(text))
 
 
 def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> Workload:
@@ -322,7 +324,8 @@ def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> W
     )
 
 
-def _so_far(experiment: Experiment) -> dict[str, str]:
+def so_far(experiment: Experiment) -> dict[str, str]:
+    """Return what is known of each arm, for the line of progress."""
     from steelyard.report.experiment.table import ratio_text
 
     return {answer.arm: ratio_text(answer) for answer in answers(experiment, is_over=False)}
