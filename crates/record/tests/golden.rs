@@ -57,6 +57,7 @@ fn every_golden_record_comes_through_whole() {
         "health_check",
         "install",
         "installation",
+        "knob_list",
         "list",
         "machine_check",
         "machine_diff",
@@ -65,11 +66,14 @@ fn every_golden_record_comes_through_whole() {
         "numa_plan",
         "preflight",
         "pressure_matrix",
+        "restoration",
         "run_score",
         "scaling",
+        "softsku_state",
         "suite_comparison",
         "suite_score",
         "top",
+        "tuning",
         "uninstall",
     ];
     let files = std::fs::read_dir(golden("run").parent().expect("a folder")).expect("a folder");

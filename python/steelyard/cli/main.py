@@ -33,6 +33,7 @@ from steelyard.cli.profile import commands as profile
 from steelyard.cli.run import options as run_options
 from steelyard.cli.scale import command as scale
 from steelyard.cli.spellings import respelled
+from steelyard.cli.tune import commands as tune
 
 app = typer.Typer(
     cls=Commands,
@@ -321,6 +322,7 @@ scale.add_scale(app)
 app.add_typer(inventory.app, name="machine")
 app.add_typer(profile.app, name="profile")
 app.add_typer(numa.app, name="numa")
+app.add_typer(tune.app, name="tune")
 app.add_typer(fleet.app, name="fleet")
 add_format(app)
 use_commands(app)

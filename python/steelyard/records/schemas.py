@@ -23,6 +23,7 @@ from steelyard.records.suite import Suite
 from steelyard.records.tax import TaxResult
 from steelyard.records.telemetry import Telemetry
 from steelyard.records.top import Top
+from steelyard.records.tuning import Tuning
 
 RECORDS: tuple[type[Record], ...] = (
     CacheStats,
@@ -41,6 +42,7 @@ RECORDS: tuple[type[Record], ...] = (
     TaxResult,
     Telemetry,
     Top,
+    Tuning,
 )
 """Every record, in the order of its kind."""
 

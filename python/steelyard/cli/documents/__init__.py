@@ -23,6 +23,7 @@ from steelyard.cli.documents.preflight import PreflightDocument
 from steelyard.cli.documents.pressure_matrix import PressureMatrixDocument
 from steelyard.cli.documents.scaling import ScalingDocument
 from steelyard.cli.documents.score import RunScoreDocument, SuiteScoreDocument
+from steelyard.cli.documents.tuning import KnobListDocument, RestorationDocument, SoftSkuStateDocument
 from steelyard.records import Record
 
 DOCUMENTS: tuple[type[Record], ...] = (
@@ -31,6 +32,7 @@ DOCUMENTS: tuple[type[Record], ...] = (
     ExperimentAnswerDocument,
     HealthCheckDocument,
     InstallDocument,
+    KnobListDocument,
     ListDocument,
     MachineCheckDocument,
     MachineDiffDocument,
@@ -39,8 +41,10 @@ DOCUMENTS: tuple[type[Record], ...] = (
     NumaPlanDocument,
     PreflightDocument,
     PressureMatrixDocument,
+    RestorationDocument,
     RunScoreDocument,
     ScalingDocument,
+    SoftSkuStateDocument,
     SuiteComparisonDocument,
     SuiteScoreDocument,
     UninstallDocument,
@@ -54,6 +58,7 @@ __all__ = [
     "ExperimentAnswerDocument",
     "HealthCheckDocument",
     "InstallDocument",
+    "KnobListDocument",
     "ListDocument",
     "MachineCheckDocument",
     "MachineDiffDocument",
@@ -62,8 +67,10 @@ __all__ = [
     "NumaPlanDocument",
     "PreflightDocument",
     "PressureMatrixDocument",
+    "RestorationDocument",
     "RunScoreDocument",
     "ScalingDocument",
+    "SoftSkuStateDocument",
     "SuiteComparisonDocument",
     "SuiteScoreDocument",
     "UninstallDocument",

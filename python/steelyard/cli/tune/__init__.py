@@ -1,0 +1,1 @@
+"""``steelyard tune``: its flags (``commands``), and what it does with them (``make``, ``deployed``)."""

@@ -1,0 +1,325 @@
+"""``steelyard tune run``: makes a tuning, goes on with one, shows one, or says what would be tried.
+
+In: what was typed. Out: a table or one JSON document, the record in its folder, and files of a soft SKU where
+one was found. Not here: trials and decisions (``steelyard.tune``), drawing (``report.tune``).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import steelyard
+from steelyard._base import ExitCode, ResultSaysNoError, UsageError, WorkloadFailedError
+from steelyard.bench import declaration, tiers, undo
+from steelyard.bench.clock import SystemClock
+from steelyard.bench.launch import make_run_folder
+from steelyard.bench.manifest import this_process
+from steelyard.bench.parameters import check_names, nearest
+from steelyard.bench.signals import Interrupts
+from steelyard.cli.experiment.make import draw_seed, metric_of, ratio_of, seconds_of, so_far
+from steelyard.cli.output import complain, output_console, print_json
+from steelyard.cli.progress import shown
+from steelyard.records import RunStatus
+from steelyard.records.tuning import Tuning, TuningGuard, TuningKnob, TuningLack, TuningPlan
+from steelyard.tune import session
+from steelyard.tune.deploy import write_all
+from steelyard.tune.guards import Guard, parse_guard
+from steelyard.tune.knobs import Knob, Lacking, Risk, find
+from steelyard.tune.knobs.application import DEFAULT, EnvironmentKnob, PlaceKnob, SettingKnob
+from steelyard.tune.knobs.user import read_user_file
+from steelyard.tune.tuning import STRATEGIES
+
+_TIER = "smoke"
+"""Many short trials tell more than few long ones."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed."""
+
+    command: Sequence[str] = ()
+    benchmark: str | None = None
+    knobs: Sequence[str] = ()
+    user_file: Path | None = None
+    risk: str = "low"
+    guards: Sequence[str] = ()
+    strategy: str = "one-at-a-time"
+    metric: str | None = None
+    lower_is_better: bool = False
+    least_effect: str = "1%"
+    blocks: int = 40
+    confirm_blocks: int = 40
+    budget: str | None = None
+    settle: str = "0s"
+    chosen: dict[str, str] = field(default_factory=dict)
+    tier: str | None = None
+    hooks: Sequence[str] = ()
+    seed: int | None = None
+    timeout: str = "10min"
+    resume: Path | None = None
+    advice: bool = False
+    root: Path = Path("/")
+    out: Path = Path("runs")
+
+
+def tune_and_show(request: Request, *, as_json: bool) -> int:
+    """Make or resume a tuning, or only say what it would try; return the exit code."""
+    if request.advice:
+        return show_tuning(None, _begin(request)[0], as_json=as_json)
+    with session.alone():
+        return _tune(request, as_json=as_json)
+
+
+def _tune(request: Request, *, as_json: bool) -> int:
+    # What a killed one left behind would be taken for the machine as found.
+    for line in undo.replay():
+        print(f"steelyard: {line}", file=sys.stderr)
+    if request.resume is not None:
+        if request.command or request.benchmark or request.knobs or request.chosen:
+            raise UsageError("--resume goes on as it began: it takes no benchmark, command or knobs")
+        folder = request.resume
+        tuning = session.load_to_resume(folder)
+        knobs = _again(tuning, folder)
+        session.check_as_found(tuning, knobs)
+    else:
+        tuning, knobs = _begin(request)
+        if not any(entry.reason is None for entry in tuning.knobs):
+            raise ResultSaysNoError(
+                "there is no knob to try",
+                hint="steelyard tune list shows which there are, and why others are not",
+            )
+        folder = make_run_folder(request.out, f"tune-{tuning.benchmark or 'command'}", SystemClock())
+        tuning = tuning.model_copy(update={"tuning_id": folder.name})
+        if request.user_file is not None:
+            shutil.copyfile(request.user_file, folder / session.USER_FILE)
+    return _run(folder, tuning, knobs, as_json=as_json)
+
+
+def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], *, as_json: bool) -> int:
+    interrupts = Interrupts()
+    tried = {entry.name: knobs[entry.name] for entry in tuning.knobs if entry.reason is None}
+    failed: WorkloadFailedError | None = None
+    with interrupts.caught(), shown() as progress:
+        under_way = session.Session(
+            folder,
+            tuning,
+            tried,
+            clock=SystemClock(),
+            progress=progress,
+            interrupts=interrupts,
+            told=lambda experiment: progress.status(so_far(experiment)),
+        )
+        try:
+            under_way.run()
+        except WorkloadFailedError as error:
+            failed = error
+    made = under_way.tuning
+    if made.status is RunStatus.COMPLETE and made.chosen:
+        write_all(folder, made, tried)
+    code = show_tuning(folder, made, as_json=as_json)
+    if made.status is RunStatus.COMPLETE:
+        return code
+    complain(
+        failed
+        or WorkloadFailedError(
+            f"tuning {made.status_reason}", hint=f"steelyard tune run --resume {folder} goes on"
+        )
+    )
+    return int(ExitCode.FAILED)
+
+
+def show_tuning(folder: Path | None, tuning: Tuning, *, as_json: bool) -> int:
+    """Show a tuning, or the plan of one that has no folder."""
+    if as_json:
+        print_json(tuning.model_dump(mode="json"))
+    else:
+        from steelyard.report.tune.table import plan_summary, summary
+
+        target = output_console()
+        target.print(plan_summary(tuning) if folder is None else summary(tuning))
+        if folder is not None:
+            target.print(
+                f"record: {folder / session.MANIFEST}", markup=False, highlight=False, soft_wrap=True
+            )
+            for path in sorted(folder.glob("softsku*")):
+                target.print(f"soft SKU: {path}", markup=False, highlight=False, soft_wrap=True)
+    return int(ExitCode.NO if tuning.outcome == "none" else ExitCode.OK)
+
+
+def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:
+    """Return the record of a new tuning, and its knobs by name. Raises UsageError."""
+    name = request.benchmark
+    if (name is None) == (not request.command):
+        raise UsageError(
+            "a tuning needs a workload: --benchmark NAME, or a command after --",
+            hint="such as: steelyard tune --benchmark tao",
+        )
+    if name is None and (request.chosen or request.hooks or request.guards):
+        raise UsageError(
+            "--set, --hook and --guard are for a benchmark",
+            hint="guardrails of files and commands stand in --knobs FILE.toml",
+        )
+    if name is not None:
+        if tiers.resolve(name, request.tier or _TIER)[0] is not None:
+            raise UsageError(f"--benchmark {name} is a suite", hint="a tuning is for one benchmark")
+        known = {one.name: one for one in declaration.find(name).load().parameters}
+        check_names(request.chosen, known, owner=name)
+        for parameter, text in request.chosen.items():
+            known[parameter].parse(text)
+    if request.strategy not in STRATEGIES:
+        raise UsageError(f"--strategy {request.strategy}: it is {', '.join(STRATEGIES)}")
+    if min(request.blocks, request.confirm_blocks) < 4:
+        raise UsageError("--blocks and --confirm-blocks: at least 4 are needed for an interval")
+    try:
+        risk = Risk(request.risk)
+    except ValueError as error:
+        raise UsageError(f"--risk {request.risk}: it is low, medium or high") from error
+    knobs, entries, lacking, guards = _knobs(request, risk)
+    guards += [parse_guard(text) for text in request.guards]
+    return (
+        Tuning(
+            tuning_id="",
+            benchmark=name,
+            tier=None if name is None else tiers.resolve(name, request.tier or _TIER)[2],
+            hooks=list(request.hooks),
+            settings=dict(request.chosen),
+            template=list(request.command),
+            metric=metric_of(request.metric, name, better="lower" if request.lower_is_better else "higher"),
+            root=str(request.root),
+            knobs=entries,
+            lacking=[TuningLack(name=one.name, reason=one.reason) for one in lacking],
+            guards=[
+                TuningGuard(
+                    name=one.name,
+                    source=one.source,
+                    words=list(one.words),
+                    is_most=one.is_most,
+                    limit=one.limit,
+                )
+                for one in guards
+            ],
+            plan=TuningPlan(
+                strategy=request.strategy,
+                seed=draw_seed() if request.seed is None else request.seed,
+                blocks=request.blocks,
+                confirm_blocks=request.confirm_blocks,
+                budget_s=None if request.budget is None else seconds_of("--budget", request.budget),
+                least_effect_ratio=ratio_of(request.least_effect),
+                confidence=0.95,
+                settle_s=seconds_of("--settle", request.settle, minimum=0.0),
+                timeout_s=seconds_of("--timeout", request.timeout),
+            ),
+            evidence=[],
+            chosen={},
+            trials=0,
+            status=RunStatus.RUNNING,
+            steelyard_version=steelyard.__version__,
+            command=["steelyard", *sys.argv[1:]],
+            clock=SystemClock().now(),
+            orchestrator=this_process(),
+        ),
+        knobs,
+    )
+
+
+def _knobs(
+    request: Request, risk: Risk
+) -> tuple[dict[str, Knob], list[TuningKnob], list[Lacking], list[Guard]]:
+    """Return all knobs by name, their entries in the record, what is lacking, and the user's guardrails."""
+    found, lacking = find(request.root)
+    mine: list[Knob] = []
+    guards: list[Guard] = []
+    if request.user_file is not None:
+        mine, guards = read_user_file(request.user_file)
+    knobs = {one.name: one for one in [*found, *mine]}
+    if len(knobs) < len(found) + len(mine):
+        raise UsageError(f"{request.user_file}: a knob has the name of another one")
+    named = dict(_named(text) for text in request.knobs)
+    missing = {one.name: one.reason for one in lacking}
+    for name, levels in named.items():
+        if name in missing:
+            raise UsageError(f"--knob {name}: {missing[name]}")
+        if name not in knobs:
+            knobs[name] = _of_program(name, levels, request)
+    chosen = dict(named) if named else {one.name: () for one in [*found, *mine] if one.risk.rank <= risk.rank}
+    entries = [entry_of(knobs[name], chosen.get(name, ())) for name in chosen]
+    if not named:
+        left = (one for name, one in knobs.items() if name not in chosen)
+        entries += [entry_of(one, (), f"its risk is {one.risk}: --risk {one.risk}") for one in left]
+    return knobs, entries, lacking, guards
+
+
+def _named(text: str) -> tuple[str, tuple[str, ...]]:
+    name, equals, levels = text.partition("=")
+    listed = tuple(levels.split(",")) if equals else ()
+    if not name or len(set(listed)) < len(listed):
+        raise UsageError(f"--knob {text}: not NAME or NAME=LEVEL,LEVEL,... with different levels")
+    return name, listed
+
+
+def _of_program(name: str, levels: tuple[str, ...], request: Request) -> Knob:
+    """Return a knob of the program itself. Raises UsageError for a name that nothing has."""
+    if name.startswith("env:") and levels:
+        return EnvironmentKnob(name.removeprefix("env:"), levels)
+    if request.benchmark is not None:
+        known = {one.name: one for one in declaration.find(request.benchmark).load().parameters}
+        if name in known and levels:
+            knob = SettingKnob(known[name], request.chosen.get(name, DEFAULT), levels)
+            for level in levels:
+                knob.check(level)
+            return knob
+    elif len(levels) > 1 and any(f"{{{name}}}" in word for word in request.command):
+        return PlaceKnob(name, levels)
+    hint = "see steelyard tune list; a parameter, {NAME} or env:NAME needs levels: NAME=LEVEL,LEVEL"
+    raise UsageError(
+        f"there is no knob {name!r}{nearest(name, (one.name for one in find(request.root)[0]))}", hint=hint
+    )
+
+
+def entry_of(knob: Knob, levels: Sequence[str] = (), reason: str | None = None) -> TuningKnob:
+    """Return the record of a knob; what cannot be tried says why."""
+    for level in levels:
+        knob.check(level)
+    try:
+        found = knob.read()
+    except OSError as error:
+        found, reason = "", reason or f"cannot be read: {error.strerror or error}"
+    tried = [level for level in (levels or knob.levels) if level != found]
+    if knob.needs_reboot:
+        reason = "needs a reboot: set it, reboot, and compare with steelyard experiment"
+    elif not tried:
+        reason = reason or "it has no other level"
+    return TuningKnob(
+        name=knob.name,
+        about=knob.about,
+        found=found,
+        levels=tried,
+        risk=knob.risk,
+        needs_reboot=knob.needs_reboot,
+        reason=reason,
+    )
+
+
+def _again(tuning: Tuning, folder: Path) -> dict[str, Knob]:
+    """Return the knobs of a tuning that goes on."""
+    user_file = folder / session.USER_FILE
+    named = [f"{one.name}={','.join(_levels(one, tuning))}" for one in tuning.knobs if one.reason is None]
+    request = Request(
+        command=tuning.template,
+        benchmark=tuning.benchmark,
+        knobs=named,
+        user_file=user_file if user_file.exists() else None,
+        chosen=tuning.settings,
+        root=Path(tuning.root),
+    )
+    return _knobs(request, Risk.HIGH)[0]
+
+
+def _levels(entry: TuningKnob, tuning: Tuning) -> list[str]:
+    """Return levels as they were typed: those of a place begin with the one that it has otherwise."""
+    is_place = any(f"{{{entry.name}}}" in word for word in tuning.template)
+    return [entry.found, *entry.levels] if is_place else list(entry.levels)

@@ -1,0 +1,1 @@
+"""Tunings and knobs, on a terminal (``table``)."""

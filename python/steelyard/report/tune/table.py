@@ -1,0 +1,137 @@
+"""A tuning on a terminal: the outcome, the knobs of the soft SKU, what else was tried, what was not.
+
+In: the record. Out: renderables for a `rich` console.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.records import RunStatus
+from steelyard.records.tuning import Tuning, TuningEvidence, TuningKnob, TuningLack
+from steelyard.report import format as fmt
+from steelyard.report.experiment.table import change
+from steelyard.report.terminal import safe
+
+
+def gain_text(one: TuningEvidence) -> str:
+    """Return a gain with its interval, a plus being better."""
+    if one.gain_ratio is None:
+        return fmt.MISSING
+    if one.low is None or one.high is None:
+        return change(one.gain_ratio)
+    return f"{change(one.gain_ratio)} ({change(one.low)} to {change(one.high)})"
+
+
+def heading(tuning: Tuning) -> str:
+    """Return the outcome in one sentence."""
+    confirmed = next((one for one in tuning.evidence if one.purpose == "confirm"), None)
+    if tuning.outcome == "better" and confirmed is not None:
+        levels = ", ".join(f"{name}={level}" for name, level in tuning.chosen.items())
+        return f"Soft SKU: {levels}: {gain_text(confirmed)} of {tuning.metric.name}"
+    if tuning.outcome == "none":
+        if confirmed is not None:
+            return f"No knob helps: what won alone was not confirmed ({gain_text(confirmed)})"
+        return "No knob helps: no level is shown to be better than what was found"
+    return f"Not known: {tuning.status_reason or tuning.status}"
+
+
+def summary(tuning: Tuning) -> RenderableType:
+    """Return the tuning: outcome, evidence, knobs that were not tried."""
+    parts: list[RenderableType] = [safe(heading(tuning))]
+    for purpose, title in (
+        ("confirm", "confirmation: the whole beside the machine as found"),
+        ("ablate", "ablation: what each knob brings to the whole"),
+        ("search", "search: each level beside the base of its race"),
+    ):
+        rows = [one for one in tuning.evidence if one.purpose == purpose]
+        if rows:
+            parts += [Text(), Text(title, style="bold"), _evidence(rows)]
+    parts += [safe(f"!  {note}") for note in notes(tuning)]
+    parts.append(Text(_fine_print(tuning), style="dim"))
+    return Group(*parts)
+
+
+def notes(tuning: Tuning) -> list[str]:
+    """Return what a reader must know: dropped levels, knobs that were not tried."""
+    found = [
+        f"{one.knob or 'combination'}{'' if one.level is None else '=' + one.level} was dropped: {one.reason}"
+        for one in tuning.evidence
+        if one.outcome == "dropped"
+    ]
+    undecided = {
+        one.knob for one in tuning.evidence if one.purpose == "search" and one.outcome == "undecided"
+    }
+    if undecided:
+        names = ", ".join(sorted(name or "combinations" for name in undecided))
+        found.append(f"undecided within time or blocks: {names}; more --budget or --blocks would tell")
+    found += [
+        f"{one.purpose} of {one.knob or one.level}: no interval: {one.reason}"
+        for one in tuning.evidence
+        if one.outcome not in ("dropped", "not-tried") and one.reason is not None
+    ]
+    late = [one for one in tuning.evidence if one.outcome == "not-tried"]
+    if late:
+        names = ", ".join(one.knob or "" for one in late)
+        found.append(f"not tried: {names}: {late[0].reason}; more --budget would try them")
+    found += [f"{one.name} was not tried: {one.reason}" for one in tuning.knobs if one.reason is not None]
+    if tuning.status is not RunStatus.COMPLETE and tuning.status_reason is not None:
+        found.append(f"ended after {tuning.trials} trials: {tuning.status_reason}")
+    return found
+
+
+def _fine_print(tuning: Tuning) -> str:
+    plan = tuning.plan
+    return (
+        f"{tuning.trials} trials, {plan.strategy}; + is better; intervals of {plan.confidence:.0%} for all"
+        " comparisons of the search together, and again for ablation and confirmation, on new values"
+    )
+
+
+def _evidence(rows: Sequence[TuningEvidence]) -> Table:
+    table = Table("knob", "level", "gain", "blocks", "", box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in rows:
+        table.add_row(
+            safe(one.knob or ""), safe(one.level or ""), gain_text(one), str(one.blocks), one.outcome
+        )
+    return table
+
+
+def plan_summary(tuning: Tuning) -> RenderableType:
+    """Return what a tuning would try."""
+    tried = [one for one in tuning.knobs if one.reason is None]
+    count = sum(len(one.levels) for one in tried)
+    plan = tuning.plan
+    most = plan.blocks * (count + len(tried)) + 2 * plan.confirm_blocks
+    return Group(
+        safe(
+            f"Would try {count} levels of {len(tried)} knobs, {plan.strategy}, in at most {most} trials and"
+            " those of the ablation. Nothing was changed."
+        ),
+        Text(),
+        knob_table(tuning.knobs, tuning.lacking),
+    )
+
+
+def knob_table(knobs: Sequence[TuningKnob], lacking: Sequence[TuningLack]) -> RenderableType:
+    """Return knobs with their values and levels, and what is not there."""
+    table = Table("knob", "now", "levels", "risk", "", "sets", box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in knobs:
+        cells = (one.name, one.found, " ".join(_quoted(level) for level in one.levels), one.risk)
+        table.add_row(*map(safe, cells), safe(one.reason or ""), safe(one.about))
+    parts: list[RenderableType] = [table]
+    if lacking:
+        absent = Table("not here", "because", box=box.SIMPLE_HEAD, pad_edge=False)
+        for missing in lacking:
+            absent.add_row(safe(missing.name), safe(missing.reason))
+        parts.append(absent)
+    return Group(*parts)
+
+
+def _quoted(level: str) -> str:
+    return level if level and " " not in level else repr(level)

@@ -1,0 +1,40 @@
+"""A soft SKU as files: ``softsku.toml`` with its evidence (``softsku``), a script, a systemd unit, a drop-in
+for that of the service, and a TuneD profile (``exports``).
+
+In: a tuning that found one. Out: the files in its folder. Not here: applying them on this machine
+(``tune.changes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from steelyard.records.tuning import Tuning
+from steelyard.tune.deploy import exports
+from steelyard.tune.deploy.softsku import softsku_text
+from steelyard.tune.knobs import Knob
+from steelyard.tune.trials import writes_of
+
+SOFTSKU = "softsku.toml"
+
+
+def write_all(folder: Path, tuning: Tuning, knobs: Mapping[str, Knob]) -> list[Path]:
+    """Write every form of a soft SKU; return the paths."""
+    machine = {name: level for name, level in tuning.chosen.items() if knobs[name].writes(level)}
+    writes = writes_of(knobs, machine)
+    outliving = [(cell, text) for cell, text in writes if cell.outlives]
+    texts = {
+        SOFTSKU: softsku_text(tuning),
+        "softsku.sh": exports.script(outliving, tuning),
+        "softsku.service": exports.unit(tuning),
+        "softsku-service.conf": exports.drop_in(writes, tuning),
+        "softsku-tuned.conf": exports.tuned_profile(outliving, tuning),
+    }
+    paths = []
+    for name, text in texts.items():
+        path = folder / name
+        path.write_text(text)
+        paths.append(path)
+    (folder / "softsku.sh").chmod(0o755)
+    return paths

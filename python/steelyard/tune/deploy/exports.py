@@ -1,0 +1,194 @@
+"""A soft SKU for machines without Steelyard: a script, a systemd unit, a drop-in, a TuneD profile.
+
+In: what to write where. Out: texts. The script needs a shell and coreutils; registers need ``rdmsr`` and
+``wrmsr`` of msr-tools. It saves what it changes before it changes anything, and puts it back.
+
+Not here: levels (``softsku``).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+
+from steelyard._base import parse_cpu_list
+from steelyard.records.tuning import Tuning
+from steelyard.tune.cells import (
+    AffinityCell,
+    BitsCell,
+    CommandCell,
+    EnvironmentCell,
+    FileCell,
+    SchemataCell,
+    WholeFile,
+)
+from steelyard.tune.changes import Write
+
+_HEAD = """#!/bin/sh
+# A soft SKU{of}. Usage: softsku.sh apply|verify|restore
+# Values that it changes are saved in $SOFTSKU_STATE first, and put back by restore.
+set -eu
+state=${{SOFTSKU_STATE:-/run/steelyard-softsku}}
+"""
+_TAIL = """
+case "${1:-}" in
+apply)
+    [ -e "$state/whole" ] || { rm -rf "$state"; mkdir -p "$state"; save; : > "$state/whole"; }
+    if ! { change && check; }; then
+        put_back; rm -rf "$state"; echo "softsku: not applied; everything was put back" >&2; exit 1
+    fi
+    ;;
+verify)
+    check
+    ;;
+restore)
+    [ -e "$state/whole" ] || { echo "softsku: nothing to restore"; exit 0; }
+    put_back
+    rm -rf "$state"
+    ;;
+*)
+    echo "usage: $0 apply|verify|restore" >&2
+    exit 2
+    ;;
+esac
+"""
+
+
+def script(writes: Sequence[Write], tuning: Tuning) -> str:
+    """Return a shell script that applies, verifies and restores."""
+    parts = [_reader(cell, number) for number, (cell, _) in enumerate(writes)]
+    parts += [_writer(cell, number) for number, (cell, _) in enumerate(writes)]
+    numbers = range(len(writes))
+    parts.append("save() {\n" + "".join(f'    read_{n} > "$state/{n}"\n' for n in numbers) + "    :\n}")
+    changes = "".join(
+        f"    write_{n} {shlex.quote(text)} || return 1\n" for n, (_, text) in enumerate(writes)
+    )
+    parts.append("change() {\n" + changes + "    :\n}")
+    checks = "".join(
+        f'    [ "$(read_{n})" = {shlex.quote(text.rstrip(chr(10)))} ] ||'
+        f" {{ echo {shlex.quote(_place(cell) + ' differs')} >&2; bad=1; }}\n"
+        for n, (cell, text) in enumerate(writes)
+    )
+    parts.append("check() {\n    bad=0\n" + checks + "    return $bad\n}")
+    undo = "".join(_restore(cell, n) for n, (cell, _) in reversed(list(enumerate(writes))))
+    parts.append("put_back() {\n" + undo + "    :\n}")
+    return (
+        _HEAD.format(of=f" for {tuning.benchmark}" if tuning.benchmark else "")
+        + "\n".join(parts)
+        + "\n"
+        + _TAIL
+    )
+
+
+def _place(cell: object) -> str:
+    return str(getattr(cell, "address", ""))
+
+
+def _reader(cell: object, number: int) -> str:
+    match cell:
+        case FileCell(path):
+            body = f"sed -n 's/.*\\[\\([^]]*\\)\\].*/\\1/;p' {shlex.quote(str(path))}"
+        case WholeFile(path):
+            body = f"cat {shlex.quote(str(path))}"
+        case BitsCell(path, register, mask):
+            body = f"printf '0x%x\\n' $((0x$(rdmsr -p {path.parent.name} {register:#x}) & {mask:#x}))"
+        case SchemataCell(path, resource):
+            body = f"sed -n 's/^ *{resource}://p' {shlex.quote(str(path))} | sed 's/=0*\\([0-9a-f]\\)/=\\1/g'"
+        case CommandCell(_, read_words):
+            body = shlex.join(read_words)
+        case _:
+            raise AssertionError(cell)
+    return f"read_{number}() {{ {body}; }}"
+
+
+def _writer(cell: object, number: int) -> str:
+    match cell:
+        case FileCell(path) | WholeFile(path):
+            body = f"printf '%s' \"$1\" > {shlex.quote(str(path))}"
+        case BitsCell(path, register, mask):
+            cpu = path.parent.name
+            body = (
+                f"wrmsr -p {cpu} {register:#x}"
+                f" $(printf '0x%x' $((0x$(rdmsr -p {cpu} {register:#x}) & ~{mask:#x} | $1)))"
+            )
+        case SchemataCell(path, resource):
+            body = f"printf '{resource}:%s\\n' \"$1\" > {shlex.quote(str(path))}"
+        case CommandCell(write_words, _):
+            body = (
+                " ".join('"$1"' if word == "{}" else _with_level(word) for word in write_words)
+                + " > /dev/null"
+            )
+        case _:
+            raise AssertionError(cell)
+    return f"write_{number}() {{ {body}; }}"
+
+
+def _with_level(word: str) -> str:
+    """Return a word of a command with ``$1`` in the place of ``{}``."""
+    return '"$1"'.join(shlex.quote(part) if part else "" for part in word.split("{}")) or "''"
+
+
+def _restore(cell: object, number: int) -> str:
+    if isinstance(cell, WholeFile):
+        return f'    cat "$state/{number}" > {shlex.quote(str(cell.path))}\n'
+    return f'    write_{number} "$(cat "$state/{number}")"\n'
+
+
+def unit(tuning: Tuning) -> str:
+    """Return a systemd unit that applies at boot and restores when it is stopped."""
+    return (
+        "# Install: softsku.sh as /usr/local/sbin/softsku.sh, this file in /etc/systemd/system.\n"
+        "[Unit]\n"
+        f"Description=Soft SKU {tuning.tuning_id}\n"
+        "After=local-fs.target sysinit.target\n\n"
+        "[Service]\n"
+        "Type=oneshot\n"
+        "RemainAfterExit=yes\n"
+        "ExecStart=/usr/local/sbin/softsku.sh apply\n"
+        "ExecStop=/usr/local/sbin/softsku.sh restore\n\n"
+        "[Install]\n"
+        "WantedBy=multi-user.target\n"
+    )
+
+
+def drop_in(writes: Sequence[Write], tuning: Tuning) -> str:
+    """Return what the service's own unit says: CPUs and environment; parameters as a comment."""
+    lines = ["# Drop-in for the unit of the service itself.", "[Service]"]
+    for cell, text in writes:
+        if isinstance(cell, AffinityCell):
+            lines.append(f"CPUAffinity={' '.join(map(str, parse_cpu_list(text) or []))}")
+        elif isinstance(cell, EnvironmentCell):
+            if text:
+                # json quotes as systemd does, which reads % as the beginning of a specifier.
+                lines.append(f"Environment={json.dumps(f'{cell.name}={text}').replace('%', '%%')}")
+            else:
+                lines.append(f"UnsetEnvironment={cell.name}")
+    levels = ", ".join(f"{name}={level}" for name, level in tuning.chosen.items())
+    lines.append(f"# All levels, those of the program too: {levels}")
+    return "\n".join(lines) + "\n"
+
+
+def tuned_profile(writes: Sequence[Write], tuning: Tuning) -> str:
+    """Return a TuneD profile; what its plugins do not know is left to the script beside it."""
+    sysctl, sysfs, others = [], [], 0
+    for cell, text in writes:
+        path = str(cell.path) if isinstance(cell, FileCell) else ""
+        if path.startswith("/proc/sys/"):
+            sysctl.append(f"{path.removeprefix('/proc/sys/').replace('/', '.')}={text}")
+        elif path.startswith("/sys/"):
+            sysfs.append(f"{path}={text}")
+        else:
+            others += 1
+    lines = [
+        "# Install as tuned.conf in a folder of /etc/tuned.",
+        "[main]",
+        f"summary=Soft SKU {tuning.tuning_id}",
+    ]
+    if sysctl:
+        lines += ["", "[sysctl]", *sysctl]
+    if sysfs:
+        lines += ["", "[sysfs]", *sysfs]
+    if others:
+        lines += ["", f"# {others} values that TuneD has no plugin for are set by softsku.sh alone."]
+    return "\n".join(lines) + "\n"

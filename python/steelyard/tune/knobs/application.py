@@ -1,0 +1,189 @@
+"""Knobs of the program itself: parameters, places in its command, environment, configuration files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard._base import UsageError
+from steelyard.bench.parameters import Parameter
+from steelyard.records.experiment import ExperimentArm
+from steelyard.tune.cells import CommandCell, EnvironmentCell, FileCell, WholeFile
+from steelyard.tune.changes import Write
+from steelyard.tune.knobs.knob import Knob, Risk
+
+DEFAULT = "default"
+"""The level of a parameter that the benchmark chooses itself."""
+
+
+@dataclass
+class SettingKnob(Knob):
+    """A parameter of a benchmark."""
+
+    parameter: Parameter
+    present: str
+    levels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self.name, self.about = self.parameter.name, self.parameter.doc
+        self.levels = tuple(dict.fromkeys((self.present, *self.levels)))
+
+    def read(self) -> str:
+        """Return the level that trials have otherwise."""
+        return self.present
+
+    def check(self, level: str) -> str:
+        """Return a value that the benchmark takes. Raises UsageError."""
+        if level != DEFAULT:
+            self.parameter.parse(level)
+        return level
+
+    def dress(self, arm: ExperimentArm, level: str) -> ExperimentArm:
+        """Return an arm with this parameter."""
+        settings = {name: value for name, value in arm.settings.items() if name != self.name}
+        return arm.model_copy(
+            update={"settings": settings if level == DEFAULT else {**settings, self.name: level}}
+        )
+
+
+@dataclass
+class PlaceKnob(Knob):
+    """A place ``{NAME}`` in the command of a trial; the first level is the one that it has otherwise."""
+
+    name: str
+    levels: tuple[str, ...]
+    about: str = "a place in the command"
+
+    def read(self) -> str:
+        """Return the first level."""
+        return self.levels[0]
+
+    def check(self, level: str) -> str:
+        """Return any text."""
+        return level
+
+    def dress(self, arm: ExperimentArm, level: str) -> ExperimentArm:
+        """Return an arm whose command has the level in its place."""
+        place = f"{{{self.name}}}"
+        return arm.model_copy(update={"command": [word.replace(place, level) for word in arm.command]})
+
+
+@dataclass
+class EnvironmentKnob(Knob):
+    """A variable of the environment; an empty level: not set."""
+
+    variable: str
+    levels: tuple[str, ...]
+    name: str = ""
+    about: str = "a variable of the environment"
+    section: str | None = "service"
+
+    def __post_init__(self) -> None:
+        self.name = self.name or f"env:{self.variable}"
+
+    def read(self) -> str:
+        """Return its value here."""
+        return EnvironmentCell(self.variable).read()
+
+    def check(self, level: str) -> str:
+        """Return any text without a NUL. Raises UsageError."""
+        if "\0" in level:
+            raise UsageError(f"{self.name}: a variable holds no NUL")
+        return level
+
+    def writes(self, level: str) -> list[Write]:
+        """Return the variable of this process, which the workload inherits."""
+        return [(EnvironmentCell(self.variable), level)]
+
+
+@dataclass
+class TextKnob(Knob):
+    """Files that the user names, each with the level as its content."""
+
+    name: str
+    about: str
+    paths: tuple[Path, ...]
+    levels: tuple[str, ...]
+    risk: Risk = Risk.MEDIUM
+    needs_reboot: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+
+    def read(self) -> str:
+        """Return the content, several joined by a comma where files differ."""
+        return ",".join(dict.fromkeys(FileCell(path).read() for path in self.paths))
+
+    def check(self, level: str) -> str:
+        """Return a level that is listed, or a number in range. Raises UsageError."""
+        return _listed_or_in_range(self, level, self.minimum, self.maximum)
+
+    def writes(self, level: str) -> list[Write]:
+        """Return the level for each file."""
+        return [(FileCell(path), level) for path in self.paths]
+
+
+@dataclass
+class CommandKnob(Knob):
+    """What one command of the user's sets, and another one prints."""
+
+    name: str
+    about: str
+    apply: tuple[str, ...]
+    show: tuple[str, ...]
+    levels: tuple[str, ...]
+    risk: Risk = Risk.MEDIUM
+    needs_reboot: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+
+    def read(self) -> str:
+        """Return what the command prints."""
+        return CommandCell(self.apply, self.show).read()
+
+    def check(self, level: str) -> str:
+        """Return a level that is listed, or a number in range. Raises UsageError."""
+        return _listed_or_in_range(self, level, self.minimum, self.maximum)
+
+    def writes(self, level: str) -> list[Write]:
+        """Return the command."""
+        return [(CommandCell(self.apply, self.show), level)]
+
+
+@dataclass
+class TemplateKnob(Knob):
+    """A configuration file, made of a template in which ``{value}`` stands for the level."""
+
+    name: str
+    about: str
+    path: Path
+    template: str
+    levels: tuple[str, ...]
+    risk: Risk = Risk.MEDIUM
+    needs_reboot: bool = False
+
+    def read(self) -> str:
+        """Return the level whose file is there, or that it is another one."""
+        now = WholeFile(self.path).read()
+        return next((level for level in self.levels if self._text(level) == now), "as found")
+
+    def writes(self, level: str) -> list[Write]:
+        """Return the whole file."""
+        return [(WholeFile(self.path), self._text(level))]
+
+    def _text(self, level: str) -> str:
+        return self.template.replace("{value}", level)
+
+
+def _listed_or_in_range(knob: Knob, level: str, minimum: float | None, maximum: float | None) -> str:
+    if level in knob.levels:
+        return level
+    if minimum is None and maximum is None:
+        return Knob.check(knob, level)
+    try:
+        number = float(level)
+    except ValueError:
+        number = float("nan")
+    if (minimum is None or number >= minimum) and (maximum is None or number <= maximum):
+        return level
+    low, high = ("" if end is None else f"{end:g}" for end in (minimum, maximum))
+    raise UsageError(f"{knob.name}={level}: allowed is {low}..{high}", hint=knob.about)

@@ -1,0 +1,360 @@
+"""A tuning from search to confirmation.
+
+In: the record of a tuning, its knobs, and what makes an experiment. Out: the record with its evidence and the
+levels that were chosen, none where no knob helps.
+
+1. Search. A race for each knob: its levels beside the machine as it is (``one-at-a-time``, the SoftSKU
+   paper's), or beside the best so far, in passes until nothing changes (``hill-climb``), or one race of all
+   combinations (``exhaustive``).
+2. Compose and ablate. All winners together beside the same with one of them left out; what loses nothing is
+   left out for good, one at a time, since two knobs may stand in for each other.
+3. Confirm. What is left beside the machine as found, over all blocks, for one look.
+
+The confidence of a search is shared by all its comparisons (Bonferroni: races, and levels within them);
+ablation and confirmation decide on new values, so that the choice does not flatter the chosen.
+
+Invariant: everything here follows from the record and its experiments, so that a tuning that was killed goes
+on where it was: experiments that are complete are read, not made.
+
+Not here: trials (``trials``), verdicts of one experiment (``race``).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from steelyard._base import UsageError
+from steelyard.experiment.answers import Answer, Outcome, answers
+from steelyard.experiment.engine import StillOpen
+from steelyard.records import RunStatus
+from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentPlan
+from steelyard.records.tuning import Tuning, TuningEvidence
+from steelyard.tune.knobs import Knob
+from steelyard.tune.race import (
+    answer_of,
+    gain,
+    most_dispensable,
+    reasons,
+    standing,
+    still_racing,
+    undecided_arms,
+)
+
+Levels = Mapping[str, str]
+AS_FOUND, WHOLE = "as-found", "soft-sku"
+STRATEGIES = ("one-at-a-time", "hill-climb", "exhaustive")
+_PASSES = 4
+_MOST_COMBINATIONS = 512
+_SEARCH_SHARE, _ABLATE_SHARE = 0.6, 0.75
+"""Of the time: until the end of the search, and of the ablation."""
+_FEWEST_BLOCKS = 5
+"""A race with fewer says nothing."""
+
+Make = Callable[[str, Experiment, StillOpen | None], Experiment]
+"""Makes an experiment in the folder of this name, or goes on with it, and returns it complete."""
+Told = Callable[[Tuning], None]
+
+
+class StoppedError(Exception):
+    """An experiment was interrupted; its record says why."""
+
+
+@dataclass
+class Tuner:
+    """A tuning under way."""
+
+    tuning: Tuning
+    knobs: Mapping[str, Knob]
+    """Those to try, by name, in their order."""
+    make: Make
+    keep: Told = lambda tuning: None
+
+    def __post_init__(self) -> None:
+        self._count = itertools.count(1)
+        self._spent_s = 0.0
+
+    def run(self) -> Tuning:
+        """Make what is missing; return the record. Raises StoppedError after an interrupt."""
+        self._change(evidence=[], chosen={}, outcome=None, trials=0)
+        winners = self._search()
+        kept = self._ablate(winners)
+        chosen, outcome = self._confirm(kept)
+        self._change(chosen=dict(chosen), outcome=outcome)
+        return self.tuning
+
+    def _search(self) -> dict[str, str]:
+        match self.tuning.plan.strategy:
+            case "one-at-a-time":
+                won = ((name, self._race(name, {}, len(self.knobs))) for name in self.knobs)
+                return {name: level for name, level in won if level is not None}
+            case "hill-climb":
+                return self._climb()
+            case _:
+                return self._exhaust()
+
+    def _climb(self) -> dict[str, str]:
+        """Race each knob beside the best so far, again and again until a pass changes nothing.
+
+        Each pass spends half of what the passes before it left of the chance of an error.
+        """
+        best: dict[str, str] = {}
+        settled: dict[str, Levels] = {}
+        for turn in range(_PASSES):
+            before = dict(best)
+            for name in self.knobs:
+                others = {other: level for other, level in best.items() if other != name}
+                if settled.get(name) == others:
+                    continue
+                level = self._race(name, best, 2 ** (turn + 1) * len(self.knobs))
+                if level is not None:
+                    best = {**best, name: level} if level != AS_FOUND else others
+                settled[name] = {other: level for other, level in best.items() if other != name}
+            if best == before:
+                break
+        return best
+
+    def _race(self, name: str, best: Levels, races: int) -> str | None:
+        """Return the level of a knob that is better than the one in ``best``, None where none is."""
+        if self._lacks_time(name):
+            return None
+        knob = self.tuning_knob(name)
+        present = best.get(name, AS_FOUND)
+        levels = [level for level in (AS_FOUND, *knob) if level != present]
+        arms = [self._arm(present, best)]
+        for level in levels:
+            others = {other: one for other, one in best.items() if other != name}
+            arms.append(self._arm(level, others if level == AS_FOUND else {**others, name: level}))
+        made = self._experiment("search", name, arms, self._split(races), self._racing())
+        self._tell(made, "search", name)
+        return standing(made).leader
+
+    def tuning_knob(self, name: str) -> list[str]:
+        """Return the levels of a knob that are tried."""
+        return next(knob.levels for knob in self.tuning.knobs if knob.name == name)
+
+    def _exhaust(self) -> dict[str, str]:
+        """Race all combinations at once."""
+        levels = [[(name, level) for level in (None, *self.tuning_knob(name))] for name in self.knobs]
+        count = math.prod(len(one) for one in levels)
+        if count > _MOST_COMBINATIONS:
+            raise UsageError(
+                f"--strategy exhaustive: {count} combinations, at most {_MOST_COMBINATIONS} are tried",
+                hint="name fewer knobs or levels with --knob NAME=LEVEL,...",
+            )
+        combinations = [
+            {name: level for name, level in combination if level is not None}
+            for combination in itertools.product(*levels)
+        ]
+        named = {AS_FOUND if not one else _text(one): one for one in combinations}
+        arms = [self._arm(name, one) for name, one in named.items()]
+        made = self._experiment("search", "all", arms, self._split(1), still_racing)
+        self._tell(made, "search", None)
+        leader = standing(made).leader
+        return {} if leader is None else dict(named[leader])
+
+    def _ablate(self, winners: Levels) -> dict[str, str]:
+        """Leave out, one at a time, what loses nothing by it."""
+        kept = dict(winners)
+        while len(kept) > 1:
+            arms = [self._arm(WHOLE, kept)]
+            for name in kept:
+                rest = {other: level for other, level in kept.items() if other != name}
+                arms.append(self._arm(name, rest))
+            made = self._experiment(
+                "ablate", "-".join(kept), arms, self.tuning.plan.confidence, undecided_arms, _ABLATE_SHARE
+            )
+            self._tell(made, "ablate", None, without=kept)
+            idle = most_dispensable(made)
+            if idle is None:
+                break
+            del kept[idle]
+        return kept
+
+    def _confirm(self, kept: Levels) -> tuple[Levels, str]:
+        """Compare the whole with the machine as found; return what is kept, and what came of it."""
+        if not kept:
+            return {}, "none"
+        arms = [self._arm(AS_FOUND, {}), self._arm(WHOLE, kept)]
+        made = self._experiment("confirm", "whole", arms, self.tuning.plan.confidence, None, 1.0)
+        self._tell(made, "confirm", None)
+        if answer_of(made, WHOLE).outcome is Outcome.BETTER:
+            return kept, "better"
+        return {}, "none"
+
+    def _split(self, races: int) -> float:
+        """Return the confidence of one race such that all hold together."""
+        return 1 - (1 - self.tuning.plan.confidence) / max(races, 1)
+
+    def _arm(self, name: str, levels: Levels) -> ExperimentArm:
+        """Return an arm with these levels; knobs that are not named stay as they are."""
+        record = self.tuning
+        arm = ExperimentArm(name=name, settings=dict(record.settings), command=list(record.template))
+        for knob, level in levels.items():
+            arm = self.knobs[knob].dress(arm, level)
+        # Places that nobody set have what they have otherwise.
+        for other in self.knobs.values():
+            if any(f"{{{other.name}}}" in word for word in arm.command):
+                arm = other.dress(arm, other.read())
+        return arm
+
+    def _experiment(
+        self,
+        purpose: str,
+        what: str,
+        arms: list[ExperimentArm],
+        confidence: float,
+        rule: StillOpen | None,
+        until: float = _SEARCH_SHARE,
+    ) -> Experiment:
+        record, number = self.tuning, next(self._count)
+        plan = record.plan
+        is_confirmation = rule is None
+        folder = f"{number:03}-{purpose}-{what[:40].replace('/', '_').replace(':', '-')}"
+        made = self.make(
+            folder,
+            Experiment(
+                experiment_id=folder,
+                benchmark=record.benchmark,
+                tier=record.tier,
+                hooks=record.hooks,
+                factor=what,
+                arms=arms,
+                metric=record.metric,
+                plan=ExperimentPlan(
+                    seed=plan.seed + number,
+                    blocks=plan.confirm_blocks if is_confirmation else plan.blocks,
+                    budget_s=self._time(until),
+                    least_effect_ratio=plan.least_effect_ratio,
+                    confidence=confidence,
+                    stop_early=not is_confirmation,
+                    timeout_s=plan.timeout_s,
+                ),
+                status=RunStatus.RUNNING,
+                steelyard_version=record.steelyard_version,
+                command=record.command,
+                clock=record.clock,
+                orchestrator=record.orchestrator,
+                trials=[],
+            ),
+            rule,
+        )
+        self._spent_s += sum(trial.end_ns - trial.begin_ns for trial in made.trials) / 1e9
+        self._change(trials=record.trials + len(made.trials), metric=made.metric)
+        if made.status is not RunStatus.COMPLETE:
+            raise StoppedError(made.status_reason or "an experiment is not complete")
+        return made
+
+    def _time(self, until: float) -> float | None:
+        """Return the time that the next experiment has at most."""
+        budget = self.tuning.plan.budget_s
+        if budget is None:
+            return None
+        return max(budget * until - self._spent_s, 0.0)
+
+    def _racing(self) -> StillOpen:
+        """Return the rule of a race: it ends when it is decided, or had its share of the time.
+
+        The length of a trial is not known before: a race has the blocks that an answer needs, or all of the
+        time.
+        """
+        budget = self.tuning.plan.budget_s
+        if budget is None:
+            return still_racing
+        raced = {one.knob for one in self.tuning.evidence if one.purpose == "search"}
+        left_s = max(budget * _SEARCH_SHARE - self._spent_s, 0.0)
+        share_s = left_s / max(len(self.knobs) - len(raced), 1)
+
+        def rule(experiment: Experiment) -> tuple[str, ...]:
+            blocks = len({trial.block for trial in experiment.trials})
+            spent_s = sum(trial.end_ns - trial.begin_ns for trial in experiment.trials) / 1e9
+            if blocks >= _FEWEST_BLOCKS and spent_s >= share_s:
+                return ()
+            return still_racing(experiment)
+
+        return rule
+
+    def _lacks_time(self, name: str) -> bool:
+        """Return whether the time that is left is too short for any answer; write that down."""
+        budget, trials = self.tuning.plan.budget_s, self.tuning.trials
+        if budget is None or not trials:
+            return False
+        arms = 1 + len(self.tuning_knob(name))
+        if budget * _SEARCH_SHARE - self._spent_s >= _FEWEST_BLOCKS * arms * self._spent_s / trials:
+            return False
+        skipped = TuningEvidence(
+            experiment="",
+            purpose="search",
+            knob=name,
+            outcome="not-tried",
+            blocks=0,
+            reason="the time for the search was used up",
+        )
+        self._change(evidence=[*self.tuning.evidence, skipped])
+        return True
+
+    def _tell(
+        self, made: Experiment, purpose: str, knob: str | None, *, without: Levels | None = None
+    ) -> None:
+        """Write down what an experiment says of each arm."""
+        # Of an experiment that may have stopped early, the interval for every look.
+        is_over = not made.plan.stop_early
+        dropped = reasons(made, (arm.name for arm in made.arms))
+        found = [
+            self._evidence(made, answer, purpose, knob, dropped.get(answer.arm), without)
+            for answer in answers(made, is_over=is_over)
+        ]
+        self._change(evidence=[*self.tuning.evidence, *found])
+
+    def _evidence(
+        self,
+        made: Experiment,
+        answer: Answer,
+        purpose: str,
+        knob: str | None,
+        dropped: str | None,
+        without: Levels | None,
+    ) -> TuningEvidence:
+        low, high = _ends(answer, made)
+        ratio = None if answer.ratio is None else gain(answer, made)
+        # An ablation's arms leave a knob out: what the knob brings is the other way round.
+        outcome = answer.outcome
+        if without is not None:
+            ratio, low, high = (None if one is None else 1 / one for one in (ratio, high, low))
+            turned = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}
+            outcome = turned.get(outcome, outcome)
+        return TuningEvidence(
+            experiment=made.experiment_id,
+            purpose=purpose,
+            knob=knob if without is None else answer.arm,
+            level=answer.arm if without is None else without[answer.arm],
+            outcome="dropped" if dropped is not None else str(outcome),
+            gain_ratio=ratio,
+            low=low,
+            high=high,
+            confidence=answer.confidence,
+            blocks=answer.blocks,
+            reason=dropped or answer.reason,
+        )
+
+    def _change(self, **update: object) -> None:
+        self.tuning = self.tuning.model_copy(update=update)
+        self.keep(self.tuning)
+
+
+def _ends(answer: Answer, made: Experiment) -> tuple[float | None, float | None]:
+    """Return the interval of the gain, above 1 is better."""
+    if answer.low is None or answer.high is None or made.metric.better == "higher":
+        return answer.low, answer.high
+    return 1 / answer.high, 1 / answer.low
+
+
+def _text(levels: Levels) -> str:
+    return " ".join(f"{name}={level}" for name, level in levels.items())
+
+
+def best_gain(tuning: Tuning) -> Iterator[TuningEvidence]:
+    """Yield the evidence of the confirmation, if there was one."""
+    return (one for one in tuning.evidence if one.purpose == "confirm")
