@@ -124,6 +124,7 @@ def test_help_begins_with_a_verb(name: str) -> None:
 VERBS = {
     *("Install", "Run", "List", "Show", "Score", "Check", "Find", "Compare", "Record"),
     *("Add", "Count", "Rank", "Join", "Remove", "Import", "Measure", "Place", "Simulate", "Write"),
+    *("Try", "Set", "Undo"),
 }
 
 

@@ -1,0 +1,72 @@
+"""Search, ablation, confirmation on small surfaces: knobs that help only together, or replace each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from steelyard._base import UsageError
+from tests.tune.surface import LEVELS, Surface, tune, tuning
+
+PAIR = {"first": ("off", "on"), "second": ("off", "on")}
+
+
+def on(levels: Mapping[str, str], name: str) -> bool:
+    return levels.get(name) == "on"
+
+
+def together(levels: Mapping[str, str]) -> float:
+    """The second helps only where the first is on, and harms where it is not."""
+    return 100.0 * (
+        1 + 0.04 * on(levels, "first") + (0.05 if on(levels, "first") else -0.03) * on(levels, "second")
+    )
+
+
+def either(levels: Mapping[str, str]) -> float:
+    """Either helps as much as both."""
+    return 100.0 * (1.05 if on(levels, "first") or on(levels, "second") else 1.0)
+
+
+def spoiled(levels: Mapping[str, str]) -> float:
+    """Each helps alone; together they harm."""
+    return 100.0 * {0: 1.0, 1: 1.05, 2: 0.97}[on(levels, "first") + on(levels, "second")]
+
+
+@pytest.mark.parametrize("strategy", ["hill-climb", "exhaustive"])
+def test_knobs_that_help_only_together_are_found_from_each_other(strategy: str) -> None:
+    surface = Surface(np.random.default_rng(1), 0.005, function=together)
+    record = tune(surface, tuning(1, strategy, known=PAIR))
+    assert record.chosen == {"first": "on", "second": "on"}
+    assert record.outcome == "better"
+
+
+def test_one_at_a_time_keeps_what_helps_alone() -> None:
+    record = tune(Surface(np.random.default_rng(1), 0.005, function=together), tuning(1, known=PAIR))
+    assert record.chosen == {"first": "on"}
+
+
+@pytest.mark.parametrize("function", [either, spoiled])
+def test_of_two_winners_that_replace_or_spoil_each_other_one_is_left(function) -> None:
+    record = tune(Surface(np.random.default_rng(2), 0.005, function=function), tuning(2, known=PAIR))
+    assert len(record.chosen) == 1
+    assert record.outcome == "better"
+    assert {one.purpose for one in record.evidence} == {"search", "ablate", "confirm"}
+
+
+def test_too_many_combinations_are_refused() -> None:
+    with pytest.raises(UsageError, match="34560 combinations, at most 512"):
+        tune(Surface(np.random.default_rng(1)), tuning(1, "exhaustive"))
+
+
+def test_levels_that_are_far_behind_cost_few_trials() -> None:
+    levels = {"shp": LEVELS["shp"]}
+    losses = {"0": 0.6, "100": 0.7, "300": 1.05, "400": 0.8, "500": 0.7}
+    surface = Surface(
+        np.random.default_rng(3), function=lambda arm: 100 * losses.get(arm.get("shp", ""), 1.0)
+    )
+    record = tune(surface, tuning(3, known=levels))
+    assert record.chosen == {"shp": "300"}
+    searched = {one.level: one.blocks for one in record.evidence if one.purpose == "search"}
+    assert all(searched[level] <= 5 for level in ("0", "100", "400", "500"))
