@@ -54,6 +54,7 @@ fn every_golden_record_comes_through_whole() {
         "doctor",
         "experiment",
         "experiment_answer",
+        "experiment_plan",
         "health_check",
         "install",
         "installation",

@@ -248,6 +248,7 @@ fn every_record_of_the_control_plane_is_here() {
         "doctor",
         "experiment",
         "experiment_answer",
+        "experiment_plan",
         "health_check",
         "install",
         "installation",

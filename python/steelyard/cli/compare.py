@@ -1,4 +1,4 @@
-"""``steelyard compare``: what differs between two runs, or two suites, most telling first.
+"""``steelyard compare``: what differs between two runs, or two suites; the answer of an experiment.
 
 In: names of runs. Out: a table or one JSON document, and a page where one is asked for. Not here: what
 differs (``analyze``), drawing (``report.compare.table``, ``report.compare.page``).
@@ -15,11 +15,30 @@ from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.output import command_line, output_console, print_json
 from steelyard.records import Run
 
+EXPERIMENT = "experiment.json"
 _Compared = tuple[tuple[Run, Run], RunComparison]
 
 
-def show_comparison(a: str, b: str, folder: Path, *, report: Path | None, as_json: bool) -> int:
-    """Compare two runs, or two suites, and show it; return the exit code."""
+def show_comparison(a: str, b: str | None, folder: Path, *, report: Path | None, as_json: bool) -> int:
+    """Compare two runs, or two suites, and show it; return the exit code.
+
+    An experiment compares its arms itself: its answer is shown.
+    """
+    experiment = _experiment(a, folder)
+    if experiment is not None and b is None:
+        from steelyard.cli.experiment.make import show_experiment
+        from steelyard.experiment import engine
+
+        return show_experiment(experiment, engine.load(experiment), report, as_json=as_json)
+    for name in (a, b or a):
+        if _experiment(name, folder) is not None:
+            raise UsageError(
+                f"{name} is an experiment, which compares its arms itself", hint=f"steelyard compare {name}"
+            )
+    if b is None:
+        raise UsageError(
+            f"{a} is to be compared with nothing", hint="name a second run or suite, or `latest`"
+        )
     directories = (runs.find(a, folder), runs.find(b, folder))
     are_suites = [suite_files.is_suite(directory) for directory in directories]
     if are_suites[0] != are_suites[1]:
@@ -31,6 +50,15 @@ def show_comparison(a: str, b: str, folder: Path, *, report: Path | None, as_jso
     show = _show_suites if are_suites[0] else _show_runs
     show(directories, report, as_json=as_json)
     return int(ExitCode.OK)
+
+
+def _experiment(name: str, out: Path) -> Path | None:
+    """Return the folder of the experiment ``name``, a path or an id under ``out``, None where it is none."""
+    for candidate in (Path(name), out / name):
+        folder = candidate.parent if candidate.name == EXPERIMENT else candidate
+        if (folder / EXPERIMENT).is_file():
+            return folder
+    return None
 
 
 def _show_runs(directories: tuple[Path, Path], report: Path | None, *, as_json: bool) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from steelyard.records import Run
 
+EXPERIMENT = "experiment.json"
 _LATEST = 5
 """Runs that the short list shows."""
 _PARAMETER_COLUMNS = ("name", "range", "unit", "default", "description")
@@ -58,6 +59,7 @@ def document(part: str, out: Path) -> dict[str, Any]:
     if part in ("all", "runs"):
         parts["runs"] = _runs(out)
         parts["suite_runs"] = _suite_runs(out)
+        parts["experiments"] = [_experiment(folder) for folder in _experiments(out)]
     return parts
 
 
@@ -115,6 +117,31 @@ def _suite_runs(out: Path) -> list[dict[str, Any]]:
     return [_suite_run(directory) for directory in runs.suites(out)]
 
 
+def _experiments(out: Path) -> list[Path]:
+    return sorted(path.parent for path in out.glob(f"*/{EXPERIMENT}")) if out.is_dir() else []
+
+
+def _experiment(directory: Path) -> dict[str, Any]:
+    from steelyard.experiment import engine
+    from steelyard.experiment.answers import answers
+
+    try:
+        experiment = engine.load(directory)
+    except RecordError as error:
+        return {"experiment_id": directory.name, "status": "unreadable", "status_reason": error.message}
+    found = answers(experiment, is_over=experiment.status == "complete")
+    return {
+        "experiment_id": experiment.experiment_id,
+        "directory": str(directory),
+        "benchmark": experiment.benchmark,
+        "factor": experiment.factor,
+        "metric": experiment.metric.name,
+        "status": str(experiment.status),
+        "status_reason": experiment.status_reason,
+        "outcomes": {answer.arm: str(answer.outcome) for answer in found},
+    }
+
+
 def _suite_run(directory: Path) -> dict[str, Any]:
     from steelyard.bench.suites import suite as suite_files
 
@@ -152,7 +179,7 @@ def show(part: str | None, runs: Path, *, everything: bool, as_json: bool) -> in
     for title, columns, rows in _tables(parts, part):
         _table(console, title, columns, rows)
     if "runs" in parts:
-        _show_runs(console, parts["runs"], parts["suite_runs"], runs)
+        _show_runs(console, parts["runs"], parts["suite_runs"], runs, parts["experiments"])
     return 0
 
 
@@ -180,16 +207,18 @@ def _show_short(console: "Console", out: Path) -> None:
 
 def _show_latest(console: "Console", out: Path) -> None:
     """Print the last runs and suites; only these are read, however many there are."""
-    if not any(any(out.glob(f"*/{manifest}")) for manifest in ("run.json", "suite.json")):
+    if not any(any(out.glob(f"*/{manifest}")) for manifest in ("run.json", "suite.json", EXPERIMENT)):
         console.print(f"No runs under {out}.", markup=False)
         return
     from steelyard.bench import runs
 
-    known = runs.outermost(out)
+    known = sorted([*runs.outermost(out), *_experiments(out)])
     rows = []
     for directory in known[-_LATEST:]:
         if (directory / "suite.json").exists():
             rows.append(_suite_row(_suite_run(directory)))
+        elif (directory / EXPERIMENT).exists():
+            rows.append(_experiment_row(_experiment(directory)))
         else:
             rows.append(_run_row(_run(directory, out, runs.attempt(directory))))
     title = f"The last {_LATEST} of {len(known)} runs under {out}"
@@ -247,15 +276,21 @@ def _parameters(parameters: Sequence[Parameter]) -> list[tuple[str, str, str, st
 
 
 def _show_runs(
-    console: "Console", listed: Sequence[dict[str, Any]], suites: Sequence[dict[str, Any]], runs: Path
+    console: "Console",
+    listed: Sequence[dict[str, Any]],
+    suites: Sequence[dict[str, Any]],
+    runs: Path,
+    experiments: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Print runs and suites in order of their ids, members under the suite whose folder they lie in."""
-    if not listed and not suites:
+    """Print runs, suites and experiments in order of their ids, members under the suite in whose folder they
+    lie.
+    """
+    if not listed and not suites and not experiments:
         console.print(f"No runs under {runs}.", markup=False)
         return
     rows = [_run_row(run) for run in listed if run.get("suite_id") is None]
     shown: list[tuple[str, str, str]] = []
-    for row in sorted([*rows, *map(_suite_row, suites)]):
+    for row in sorted([*rows, *map(_suite_row, suites), *map(_experiment_row, experiments)]):
         shown.append(row)
         members = [_run_row(run) for run in listed if run.get("suite_id") == row[0]]
         shown += [(f"  {name}", state, result) for name, state, result in members]
@@ -265,6 +300,12 @@ def _show_runs(
 def _suite_row(suite: dict[str, Any]) -> tuple[str, str, str]:
     score = f"overall {suite['overall']:.3g}" if suite.get("overall") else ""
     return suite["suite_id"], suite["status"], score or str(suite.get("status_reason") or "")
+
+
+def _experiment_row(one: dict[str, Any]) -> tuple[str, str, str]:
+    outcomes = ", ".join(f"{arm} {outcome}" for arm, outcome in one.get("outcomes", {}).items())
+    shown = f"{one['factor']}: {outcomes}" if outcomes else str(one.get("status_reason") or "")
+    return one["experiment_id"], one["status"], shown
 
 
 def _run_row(run: dict[str, Any]) -> tuple[str, str, str]:

@@ -273,17 +273,22 @@ app.command(
 
 @app.command(
     epilog=examples(
-        "steelyard compare RUN_A latest", "steelyard compare SUITE_A SUITE_B --report differences.html"
+        "steelyard compare RUN_A latest",
+        "steelyard compare SUITE_A SUITE_B --report differences.html",
+        "steelyard compare EXPERIMENT",
     )
 )
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="Id or folder of a run or a suite.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one of the same kind, or `latest`.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="Id or folder of a run, a suite or an experiment.")],
+    b: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="Another run or suite, or `latest`; none for an experiment."),
+    ] = None,
     page: Report = None,
     runs: Runs = RUNS,
     as_json: Json = False,
 ) -> int:
-    """Compare two runs of a benchmark, or two suites."""
+    """Compare two runs of a benchmark, two suites, or the arms of an experiment."""
     from steelyard.cli.compare import show_comparison
 
     return show_comparison(a, b, runs, report=page, as_json=as_json)

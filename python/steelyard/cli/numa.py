@@ -235,9 +235,9 @@ def experiment(
 ) -> int:
     """Measure whether memory locality or cache sharing matters more, in six placements between two nodes."""
     from steelyard.bench.parameters import parse_assignments
-    from steelyard.cli.experiment import make, scenarios
+    from steelyard.cli.experiment import begin, scenarios
 
-    asked = make.Request(
+    asked = begin.Request(
         words=words or [],
         metric=metric,
         lower_is_better=lower_is_better,

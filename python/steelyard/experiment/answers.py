@@ -8,6 +8,10 @@ of one that was not allowed to stop early, it is the one for a single look, whic
 
 Invariant: only blocks count in which both arms have a value; what was left out is counted by arm.
 
+A guardrail is another metric that must not get worse than a margin. It is breached when its whole interval
+lies beyond the margin, kept when none of it does; intervals of all guardrails and arms hold together. An arm
+that breaches one is called so, whatever its metric says.
+
 Not here: intervals (``stats.contrasts``).
 """
 
@@ -15,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import geometric_mean
 
-from steelyard.records.experiment import Experiment
+from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentGuard, ExperimentTrial
 from steelyard.stats.contrasts import Contrast, blocks_needed, contrast
 
 POWER = 0.8
@@ -33,6 +37,35 @@ class Outcome(StrEnum):
     EQUIVALENT = "equivalent"
     """The interval lies within the smallest effect that matters, on either side."""
     UNDECIDED = "undecided"
+    BREACHED = "breached"
+    """A guardrail is worse than its margin, whatever the metric is."""
+
+
+class GuardOutcome(StrEnum):
+    """What is known of an arm's guardrail."""
+
+    KEPT = "kept"
+    BREACHED = "breached"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardAnswer:
+    """A guardrail of one arm beside the base's."""
+
+    name: str
+    outcome: GuardOutcome
+    ratio: float | None
+    """None where no block has both values."""
+    low: float | None
+    high: float | None
+    confidence: float
+    """Of this interval; that of all guardrails together is the plan's."""
+    bound: float | None
+    """Ratio that it must not pass, upwards where less is better; None while that is not known."""
+    blocks: int
+    reason: str | None
+    """Why there is no interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +96,23 @@ class Answer:
     """Where blocks resemble the ones before them, by how much; None where they do not."""
     reason: str | None
     """Why there is no interval."""
+    guards: tuple[GuardAnswer, ...] = ()
+    by_metric: Outcome | None = None
+    """The outcome by the metric alone, where a breach takes its place."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether further blocks could only confirm it."""
+        if self.outcome is Outcome.BREACHED:
+            return True
+        open_guards = any(guard.outcome is GuardOutcome.UNDECIDED for guard in self.guards)
+        return self.outcome is not Outcome.UNDECIDED and not open_guards
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the arm may take the base's place: better or equivalent, and all guardrails kept."""
+        kept = all(guard.outcome is GuardOutcome.KEPT for guard in self.guards)
+        return self.outcome in (Outcome.BETTER, Outcome.EQUIVALENT) and kept
 
 
 def values_by_arm(experiment: Experiment) -> dict[str, dict[int, float]]:
@@ -74,8 +124,17 @@ def values_by_arm(experiment: Experiment) -> dict[str, dict[int, float]]:
     return found
 
 
+def others_by_arm(experiment: Experiment, name: str) -> dict[str, dict[int, float | None]]:
+    """Return the values of another metric by arm and block, of the trials that have a value themselves."""
+    found: dict[str, dict[int, float | None]] = {arm.name: {} for arm in experiment.arms}
+    for trial in experiment.trials:
+        if trial.value is not None and name in trial.others:
+            found[trial.arm][trial.block] = trial.others[name]
+    return found
+
+
 def answers(experiment: Experiment, *, is_over: bool, base: str | None = None) -> list[Answer]:
-    """Return the answer for each arm beside ``base``, by default for each pair of arms that the plan compares.
+    """Return the answer for each arm beside ``base``, by default for each pair that the plan compares.
 
     ``is_over`` says that no block will follow.
     """
@@ -84,7 +143,18 @@ def answers(experiment: Experiment, *, is_over: bool, base: str | None = None) -
     for trial in experiment.trials:
         lost[trial.arm] += trial.value is None
     pairs = compared(experiment, base)
-    return [_answer(experiment, one, arm, values, lost, len(pairs), is_over=is_over) for one, arm in pairs]
+    found = []
+    for one, arm in pairs:
+        answer = _answer(experiment, one, arm, values, lost, len(pairs), is_over=is_over)
+        guards = tuple(
+            _guard(experiment, guard, one, arm, len(pairs), at_end=not answer.holds_at_every_look)
+            for guard in experiment.plan.guards
+        )
+        answer = replace(answer, guards=guards)
+        if any(guard.outcome is GuardOutcome.BREACHED for guard in guards):
+            answer = replace(answer, outcome=Outcome.BREACHED, by_metric=answer.outcome, blocks_needed=None)
+        found.append(answer)
+    return found
 
 
 def compared(experiment: Experiment, base: str | None = None) -> list[tuple[str, str]]:
@@ -93,6 +163,89 @@ def compared(experiment: Experiment, base: str | None = None) -> list[tuple[str,
         return list(experiment.plan.pairs)
     base = base or experiment.arms[0].name
     return [(base, arm.name) for arm in experiment.arms if arm.name != base]
+
+
+def factor_answers(experiment: Experiment, *, is_over: bool) -> dict[str, list[Answer]]:
+    """Return, where arms are combinations of factors, the levels of each factor beside its first level.
+
+    The value of a level in a block is the geometric mean over all combinations with it; blocks without one of
+    their values do not count. Empty for less than two factors.
+    """
+    factors = list(dict.fromkeys(name for arm in experiment.arms for name in arm.levels))
+    if len(factors) < 2:
+        return {}
+    values = values_by_arm(experiment)
+    whole = sorted(set[int].intersection(*(set(found) for found in values.values())))
+    found = {}
+    for factor in factors:
+        arms: dict[str, list[str]] = {}
+        for arm in experiment.arms:
+            arms.setdefault(arm.levels[factor], []).append(arm.name)
+        trials = [
+            ExperimentTrial(
+                block=block,
+                arm=level,
+                begin_ns=0,
+                end_ns=0,
+                value=geometric_mean(values[arm][block] for arm in names),
+            )
+            for block in whole
+            for level, names in arms.items()
+        ]
+        levels = [ExperimentArm(name=level, settings={}, command=[]) for level in arms]
+        plan = experiment.plan.model_copy(update={"guards": []})
+        one = experiment.model_copy(update={"factor": factor, "arms": levels, "trials": trials, "plan": plan})
+        found[factor] = answers(one, is_over=is_over)
+    return found
+
+
+def _guard(
+    experiment: Experiment, guard: ExperimentGuard, base: str, arm: str, pairs: int, *, at_end: bool
+) -> GuardAnswer:
+    comparisons = pairs * len(experiment.plan.guards)
+    each = 1 - (1 - experiment.plan.confidence) / comparisons
+    bound = None
+    if guard.better:
+        bound = 1 + guard.margin_ratio if guard.better == "lower" else 1 - guard.margin_ratio
+    values = others_by_arm(experiment, guard.name)
+    both = [
+        (one, other)
+        for block in sorted(values[base].keys() & values[arm].keys())
+        if (one := values[base][block]) is not None and (other := values[arm][block]) is not None
+    ]
+
+    def unknown(reason: str) -> GuardAnswer:
+        nothing = (None, None, None, each, bound, len(both), reason)
+        return GuardAnswer(guard.name, GuardOutcome.UNDECIDED, *nothing)
+
+    if bound is None or not both:
+        return unknown("no block in which both arms have a value")
+    if any(value <= 0 for pair in both for value in pair):
+        return unknown("a value is 0 or less: ratios need positive numbers")
+    found = contrast(
+        [one for one, _ in both],
+        [other for _, other in both],
+        least_effect=abs(math.log(bound)),
+        confidence=experiment.plan.confidence,
+        comparisons=comparisons,
+        at_end=at_end,
+    )
+    low, high = (found.low, found.high) if at_end else (found.always_low, found.always_high)
+    outcome = GuardOutcome.UNDECIDED
+    if low is not None and high is not None:
+        is_beyond, is_within = (low > bound, high < bound) if bound > 1 else (high < bound, low > bound)
+        outcome = GuardOutcome.BREACHED if is_beyond else GuardOutcome.KEPT if is_within else outcome
+    return GuardAnswer(
+        guard.name,
+        outcome,
+        found.ratio,
+        low,
+        high,
+        found.confidence,
+        bound,
+        len(both),
+        found.reason,
+    )
 
 
 def _answer(

@@ -13,19 +13,23 @@ Not here: what a trial does (``workload``), what the trials say (``answers``).
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from steelyard._base import RecordError, UsageError, WorkloadFailedError
+import steelyard
+from steelyard._base import RecordError, SteelyardError, UsageError, WorkloadFailedError
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import gone
 from steelyard.bench.manifest import this_process
 from steelyard.bench.progress import Progress
 from steelyard.bench.signals import Interrupts
-from steelyard.experiment.answers import Outcome, answers
+from steelyard.experiment.answers import answers
 from steelyard.experiment.design import orders
 from steelyard.experiment.workload import Measured, Workload
-from steelyard.records import RunStatus, read, write
+from steelyard.machine.compare import other_machine
+from steelyard.records import Machine, RunStatus, read, write
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentTrial
 
 MANIFEST = "experiment.json"
+MACHINE = "machine.json"
+"""The machine on which it began."""
 FAILURES = 3
 """So many trials of an arm without a value, one after the other, end the experiment."""
 
@@ -127,6 +131,7 @@ class Engine:
             read_back=measured.read_back,
             co_runner_read_back=measured.co_runner_read_back,
             ends_arm=measured.ends_arm,
+            others={name: other.value for name, other in measured.others.items()},
         )
         self._change(trials=[*self.experiment.trials, trial], **self._learnt(measured))
         if measured.reason is not None:
@@ -134,15 +139,28 @@ class Engine:
             self._give_up(arm.name, measured.reason)
 
     def _learnt(self, measured: Measured) -> dict[str, object]:
-        """Return what the first trial tells of the metric: its unit, and which way is better."""
-        metric = self.experiment.metric
-        if metric.unit or not measured.unit:
-            return {}
-        return {
-            "metric": metric.model_copy(
-                update={"unit": measured.unit, "better": measured.better or metric.better}
-            )
-        }
+        """Return what the first trial tells of the metrics: their units, and which way is better."""
+        found: dict[str, object] = {}
+        metric, plan = self.experiment.metric, self.experiment.plan
+        if measured.unit and not metric.unit:
+            better = measured.better or metric.better
+            found["metric"] = metric.model_copy(update={"unit": measured.unit, "better": better})
+        guards = []
+        for guard in plan.guards:
+            told = measured.others.get(guard.name)
+            if told is not None:
+                update = {"unit": guard.unit or told.unit, "better": guard.better or told.better}
+                if not update["better"]:
+                    raise UsageError(
+                        f"--guard {guard.name}: {self.experiment.benchmark} does not say which way is worse",
+                        hint="+5% allows 5 % more (less is better), -5% allows 5 % less",
+                    )
+                guards.append(guard.model_copy(update=update))
+            else:
+                guards.append(guard)
+        if guards != plan.guards:
+            found["plan"] = plan.model_copy(update={"guards": guards})
+        return found
 
     def _give_up(self, arm: str, reason: str) -> None:
         if self._still_open is not None and arm != self.experiment.arms[0].name:
@@ -168,7 +186,7 @@ class Engine:
             return "no arm is left to try"
         if self._still_open is None and plan.stop_early:
             known = answers(self.experiment, is_over=False)
-            if all(answer.outcome is not Outcome.UNDECIDED for answer in known):
+            if all(answer.is_known for answer in known):
                 return "decided"
         # Not the time since the start: an experiment may have been interrupted.
         spent_s = sum(trial.end_ns - trial.begin_ns for trial in self.experiment.trials) / 1e9
@@ -205,14 +223,36 @@ def load(directory: Path) -> Experiment:
     return experiment.model_copy(update={"status": RunStatus.INCOMPLETE, "status_reason": reason})
 
 
-def load_to_resume(directory: Path) -> Experiment:
-    """Return an experiment that can go on. Raises UsageError for one that is complete or still running."""
+def load_to_resume(directory: Path, here: Machine | None = None) -> Experiment:
+    """Return an experiment that can go on, on the machine ``here``.
+
+    Raises UsageError for one that is complete or still running, and for one that another version of
+    Steelyard or another machine began: its blocks would not be alike.
+    """
     try:
         experiment = load(directory)
     except RecordError as error:
         raise UsageError(f"{directory} holds no experiment: {error.message}") from error
     if experiment.status is RunStatus.COMPLETE:
-        raise UsageError(f"{directory} is complete", hint="show it: steelyard experiment show DIR")
+        raise UsageError(f"{directory} is complete", hint="show it: steelyard experiment DIR")
     if experiment.status is RunStatus.RUNNING:
         raise UsageError(f"{directory} is still running (process {experiment.orchestrator.pid})")
+    if experiment.steelyard_version != steelyard.__version__:
+        raise _refused(
+            directory,
+            f"it began with version {experiment.steelyard_version}, and this is {steelyard.__version__}",
+        )
+    if here is not None:
+        try:
+            then = read(Machine, directory / MACHINE)
+        except SteelyardError as error:
+            raise _refused(directory, f"it began on an unknown machine: {error.message}") from error
+        if (told := other_machine(then, here)) is not None:
+            raise _refused(directory, f"it began on another machine: {told}")
     return experiment
+
+
+def _refused(directory: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{directory.name} cannot be resumed: {why}", hint="show what is known: steelyard experiment DIR"
+    )

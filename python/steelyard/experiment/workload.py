@@ -31,7 +31,7 @@ from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.cpu_time import cpu_ticks
 from steelyard.experiment.run_readings import readings_of_run
 from steelyard.records import Level, Run
-from steelyard.records.experiment import ExperimentArm, ExperimentMetric, ExperimentReadBack
+from steelyard.records.experiment import ExperimentArm, ExperimentGuard, ExperimentMetric, ExperimentReadBack
 
 ELAPSED, CPU, IDLE = "elapsed_s", "cpu_s", "idle_ratio"
 """Metrics of a command that need no pattern: how long it took, and its CPU time with that of its children."""
@@ -39,6 +39,9 @@ RUNS = "runs"
 LOGS = "logs"
 _TAIL_BYTES = 1 << 20
 """A command's output is searched from this many bytes before its end."""
+SETTLED_RATIO = 0.05
+"""Intervals have settled when what they still drift is surely less than this share of their level."""
+SETTLED_INTERVALS = 10
 _TICK_S = 0.2
 """Interrupts and the time limit are looked at so often."""
 _FIRST_LOOK_S = 0.002
@@ -70,6 +73,19 @@ class Measured:
     """All metrics of a run."""
     ends_arm: bool = False
     """Whether the arm must not be tried again."""
+    others: Mapping[str, "Other"] = field(default_factory=dict)
+    """Further metrics by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A metric beside the one that is compared."""
+
+    value: float | None
+    """None where the trial has none, or one that is not finite."""
+    unit: str = ""
+    better: str = ""
+    """`higher`, `lower`, or empty where nobody said."""
 
 
 class Workload(Protocol):
@@ -101,6 +117,8 @@ class BenchmarkRuns:
     hooks: tuple[str, ...] = ()
     has_readings: bool = False
     """Whether latency, errors and counts are read from each run."""
+    others: tuple[str, ...] = ()
+    """Further metrics that are kept."""
 
     def measure(self, arm: ExperimentArm, block: int) -> Measured:
         """Run the benchmark with the settings of an arm; a run that is invalid by itself has no value."""
@@ -120,8 +138,20 @@ class BenchmarkRuns:
         if attempt.error is not None:
             return Measured(None, attempt.error.message, run_id=run_id)
         readings, missing = readings_of_run(attempt) if self.has_readings else ({}, {})
-        metrics = {name: one.value for name, one in attempt.run.metrics.items()}
-        return measured_of(attempt.run, self.metric, readings=readings, missing=missing, metrics=metrics)
+        known = attempt.run.metrics
+        for name in self.others:
+            if name not in known:
+                raise UsageError(
+                    f"{self.benchmark} has no metric {name!r}", hint=f"it has {', '.join(sorted(known))}"
+                )
+        others = {
+            name: Other(_finite(known[name].value), known[name].unit, known[name].better or "")
+            for name in self.others
+        }
+        metrics = {name: one.value for name, one in known.items()}
+        return measured_of(
+            attempt.run, self.metric, readings=readings, missing=missing, metrics=metrics, others=others
+        )
 
 
 def measured_of(run: Run, name: str, **more: Any) -> Measured:
@@ -156,6 +186,7 @@ class Commands:
     """What counts beside the commands, None: nothing."""
     look: Callable[[int], float] | None = None
     """Looks at a trial under way, by its supervisor's id; returns after how many seconds to look again."""
+    guards: tuple[ExperimentGuard, ...] = ()
 
     def measure(self, arm: ExperimentArm, block: int) -> Measured:
         """Run the command of an arm to its end."""
@@ -164,9 +195,11 @@ class Commands:
         took = self.run(arm, command, log)
         if isinstance(took, str):
             return Measured(None, took)
+        text = _tail(log)
         readings, missing = dict(took), {}
         for wanted in self.readings:
-            found = _found(log, wanted)
+            number = _found(text, wanted.pattern or "")
+            found = Measured(None, number) if isinstance(number, str) else positive(number)
             if found.value is None:
                 missing[wanted.name] = found.reason or "not known"
             else:
@@ -174,10 +207,19 @@ class Commands:
         if self.counts is not None:
             counted, reasons = self.counts.read()
             readings, missing = {**counted, **readings}, {**reasons, **missing}
-        more = {"readings": readings, "missing": missing, "is_disturbed": _is_disturbed(arm, readings)}
-        if self.metric.name in (ELAPSED, CPU):
+        more: dict[str, Any] = {
+            "readings": readings,
+            "missing": missing,
+            "is_disturbed": _is_disturbed(arm, readings),
+            "others": {guard.name: _guarded(guard, took, text) for guard in self.guards},
+        }
+        if self.metric.pattern is None:
             return positive(took[self.metric.name], unit="s", better="lower", **more)
-        return _found(log, self.metric, **more)
+        read = _settled if self.metric.is_series else _found
+        value = read(text, self.metric.pattern)
+        if isinstance(value, str):
+            return Measured(None, value, **more)
+        return positive(value, unit=self.metric.unit, better=self.metric.better, **more)
 
     def run(self, arm: ExperimentArm, command: Sequence[str], log: Path) -> dict[str, float] | str:
         """Run a command on the CPUs of an arm; return the time that it took, or why it failed."""
@@ -279,30 +321,61 @@ def _children_cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _found(log: Path, metric: ExperimentMetric, **more: Any) -> Measured:
-    """Return what the pattern finds last in the output."""
+def _guarded(guard: ExperimentGuard, took: Mapping[str, float], text: str) -> Other:
+    """Return the metric of a guardrail."""
+    value = took.get(guard.name) if guard.pattern is None else _found(text, guard.pattern)
+    return Other(_finite(value if isinstance(value, float) else None), guard.unit, guard.better)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _tail(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-        text = file.read().decode("utf-8", "replace")
-    matches = list(re.finditer(metric.pattern or "", text, re.MULTILINE))
+        return file.read().decode("utf-8", "replace")
+
+
+def _found(text: str, pattern: str) -> float | str:
+    """Return what the pattern finds last in the output, or why it finds no number."""
+    matches = list(re.finditer(pattern, text, re.MULTILINE))
     if not matches:
-        return Measured(None, f"its output has nothing that fits {metric.pattern!r}", **more)
+        return f"its output has nothing that fits {pattern!r}"
     try:
-        return positive(float(matches[-1][1]), unit=metric.unit, better=metric.better, **more)
+        return float(matches[-1][1])
     except ValueError:
-        return Measured(None, f"{matches[-1][1]!r} is no number", **more)
+        return f"{matches[-1][1]!r} is no number"
 
 
-def check_pattern(pattern: str) -> str:
+def _settled(text: str, pattern: str) -> float | str:
+    """Return the mean of the intervals in the output from where they have settled, or why there is none."""
+    from steelyard.stats.steady import settled
+
+    matches = [match[1] for match in re.finditer(pattern, text, re.MULTILINE)]
+    try:
+        values = [float(match) for match in matches]
+    except ValueError as error:
+        return f"its output has an interval that is no number: {error}"
+    if not all(map(math.isfinite, values)):
+        return "its output has an interval that is not finite"
+    plateau = settled(values, tolerance_ratio=SETTLED_RATIO, windows=SETTLED_INTERVALS)
+    if plateau is None:
+        few = f", {SETTLED_INTERVALS} are needed" if len(values) < SETTLED_INTERVALS else ""
+        return f"its {len(values)} intervals did not settle within {100 * SETTLED_RATIO:g} %{few}"
+    return plateau.level
+
+
+def check_pattern(pattern: str, flag: str = "--metric") -> str:
     """Return a pattern with exactly one group. Raises UsageError for another."""
     try:
         groups = re.compile(pattern, re.MULTILINE).groups
     except re.error as error:
-        raise UsageError(f"--metric {pattern!r}: {error}") from error
+        raise UsageError(f"{flag} {pattern!r}: {error}") from error
     if groups != 1:
         raise UsageError(
-            f"--metric {pattern!r} has {groups} groups, one is needed: that of the number",
-            hint=r"such as --metric rate='(\d+) requests/s'",
+            f"{flag} {pattern!r} has {groups} groups, one is needed: that of the number",
+            hint=rf"such as {flag} rate='(\d+) requests/s'",
         )
     return pattern
 

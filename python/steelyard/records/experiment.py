@@ -47,6 +47,9 @@ class ExperimentArm(Value):
     placement: ExperimentPlacement | None = Field(
         default=None, description="Where a trial runs, null where that is left to the kernel or the benchmark"
     )
+    levels: dict[str, str] = Field(
+        default_factory=dict, description="Its level of each factor, where arms are their combinations"
+    )
 
 
 class ExperimentMetric(Value):
@@ -55,6 +58,22 @@ class ExperimentMetric(Value):
     name: str = Field(description="Its name")
     unit: str = Field(description="Its unit, empty until the first trial told it")
     better: str = Field(description="`higher` or `lower`")
+    pattern: str | None = Field(
+        default=None, description="Regular expression that finds it in the output of the command"
+    )
+    is_series: bool = Field(
+        default=False,
+        description="Whether each match is an interval of one trial; its value is the mean once they settled",
+    )
+
+
+class ExperimentGuard(Value):
+    """A metric that must not get worse than a margin."""
+
+    name: str = Field(description="Its name")
+    margin_ratio: float = Field(description="By how much it may get worse, 0.05 for 5 %")
+    better: str = Field(description="`higher` or `lower`, empty until the first trial told it")
+    unit: str = Field(default="", description="Its unit, empty until the first trial told it")
     pattern: str | None = Field(
         default=None, description="Regular expression that finds it in the output of the command"
     )
@@ -75,6 +94,9 @@ class ExperimentPlan(Value):
     pairs: list[tuple[str, str]] = Field(
         default_factory=list,
         description="Arms that are compared, base and other; empty: each with the first arm",
+    )
+    guards: list[ExperimentGuard] = Field(
+        default_factory=list, description="Metrics that must not get worse than a margin"
     )
 
 
@@ -103,6 +125,10 @@ class ExperimentTrial(Value):
     )
     missing: dict[str, str] = Field(
         default_factory=dict, description="Readings that could not be taken, with the reason"
+    )
+    others: dict[str, float | None] = Field(
+        default_factory=dict,
+        description="Other metrics of the trial, such as those of guardrails, null where it had none",
     )
     run_id: str | None = Field(default=None, description="The run behind it, in the folder `runs`")
     is_disturbed: bool = Field(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_documents import hold
+from tests.experiment.test_curves import wide
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "compare.md"
 LINES = [
@@ -20,7 +21,21 @@ COMMANDS = [shlex.split(line) for line in LINES]
 def test_the_guide_compares_a_benchmark_and_commands() -> None:
     # The benchmark is tried in test_experiment.py, with shorter runs.
     assert [words[2] for words in COMMANDS].count("tao") == 1
-    assert len(COMMANDS) == 4
+    assert len(COMMANDS) == 7
+
+
+def test_the_file_of_the_guide_works(tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("\n".join(f"word {number}" for number in range(50_000)))
+    wide(tmp_path / "curves.csv")
+    text = GUIDE.read_text().partition("```toml\n")[2].partition("```")[0]
+    (tmp_path / "two.toml").write_text(text)
+    words = [str(Path(sys.executable).with_name("steelyard")), "experiment", "--json", "two.toml"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert done.returncode in (0, 1), done.stderr
+    document = json.loads(done.stdout)
+    hold(document)
+    assert sorted(document["by_factor"]) == ["file", "level"]
+    assert all(not any(answer["lost"].values()) for answer in document["answers"])
 
 
 @pytest.mark.parametrize(
@@ -28,6 +43,10 @@ def test_the_guide_compares_a_benchmark_and_commands() -> None:
 )
 def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "words").write_text("\n".join(f"word {number}" for number in range(50_000)))
+    wide(tmp_path / "curves.csv")
+    (tmp_path / "steps.py").write_text(
+        "import random\nfor i in range(40): print('rate', (100 - 60 * 0.7**i) * random.gauss(1, 0.01))\n"
+    )
     words = [str(Path(sys.executable).with_name("steelyard")), "experiment", "--json", *words[2:]]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=100)
     assert done.returncode in (0, 1), done.stderr

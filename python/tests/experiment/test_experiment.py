@@ -21,6 +21,12 @@ STEELYARD = Path(sys.executable).with_name("steelyard")
 WORK = "import sys,time;t=time.process_time();exec('while time.process_time()-t<float(sys.argv[1]):pass')"
 """A program that uses as much CPU time as it is told to."""
 
+COUNT = (
+    "import pathlib,random,sys;c=pathlib.Path(sys.argv[1]);"
+    "k=int(c.read_text()) if c.exists() else 0;c.write_text(str(k+1))"
+)
+"""A program's beginning that numbers its trials: noise of this seed never looks correlated by chance."""
+
 
 def steelyard(folder: Path, *words: str, code: int | None = 0) -> dict[str, Any]:
     """Run ``steelyard experiment`` with ``--json``; return its document."""
@@ -50,7 +56,13 @@ def test_a_command_that_takes_three_times_as_long_is_worse(tmp_path: Path) -> No
     (answer,) = document["answers"]
     assert answer["outcome"] == "worse"
     assert answer["low"] > 1.2
-    assert document["metric"] == {"name": "cpu_s", "unit": "s", "better": "lower", "pattern": None}
+    assert document["metric"] == {
+        "name": "cpu_s",
+        "unit": "s",
+        "better": "lower",
+        "pattern": None,
+        "is_series": False,
+    }
     # It stopped as soon as it knew, after whole blocks.
     assert document["status_reason"] == "decided"
     trials = record(document)["trials"]
@@ -58,10 +70,22 @@ def test_a_command_that_takes_three_times_as_long_is_worse(tmp_path: Path) -> No
 
 
 def test_a_sweep_reads_a_number_from_the_output(tmp_path: Path) -> None:
-    program = "import random,sys;print('noise', 7);print('rate', float(sys.argv[1])*random.uniform(.99,1.01))"
-    words = ["--sweep", "size=100,101,200", "--metric", r"rate=rate (\S+)", "--blocks", "12", "--to-the-end"]
-    words += ["--least-effect", "5%", "--", sys.executable, "-c", program, "{size}"]
-    document = steelyard(tmp_path, *words)
+    program = (
+        f"{COUNT};print('noise', 7);print('rate', float(sys.argv[2])*random.Random(k).uniform(.99,1.01))"
+    )
+    words = [
+        "--seed",
+        "1",
+        "--sweep",
+        "size=100,101,200",
+        "--metric",
+        r"rate=rate (\S+)",
+        "--blocks",
+        "12",
+        "--to-the-end",
+    ]
+    words += ["--least-effect", "5%", "--", sys.executable, "-c", program, str(tmp_path / "count"), "{size}"]
+    document = steelyard(tmp_path / "runs", *words)
     outcomes = {answer["arm"]: answer["outcome"] for answer in document["answers"]}
     assert outcomes == {"101": "equivalent", "200": "better"}
     assert not document["answers"][0]["holds_at_every_look"]
@@ -69,8 +93,10 @@ def test_a_sweep_reads_a_number_from_the_output(tmp_path: Path) -> None:
 
 
 def test_two_arms_that_are_alike_are_never_better_or_worse(tmp_path: Path) -> None:
-    program = "import random;print(random.gauss(100,2))"
+    program = f"{COUNT};print(random.Random(k).gauss(100,2))"
     words = [
+        "--seed",
+        "1",
         "--sweep",
         "n=1,2",
         "--metric",
@@ -81,7 +107,7 @@ def test_two_arms_that_are_alike_are_never_better_or_worse(tmp_path: Path) -> No
         "--",
         sys.executable,
     ]
-    document = steelyard(tmp_path, *words, "-c", program, "{n}", code=1)
+    document = steelyard(tmp_path / "runs", *words, "-c", program, str(tmp_path / "count"), "{n}", code=1)
     (answer,) = document["answers"]
     assert answer["outcome"] == "undecided"
     assert answer["low"] < 1 < answer["high"]
@@ -182,11 +208,63 @@ def test_an_experiment_that_was_stopped_goes_on(tmp_path: Path, kill: signal.Sig
     assert [(one["block"], one["arm"]) for one in made] == [
         (block, arm) for block, order in enumerate(orders(["1", "2"], 4, 3)) for arm in order
     ]
+    listed = subprocess.run(
+        [str(STEELYARD), "list", "runs", "--runs", str(tmp_path / "runs"), "--json"],
+        capture_output=True,
+        text=True,
+    )
+    hold(json.loads(listed.stdout))
+    (entry,) = json.loads(listed.stdout)["experiments"]
+    assert (entry["experiment_id"], entry["status"], list(entry["outcomes"])) == (
+        folder.name,
+        "complete",
+        ["2"],
+    )
     again = subprocess.run(
         [str(STEELYARD), "experiment", "--resume", str(folder)], capture_output=True, text=True
     )
     assert again.returncode == 2
     assert "is complete" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        (
+            "experiment.json",
+            {"steelyard_version": "0.0.9"},
+            "cannot be resumed: it began with version 0.0.9, and this is",
+        ),
+        (
+            "machine.json",
+            {"hostname": "elsewhere", "container": None},
+            "cannot be resumed: it began on another machine: host elsewhere",
+        ),
+        ("machine.json", None, "cannot be resumed: it began on an unknown machine"),
+    ],
+)
+def test_it_goes_on_only_where_it_began(
+    tmp_path: Path, file: str, change: dict[str, Any] | None, message: str
+) -> None:
+    words = [str(STEELYARD), "experiment", "--out", str(tmp_path), "--a", "true", "--b", "false"]
+    assert subprocess.run(words, capture_output=True, text=True, timeout=60).returncode == 4
+    (folder,) = tmp_path.iterdir()
+    path = folder / file
+    if change is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    trials_before = trials(tmp_path)
+    done = subprocess.run(
+        [str(STEELYARD), "experiment", "--resume", str(folder)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert f"{folder.name} {message}" in done.stderr
+    assert trials(tmp_path) == trials_before
+    shown = subprocess.run(
+        [str(STEELYARD), "list", "runs", "--runs", str(tmp_path)], capture_output=True, text=True
+    )
+    assert folder.name in shown.stdout
 
 
 def _command(path: Path) -> str:

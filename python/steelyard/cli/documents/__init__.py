@@ -8,7 +8,7 @@ is such a record with its report.
 """
 
 from steelyard.cli.documents.comparison import ComparisonDocument, SuiteComparisonDocument
-from steelyard.cli.documents.experiment import ExperimentAnswerDocument
+from steelyard.cli.documents.experiment import ExperimentAnswerDocument, ExperimentPlanDocument
 from steelyard.cli.documents.installation import InstallDocument, UninstallDocument
 from steelyard.cli.documents.listing import ListDocument
 from steelyard.cli.documents.machine import (
@@ -30,6 +30,7 @@ DOCUMENTS: tuple[type[Record], ...] = (
     ComparisonDocument,
     DoctorDocument,
     ExperimentAnswerDocument,
+    ExperimentPlanDocument,
     HealthCheckDocument,
     InstallDocument,
     KnobListDocument,
@@ -56,6 +57,7 @@ __all__ = [
     "ComparisonDocument",
     "DoctorDocument",
     "ExperimentAnswerDocument",
+    "ExperimentPlanDocument",
     "HealthCheckDocument",
     "InstallDocument",
     "KnobListDocument",

@@ -9,12 +9,28 @@ from steelyard.records.experiment import ExperimentMetric, ExperimentPlan
 from steelyard.records.values import Count, Value
 
 
+class GuardEntry(Value):
+    """A guardrail of one arm."""
+
+    name: str = Field(description="Its metric")
+    outcome: str = Field(description="`kept`, `breached` or `undecided`")
+    ratio: float | None = Field(description="Value of the arm over the base's, null without a whole block")
+    low: float | None = Field(description="Lower end of its interval, null where `reason` says why")
+    high: float | None = Field(description="Upper end of it")
+    confidence: float = Field(description="Of this interval; that of all guardrails together is the plan's")
+    bound: float | None = Field(
+        description="Ratio that it must not pass, upwards where less is better; null while that is not known"
+    )
+    blocks: Count = Field(description="Blocks in which both arms have a value")
+    reason: str | None = Field(description="Why there is no interval, null where there is one")
+
+
 class AnswerEntry(Value):
     """One arm beside the base."""
 
     arm: str = Field(description="Which arm")
     base: str = Field(description="The arm that it is compared with")
-    outcome: str = Field(description="`better`, `worse`, `equivalent` or `undecided`")
+    outcome: str = Field(description="`better`, `worse`, `equivalent`, `undecided` or `breached`")
     ratio: float | None = Field(description="Value of the arm over the base's, null without a whole block")
     low: float | None = Field(
         description="Lower end of the interval of `ratio`, null where `reason` says why"
@@ -32,6 +48,76 @@ class AnswerEntry(Value):
     )
     correlation: float | None = Field(description="Likeness of successive blocks, null where there is none")
     reason: str | None = Field(description="Why there is no interval, null where there is one")
+    guards: list[GuardEntry] = Field(
+        default_factory=list, description="Metrics that must not get worse than a margin"
+    )
+    by_metric: str | None = Field(
+        default=None, description="Outcome by the metric alone where `outcome` is `breached`, else null"
+    )
+
+
+class LevelEntry(Value):
+    """One point of a response curve."""
+
+    arm: str = Field(description="Which arm")
+    level: float = Field(description="Its name as a number")
+    mean: float | None = Field(description="Geometric mean of the metric, null without a value")
+    tails: dict[str, float | None] = Field(description="Geometric mean of each p99, null without a value")
+
+
+class KneeEntry(Value):
+    """Where the curve goes on much more flatly, or steeply."""
+
+    at: float | None = Field(description="In the unit of the levels, null where `reason` says why")
+    low: float | None = Field(description="Lower end of its interval, null without a knee")
+    high: float | None = Field(description="Upper end of it")
+    confidence: float = Field(description="Of this interval")
+    p_value: float | None = Field(
+        description="Chance of such a bend in a straight line, null where it could not be asked"
+    )
+    is_log: bool = Field(description="Whether the lines are straight over the logarithm of the levels")
+    before: float | None = Field(
+        description="Change of the metric over its mean, at the slope before, over the whole range of levels;"
+        " null without a bend"
+    )
+    after: float | None = Field(description="The same at the slope after")
+    reason: str | None = Field(description="Why there is no knee, null where there is one")
+
+
+class ResponseEntry(Value):
+    """The metric over levels that are numbers."""
+
+    levels: list[LevelEntry] = Field(description="Ascending")
+    unit: str = Field(description="Of the levels: `1`, `bytes` or `s`")
+    knee: KneeEntry = Field(description="Its knee")
+
+
+class NeedEntry(Value):
+    """What it takes to see an effect in 4 of 5 experiments."""
+
+    effect_ratio: float = Field(description="The effect, 0.01 for 1 %")
+    blocks: Count = Field(description="Blocks in all")
+    seconds: float | None = Field(description="Time of their trials, null where that of one is not known")
+
+
+class ExperimentPlanDocument(Record):
+    """What ``steelyard experiment --plan --json`` prints."""
+
+    KIND: ClassVar[str] = "experiment_plan"
+
+    benchmark: str | None = Field(description="Benchmark of the trials, null where they are commands")
+    factor: str = Field(description="What differs between the arms")
+    arms: list[str] = Field(description="Their names; the first is the base")
+    metric: ExperimentMetric = Field(description="What is compared")
+    plan: ExperimentPlan = Field(description="What is decided before the first trial")
+    earlier: list[str] = Field(description="Experiments that the noise is known from")
+    blocks: Count = Field(description="Their whole blocks")
+    deviation: float | None = Field(
+        description="Standard deviation of the log-ratio of one block, null where `reason` says why"
+    )
+    trial_s: float | None = Field(description="Mean time of a trial, null where none was made")
+    needs: list[NeedEntry] = Field(description="Blocks by effect, empty without a deviation")
+    reason: str | None = Field(description="Why nothing is known, null where something is")
 
 
 class ExperimentAnswerDocument(Record):
@@ -39,8 +125,12 @@ class ExperimentAnswerDocument(Record):
 
     KIND: ClassVar[str] = "experiment_answer"
 
-    experiment_id: str = Field(description="Name of the experiment and of its folder")
-    directory: str = Field(description="Its folder, which holds experiment.json")
+    experiment_id: str | None = Field(
+        description="Name of the experiment and of its folder, null where it was measured elsewhere"
+    )
+    directory: str | None = Field(
+        description="Its folder, which holds experiment.json, null where it was measured elsewhere"
+    )
     benchmark: str | None = Field(description="Benchmark of the trials, null where they are commands")
     factor: str = Field(description="What differs between the arms")
     metric: ExperimentMetric = Field(description="What is compared")
@@ -49,4 +139,12 @@ class ExperimentAnswerDocument(Record):
     status_reason: str | None = Field(description="Why it is incomplete, or ended early")
     base: str = Field(description="The arm that the others are compared with")
     answers: list[AnswerEntry] = Field(description="One for each arm after the base")
+    response: ResponseEntry | None = Field(
+        default=None, description="The curve, null where the arms are not at least three numbers"
+    )
+    by_factor: dict[str, list[AnswerEntry]] = Field(
+        default_factory=dict,
+        description="Levels of each factor beside its first, over all levels of the others; empty without"
+        " combinations of factors",
+    )
     report: str | None = Field(description="The page that was written, null without one")

@@ -86,6 +86,21 @@ class SuiteRunEntry(Value):
     overall: float | None = Field(default=None, description="Overall score, null when there is none")
 
 
+class ExperimentEntry(Value):
+    """An experiment; of an unreadable one only id, status and reason are given."""
+
+    experiment_id: str = Field(description="Name of its folder")
+    status: str = Field(description="`running`, `complete`, `incomplete` or `unreadable`")
+    status_reason: str | None = Field(description="Why it is not complete, or ended early, null otherwise")
+    directory: str | None = Field(default=None, description="Its folder")
+    benchmark: str | None = Field(default=None, description="Benchmark of its trials, null for commands")
+    factor: str | None = Field(default=None, description="What differs between its arms")
+    metric: str | None = Field(default=None, description="What it compares")
+    outcomes: dict[str, str] = Field(
+        default_factory=dict, description="What is known of each arm beside the first"
+    )
+
+
 class ListDocument(Record):
     """What there is: `steelyard list WHAT` prints only the parts that WHAT names."""
 
@@ -97,3 +112,4 @@ class ListDocument(Record):
     hooks: list[HookEntry] = Field(default_factory=list, description="Hooks")
     runs: list[RunEntry] = Field(default_factory=list, description="Runs, those of suites included")
     suite_runs: list[SuiteRunEntry] = Field(default_factory=list, description="Runs of suites")
+    experiments: list[ExperimentEntry] = Field(default_factory=list, description="Experiments")

@@ -1,1 +1,1 @@
-"""``steelyard experiment``: its flags (``command``), and what it does with them (``make``)."""
+"""``steelyard experiment``: flags (``command``), a new one (``begin``), what is done with it (``make``)."""

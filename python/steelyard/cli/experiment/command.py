@@ -11,7 +11,7 @@ from steelyard.cli.output import examples
 _EXAMPLES = (
     "steelyard experiment tao --a memory=64MiB --b memory=256MiB",
     "steelyard experiment --sweep level=1,6,9 -- gzip -{level} -k -f file",
-    "steelyard experiment --resume runs/EXPERIMENT",
+    "steelyard experiment --from curves.csv --metric p99_ms --lower-is-better",
 )
 
 
@@ -24,8 +24,8 @@ def experiment(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[BENCHMARK|DIR|-- CMD...]",
-            help="What a trial runs, or the folder of an experiment to show.",
+            metavar="[BENCHMARK|DIR|FILE.toml|-- CMD...]",
+            help="What a trial runs, an experiment in a file, or the folder of one to show.",
         ),
     ] = None,
     a: Annotated[
@@ -48,9 +48,22 @@ def experiment(
     lower_is_better: Annotated[
         bool, typer.Option("--lower-is-better", help="With a REGEX: smaller numbers are better.")
     ] = False,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals", help="With a REGEX: each match is an interval; average them once they settled."
+        ),
+    ] = False,
     least_effect: Annotated[
         str, typer.Option(metavar="SHARE", help="Smallest difference that matters.")
     ] = "1%",
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=REGEX]=MARGIN",
+            help="Another metric that must not get worse than this share; +5% where more of it is worse.",
+        ),
+    ] = None,
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Begin no block after this time, such as 10min.")
@@ -74,21 +87,33 @@ def experiment(
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted experiment in this folder.")
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE.csv", help="Analyse values that were measured elsewhere; run nothing."
+        ),
+    ] = None,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="Show how many blocks earlier experiments call for; run nothing."),
+    ] = False,
     page: Report = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
     """Compare two or more variants by interleaved trials, until the difference is known."""
     from steelyard.bench.parameters import parse_assignments
-    from steelyard.cli.experiment.make import Request, experiment_and_show
+    from steelyard.cli.experiment.begin import Request
+    from steelyard.cli.experiment.make import experiment_and_show
 
     request = Request(
-        words=words or [],
+        words=words or (),
         a=a,
         b=b,
         sweep=sweep,
         metric=metric,
         lower_is_better=lower_is_better,
+        intervals=intervals,
         blocks=blocks,
         budget=budget,
         least_effect=least_effect,
@@ -96,9 +121,12 @@ def experiment(
         seed=seed,
         tier=tier,
         chosen=parse_assignments(set_ or []),
-        hooks=hook or [],
+        hooks=hook or (),
         timeout=timeout,
+        guards=guard or (),
         resume=resume,
+        plan=plan,
+        source=source,
         out=out,
     )
     return experiment_and_show(request, report=page, as_json=as_json)

@@ -24,7 +24,7 @@ from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
 from steelyard.bench.placement.request import live_layout, recorded_layout
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment import make
+from steelyard.cli.experiment import begin, make
 from steelyard.cli.output import output_console, print_json
 from steelyard.experiment import engine
 from steelyard.experiment.numa import design
@@ -41,7 +41,7 @@ from steelyard.records.experiment import Experiment, ExperimentMetric
 class Request:
     """What was typed, beside what every experiment takes."""
 
-    experiment: make.Request
+    experiment: begin.Request
     co_runners: Sequence[str] = ()
     nodes: str | None = None
     cores: int | None = None
@@ -132,10 +132,10 @@ def _begin(request: Request) -> Experiment:
     for co_runner in request.co_runners:
         workload_of(co_runner)
     command = [] if benchmark is not None else list(asked.words)
-    make.check_workload(asked, benchmark, [asked.chosen])
+    begin.check_workload(asked, benchmark, [asked.chosen])
     arms = design.arms_of(scenarios, request.co_runners, settings=asked.chosen, command=command)
     _check_binding(scenarios)
-    return make.record_of(asked, benchmark, design.FACTOR, arms, design.pairs_of(arms))
+    return begin.record_of(asked, benchmark, design.FACTOR, arms, design.pairs_of(arms))
 
 
 def _check_binding(scenarios: Scenarios) -> None:
@@ -163,7 +163,7 @@ def _of_file(request: Request, path: Path) -> Experiment:
 
     figures = read_figures(path)
     better = "lower" if request.experiment.lower_is_better else "higher"
-    record = make.record_of(
+    record = begin.record_of(
         request.experiment, None, design.FACTOR, figures.arms, design.pairs_of(figures.arms)
     )
     return record.model_copy(

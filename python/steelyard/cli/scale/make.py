@@ -25,7 +25,8 @@ from steelyard.bench.parameters import check_names
 from steelyard.bench.placement.request import live_layout
 from steelyard.bench.placement.steps import cpu_steps
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment.make import carry_out, code_of, metric_of, seconds_of
+from steelyard.cli.experiment.begin import metric_of, seconds_of
+from steelyard.cli.experiment.make import carry_out, code_of
 from steelyard.cli.output import output_console, print_json
 from steelyard.cli.profile.run import read_profile
 from steelyard.cli.scale.document import document

@@ -20,7 +20,8 @@ from steelyard.bench.launch import make_run_folder
 from steelyard.bench.manifest import this_process
 from steelyard.bench.parameters import check_names, nearest
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment.make import draw_seed, metric_of, ratio_of, seconds_of, so_far
+from steelyard.cli.experiment.begin import draw_seed, metric_of, ratio_of, seconds_of
+from steelyard.cli.experiment.make import so_far
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.records import RunStatus

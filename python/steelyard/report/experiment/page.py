@@ -5,14 +5,35 @@ In: the record and its answers. Out: the path of the page. Not here: the termina
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steelyard.experiment.answers import Answer, Outcome, values_by_arm
+from steelyard.experiment.answers import Answer, GuardOutcome, Outcome, values_by_arm
+from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
-from steelyard.report.experiment.table import change, notes, ratio_text, sentence
-from steelyard.report.fleet.content import Cell, Chart, Column, Mark, Section, Series, Table, table
+from steelyard.report.experiment.table import (
+    GUARD_COLUMNS,
+    change,
+    factor_rows,
+    guard_rows,
+    knee_sentence,
+    notes,
+    ratio_text,
+    sentence,
+)
+from steelyard.report.fleet.content import (
+    Band,
+    Cell,
+    Chart,
+    Column,
+    Mark,
+    Paragraph,
+    Section,
+    Series,
+    Table,
+    table,
+)
 from steelyard.report.fleet.page import write_page
 
 LEVELS = {
@@ -20,11 +41,23 @@ LEVELS = {
     Outcome.EQUIVALENT: "valid",
     Outcome.WORSE: "invalid",
     Outcome.UNDECIDED: "suspect",
+    Outcome.BREACHED: "invalid",
+}
+GUARD_LEVELS = {
+    GuardOutcome.KEPT: "valid",
+    GuardOutcome.BREACHED: "invalid",
+    GuardOutcome.UNDECIDED: "suspect",
 }
 _ROLES = ("blue", "orange", "green", "purple", "red", "sky", "yellow", "ink")
 
 
-def write_experiment(path: Path, experiment: Experiment, answers: Sequence[Answer]) -> Path:
+def write_experiment(
+    path: Path,
+    experiment: Experiment,
+    answers: Sequence[Answer],
+    curve: Response | None = None,
+    by_factor: Mapping[str, Sequence[Answer]] | None = None,
+) -> Path:
     """Write the page to ``path``. Raises WorkloadFailedError when it cannot be written."""
     plan = experiment.plan
     kind = "hold at every look" if answers[0].holds_at_every_look else "are for one look, at the end"
@@ -33,6 +66,9 @@ def write_experiment(path: Path, experiment: Experiment, answers: Sequence[Answe
         "Experiment",
         (
             Section("effects", "Effect", (_table(experiment, answers), _effects(experiment, answers))),
+            Section("response", "Response", () if curve is None else _response(experiment, answers, curve)),
+            Section("factors", "Factors", _factors(by_factor or {})),
+            Section("guardrails", "Guardrails", _guards(experiment, answers)),
             Section("blocks", "Block by block", (_blocks(experiment),)),
         ),
         heading="; ".join(sentence(answer, experiment) for answer in answers),
@@ -76,6 +112,103 @@ def _table(experiment: Experiment, answers: Sequence[Answer]) -> Table:
         base.lost[base.base],
     )
     return table(columns, [first, *rows])
+
+
+def _factors(by_factor: Mapping[str, Sequence[Answer]]) -> tuple[Table, ...]:
+    columns = (
+        Column("factor", is_text=True),
+        Column("level", is_text=True),
+        Column("over all others"),
+        Column("blocks"),
+        Column("outcome", is_answer=True),
+    )
+    rows = [
+        (factor, level, Cell(told), blocks, Cell(outcome, level=LEVELS[outcome]))
+        for factor, level, told, blocks, outcome in factor_rows(by_factor)
+    ]
+    return (table(columns, rows),) if rows else ()
+
+
+def _guards(experiment: Experiment, answers: Sequence[Answer]) -> tuple[Table, ...]:
+    rows = guard_rows(answers)
+    if not rows:
+        return ()
+    columns = (
+        Column(experiment.factor, is_text=True),
+        Column("guardrail", is_text=True),
+        *(Column(name) for name in GUARD_COLUMNS),
+        Column("outcome", is_answer=True),
+    )
+    return (
+        table(
+            columns,
+            [
+                (arm, name, Cell(told), Cell(allowed), blocks, Cell(outcome, level=GUARD_LEVELS[outcome]))
+                for arm, name, told, allowed, blocks, outcome in rows
+            ],
+        ),
+    )
+
+
+def _response(
+    experiment: Experiment, answers: Sequence[Answer], curve: Response
+) -> tuple[Paragraph | Chart, ...]:
+    """The metric over the levels with its knee, and each p99 over the same."""
+    at = [level.level for level in curve.levels]
+    ends = {answer.arm: answer for answer in answers}
+    base = ends[answers[0].arm].base_mean
+
+    def end(arm: str, ratio: float | None) -> float | None:
+        mean = ends[arm].base_mean if arm in ends else base
+        return None if ratio is None or mean is None else mean * ratio
+
+    lows = [end(arm, ends[arm].low) if arm in ends else None for arm in (one.arm for one in curve.levels)]
+    highs = [end(arm, ends[arm].high) if arm in ends else None for arm in (one.arm for one in curve.levels)]
+    knee = curve.knee
+    marks = () if knee.at is None else (Mark("x", knee.at, label="knee", role="red"),)
+    bands = () if knee.low is None or knee.high is None else (Band(knee.low, knee.high, role="red"),)
+    unit = experiment.metric.unit or "1"
+    charts = [
+        Chart(
+            id="response",
+            title=f"{experiment.metric.name} over {experiment.factor}",
+            series=(
+                Series(experiment.metric.name, at, [one.mean for one in curve.levels], kind="line"),
+                Series(
+                    f"with the interval against {answers[0].base}",
+                    at,
+                    [one.mean for one in curve.levels],
+                    kind="points",
+                    low=lows,
+                    high=highs,
+                ),
+            ),
+            x_title=experiment.factor,
+            x_unit=curve.unit,
+            x_log=knee.is_log,
+            y_title=experiment.metric.name,
+            y_unit=unit,
+            marks=marks,
+            bands=bands,
+            note="Whiskers are of the difference from the base.",
+        )
+    ]
+    for index, name in enumerate(curve.levels[0].tails):
+        tails = [one.tails[name] for one in curve.levels]
+        charts.append(
+            Chart(
+                id=f"tail-{index}",
+                title=f"{name} over {experiment.factor}",
+                series=(Series(name, at, tails, kind="line", role="orange"),),
+                x_title=experiment.factor,
+                x_unit=curve.unit,
+                x_log=knee.is_log,
+                y_title=name,
+                y_unit="ns" if name.endswith("_ns") else "1",
+                marks=marks,
+            )
+        )
+    return (Paragraph(f"{knee_sentence(curve)}."), *charts)
 
 
 def _effects(experiment: Experiment, answers: Sequence[Answer]) -> Chart:

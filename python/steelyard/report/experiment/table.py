@@ -5,7 +5,7 @@ In: the record and its answers. Out: renderables for a `rich` console. Not here:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 
 from rich import box
@@ -13,7 +13,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.experiment.answers import Answer, Outcome, values_by_arm
+from steelyard.experiment.answers import Answer, GuardAnswer, GuardOutcome, Outcome, values_by_arm
+from steelyard.experiment.beginning import beginning
+from steelyard.experiment.response import Response
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
 from steelyard.report.terminal import safe
@@ -36,11 +38,55 @@ def ratio_text(answer: Answer) -> str:
     return f"{change(answer.ratio)} ({change(answer.low)} to {change(answer.high)})"
 
 
+def _guard_text(guard: GuardAnswer) -> str:
+    """Return the change of a guardrail with its interval."""
+    if guard.ratio is None or guard.low is None or guard.high is None:
+        return fmt.MISSING if guard.ratio is None else change(guard.ratio)
+    return f"{change(guard.ratio)} ({change(guard.low)} to {change(guard.high)})"
+
+
+def guard_rows(answers: Sequence[Answer]) -> list[tuple[str, str, str, str, int, GuardOutcome]]:
+    """Return arm, metric, change, allowed change, blocks and outcome of each guardrail."""
+    return [
+        (
+            answer.arm,
+            guard.name,
+            _guard_text(guard),
+            fmt.MISSING if guard.bound is None else change(guard.bound),
+            guard.blocks,
+            guard.outcome,
+        )
+        for answer in answers
+        for guard in answer.guards
+    ]
+
+
+def knee_sentence(curve: Response) -> str:
+    """Return where the curve has its knee, or why it has none."""
+    found = curve.knee
+    if found.at is None or found.low is None or found.high is None:
+        return f"no knee: {found.reason}"
+    low, at, high = (fmt.plain(fmt.quantity(one, curve.unit)) for one in (found.low, found.at, found.high))
+    before, after = found.before or 0.0, found.after or 0.0
+    what = "turns round" if before * after < 0 else "flattens" if abs(after) < abs(before) else "steepens"
+    return f"knee at {at} ({low} to {high}), where the curve {what}"
+
+
+GUARD_COLUMNS = ("change", "allowed", "blocks")
+
+
 def sentence(answer: Answer, experiment: Experiment) -> str:
     """Return the answer in words."""
     percent = f"{100 * experiment.plan.least_effect_ratio:.3g} %"
     name, base = answer.arm, answer.base
     match answer.outcome:
+        case Outcome.BREACHED:
+            names = ", ".join(g.name for g in answer.guards if g.outcome is GuardOutcome.BREACHED)
+            by_metric = {
+                Outcome.BETTER: f", though it is better by {experiment.metric.name}",
+                Outcome.WORSE: f", and is worse by {experiment.metric.name}",
+            }.get(answer.by_metric or Outcome.UNDECIDED, "")
+            return f"{name} breaches {names} against {base}{by_metric}"
         case Outcome.BETTER | Outcome.WORSE:
             return f"{name} is {answer.outcome} than {base}"
         case Outcome.EQUIVALENT:
@@ -78,19 +124,38 @@ def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
             )
         if answer.reason is not None:
             found.append(f"arm {answer.arm}: no interval: {answer.reason}")
+        found += [
+            f"arm {answer.arm}: guardrail {guard.name} is not known: {guard.reason}"
+            for guard in answer.guards
+            if guard.reason is not None
+        ]
+    if (begins := beginning(experiment)) is not None:
+        found.append(
+            f"the first {begins.blocks} blocks are {change(begins.ratio)} beside the others,"
+            " in all arms together: ratios within blocks hold, means are not of a settled machine"
+        )
     if experiment.status_reason is not None:
         found.append(f"ended after {len(experiment.trials)} trials: {experiment.status_reason}")
     return found
 
 
-def summary(experiment: Experiment, answers: Sequence[Answer]) -> RenderableType:
+def summary(
+    experiment: Experiment,
+    answers: Sequence[Answer],
+    curve: Response | None = None,
+    by_factor: Mapping[str, Sequence[Answer]] | None = None,
+) -> RenderableType:
     """Return the experiment: the answer first, the arms, the notes."""
     parts: list[RenderableType] = [safe(sentence(answer, experiment)) for answer in answers]
+    if curve is not None:
+        parts.append(safe(knee_sentence(curve)))
+    tails = tail_columns(experiment, curve)
     metric = experiment.metric
     table = Table(
         experiment.factor,
         metric.name,
         f"against {answers[0].base}",
+        *tails,
         "blocks",
         "",
         box=box.SIMPLE_HEAD,
@@ -99,16 +164,30 @@ def summary(experiment: Experiment, answers: Sequence[Answer]) -> RenderableType
     values = values_by_arm(experiment)
     first = list(values[answers[0].base].values())
     mean = geometric_mean(first) if first else None
-    table.add_row(safe(_label(experiment, 0)), fmt.plain(fmt.quantity(mean, metric.unit or "1")), "", "", "")
+    table.add_row(
+        safe(_label(experiment, 0)),
+        fmt.plain(fmt.quantity(mean, metric.unit or "1")),
+        "",
+        *_tails(tails, answers[0].base),
+        "",
+        "",
+    )
     for index, answer in enumerate(answers, start=1):
         table.add_row(
             safe(_label(experiment, index)),
             fmt.plain(fmt.quantity(answer.mean, metric.unit or "1")),
             ratio_text(answer),
+            *_tails(tails, answer.arm),
             str(answer.blocks),
             str(answer.outcome),
         )
-    parts += [Text(), table]
+    parts.append(Text())
+    if guards := guard_rows(answers):
+        parts += [table, _guards(experiment, guards)]
+    else:
+        parts.append(table)
+    if by_factor:
+        parts.append(_factors(by_factor))
     look = "holds at every look" if answers[0].holds_at_every_look else "for one look, at the end"
     more = "" if len(answers) == 1 else ", all arms together"
     parts.append(
@@ -119,6 +198,45 @@ def summary(experiment: Experiment, answers: Sequence[Answer]) -> RenderableType
     )
     parts += [safe(f"!  {note}") for note in notes(experiment, answers)]
     return Group(*parts)
+
+
+def factor_rows(by_factor: Mapping[str, Sequence[Answer]]) -> list[tuple[str, str, str, int, Outcome]]:
+    """Return factor, level, change against its first level, blocks and outcome."""
+    return [
+        (factor, f"{answer.arm} against {answer.base}", ratio_text(answer), answer.blocks, answer.outcome)
+        for factor, answers in by_factor.items()
+        for answer in answers
+    ]
+
+
+def _factors(by_factor: Mapping[str, Sequence[Answer]]) -> Table:
+    table = Table("factor", "level", "over all others", "blocks", "", box=box.SIMPLE_HEAD, pad_edge=False)
+    for factor, level, told, blocks, outcome in factor_rows(by_factor):
+        table.add_row(safe(factor), safe(level), told, str(blocks), str(outcome))
+    return table
+
+
+def tail_columns(experiment: Experiment, curve: Response | None) -> dict[str, dict[str, str]]:
+    """Return each p99 that is not the metric or a guardrail, as texts by arm."""
+    found: dict[str, dict[str, str]] = {}
+    shown = {experiment.metric.name, *(guard.name for guard in experiment.plan.guards)}
+    for level in curve.levels if curve is not None else ():
+        for name, mean in level.tails.items():
+            if name not in shown:
+                unit = "ns" if name.endswith("_ns") else "1"
+                found.setdefault(name, {})[level.arm] = fmt.plain(fmt.quantity(mean, unit))
+    return found
+
+
+def _tails(columns: dict[str, dict[str, str]], arm: str) -> list[str]:
+    return [texts.get(arm, fmt.MISSING) for texts in columns.values()]
+
+
+def _guards(experiment: Experiment, rows: Sequence[tuple[str, str, str, str, int, GuardOutcome]]) -> Table:
+    table = Table(experiment.factor, "guardrail", *GUARD_COLUMNS, "", box=box.SIMPLE_HEAD, pad_edge=False)
+    for arm, name, *cells in rows:
+        table.add_row(safe(arm), safe(name), *(str(cell) for cell in cells))
+    return table
 
 
 def _label(experiment: Experiment, index: int) -> str:

@@ -1,0 +1,409 @@
+"""A new experiment from what was typed.
+
+In: `Request`. Out: the record of an experiment without trials. Raises UsageError for anything that cannot be
+one. Not here: trials (``steelyard.experiment``), what is shown (``make``).
+"""
+
+import re
+import secrets
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import steelyard
+from steelyard._base import UsageError
+from steelyard.bench import declaration, tiers
+from steelyard.bench.clock import SystemClock
+from steelyard.bench.manifest import this_process
+from steelyard.bench.parameters import Parameter, check_names, parse_assignments
+from steelyard.experiment.workload import CPU, ELAPSED, check_pattern, headline_of
+from steelyard.records import RunStatus
+from steelyard.records.experiment import (
+    Experiment,
+    ExperimentArm,
+    ExperimentGuard,
+    ExperimentMetric,
+    ExperimentPlan,
+)
+
+_PLACE = re.compile(r"\{([A-Za-z_][\w-]*)\}")
+_SEED_BITS = 48
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An arm of a file."""
+
+    name: str
+    values: dict[str, str]
+    """Settings of a benchmark, or what stands in the places of a command."""
+    command: Sequence[str] = ()
+    factors: dict[str, str] = field(default_factory=dict)
+    """Its level of each factor, where arms are their combinations."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed."""
+
+    words: Sequence[str] = ()
+    """A benchmark, the folder of an experiment, or a command with places for the levels of a sweep."""
+    a: str | None = None
+    b: str | None = None
+    sweep: str | None = None
+    metric: str | None = None
+    lower_is_better: bool = False
+    intervals: bool = False
+    """Whether each match of the metric's pattern is an interval."""
+    blocks: int = 40
+    budget: str | None = None
+    least_effect: str = "1%"
+    to_the_end: bool = False
+    seed: int | None = None
+    tier: str | None = None
+    chosen: dict[str, str] = field(default_factory=dict)
+    hooks: Sequence[str] = ()
+    timeout: str = "10min"
+    guards: Sequence[str] = ()
+    resume: Path | None = None
+    plan: bool = False
+    """Whether to say what it takes, and run nothing."""
+    source: Path | None = None
+    """A file of values that were measured elsewhere."""
+    variants: Sequence[Variant] = ()
+    """Arms of a file; flags name none then."""
+    out: Path = Path("runs")
+
+
+def begin(request: Request) -> Experiment:
+    """Return the record of a new experiment. Raises UsageError for anything that cannot be one."""
+    benchmark = (
+        request.words[0] if len(request.words) == 1 and request.words[0] in declaration.names() else None
+    )
+    template = [] if benchmark is not None else list(request.words)
+    factor, arms = _arms(request, benchmark, template)
+    check_workload(request, benchmark, [request.chosen, *(arm.settings for arm in arms)])
+    if benchmark:
+        arms = [arm.model_copy(update={"settings": {**request.chosen, **arm.settings}}) for arm in arms]
+    return record_of(request, benchmark, factor, arms)
+
+
+def check_workload(request: Request, benchmark: str | None, settings: Sequence[dict[str, str]]) -> None:
+    """Raise UsageError for settings that a benchmark has not, and for those of a command."""
+    if benchmark is None:
+        if request.chosen or request.hooks:
+            raise UsageError("--set and --hook are for a benchmark")
+        return
+    known = {parameter.name: parameter for parameter in declaration.find(benchmark).load().parameters}
+    for each in settings:
+        check_names(each, known, owner=benchmark)
+        for name, text in each.items():
+            known[name].parse(text)
+
+
+def record_of(
+    request: Request,
+    benchmark: str | None,
+    factor: str,
+    arms: list[ExperimentArm],
+    pairs: Sequence[tuple[str, str]] = (),
+) -> Experiment:
+    """Return the record of an experiment without trials. Raises UsageError for a plan that cannot be."""
+    if request.blocks < 4:
+        raise UsageError(f"--blocks {request.blocks}: at least 4 are needed for an interval")
+    guards = _guards(request, benchmark)
+    plan = _plan(request, request.blocks, stop_early=not request.to_the_end, guards=guards)
+    return _record(
+        benchmark=benchmark,
+        tier=None if benchmark is None else tiers.resolve(benchmark, request.tier)[2],
+        hooks=list(request.hooks),
+        factor=factor,
+        arms=arms,
+        metric=_metric(request, benchmark),
+        plan=plan.model_copy(update={"pairs": list(pairs)}),
+        status=RunStatus.RUNNING,
+        trials=[],
+    )
+
+
+def read_elsewhere(request: Request) -> Experiment:
+    """Return the experiment in a file of values that were measured elsewhere; nothing is recorded of it.
+
+    Raises UsageError for a file that has none.
+    """
+    from steelyard.experiment.curves import read_curves
+
+    assert request.source is not None
+    given = (request.words, request.a, request.b, request.sweep, request.chosen, request.hooks, request.tier)
+    if any(given) or request.to_the_end or request.budget or request.resume or request.intervals:
+        raise UsageError("--from takes what was measured: no benchmark, command, arms, settings or limits")
+    curves = read_curves(request.source)
+    guards = _guards_elsewhere(request, curves.metrics)
+    name = request.metric or curves.metrics[0]
+    if name not in curves.metrics:
+        raise UsageError(
+            f"{request.source} has no metric {name!r}", hint=f"it has {', '.join(curves.metrics)}"
+        )
+    return _record(
+        benchmark=None,
+        tier=None,
+        hooks=[],
+        factor=curves.factor,
+        arms=[ExperimentArm(name=arm, settings={}, command=[]) for arm in curves.arms],
+        metric=ExperimentMetric(name=name, unit="", better="lower" if request.lower_is_better else "higher"),
+        # Whoever measured it has stopped: there is one look.
+        plan=_plan(request, curves.blocks, stop_early=False, guards=guards),
+        status=RunStatus.COMPLETE,
+        trials=curves.trials(name),
+    )
+
+
+def _record(**fields: Any) -> Experiment:
+    return Experiment(
+        experiment_id="",
+        steelyard_version=steelyard.__version__,
+        command=["steelyard", *sys.argv[1:]],
+        clock=SystemClock().now(),
+        orchestrator=this_process(),
+        **fields,
+    )
+
+
+def _plan(
+    request: Request, blocks: int, *, stop_early: bool, guards: list[ExperimentGuard]
+) -> ExperimentPlan:
+    return ExperimentPlan(
+        seed=draw_seed() if request.seed is None else request.seed,
+        blocks=blocks,
+        budget_s=None if request.budget is None else seconds_of("--budget", request.budget),
+        least_effect_ratio=ratio_of(request.least_effect),
+        confidence=0.95,
+        stop_early=stop_early,
+        timeout_s=seconds_of("--timeout", request.timeout),
+        guards=guards,
+    )
+
+
+def _guards(request: Request, benchmark: str | None) -> list[ExperimentGuard]:
+    """Return the guardrails of trials that are to be made."""
+    found = [_guard(text) for text in request.guards]
+    _check_apart(found, _metric(request, benchmark).name)
+    for index, guard in enumerate(found):
+        if benchmark is not None and guard.pattern is not None:
+            raise UsageError(
+                f"--guard {request.guards[index]}: a benchmark has metrics, no output",
+                hint=f"--guard {guard.name}=5%",
+            )
+        if benchmark is None and guard.pattern is None:
+            if guard.name not in (ELAPSED, CPU):
+                raise UsageError(
+                    f"--guard {guard.name}: a command has {ELAPSED} and {CPU}",
+                    hint="or NAME=REGEX=+5%, with a group for the number",
+                )
+            found[index] = guard.model_copy(update={"unit": "s", "better": guard.better or "lower"})
+    return found
+
+
+def _guards_elsewhere(request: Request, metrics: Sequence[str]) -> list[ExperimentGuard]:
+    """Return the guardrails of values from a file."""
+    found = [_guard(text) for text in request.guards]
+    _check_apart(found, request.metric or metrics[0])
+    for guard in found:
+        if guard.pattern is not None or guard.name not in metrics:
+            raise UsageError(
+                f"--guard {guard.name}: {request.source} has no such metric",
+                hint=f"it has {', '.join(metrics)}",
+            )
+        if not guard.better:
+            raise _no_direction(guard.name)
+    return found
+
+
+def _check_apart(guards: Sequence[ExperimentGuard], metric: str) -> None:
+    names = [metric, *(guard.name for guard in guards)]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--guard {name}: it is the metric already, or given twice")
+
+
+def _guard(text: str) -> ExperimentGuard:
+    """Return ``NAME=5%`` or ``NAME=REGEX=+5%``; the sign says which way it must not go further."""
+    name, equals, rest = text.partition("=")
+    pattern, is_pattern, margin = rest.rpartition("=")
+    if not equals or not name or not margin:
+        raise UsageError(f"--guard {text}: write it as NAME=5% or NAME=REGEX=+5%")
+    better = {"+": "lower", "-": "higher"}.get(margin[0], "")
+    if is_pattern and not better:
+        raise _no_direction(name)
+    return ExperimentGuard(
+        name=name,
+        margin_ratio=ratio_of(margin.lstrip("+-"), "--guard " + name),
+        better=better,
+        pattern=check_pattern(pattern, "--guard") if is_pattern else None,
+    )
+
+
+def _no_direction(name: str) -> UsageError:
+    return UsageError(
+        f"--guard {name}: say which way is worse",
+        hint="+5% allows 5 % more (less is better), -5% allows 5 % less",
+    )
+
+
+def _arms(request: Request, benchmark: str | None, template: list[str]) -> tuple[str, list[ExperimentArm]]:
+    """Return the name of the factor, and its arms."""
+    if request.variants:
+        return _listed(request.variants, benchmark, template)
+    if request.sweep is not None:
+        if request.a is not None or request.b is not None:
+            raise UsageError("--sweep names all arms: it takes no --a or --b")
+        return _levels(request.sweep, benchmark, template)
+    if request.a is None or request.b is None:
+        raise UsageError(
+            "an experiment needs two arms", hint="give --a and --b, or --sweep NAME=VALUE,VALUE,..."
+        )
+    if template:
+        raise UsageError(
+            f"{template[0]!r} is no benchmark and no experiment",
+            hint="a command is an arm: --a 'COMMAND' --b 'COMMAND'; see `steelyard list`",
+        )
+    if benchmark is None:
+        commands = [_words(flag, text) for flag, text in (("--a", request.a), ("--b", request.b))]
+        if commands[0] == commands[1]:
+            raise UsageError("--a and --b are the same command")
+        arms = [
+            ExperimentArm(name=name, settings={}, command=one)
+            for name, one in zip("ab", commands, strict=True)
+        ]
+        return "command", arms
+    sides = [_assignments(flag, text) for flag, text in (("--a", request.a), ("--b", request.b))]
+    if sides[0] == sides[1]:
+        raise UsageError("--a and --b are the same settings")
+    factor = ", ".join(dict.fromkeys(name for side in sides for name in side))
+    return factor, [
+        ExperimentArm(name=name, settings=side, command=[]) for name, side in zip("ab", sides, strict=True)
+    ]
+
+
+def _listed(
+    variants: Sequence[Variant], benchmark: str | None, template: list[str]
+) -> tuple[str, list[ExperimentArm]]:
+    """Return the arms of a file, and the names of what differs between them."""
+    if len(variants) < 2:
+        raise UsageError(f"arm {variants[0].name}: an experiment needs two arms")
+    names = dict.fromkeys(name for variant in variants for name in variant.values)
+    arms = []
+    for variant in variants:
+        command = list(variant.command)
+        if benchmark is None and template:
+            command = [_filled(word, variant.values) for word in template]
+        if benchmark is None and not command:
+            raise UsageError(f"arm {variant.name}: no command")
+        settings = variant.values if benchmark is not None else {}
+        arms.append(
+            ExperimentArm(name=variant.name, settings=settings, command=command, levels=variant.factors)
+        )
+    if template:
+        places = {found for word in template for found in _PLACE.findall(word)}
+        for name in names:
+            if name not in places:
+                raise UsageError(f"the command has no place {{{name}}}")
+        for variant in variants:
+            if missing := sorted(places - variant.values.keys()):
+                raise UsageError(f"arm {variant.name}: nothing for the place {{{missing[0]}}}")
+    seen: dict[tuple[object, ...], str] = {}
+    for arm in arms:
+        same = seen.setdefault((*sorted(arm.settings.items()), *arm.command), arm.name)
+        if same != arm.name:
+            raise UsageError(f"arms {same} and {arm.name} are the same")
+    return ", ".join(names) or "command", arms
+
+
+def _filled(word: str, values: dict[str, str]) -> str:
+    """Return a word of a command with its places filled, each once."""
+    return _PLACE.sub(lambda place: values.get(place[1], place[0]), word)
+
+
+def _assignments(flag: str, text: str) -> dict[str, str]:
+    """Return NAME=VALUE,NAME=VALUE; nothing stands for the defaults."""
+    return parse_assignments(text.split(",") if text else [], flag=flag)
+
+
+def _words(flag: str, text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{flag} {text!r}: {error}") from error
+    if not words:
+        raise UsageError(f"{flag} is empty: without a benchmark it is a command")
+    return words
+
+
+def _levels(text: str, benchmark: str | None, template: list[str]) -> tuple[str, list[ExperimentArm]]:
+    name, equals, values = text.partition("=")
+    levels = [level for level in values.split(",") if level]
+    if not equals or not name or len(set(levels)) < 2 or len(set(levels)) < len(levels):
+        raise UsageError(f"--sweep {text}: not NAME=VALUE,VALUE,... with different values")
+    if benchmark is not None:
+        return name, [ExperimentArm(name=level, settings={name: level}, command=[]) for level in levels]
+    places = {found for word in template for found in _PLACE.findall(word)}
+    if name not in places:
+        raise UsageError(
+            f"the command has no place {{{name}}} for the levels of --sweep",
+            hint=f"such as: steelyard experiment --sweep {name}=1,2 -- program --option {{{name}}}",
+        )
+    return name, [
+        ExperimentArm(
+            name=level, settings={}, command=[word.replace(f"{{{name}}}", level) for word in template]
+        )
+        for level in levels
+    ]
+
+
+def _metric(request: Request, benchmark: str | None) -> ExperimentMetric:
+    if request.intervals and (benchmark is not None or "=" not in (request.metric or "")):
+        raise UsageError("--intervals is for a number in a command's output", hint="--metric NAME=REGEX")
+    better = "lower" if request.lower_is_better else "higher"
+    return metric_of(request.metric, benchmark, better=better).model_copy(
+        update={"is_series": request.intervals}
+    )
+
+
+def metric_of(text: str | None, benchmark: str | None, *, better: str) -> ExperimentMetric:
+    """Return the metric that ``--metric`` names, or the workload's own. Raises UsageError."""
+    if benchmark is not None:
+        return ExperimentMetric(name=text or headline_of(benchmark), unit="", better=better)
+    name, equals, pattern = (text or ELAPSED).partition("=")
+    if equals:
+        return ExperimentMetric(name=name, unit="", better=better, pattern=check_pattern(pattern))
+    if name not in (ELAPSED, CPU):
+        raise UsageError(
+            f"--metric {name}: a command has {ELAPSED} and {CPU}",
+            hint="or NAME=REGEX, with a group for the number",
+        )
+    return ExperimentMetric(name=name, unit="s", better="lower")
+
+
+def draw_seed() -> int:
+    """Return a seed for an experiment that was given none."""
+    return secrets.randbits(_SEED_BITS)
+
+
+def ratio_of(text: str, flag: str = "--least-effect") -> float:
+    """Return ``1%`` or ``0.01`` as a ratio. Raises UsageError for another text, and outside 0 to 1."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 1e-6 <= value < 1:
+        raise UsageError(f"{flag} {text}: write it as 1% or 0.01")
+    return value
+
+
+def seconds_of(flag: str, text: str, *, minimum: float = 0.01) -> float:
+    """Return a time such as 10min in seconds. Raises UsageError."""
+    about = "a time, such as 90s or 10min"
+    return float(Parameter(flag, "seconds", about, minimum=minimum, maximum=30 * 86_400).parse(text))

@@ -1,0 +1,172 @@
+"""An experiment in a TOML file: several factors, listed arms, and all that flags say.
+
+In: a file. Out: a `Request`, as if it had been typed. Raises UsageError that names the key. Not here: whether
+arms and metrics fit the benchmark (``begin``).
+
+    benchmark = "tao"                       # or: command = ["gzip", "-{level}", "-k", "-f", "words"]
+    metric = "requests_per_s"
+    guards = ["response_p99_ns=5%"]
+
+    [factors]                               # every combination is an arm; the first of each is the base
+    memory = ["64MiB", "256MiB"]
+    connections = [16, 64]
+
+In place of ``[factors]`` each arm may be listed, ``[arms.NAME]``, with its settings, or with a ``command``.
+"""
+
+import itertools
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from steelyard._base import RecordError, UsageError
+from steelyard._base.files import read_regular
+from steelyard.bench import declaration
+from steelyard.bench.parameters import nearest
+from steelyard.cli.experiment.begin import Request, Variant
+
+_BYTES_AT_MOST = 1 << 20
+_MOST_ARMS = 64
+
+
+def read_file(path: Path, request: Request) -> Request:
+    """Return what ``path`` asks for; ``request`` holds where runs go, and whether only to plan."""
+    bare = Request(words=request.words, out=request.out, plan=request.plan)
+    if request != bare:
+        raise UsageError(f"{path} says what is tried: only --out, --plan, --report and --json go with it")
+    try:
+        document = tomllib.loads(read_regular(path, at_most_bytes=_BYTES_AT_MOST).decode("utf-8"))
+    except RecordError as error:
+        raise UsageError(error.message) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    for name in document:
+        if name not in _READERS and name not in _WHOLE:
+            raise UsageError(f"{path}: unknown key {name!r}{nearest(name, (*_READERS, *_WHOLE))}")
+    fields: dict[str, Any] = {}
+    for name, (field, read) in _READERS.items():
+        if name in document:
+            fields[field] = read(f"{path}: {name}", document[name])
+    variants = _variants(path, document)
+    return replace(request, words=_words(path, document), variants=variants, **fields)
+
+
+def _words(path: Path, document: Mapping[str, Any]) -> list[str]:
+    given = [name for name in ("benchmark", "command") if name in document]
+    commands = [
+        one for one in document.get("arms", {}).values() if isinstance(one, dict) and "command" in one
+    ]
+    if len(given) + bool(commands) != 1:
+        raise UsageError(f"{path}: needs a benchmark, a command, or a command in each arm, and one of these")
+    if commands:
+        return []
+    if given == ["benchmark"]:
+        name = _text(f"{path}: benchmark", document["benchmark"])
+        if name not in declaration.names():
+            raise UsageError(f"{path}: {name} is no benchmark{nearest(name, declaration.names())}")
+        return [name]
+    return _command(f"{path}: command", document["command"])
+
+
+def _variants(path: Path, document: Mapping[str, Any]) -> tuple[Variant, ...]:
+    if ("factors" in document) == ("arms" in document):
+        raise UsageError(f"{path}: needs either [factors] or [arms.NAME]")
+    if "arms" in document:
+        arms = _table(f"{path}: arms", document["arms"])
+        return tuple(_listed(f"{path}: arms.{name}", name, arm) for name, arm in arms.items())
+    factors = {
+        name: [_text(f"{path}: factors.{name}", level) for level in _list(f"{path}: factors.{name}", levels)]
+        for name, levels in _table(f"{path}: factors", document["factors"]).items()
+    }
+    if not factors:
+        raise UsageError(f"{path}: factors is empty")
+    for name, levels in factors.items():
+        if len(levels) < 2 or len(set(levels)) < len(levels):
+            raise UsageError(f"{path}: factors.{name}: not two or more different values")
+    combinations = [dict(zip(factors, one, strict=True)) for one in itertools.product(*factors.values())]
+    if len(combinations) > _MOST_ARMS:
+        raise UsageError(
+            f"{path}: {len(combinations)} combinations, at most {_MOST_ARMS} arms can be told apart",
+            hint="list the arms that matter: [arms.NAME]",
+        )
+    return tuple(Variant(",".join(levels.values()), levels, factors=levels) for levels in combinations)
+
+
+def _listed(where: str, name: str, arm: object) -> Variant:
+    values = dict(_table(where, arm))
+    command = _command(f"{where}.command", values.pop("command")) if "command" in values else []
+    if command and values:
+        raise UsageError(f"{where}: settings beside a command: {', '.join(values)}")
+    return Variant(name, {key: _text(f"{where}.{key}", value) for key, value in values.items()}, command)
+
+
+def _table(where: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: not a table of NAME = VALUE")
+    return value
+
+
+def _list(where: str, value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise UsageError(f"{where}: not a list")
+    return value
+
+
+def _text(where: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | str):
+        return str(value)
+    raise UsageError(f"{where}: {value!r} is no text or number")
+
+
+def _texts(where: str, value: object) -> list[str]:
+    return [_text(where, one) for one in _list(where, value)]
+
+
+def _command(where: str, value: object) -> list[str]:
+    try:
+        words = shlex.split(value) if isinstance(value, str) else _texts(where, value)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from error
+    if not words:
+        raise UsageError(f"{where}: empty")
+    return words
+
+
+def _truth(where: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{where}: neither true nor false")
+    return value
+
+
+def _count(where: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(f"{where}: {value!r} is no count")
+    return value
+
+
+def _settings(where: str, value: object) -> dict[str, str]:
+    return {name: _text(f"{where}.{name}", one) for name, one in _table(where, value).items()}
+
+
+_READERS: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
+    "metric": ("metric", _text),
+    "lower_is_better": ("lower_is_better", _truth),
+    "intervals": ("intervals", _truth),
+    "guards": ("guards", _texts),
+    "least_effect": ("least_effect", _text),
+    "blocks": ("blocks", _count),
+    "budget": ("budget", _text),
+    "to_the_end": ("to_the_end", _truth),
+    "seed": ("seed", _count),
+    "tier": ("tier", _text),
+    "timeout": ("timeout", _text),
+    "hooks": ("hooks", _texts),
+    "set": ("chosen", _settings),
+}
+"""Keys that are flags, with the field of a request and its reader."""
+_WHOLE = ("benchmark", "command", "factors", "arms")

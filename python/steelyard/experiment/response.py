@@ -1,0 +1,107 @@
+"""The response curve of a sweep: the metric over levels that are numbers, its knee, and p99 beside it.
+
+In: the record of an experiment. Out: `Response`, or None where the levels are no numbers.
+
+Not here: where the knee is (``stats.knees``), drawing (``report``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from steelyard._base import UsageError
+from steelyard.bench.parameters import Kind, Parameter
+from steelyard.experiment.answers import others_by_arm, values_by_arm
+from steelyard.records.experiment import Experiment
+from steelyard.stats.knees import Knee, knee
+
+FEWEST_LEVELS = 3
+"""Two levels are no curve."""
+_KINDS: tuple[tuple[Kind, str], ...] = (("ratio", "1"), ("bytes", "bytes"), ("seconds", "s"))
+_TAIL = re.compile(r"(^|_)p99(_|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One point of the curve."""
+
+    arm: str
+    level: float
+    mean: float | None
+    """Geometric mean of the metric in the trials that have one."""
+    tails: Mapping[str, float | None]
+    """That of each p99; None where no trial has one above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A metric over the levels of a factor."""
+
+    levels: Sequence[Level]
+    """Ascending."""
+    unit: str
+    """Of the levels: `1`, `bytes` or `s`."""
+    knee: Knee
+
+
+def is_tail(name: str) -> bool:
+    """Whether a metric is a 99th percentile.
+
+    >>> is_tail("response_p99_ns"), is_tail("response_p999_ns")
+    (True, False)
+    """
+    return _TAIL.search(name) is not None
+
+
+def response(experiment: Experiment) -> Response | None:
+    """Return the curve of an experiment whose arms are at least three different numbers, else None."""
+    read = _levels([arm.name for arm in experiment.arms])
+    if read is None:
+        return None
+    unit, numbers = read
+    order = sorted(numbers, key=lambda arm: numbers[arm])
+    if len(order) < FEWEST_LEVELS or len(set(numbers.values())) < len(order):
+        return None
+    values = values_by_arm(experiment)
+    names = dict.fromkeys(name for trial in experiment.trials for name in trial.others if is_tail(name))
+    tails = {name: others_by_arm(experiment, name) for name in names}
+    whole = sorted(set[int].intersection(*(set(values[arm]) for arm in order)))
+    return Response(
+        [
+            Level(
+                arm,
+                numbers[arm],
+                _mean(list(values[arm].values())),
+                {name: _mean(list(found[arm].values())) for name, found in tails.items()},
+            )
+            for arm in order
+        ],
+        unit,
+        knee(
+            [numbers[arm] for arm in order],
+            [[values[arm][block] for arm in order] for block in whole],
+            confidence=experiment.plan.confidence,
+        ),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None and value > 0]
+    return geometric_mean(known) if known else None
+
+
+def _levels(arms: Sequence[str]) -> tuple[str, dict[str, float]] | None:
+    """Return the unit and the numbers of the arms, None where one is no number."""
+    for kind, unit in _KINDS:
+        parameter = Parameter("level", kind, "a level")
+        try:
+            found = {arm: float(parameter.parse(arm)) for arm in arms}
+        except UsageError:
+            continue
+        if all(math.isfinite(level) for level in found.values()):
+            return unit, found
+    return None

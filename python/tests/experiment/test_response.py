@@ -1,0 +1,75 @@
+"""Response curves: the knee of a sweep, on a terminal, on the page and in the document."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.experiment.test_curves import answers, experiment
+
+
+def curve(path: Path, levels: list[str], rates: list[float], *, noise: float = 0.005) -> str:
+    """Write the trials of eight blocks, with the same noise each time."""
+    drawn = random.Random(4)
+    rows = ["level,replicate,rate,p99_ns"]
+    for block in range(8):
+        for level, rate in zip(levels, rates, strict=True):
+            rows.append(
+                f"{level},{block},{rate * drawn.gauss(1, noise)},{1e9 / rate * drawn.gauss(1, noise)}"
+            )
+    path.write_text("\n".join(rows))
+    return str(path)
+
+
+def test_a_curve_that_flattens_has_its_knee_there(tmp_path: Path) -> None:
+    heaps = [f"{size}MiB" for size in (500, 600, 700, 800, 900, 1000)]
+    file = curve(tmp_path / "heap.csv", heaps, [100, 120, 140, 142, 143, 143])
+    page = tmp_path / "page.html"
+    found = answers("--from", file, "--report", str(page))["response"]
+    assert (found["unit"], found["knee"]["is_log"]) == ("bytes", False)
+    low, at, high = (found["knee"][name] / 2**20 for name in ("low", "at", "high"))
+    assert 690 < low <= at <= high < 730
+    assert found["knee"]["before"] > 4 * abs(found["knee"]["after"])
+    assert [one["level"] / 2**20 for one in found["levels"]] == [500, 600, 700, 800, 900, 1000]
+    assert found["levels"][0]["tails"]["p99_ns"] == pytest.approx(1e7, rel=0.02)
+    shown = experiment("--from", file).stdout
+    assert "knee at 7" in shown
+    assert "where the curve flattens" in shown
+    assert "10.0 ms" in shown
+    assert "knee at 7" in page.read_text()
+    assert "p99_ns over level" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("levels", "rates", "reason"),
+    [
+        (["1", "2", "3", "4", "5", "6"], [100, 110, 120, 130, 140, 150], "it may be straight"),
+        (["1", "2", "3", "4", "5", "6"], [100, 120, 140, 155, 170, 185], "it bends only a little"),
+        (["1", "2", "3", "4"], [100, 120, 140, 140], "fewer than 5 levels"),
+    ],
+)
+def test_a_curve_without_a_knee_says_why(
+    tmp_path: Path, levels: list[str], rates: list[float], reason: str
+) -> None:
+    file = curve(tmp_path / "curve.csv", levels, rates)
+    knee = answers("--from", file)["response"]["knee"]
+    assert knee["at"] is None
+    assert knee["reason"].startswith(reason)
+    assert f"no knee: {reason}" in experiment("--from", file).stdout
+
+
+def test_levels_spaced_by_factors_are_put_on_a_logarithmic_axis(tmp_path: Path) -> None:
+    levels = [str(2**power) for power in range(7)]
+    knee = answers("--from", curve(tmp_path / "c.csv", levels, [10, 20, 30, 40, 40, 40, 40]))["response"][
+        "knee"
+    ]
+    assert knee["is_log"]
+    assert 7 < knee["low"] <= knee["at"] <= knee["high"] < 9
+
+
+def test_levels_that_are_no_numbers_are_no_curve(tmp_path: Path) -> None:
+    file = curve(tmp_path / "c.csv", ["gzip", "zstd", "lz4"], [1, 2, 3])
+    assert answers("--from", file)["response"] is None
+    assert "knee" not in experiment("--from", file).stdout
