@@ -60,7 +60,6 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
             return show_plan(experiment, request.out, as_json=as_json)
         folder = make_run_folder(request.out, f"experiment-{experiment.factor[:20]}", SystemClock())
         experiment = experiment.model_copy(update={"experiment_id": folder.name})
-        write(machines.snapshot(), folder / engine.MACHINE)
     workload = _workload(experiment, folder, interrupts := Interrupts())
     experiment, error = carry_out(folder, experiment, workload, interrupts)
     code = show_experiment(folder, experiment, report, as_json=as_json)
@@ -80,6 +79,8 @@ def carry_out(
     ``told`` says what is known so far.
     """
     error: WorkloadFailedError | None = None
+    if not (folder / engine.MACHINE).exists():
+        write(machines.snapshot(), folder / engine.MACHINE)
     with interrupts.caught(), shown() as progress:
 
         def tell(experiment: Experiment) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import steelyard
+from steelyard import machine as machines
 from steelyard._base import ExitCode, RecordError, UsageError, format_cpu_list, read_regular
 from steelyard.analyze.profiles.hot_functions import FunctionShares
 from steelyard.analyze.profiles.perf_report import PerfReport, parse_perf_report
@@ -96,7 +97,7 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
         if request.words or request.chosen or request.hooks or request.steps:
             raise UsageError("--resume goes on as it began: it takes no benchmark, command, steps or hooks")
         folder = request.resume
-        experiment = engine.load_to_resume(folder)
+        experiment = engine.load_to_resume(folder, machines.snapshot())
         _check_curve(folder, experiment)
     elif folder is not None and (folder / engine.MANIFEST).exists():
         experiment = engine.load(folder)
