@@ -124,12 +124,12 @@ def values_by_arm(experiment: Experiment) -> dict[str, dict[int, float]]:
     return found
 
 
-def others_by_arm(experiment: Experiment, name: str) -> dict[str, dict[int, float | None]]:
+def readings_by_arm(experiment: Experiment, name: str) -> dict[str, dict[int, float]]:
     """Return the values of another metric by arm and block, of the trials that have a value themselves."""
-    found: dict[str, dict[int, float | None]] = {arm.name: {} for arm in experiment.arms}
+    found: dict[str, dict[int, float]] = {arm.name: {} for arm in experiment.arms}
     for trial in experiment.trials:
-        if trial.value is not None and name in trial.others:
-            found[trial.arm][trial.block] = trial.others[name]
+        if trial.value is not None and name in trial.readings:
+            found[trial.arm][trial.block] = trial.readings[name]
     return found
 
 
@@ -207,12 +207,9 @@ def _guard(
     bound = None
     if guard.better:
         bound = 1 + guard.margin_ratio if guard.better == "lower" else 1 - guard.margin_ratio
-    values = others_by_arm(experiment, guard.name)
-    both = [
-        (one, other)
-        for block in sorted(values[base].keys() & values[arm].keys())
-        if (one := values[base][block]) is not None and (other := values[arm][block]) is not None
-    ]
+    values = readings_by_arm(experiment, guard.name)
+    blocks = sorted(values[base].keys() & values[arm].keys())
+    both = [(values[base][block], values[arm][block]) for block in blocks]
 
     def unknown(reason: str) -> GuardAnswer:
         nothing = (None, None, None, each, bound, len(both), reason)

@@ -64,7 +64,8 @@ class Curves:
                 end_ns=0,
                 value=measured.value,
                 reason=measured.reason,
-                others=others,
+                readings={name: value for name, value in others.items() if value is not None},
+                missing={name: "empty" for name, value in others.items() if value is None},
             )
             found.append(trial)
         return found

@@ -124,14 +124,13 @@ class Engine:
             end_ns=self._clock.monotonic_ns(),
             value=measured.value,
             reason=measured.reason,
-            readings=dict(measured.readings),
-            missing=dict(measured.missing),
+            readings=measured.all_readings,
+            missing=measured.all_missing,
             run_id=measured.run_id,
             is_disturbed=measured.is_disturbed,
             read_back=measured.read_back,
             co_runner_read_back=measured.co_runner_read_back,
             ends_arm=measured.ends_arm,
-            others={name: other.value for name, other in measured.others.items()},
         )
         self._change(trials=[*self.experiment.trials, trial], **self._learnt(measured))
         if measured.reason is not None:

@@ -15,7 +15,7 @@ from statistics import geometric_mean
 
 from steelyard._base import UsageError
 from steelyard.bench.parameters import Kind, Parameter
-from steelyard.experiment.answers import others_by_arm, values_by_arm
+from steelyard.experiment.answers import readings_by_arm, values_by_arm
 from steelyard.records.experiment import Experiment
 from steelyard.stats.knees import Knee, knee
 
@@ -67,8 +67,8 @@ def response(experiment: Experiment) -> Response | None:
     if len(order) < FEWEST_LEVELS or len(set(numbers.values())) < len(order):
         return None
     values = values_by_arm(experiment)
-    names = dict.fromkeys(name for trial in experiment.trials for name in trial.others if is_tail(name))
-    tails = {name: others_by_arm(experiment, name) for name in names}
+    names = dict.fromkeys(name for trial in experiment.trials for name in trial.readings if is_tail(name))
+    tails = {name: readings_by_arm(experiment, name) for name in names}
     whole = sorted(set[int].intersection(*(set(values[arm]) for arm in order)))
     return Response(
         [
@@ -89,8 +89,8 @@ def response(experiment: Experiment) -> Response | None:
     )
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None and value > 0]
+def _mean(values: Sequence[float]) -> float | None:
+    known = [value for value in values if value > 0]
     return geometric_mean(known) if known else None
 
 

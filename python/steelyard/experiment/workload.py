@@ -74,7 +74,19 @@ class Measured:
     ends_arm: bool = False
     """Whether the arm must not be tried again."""
     others: Mapping[str, "Other"] = field(default_factory=dict)
-    """Further metrics by name."""
+    """Readings that guardrails and curves are about, by name."""
+
+    @property
+    def all_readings(self) -> dict[str, float]:
+        """The other figures of the trial."""
+        others = {name: other.value for name, other in self.others.items() if other.value is not None}
+        return {**self.readings, **others}
+
+    @property
+    def all_missing(self) -> dict[str, str]:
+        """Why others could not be taken."""
+        others = {name: "no finite number" for name, other in self.others.items() if other.value is None}
+        return {**self.missing, **others}
 
 
 @dataclass(frozen=True, slots=True)

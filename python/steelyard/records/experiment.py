@@ -126,10 +126,6 @@ class ExperimentTrial(Value):
     missing: dict[str, str] = Field(
         default_factory=dict, description="Readings that could not be taken, with the reason"
     )
-    others: dict[str, float | None] = Field(
-        default_factory=dict,
-        description="Other metrics of the trial, such as those of guardrails, null where it had none",
-    )
     run_id: str | None = Field(default=None, description="The run behind it, in the folder `runs`")
     is_disturbed: bool = Field(
         default=False,
