@@ -252,6 +252,7 @@ fn every_record_of_the_control_plane_is_here() {
         "health_check",
         "install",
         "installation",
+        "knob_list",
         "list",
         "machine_check",
         "machine_diff",
@@ -260,11 +261,14 @@ fn every_record_of_the_control_plane_is_here() {
         "numa_plan",
         "preflight",
         "pressure_matrix",
+        "restoration",
         "run_score",
         "scaling",
+        "softsku_state",
         "suite_comparison",
         "suite_score",
         "top",
+        "tuning",
         "uninstall",
     ];
     let folder = format!("{}/../../schemas", env!("CARGO_MANIFEST_DIR"));
