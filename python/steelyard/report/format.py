@@ -70,6 +70,7 @@ def quantity(value: float | None, unit: str | None) -> str:
         "bits/s": "bit/s",
         "transfers/s": "T/s",
         "1/s": "/s",
+        "1/h": "/h",
         "celsius": "°C",
     }
     return _with_unit(value, names.get(unit.lower(), unit))

@@ -84,8 +84,12 @@ def figure_and_noun(name: str, metric: Metric, benchmark: str = "") -> tuple[str
     ['120 k', 'requests/s']
     >>> figure_and_noun("requests_per_s_at_slo", Metric(value=15.5, unit="1/s"))
     ('15.5', 'requests/s at SLO')
+    >>> figure_and_noun("queries_per_hour", Metric(value=160, unit="1/h"))
+    ('160', 'queries/h')
     """
     text, noun = metric_text(name, metric), metric_name(name, benchmark)
+    if metric.unit == "1/h" and text.endswith("/h"):
+        return text.removesuffix("/h"), f"{noun.removesuffix(' per hour')}/h"
     if metric.unit == "1/s" and text.endswith("/s"):
         counted, at, where = noun.partition(" at ")
         return text.removesuffix("/s"), f"{counted}/s{at}{where}"
