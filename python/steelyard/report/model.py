@@ -6,6 +6,7 @@ In: a run directory, possibly copied from another machine. Out: `ReportData`. Wh
 Not here: text and drawing.
 """
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -348,10 +349,14 @@ def _processes(recording: Recording | None, measure: Phase | None) -> Rates | No
 
 
 def _logs(run: Run, folder: Path, last_bytes: int = 4000) -> dict[str, str]:
-    """Return the end of the log of each process that did not end well, by the process's name."""
+    """Return the end of the log of each process that did not end well, by the process's name.
+
+    Servers that know no other end than SIGTERM end well by it where the run came to its end.
+    """
     tails = {}
     for process in run.processes:
-        if process.exit_code == 0 or process.log is None or not _inside(process.log):
+        stopped = process.signal == signal.SIGTERM and run.status is RunStatus.COMPLETE
+        if process.exit_code == 0 or stopped or process.log is None or not _inside(process.log):
             continue
         try:
             text = read_tail(folder / process.log, last_bytes).decode("utf-8", errors="replace").strip()

@@ -106,6 +106,17 @@ def test_a_killed_run_shows_the_log_of_what_failed(tmp_path: Path) -> None:
     assert "signal 9" in text
 
 
+def test_a_server_that_was_stopped_shows_no_log(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "tao-1")
+    (folder / "logs").mkdir()
+    (folder / "logs" / "server.log").write_text("received SIGTERM\n")
+    for number, is_shown in ((15, False), (9, True)):
+        manifest = json.loads((folder / "run.json").read_text())
+        manifest["processes"][0] |= {"exit_code": None, "signal": number}
+        (folder / "run.json").write_text(json.dumps(manifest))
+        assert ("received SIGTERM" in html.write(folder).read_text()) is is_shown
+
+
 def test_siblings_are_the_runs_of_the_same_series(tmp_path: Path) -> None:
     for index in (2, 1, 3):
         write_run(tmp_path / f"tao-{index}", index=index, count=3, scale=1 + index / 100)
