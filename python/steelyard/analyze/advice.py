@@ -41,6 +41,7 @@ ADVICE: dict[str, str] = {
     "checksums": "test the memory and the processor: steelyard health",
     "disturbed-batches": f"{_QUIET}, or exclude busy CPUs: --server-cpus",
     "rounds": "measure for longer: --set time=...",
+    "rounds-alike": f"{_QUIET}, or make more rounds: --set rounds=...",
     "score-interval": f"measure for longer: --set time=...; or {_QUIET}",
     # Of encoders.
     "completed": "allow more time (--set time=...), or encode less: --set frames=..., --set rungs=...",
