@@ -49,7 +49,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=110,
         cwd=folder,
-        env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
+        env={**os.environ, "COLUMNS": "300", "XDG_STATE_HOME": str(folder / "state")},
     )
 
 
