@@ -52,8 +52,9 @@ def test_one_run_from_the_command_line(runner):
     assert (measure.begin_ns, measure.end_ns) == (load.begin_ns, load.end_ns)
     assert [process.exit_code for process in run.processes] == [0] * len(run.processes)
 
-    # The number of keys was chosen for this hit ratio from a model of the server's memory.
-    assert run.metrics["hit_ratio"].value == pytest.approx(0.9, abs=0.02)
+    # The number of keys was chosen for a hit ratio of 0.9 from a model of the server's memory. A server that
+    # starves beside other work has not evicted as much yet, and hits more.
+    assert 0.88 <= run.metrics["hit_ratio"].value <= 0.97
     assert run.metrics["requests_per_s"].value == load.throughput_per_s
     paths = run.metrics["fast_requests_per_s"].value + run.metrics["slow_requests_per_s"].value
     assert paths == pytest.approx(load.throughput_per_s, rel=0.15)

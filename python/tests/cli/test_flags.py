@@ -36,6 +36,7 @@ DEPENDS = {
     "--duration": "what lasts",
     "--force": "what is replaced",
     "--from": "from when, or from which file",
+    "--guard": "a change that may be seen, or a bound that ends a trial",
     "--hz": "what is said of the default",
     "--job": "one or several",
     "--lower-is-better": "what has such a metric",

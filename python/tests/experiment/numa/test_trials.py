@@ -18,7 +18,7 @@ import pytest
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.progress import Silence
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment import make
+from steelyard.cli.experiment import begin
 from steelyard.experiment.engine import Engine
 from steelyard.experiment.numa.design import pairs_of
 from steelyard.experiment.numa.read_back import Watch, own_bytes
@@ -54,8 +54,8 @@ def arm(
 
 
 def trial(folder: Path, one: ExperimentArm, **more: object) -> Measured:
-    asked = replace(make.Request(), **more)  # type: ignore[arg-type]
-    record = make.record_of(asked, None, "scenario", [one])
+    asked = replace(begin.Request(), **more)  # type: ignore[arg-type]
+    record = begin.record_of(asked, None, "scenario", [one])
     return ScenarioTrials(record, folder, SystemClock(), Interrupts()).measure(one, 0)
 
 
@@ -123,7 +123,7 @@ def test_a_benchmark_runs_in_its_place_beside_a_benchmark(tmp_path: Path) -> Non
         pytest.skip("needs two CPUs")
     settings = {"measure": "1", "warmup_min": "1", "warmup_max": "1", "connections": "2", "memory": "16MiB"}
     one = arm(4, co_runner="tao:connections=2,memory=16MiB").model_copy(update={"settings": settings})
-    record = make.record_of(make.Request(tier="smoke"), "tao", "scenario", [one])
+    record = begin.record_of(begin.Request(tier="smoke"), "tao", "scenario", [one])
     measured = ScenarioTrials(record, tmp_path, SystemClock(), Interrupts()).measure(one, 0)
     run = json.loads((tmp_path / "runs" / str(measured.run_id) / "run.json").read_text())
     assert (run["cpus"]["server"], run["cpus"]["load"]) == (str(CPUS[0]), str(CPUS[0]))
@@ -144,8 +144,8 @@ def test_an_experiment_is_shown_by_both_commands(tmp_path: Path) -> None:
         arm(number, sys.executable, "-c", longer if number == 2 else WORK, cpu=CPUS[0])
         for number in (1, 2, 3)
     ]
-    asked = make.Request(metric="cpu_s", blocks=5, least_effect="30%", to_the_end=True)
-    record = make.record_of(asked, None, "scenario", arms, pairs_of(arms))
+    asked = begin.Request(metric="cpu_s", blocks=5, least_effect="30%", to_the_end=True)
+    record = begin.record_of(asked, None, "scenario", arms, pairs_of(arms))
     trials = ScenarioTrials(record, tmp_path, SystemClock(), Interrupts())
     engine = Engine(
         tmp_path, record, trials, clock=SystemClock(), progress=Silence(), interrupts=Interrupts()
