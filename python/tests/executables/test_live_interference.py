@@ -224,7 +224,9 @@ def is_calm(scene: Scene, since: float, windows: int = 3) -> bool:
     return time.time() - max([since, *told]) > windows and not scene.groups.is_capped(STEADY)
 
 
+# It waits for calm windows, for two caps to begin, and for one to end.
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_hog_is_found_named_capped_and_released_whatever_happens_to_the_agent(scene: Scene) -> None:
     groups = scene.groups
     victim = scene.start(VICTIM, "victim", str(scene.folder / "web.prom"), str(VICTIM_KIB))
