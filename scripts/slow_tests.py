@@ -50,23 +50,27 @@ BENCH = ("python/steelyard/bench/", "crates/load/")
 EXECUTABLES = "python/tests/executables/"
 TABLE = (
     Slow("crate::accuracy", 45, ("crates/steelyard/tests/", "crates/load/", "Cargo.lock")),
-    Slow(f"{EXECUTABLES}test_numa_binding.py", 15, ("crates/launch/", f"{EXECUTABLES}numa_machine/")),
     Slow(
-        f"{EXECUTABLES}test_numa_scenarios.py",
+        f"{EXECUTABLES}numa_machine/test_numa_binding.py",
+        15,
+        ("crates/launch/", f"{EXECUTABLES}numa_machine/"),
+    ),
+    Slow(
+        f"{EXECUTABLES}numa_machine/test_numa_scenarios.py",
         35,
         ("crates/launch/", "python/steelyard/experiment/numa/", f"{EXECUTABLES}numa_machine/"),
     ),
     Slow(
-        f"{EXECUTABLES}test_numa_machine.py",
+        f"{EXECUTABLES}numa_machine/test_numa_machine.py",
         50,
         ("crates/kernel/", "crates/probe/", "python/steelyard/numa/", f"{EXECUTABLES}numa_machine/"),
     ),
     Slow(f"{EXECUTABLES}test_live_interference.py", 60, ("crates/agent/", f"{EXECUTABLES}live_groups.py")),
     Slow(f"{EXECUTABLES}test_fleet_guide.py", 70, ("docs/guides/fleet.md", "crates/agent/", *FLEET)),
-    Slow(f"{EXECUTABLES}test_load_cql.py", 30, ("crates/load/src/codec/cql/", "workloads/cassandra/")),
+    Slow(f"{EXECUTABLES}load/test_load_cql.py", 30, ("crates/load/src/codec/cql/", "workloads/cassandra/")),
     Slow(f"{EXECUTABLES}test_hostile.py", 5, ("crates/agent/",)),
-    Slow(f"{EXECUTABLES}test_load_redis.py", 10, ("crates/load/",)),
-    Slow(f"{EXECUTABLES}test_load_http.py", 10, ("crates/load/",)),
+    Slow(f"{EXECUTABLES}load/test_load_redis.py", 10, ("crates/load/",)),
+    Slow(f"{EXECUTABLES}load/test_load_http.py", 10, ("crates/load/",)),
     Slow("python/tests/bench/test_feed.py", 15, (*BENCH, "crates/rank/", "crates/features/")),
     Slow("python/tests/bench/test_runs.py", 10, (*BENCH, "crates/cache/")),
     Slow("python/tests/bench/redis/test_redis.py", 15, (*BENCH, "data/redis/", "workloads/redis/")),

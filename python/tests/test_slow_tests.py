@@ -43,7 +43,7 @@ def test_what_the_table_covers_is_there(script: ModuleType) -> None:
 
 def test_only_what_a_change_touches_runs_and_as_much_as_fits(script: ModuleType) -> None:
     assert script.choose(["README.md"]) == ([], [])
-    [own], _ = script.choose(["python/tests/executables/test_load_cql.py"])
+    [own], _ = script.choose(["python/tests/executables/load/test_load_cql.py"])
     assert own.seconds <= script.BUDGET_S
     chosen, left_out = script.choose(None)
     assert {*chosen, *left_out} == set(script.TABLE)

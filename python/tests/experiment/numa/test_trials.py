@@ -1,7 +1,7 @@
 """Trials with a placement, on this machine: what is proven, what is refused, co-runners that come and go.
 
 Nodes are this machine's: where it has one, its CPUs differ and its memory does not. Two nodes are emulated in
-``executables/test_numa_scenarios.py``.
+``executables/numa_machine/test_numa_scenarios.py``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from . import backends, servers
+from tests.executables import backends, servers
 
 SHORT = ("--warmup", "0s", "--duration", "500ms", "--connections", "2")
 

@@ -20,9 +20,9 @@ from steelyard.machine.tree import Tree
 from tests.bench.placement.layouts import layout_of
 from tests.machine.trees import write_tree
 
-from .numa_machine.boot import file_system, needs, run, two_nodes
+from .boot import file_system, needs, run, two_nodes
 
-INIT = Path(__file__).parent / "numa_machine" / "scenarios.c"
+INIT = Path(__file__).parent / "scenarios.c"
 LEAST_BYTES = 2 * (8 << 20)
 """What both threads of a program have written."""
 

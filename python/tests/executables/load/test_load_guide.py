@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.bench.ports import free_port
-
-from .servers import ROOT, executable
+from tests.executables.servers import ROOT, executable
 
 GUIDE = ROOT / "docs" / "guides" / "load.md"
 PORT = "11311"

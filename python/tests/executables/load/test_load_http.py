@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from . import backends, servers
+from tests.executables import backends, servers
 
 SHORT = ("--protocol", "http", "--warmup", "0s", "--duration", "600ms")
 

@@ -12,9 +12,9 @@ from steelyard.machine.layout import read_layout
 from steelyard.machine.tree import Tree
 from tests.machine.trees import write_tree
 
-from .numa_machine.boot import file_system, needs, run, two_nodes
+from .boot import file_system, needs, run, two_nodes
 
-INIT = Path(__file__).parent / "numa_machine" / "binding.c"
+INIT = Path(__file__).parent / "binding.c"
 BIND = 2
 """MPOL_BIND (set_mempolicy(2))."""
 PAGES = (16 << 20) // 4096

@@ -14,7 +14,7 @@ import pytest
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, NoHostAvailable, Session
 
-from . import servers
+from tests.executables import servers
 
 CASSANDRA = servers.ROOT / "workloads" / "cassandra"
 # Installing it is for scripts/install-test-packages; starting it takes seconds, more on a busy machine.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from . import backends, servers
+from tests.executables import backends, servers
 
 KEYS = 2000
 SHORT = ("--protocol", "redis", "--warmup", "0s", "--duration", "600ms", "--keys", str(KEYS))

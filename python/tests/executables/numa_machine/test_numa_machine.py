@@ -20,9 +20,9 @@ import pytest
 from steelyard.numa.score import locality_scores
 from steelyard.records import NumaScore, NumaSubject, parse
 
-from .numa_machine.boot import archive, file_system, needs, run, two_nodes
+from .boot import archive, file_system, needs, run, two_nodes
 
-INIT = Path(__file__).parent / "numa_machine" / "init.c"
+INIT = Path(__file__).parent / "init.c"
 MIB = 1 << 20
 SIZE = 48 * MIB
 

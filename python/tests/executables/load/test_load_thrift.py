@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from . import certificates, rank, servers
+from tests.executables import certificates, rank, servers
 
 MIX = """
 schema_version = "1.0"

@@ -8,7 +8,7 @@ from pathlib import Path
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from . import servers
+from tests.executables import servers
 
 LONGEST_NS = 3_600_000_000_000
 
