@@ -20,7 +20,7 @@ from steelyard.cli.experiment import command as experiment
 from steelyard.cli.fleet import group as fleet
 from steelyard.cli.formats import add_format
 from steelyard.cli.machine import commands as inventory
-from steelyard.cli.options import RUNS, Baseline, Json, Out, Report, RunName, Runs
+from steelyard.cli.options import RUNS, Baseline, Chosen, Hook, Json, Out, Report, RunName, Runs, Tier
 from steelyard.cli.output import (
     EXIT_CODES,
     complain,
@@ -72,24 +72,16 @@ def run(
     name: Annotated[
         str, typer.Argument(help="Suite or benchmark; see `steelyard list`.", show_default="quick")
     ] = "",
-    tier: Annotated[
-        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
-    ] = None,
+    tier: Tier = None,
     repeat: Annotated[int, typer.Option(help="Number of runs of each benchmark.")] = 1,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
-    ] = None,
+    set_: Chosen = None,
     server_cpus: Annotated[
         str | None, typer.Option(metavar="LIST", help="CPUs for the servers, such as 0-3,8.")
     ] = None,
     load_cpus: Annotated[
         str | None, typer.Option(metavar="LIST", help="CPUs for the load generator, such as 0-3,8.")
     ] = None,
-    hook: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
-    ] = None,
+    hook: Hook = None,
     baseline: Baseline = None,
     host: run_options.Hosts = None,
     plan: run_options.Plan = False,

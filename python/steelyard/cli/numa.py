@@ -14,7 +14,22 @@ import typer
 
 from steelyard._base import ExitCode, UsageError
 from steelyard.cli.commands import Commands
-from steelyard.cli.options import RUNS, Json, Out, Report, Rows
+from steelyard.cli.options import (
+    RUNS,
+    Budget,
+    Chosen,
+    Compared,
+    Hook,
+    Json,
+    LeastEffect,
+    OrderSeed,
+    Out,
+    Report,
+    Rows,
+    Tier,
+    Timeout,
+    ToTheEnd,
+)
 from steelyard.cli.output import EXIT_CODES, examples, output_console
 
 if TYPE_CHECKING:
@@ -193,39 +208,19 @@ def experiment(
         str | None,
         typer.Option(metavar="NAME", help="Figure of the job: cpu_per_operation, cpi, latency_mean, ..."),
     ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[=REGEX]",
-            help="What to compare: a metric of the benchmark, elapsed_s, cpu_s, or a number in the output.",
-        ),
-    ] = None,
+    metric: Compared = None,
     lower_is_better: Annotated[
         bool, typer.Option("--lower-is-better", help="With a REGEX or CSV: smaller numbers are better.")
     ] = False,
-    least_effect: Annotated[
-        str, typer.Option(metavar="SHARE", help="Smallest difference that matters.")
-    ] = "1%",
+    least_effect: LeastEffect = "1%",
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every scenario once.")] = 40,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begin no block after this time, such as 10min.")
-    ] = None,
-    to_the_end: Annotated[
-        bool, typer.Option("--to-the-end", help="Make all blocks, for the shorter interval of one look.")
-    ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
-    ] = None,
-    tier: Annotated[
-        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
-    ] = None,
-    hook: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order; drawn by default.")] = None,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest time of one command.")] = "10min",
+    budget: Budget = None,
+    to_the_end: ToTheEnd = False,
+    set_: Chosen = None,
+    tier: Tier = None,
+    hook: Hook = None,
+    seed: OrderSeed = None,
+    timeout: Timeout = "10min",
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted experiment in this folder.")
     ] = None,

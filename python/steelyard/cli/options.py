@@ -27,3 +27,36 @@ Report = Annotated[
 Rows = Annotated[int, typer.Option("--rows", min=1, metavar="N", help="Maximum rows of a table.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Id or folder of a run or a suite, or `latest`.")]
 Baseline = Annotated[str | None, typer.Option(metavar="NAME", help="Baseline machine to score against.")]
+
+# Of what makes trials, or runs.
+Chosen = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
+]
+Tier = Annotated[
+    str | None, typer.Option("--tier", help="Length of the runs: smoke, quick, standard or full.")
+]
+Hook = Annotated[
+    list[str] | None,
+    typer.Option("--hook", metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="Begin no block after this time, such as 10min."),
+]
+ToTheEnd = Annotated[
+    bool, typer.Option("--to-the-end", help="Make all blocks, for the shorter interval of one look.")
+]
+LeastEffect = Annotated[
+    str, typer.Option("--least-effect", metavar="SHARE", help="Smallest difference that matters.")
+]
+OrderSeed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order; drawn by default.")]
+Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="Longest time of one command.")]
+Compared = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME[=REGEX]",
+        help="What to compare: a metric of the benchmark, elapsed_s, cpu_s, or a number in the output.",
+    ),
+]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.options import RUNS, Json, Out, Report
+from steelyard.cli.options import RUNS, Json, Out, Report, Tier
 
 SetLimit = Annotated[
     list[str] | None,
@@ -61,9 +61,7 @@ def characterize(
         str | None,
         typer.Option(metavar="NAME|DIR", help="Run this suite, or read a run of one, and show its matrix."),
     ] = None,
-    tier: Annotated[
-        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
-    ] = None,
+    tier: Tier = None,
     limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,9 +109,7 @@ def colocate(
         typer.Argument(metavar="A", help="Benchmark, as NAME[:PARAMETER=VALUE,...], or a command in quotes."),
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="The workload beside it.")],
-    tier: Annotated[
-        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
-    ] = None,
+    tier: Tier = None,
     repeats: Annotated[
         int, typer.Option(metavar="N", help="Number of blocks: A alone, B alone and both, in random order.")
     ] = 3,

@@ -5,7 +5,21 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.options import RUNS, Json, Out, Report
+from steelyard.cli.options import (
+    RUNS,
+    Budget,
+    Chosen,
+    Compared,
+    Hook,
+    Json,
+    LeastEffect,
+    OrderSeed,
+    Out,
+    Report,
+    Tier,
+    Timeout,
+    ToTheEnd,
+)
 from steelyard.cli.output import examples
 
 _EXAMPLES = (
@@ -38,13 +52,7 @@ def experiment(
             metavar="NAME=VALUE,...", help="An arm for each value of a parameter, or of {NAME} in CMD."
         ),
     ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[=REGEX]",
-            help="What to compare: a metric of the benchmark, elapsed_s, cpu_s, or a number in the output.",
-        ),
-    ] = None,
+    metric: Compared = None,
     lower_is_better: Annotated[
         bool, typer.Option("--lower-is-better", help="With a REGEX: smaller numbers are better.")
     ] = False,
@@ -54,9 +62,7 @@ def experiment(
             "--intervals", help="With a REGEX: each match is an interval; average them once they settled."
         ),
     ] = False,
-    least_effect: Annotated[
-        str, typer.Option(metavar="SHARE", help="Smallest difference that matters.")
-    ] = "1%",
+    least_effect: LeastEffect = "1%",
     guard: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,25 +71,13 @@ def experiment(
         ),
     ] = None,
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begin no block after this time, such as 10min.")
-    ] = None,
-    to_the_end: Annotated[
-        bool, typer.Option("--to-the-end", help="Make all blocks, for the shorter interval of one look.")
-    ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
-    ] = None,
-    tier: Annotated[
-        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
-    ] = None,
-    hook: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order; drawn by default.")] = None,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest time of one command.")] = "10min",
+    budget: Budget = None,
+    to_the_end: ToTheEnd = False,
+    set_: Chosen = None,
+    tier: Tier = None,
+    hook: Hook = None,
+    seed: OrderSeed = None,
+    timeout: Timeout = "10min",
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted experiment in this folder.")
     ] = None,

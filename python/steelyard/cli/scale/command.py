@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.options import RUNS, Json, Out, Report
+from steelyard.cli.options import RUNS, Budget, Chosen, Hook, Json, OrderSeed, Out, Report, Tier, Timeout
 from steelyard.cli.output import examples
 
 _EXAMPLES = (
@@ -47,26 +47,16 @@ def scale(
         ),
     ] = None,
     blocks: Annotated[int, typer.Option(min=1, help="Blocks; each tries every step once.")] = 5,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begin no block after this time, such as 10min.")
-    ] = None,
+    budget: Budget = None,
     profile: Annotated[
         bool,
         typer.Option("--profile/--no-profile", help="Sample stacks of a command at both ends, or not."),
     ] = True,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
-    ] = None,
-    tier: Annotated[
-        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
-    ] = None,
-    hook: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order; drawn by default.")] = None,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest time of one command.")] = "10min",
+    set_: Chosen = None,
+    tier: Tier = None,
+    hook: Hook = None,
+    seed: OrderSeed = None,
+    timeout: Timeout = "10min",
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted curve in this folder.")
     ] = None,

@@ -12,7 +12,7 @@ import typer
 
 from steelyard._base import ExitCode
 from steelyard.cli.commands import Commands
-from steelyard.cli.options import RUNS, Json, Out
+from steelyard.cli.options import RUNS, Budget, Chosen, Hook, Json, LeastEffect, OrderSeed, Out, Tier, Timeout
 from steelyard.cli.output import EXIT_CODES, examples
 
 
@@ -82,28 +82,16 @@ def run(
     lower_is_better: Annotated[
         bool, typer.Option("--lower-is-better", help="With a REGEX: smaller numbers are better.")
     ] = False,
-    least_effect: Annotated[
-        str, typer.Option(metavar="SHARE", help="Smallest difference that matters.")
-    ] = "1%",
+    least_effect: LeastEffect = "1%",
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
     confirm_blocks: Annotated[int, typer.Option(help="Blocks of the confirmation.")] = 40,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begin no block after this time, such as 10min.")
-    ] = None,
+    budget: Budget = None,
     settle: Annotated[str, typer.Option(metavar="TIME", help="Time after a change before a trial.")] = "0s",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter; see `steelyard list parameters`."),
-    ] = None,
-    tier: Annotated[
-        str | None, typer.Option(help="Length of the runs: smoke, quick, standard or full.")
-    ] = None,
-    hook: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[:OPTION=VALUE,...]", help="Add a hook; see `steelyard list hooks`."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order; drawn by default.")] = None,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest time of one command.")] = "10min",
+    set_: Chosen = None,
+    tier: Tier = None,
+    hook: Hook = None,
+    seed: OrderSeed = None,
+    timeout: Timeout = "10min",
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with the interrupted tuning in this folder.")
     ] = None,
