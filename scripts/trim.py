@@ -28,6 +28,8 @@ UNUSED = {
     "pygments": ("lexers/[!_]*.py",),
     "scipy": ("datasets", "fftpack", "io", "misc", "odr"),
 }
+# What others of the environment load nevertheless: pytest colours differences and Python.
+LOADED = {"pygments": ("lexers/diff.py", "lexers/python.py")}
 # The same library under three names, since a wheel cannot hold links.
 SAME = {"pyarrow": ("libarrow_python*.so", "libarrow_python*.so.*")}
 # Not those of numpy and scipy: `strip` breaks what patchelf has written.
@@ -87,8 +89,10 @@ def main() -> int:
         folder = folder_of(package)
         if folder is None:
             continue
+        loaded = set(matches(folder, LOADED.get(package, ())))
         for path in matches(folder, TESTS + SOURCES + UNUSED.get(package, ())):
-            remove(path)
+            if path not in loaded:
+                remove(path)
         link_copies(folder, SAME.get(package, ()))
         for path in matches(folder, STRIPPED.get(package, ())) if tool else ():
             strip(path, tool or "")

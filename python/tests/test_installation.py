@@ -161,6 +161,30 @@ def test_trimming_replaces_files_and_leaves_what_shares_them(tmp_path: Path) -> 
     assert {name: (cache / name).read_bytes() for name in files} == files
 
 
+def test_trimming_leaves_the_languages_that_others_load(tmp_path: Path) -> None:
+    names = {"_mapping.py", "diff.py", "python.py", "rust.py"}
+    for name in names:
+        (tmp_path / "pygments/lexers").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pygments/lexers" / name).touch()
+    (tmp_path / "pygments/__init__.py").touch()
+    subprocess.run(
+        [sys.executable, "-S", ROOT / "scripts/trim.py"], env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True
+    )
+    left = {path.name for path in (tmp_path / "pygments/lexers").iterdir()}
+    assert left == names - {"rust.py"}
+
+    site = Path(pytest.__file__).parent.parent
+    pattern = re.compile(r"^ *(?:from|import) pygments\.lexers\.(\w+)", re.MULTILINE)
+    loaded = {
+        f"{language}.py"
+        for folder in ("_pytest", "rich", "typer", "hypothesis", "xdist")
+        for path in (site / folder).rglob("*.py")
+        for language in pattern.findall(path.read_text(errors="replace"))
+    }
+    assert loaded
+    assert loaded <= left
+
+
 def _loaded_libraries() -> list[str]:
     maps = Path("/proc/self/maps").read_text().splitlines()
     return sorted({line.split()[-1] for line in maps if ".so" in line.split()[-1]})
