@@ -168,7 +168,9 @@ def test_trimming_leaves_the_languages_that_others_load(tmp_path: Path) -> None:
         (tmp_path / "pygments/lexers" / name).touch()
     (tmp_path / "pygments/__init__.py").touch()
     subprocess.run(
-        [sys.executable, "-S", ROOT / "scripts/trim.py"], env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True
+        [sys.executable, "-S", ROOT / "scripts/trim.py"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=True,
     )
     left = {path.name for path in (tmp_path / "pygments/lexers").iterdir()}
     assert left == names - {"rust.py"}
