@@ -11,6 +11,8 @@ from steelyard.records import Check, Level
 _QUIET = "repeat on an idle machine"
 _LONGER = "measure for longer (a higher --tier, or --set measure=...)"
 _SEARCH = "use a higher --tier, which has longer probes"
+_MEMORY = "test the memory and the processor: steelyard health"
+_SERVER_LOG = "check the server's log under Details"
 
 ADVICE: dict[str, str] = {
     # Of a load generator.
@@ -22,6 +24,8 @@ ADVICE: dict[str, str] = {
     " less load",
     "generator-late": f"give the load generator dedicated CPUs (--load-cpus), or {_QUIET}",
     "interrupted": "run it again to the end",
+    "hosts-together": "check the network between the hosts and what else runs on them, then repeat",
+    "load-cpu": "generate the load on another machine: --set hosts=...",
     "samples": _LONGER,
     "unanswered": "check the server's log, then offer less load",
     "unsent": "offer a lower rate (--set rate=...), or use more connections (--set connections=...)",
@@ -37,12 +41,32 @@ ADVICE: dict[str, str] = {
     "search-tried": _SEARCH,
     "search-whole": "run it again to the end",
     "search-width": _SEARCH,
+    # Of steelyard-load by itself.
+    "confidence": "allow more time (--time), or make probes longer (--duration)",
+    "monotone": f"{_QUIET}, or make probes longer (--duration)",
+    "tried": f"{_QUIET}, or make probes longer (--duration)",
+    "whole": "run it again to the end; if the server stopped answering, check its log",
+    "width": "make probes longer (--duration)",
     # Of the microbenchmarks.
-    "checksums": "test the memory and the processor: steelyard health",
+    "checksums": _MEMORY,
     "disturbed-batches": f"{_QUIET}, or exclude busy CPUs: --server-cpus",
     "rounds": "measure for longer: --set time=...",
     "rounds-alike": f"{_QUIET}, or make more rounds: --set rounds=...",
     "score-interval": f"measure for longer: --set time=...; or {_QUIET}",
+    # Of servers of web pages.
+    "answers": f"{_SERVER_LOG}: a redirect or an error page is no work; the address may be wrong",
+    "workers": f"{_SERVER_LOG}; workers that are killed often lack memory",
+    # Of stores of keys and values.
+    "empty-lists": "measure for a shorter time (--set measure=...), which needs fewer values in the lists",
+    "keys-found": "check the log of the step that fills, and the free space of its disk (steelyard doctor)",
+    # Of jobs over many documents or rows.
+    "accuracy": f"do not use this result: the work was wrong; {_MEMORY}",
+    "documents": "check the job's log under Details: input was lost or handled twice",
+    "failed-tasks": "check the job's log under Details for lack of memory or disk space, then repeat",
+    "learnt": f"do not use this result: the work was wrong; {_MEMORY}",
+    "queries": "check the job's log under Details: the index is incomplete",
+    "queries-alike": f"{_QUIET}, or run more queries: --set queries=...",
+    "result": f"do not use this result: equal data gave another; {_MEMORY}",
     # Of encoders.
     "completed": "allow more time (--set time=...), or encode less: --set frames=..., --set rungs=...",
     # Of any run.
