@@ -9,15 +9,18 @@ Not here: which packages (``recipe``).
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard._base import EnvironmentLacksError, WorkloadFailedError
 from steelyard.bench import undo
+from steelyard.bench.stack import archive
+from steelyard.bench.stack.archive import Run
 
 KIND = "policy-rc.d"
 POLICY = Path("/usr/sbin/policy-rc.d")
@@ -26,8 +29,8 @@ _POLICY_TEXT = (
     "#!/bin/sh\n# Written by steelyard install, and removed by it: packages start no services.\nexit 101\n"
 )
 _TIMEOUT_S = 1800.0
-
-Run = Callable[[Sequence[str], Mapping[str, str]], "subprocess.CompletedProcess[str]"]
+_APT = ("apt-get", "-qq", "-o", "Dpkg::Use-Pty=0")
+_CANDIDATE = re.compile(r"^(\S+):\n  Installed: .*\n  Candidate: (\S+)$", re.MULTILINE)
 
 
 def run_command(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -75,7 +78,7 @@ class Manager:
             command = ["rpm", "--query", "--all", "--queryformat=%{NAME} %{VERSION}-%{RELEASE} installed\n"]
         done = self.run(command, {})
         if done.returncode != 0:
-            raise EnvironmentLacksError(f"{command[0]} failed: {_last_line(done)}")
+            raise EnvironmentLacksError(f"{command[0]} failed: {archive.last_line(done)}")
         rows = (line.split() for line in done.stdout.splitlines())
         return {row[0]: row[1] for row in rows if len(row) > 2 and row[-1] == "installed"}
 
@@ -85,11 +88,20 @@ class Manager:
             return f"sudo apt-get install --no-install-recommends {' '.join(names)}"
         return f"sudo dnf install --setopt=install_weak_deps=False {' '.join(names)}"
 
-    def install(self, names: Sequence[str], *, cache: Path | None, offline: bool) -> list[str]:
-        """Install ``names`` and return all packages that are new, dependencies included.
+    def install(
+        self,
+        names: Sequence[str],
+        *,
+        cache: Path | None,
+        offline: bool,
+        also_kept: Sequence[str] = (),
+        refresh: bool = False,
+    ) -> list[str]:
+        """Install those of ``names`` that are missing and return what is new, dependencies included.
 
-        With ``cache`` their files are kept there; ``offline`` takes them from it and downloads nothing.
-        Raises EnvironmentLacksError.
+        With ``cache`` their files, and those of ``also_kept``, are kept there with all that they need;
+        ``refresh`` looks for newer ones. ``offline`` takes them from it and downloads nothing. Raises
+        EnvironmentLacksError.
         """
         before = self.installed()
         absent = [name for name in names if name not in before]
@@ -98,17 +110,18 @@ class Manager:
                 f"these packages are missing, and only root may install them: {', '.join(absent)}",
                 hint=f"ask an administrator for: {self.asked_of_administrator(absent)}",
             )
-        if not absent and (cache is None or offline):
+        folder = None if cache is None else cache / self.name
+        if folder is not None and not offline and self.name == "apt":
+            self._keep([*names, *also_kept], folder, refresh=refresh)
+        if not absent:
             return []
-        steps = self._steps(names, absent, cache, offline=offline)
         policy = (
             undo.Change.begin("policy-rc.d", KIND, {"path": str(self.policy)}) if self._guards() else None
         )
         try:
             if policy is not None:
                 self._forbid_services()
-            for step in steps:
-                self._call(step)
+            self._install(absent, folder, offline=offline)
         finally:
             if policy is not None:
                 policy.undo()
@@ -130,28 +143,58 @@ class Manager:
             file.flush()
             self._call(["install", "--mode=755", file.name, str(self.policy)])
 
-    def _steps(
-        self, names: Sequence[str], absent: Sequence[str], cache: Path | None, *, offline: bool
-    ) -> list[list[str]]:
+    def _keep(self, names: Sequence[str], folder: Path, *, refresh: bool) -> None:
+        """See that ``folder`` has ``names`` with all that they need."""
+        if not refresh and archive.holds(folder, names):
+            return
+        if self.may_install:
+            self._call([*_APT, "update"])
+        try:
+            archive.fetch(names, folder, self.run)
+        except EnvironmentLacksError as error:
+            hint = None if self.may_install else "ask an administrator for: sudo apt-get update"
+            raise EnvironmentLacksError(error.message, hint=hint) from error
+
+    def _install(self, absent: Sequence[str], folder: Path | None, *, offline: bool) -> None:
         if self.name == "dnf":
-            keep = [] if cache is None else [f"--setopt=cachedir={cache / 'dnf'}", "--setopt=keepcache=1"]
+            keep = [] if folder is None else [f"--setopt=cachedir={folder}", "--setopt=keepcache=1"]
             mode = ["--cacheonly"] if offline else []
-            return [["dnf", "install", "-y", "--setopt=install_weak_deps=False", *keep, *mode, *names]]
-        quiet = ["apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
-        install = [*quiet, "install", "--yes", "--no-install-recommends"]
-        if cache is None:
-            return [[*quiet, "update"], [*install, *absent]]
-        archives = cache / "apt"
-        if offline:
-            files = sorted(str(path) for path in archives.glob("*.deb"))
-            if not files:
-                raise EnvironmentLacksError(f"{archives} holds no packages")
-            return [[*install, "--no-download", *files]]
-        (archives / "partial").mkdir(parents=True, exist_ok=True)
-        into = ["-o", f"Dir::Cache::archives={archives.resolve()}/", "-o", "APT::Sandbox::User=root"]
-        # Packages that are here already are fetched too: another machine may lack them.
-        fetch = [*install, *into, "--download-only", "--reinstall", *names]
-        return [[*quiet, "update"], fetch, *([[*install, *into, *absent]] if absent else [])]
+            self._call(["dnf", "install", "-y", "--setopt=install_weak_deps=False", *keep, *mode, *absent])
+            return
+        install = [*_APT, "install", "--yes", "--no-install-recommends"]
+        if folder is None:
+            self._call([*_APT, "update"])
+            self._call([*install, *absent])
+            return
+        archive.versions(folder)
+        # Also with a network: whether the folder suffices shows when it is used.
+        with archive.as_source(folder) as source:
+            self._call([*_APT, *source, "update"])
+            self._call([*install, *source, *absent])
+
+    def first_available(self, names: Sequence[str], *, cache: Path | None, offline: bool) -> str | None:
+        """Return the first of ``names`` that is installed or can be, None where none can."""
+        known = self.installed()
+        if self.name == "apt" and offline and cache is not None:
+            known |= archive.versions(cache / "apt")
+        elif self.name == "apt":
+            known |= self._candidates(names)
+        elif not offline:
+            listed = [name for name in names if self.run(["dnf", "-q", "list", name], {}).returncode == 0]
+            known |= dict.fromkeys(listed, "")
+        return next((name for name in names if name in known), None)
+
+    def _candidates(self, names: Sequence[str]) -> dict[str, str]:
+        """Return those of ``names`` that apt has a version of; its lists are updated where it has none."""
+        found = self._policy(names)
+        if not found and self.may_install:
+            self._call([*_APT, "update"])
+            found = self._policy(names)
+        return found
+
+    def _policy(self, names: Sequence[str]) -> dict[str, str]:
+        text = self.run(["apt-cache", "policy", *names], {"LC_ALL": "C"}).stdout
+        return {name: version for name, version in _CANDIDATE.findall(text) if version != "(none)"}
 
     def remove(self, names: Sequence[str]) -> list[str]:
         """Remove those of ``names`` that are installed, and return them. Raises EnvironmentLacksError."""
@@ -171,7 +214,7 @@ class Manager:
         except subprocess.TimeoutExpired as error:
             raise EnvironmentLacksError(f"{command[0]} took longer than {_TIMEOUT_S:.0f} s") from error
         if done.returncode != 0:
-            raise EnvironmentLacksError(f"{command[0]} failed: {_last_line(done)}")
+            raise EnvironmentLacksError(f"{command[0]} failed: {archive.last_line(done)}")
 
     def _disable_units(self, names: Sequence[str]) -> None:
         """Keep the services of new packages from being started at boot."""
@@ -183,12 +226,6 @@ class Manager:
         services = sorted(unit for unit in units if unit.endswith(".service") and "@" not in unit)
         if services:
             self._call(["systemctl", "disable", "--quiet", *services])
-
-
-def _last_line(done: "subprocess.CompletedProcess[str]") -> str:
-    lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("E:", "Error"))]
-    return (errors or lines or [f"it ended with {done.returncode}"])[-1].strip()
 
 
 def find_manager(run: Run = run_command) -> Manager:

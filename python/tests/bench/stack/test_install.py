@@ -142,29 +142,6 @@ def test_a_package_that_does_not_come_is_an_error_without_a_record(monkeypatch, 
     assert installation.load("spin") is None
 
 
-def test_a_cache_keeps_packages_and_gives_them_back(monkeypatch, tmp_path, system):
-    with_recipe(monkeypatch, Recipe(Packages(apt=("spinner",))))
-    options = Options(cache=tmp_path / "cache", smoke=False)
-    install("spin", options, progress=Silence(), manager=manager(system))
-    fetched = [call for call in system.calls if "--download-only" in call]
-    assert any(f"Dir::Cache::archives={tmp_path}/cache/spin/apt/" in word for word in fetched[0])
-    # The second system has nothing but the files of the cache.
-    (tmp_path / "cache/spin/apt/spinner").write_bytes(b"")
-    (tmp_path / "cache/spin/apt/spinner").rename(tmp_path / "cache/spin/apt/spinner_2.0_all.deb")
-    deb = str(tmp_path / "cache/spin/apt/spinner_2.0_all.deb")
-    other = System({deb: ["spinner", "libspin1"]}, policy=tmp_path / "other-policy")
-    offline = Options(cache=tmp_path / "cache", offline=True, smoke=False, force=True)
-    install("spin", offline, progress=Silence(), manager=manager(other))
-    assert not any("update" in call for call in other.calls)
-    assert any("--no-download" in call for call in other.calls)
-
-
-def test_an_empty_cache_is_an_error_offline(monkeypatch, tmp_path, system):
-    with_recipe(monkeypatch, Recipe(Packages(apt=("spinner",))))
-    with pytest.raises(EnvironmentLacksError, match="holds no packages"):
-        install("spin", Options(cache=tmp_path, offline=True), progress=Silence(), manager=manager(system))
-
-
 def test_a_payload_is_told_of_cache_and_offline(monkeypatch, tmp_path):
     payload(monkeypatch, tmp_path, f'echo "$STEELYARD_CACHE $STEELYARD_OFFLINE" >"$1/{MARK}"')
     with_recipe(monkeypatch, Recipe(payload="wheel"))
