@@ -24,10 +24,10 @@ from steelyard.bench.placement import Placement
 from steelyard.bench.scratch import check_parent, scratch_folder
 from steelyard.bench.stack.java import find_java
 from steelyard.bench.stack.recipe import payload_source, prepared_dir, require
-from steelyard.bench.stack.spark.job import JAVA_MAJOR, SparkJob
+from steelyard.bench.stack.spark.job import SparkJob
+from steelyard.bench.stack.spark.recipe import JAVA, PAYLOAD, RECIPE
 from steelyard.bench.stack.spark.settings import (
     CLUSTER_PARAMETERS,
-    PAYLOAD,
     check_cluster,
     cluster_settings,
     memory_needed_bytes,
@@ -96,10 +96,9 @@ class AlsBench(SparkJob):
 
     @classmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
-        """Raise where Java 17 or Spark is missing, memory too small, or the cluster unreachable."""
-        find_java(JAVA_MAJOR, needed_by="Spark 4.0", benchmark=DECLARATION.name)
-        if DECLARATION.recipe is not None:
-            require(DECLARATION.recipe, DECLARATION.name)
+        """Raise where Java or Spark is missing, memory too small, or the cluster unreachable."""
+        find_java(JAVA, benchmark=DECLARATION.name)
+        require(RECIPE, DECLARATION.name)
         check_cluster(settings, machine)
         check_parent(str(settings["directory"]), "directory")
 

@@ -1,7 +1,7 @@
 """What belongs to the recommender."""
 
 from steelyard.bench.declaration import Declaration
-from steelyard.bench.stack.recipe import Packages, Recipe
+from steelyard.bench.stack.spark.recipe import RECIPE
 
 DECLARATION = Declaration(
     name="als",
@@ -17,12 +17,5 @@ DECLARATION = Declaration(
     },
     suites=("cloudsuite",),
     order=42,
-    recipe=Recipe(
-        packages=Packages(
-            apt=("openjdk-17-jre-headless", "python3-venv"), dnf=("java-17-openjdk-headless", "python3")
-        ),
-        programs=("java",),
-        payload="spark",
-        disk_bytes=1800 << 20,
-    ),
+    recipe=RECIPE,
 )

@@ -34,6 +34,7 @@ from steelyard.bench.stack.cassandra.node import (
     wait_until_ready,
 )
 from steelyard.bench.stack.cassandra.profile import load_profile
+from steelyard.bench.stack.cassandra.recipe import RECIPE
 from steelyard.bench.stack.recipe import require
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ class CassandraBench(Benchmark):
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
         check_load(settings)
         find_java(DECLARATION.name)
-        if DECLARATION.recipe is not None:
-            require(DECLARATION.recipe, DECLARATION.name)
+        require(RECIPE, DECLARATION.name)
         asked = _memory_bytes(settings)
         there = available_memory_bytes(machine)
         if asked > there:

@@ -1,7 +1,7 @@
 """What belongs to the benchmark of Cassandra."""
 
 from steelyard.bench.declaration import Declaration
-from steelyard.bench.stack.recipe import Packages, Recipe
+from steelyard.bench.stack.cassandra.recipe import RECIPE
 
 DECLARATION = Declaration(
     name="cassandra",
@@ -33,12 +33,5 @@ DECLARATION = Declaration(
         "ready_s": "start to ready",
         "stop_s": "stop",
     },
-    recipe=Recipe(
-        packages=Packages(
-            apt=("openjdk-17-jre-headless", "maven"), dnf=("java-17-openjdk-headless", "maven")
-        ),
-        programs=("java",),
-        payload="cassandra",
-        disk_bytes=350 << 20,
-    ),
+    recipe=RECIPE,
 )

@@ -24,7 +24,8 @@ from steelyard.bench.spark.declaration import DECLARATION
 from steelyard.bench.stack.java import find_java
 from steelyard.bench.stack.recipe import require
 from steelyard.bench.stack.spark.events import log_of, read_stages
-from steelyard.bench.stack.spark.job import JAVA_MAJOR, SparkJob
+from steelyard.bench.stack.spark.job import SparkJob
+from steelyard.bench.stack.spark.recipe import JAVA, RECIPE
 from steelyard.bench.stack.spark.settings import memory_needed_bytes
 
 if TYPE_CHECKING:
@@ -54,10 +55,9 @@ class SparkBench(SparkJob):
 
     @classmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
-        """Raise where Java 17 or Spark is missing, memory or disk too small, or the cluster unreachable."""
-        find_java(JAVA_MAJOR, needed_by="Spark 4.0", benchmark=DECLARATION.name)
-        if DECLARATION.recipe is not None:
-            require(DECLARATION.recipe, DECLARATION.name)
+        """Raise where Java or Spark is missing, memory or disk too small, or the cluster unreachable."""
+        find_java(JAVA, benchmark=DECLARATION.name)
+        require(RECIPE, DECLARATION.name)
         parameters.check(settings, machine)
 
     @classmethod

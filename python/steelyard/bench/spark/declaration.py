@@ -1,7 +1,7 @@
 """What belongs to SparkBench."""
 
 from steelyard.bench.declaration import Declaration
-from steelyard.bench.stack.recipe import Packages, Recipe
+from steelyard.bench.stack.spark.recipe import RECIPE
 
 DECLARATION = Declaration(
     name="spark",
@@ -33,12 +33,5 @@ DECLARATION = Declaration(
         "gc_ratio": "garbage collection's share of task time",
         "executor_cpu_ratio": "CPU use of tasks",
     },
-    recipe=Recipe(
-        packages=Packages(
-            apt=("openjdk-17-jre-headless", "python3-venv"), dnf=("java-17-openjdk-headless", "python3")
-        ),
-        programs=("java",),
-        payload="spark",
-        disk_bytes=1800 << 20,
-    ),
+    recipe=RECIPE,
 )

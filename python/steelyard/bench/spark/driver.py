@@ -7,7 +7,7 @@ from steelyard.bench.parameters import Settings
 from steelyard.bench.spark.parameters import local_folder, rows_of, table_name
 from steelyard.bench.stack.recipe import payload_source
 from steelyard.bench.stack.spark.cluster import Folders, python, settings_of_spark, with_variables
-from steelyard.bench.stack.spark.settings import PAYLOAD
+from steelyard.bench.stack.spark.recipe import PAYLOAD
 
 if TYPE_CHECKING:
     from steelyard.bench.session import Session

@@ -2,7 +2,8 @@
 
 In: a benchmark's recipe. Out: an `Installation`, written only when the smoke run came to a result.
 
-Invariants: what fails leaves no record; the payload's folder is the payload's own, and is removed whole.
+Invariants: what fails leaves no record; a payload's folder is the payload's own, and is removed whole with
+the last benchmark that uses it.
 Not here: what a benchmark needs (``recipe``), and package managers (``packages``).
 """
 
@@ -10,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +22,13 @@ from steelyard.bench import declaration
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.stack import installation as records
 from steelyard.bench.stack.installation import Installation, SmokeRun
+from steelyard.bench.stack.java import find_java, has_java, java_home
 from steelyard.bench.stack.packages import Manager, find_manager
 from steelyard.bench.stack.recipe import (
+    MARK,
+    Packages,
     Recipe,
+    is_installed,
     missing,
     payload_dir,
     payload_source,
@@ -79,28 +84,23 @@ def install(
     if options.offline and options.cache is None:
         raise UsageError("--offline needs --cache DIR, the folder to install from")
     known = records.load(name)
-    if known is not None and not missing(recipe) and not options.force:
+    is_there = known is not None and not missing(recipe) and not options.force
+    fills_cache = options.cache is not None and not options.offline
+    if known is not None and is_there and not fills_cache:
         progress.note(f"{name}: installed already")
         return known
     _check_disk(name, recipe)
     begin_s = time.monotonic()
-    added: list[str] = []
-    versions: dict[str, str] = {}
-    used = None
-    if recipe.packages != type(recipe.packages)():
-        used = manager()
-        names = used_names(recipe, used, name)
-        progress.note(f"{name}: packages {' '.join(names)}")
-        cache = None if options.cache is None else options.cache / name
-        added = used.install(names, cache=cache, offline=options.offline)
-        here = used.installed()
-        versions = {package: here[package] for package in names}
-    if recipe.payload:
-        progress.note(f"{name}: files of {recipe.payload}")
-        _install_payload(recipe.payload, options)
+    used, versions, added = _install_packages(name, recipe, options, progress, manager)
+    for payload in recipe.payloads:
+        progress.note(f"{name}: files of {payload}")
+        _install_payload(payload, recipe, name, options)
     lacking = missing(recipe)
     if lacking:
         raise EnvironmentLacksError(f"{name}: still missing after the installation: {', '.join(lacking)}")
+    if known is not None and is_there:
+        progress.note(f"{name}: installed already; {options.cache} has what it needs")
+        return known
     install_s = time.monotonic() - begin_s
     smoke, smoke_s = None, None
     if options.smoke:
@@ -128,15 +128,61 @@ def install(
     return record
 
 
-def used_names(recipe: Recipe, manager: Manager, name: str) -> tuple[str, ...]:
-    """Return the packages of a recipe for ``manager``. Raises EnvironmentLacksError where it has none."""
+def _install_packages(
+    name: str, recipe: Recipe, options: Options, progress: "Progress", manager: Callable[[], Manager]
+) -> tuple[Manager | None, dict[str, str], list[str]]:
+    """Install the packages; return the manager, their versions, and what is new."""
+    if recipe.packages == Packages() and recipe.java is None:
+        return None, {}, []
+    used = manager()
+    cache = None if options.cache is None else options.cache / name
+    names, for_others = used_names(recipe, used, name, cache=cache, offline=options.offline)
+    progress.note(f"{name}: packages {' '.join(names)}")
+    added = used.install(
+        names, cache=cache, offline=options.offline, also_kept=for_others, refresh=options.force
+    )
+    here = used.installed()
+    return used, {package: here[package] for package in names}, added
+
+
+def used_names(
+    recipe: Recipe, manager: Manager, name: str, *, cache: Path | None = None, offline: bool = False
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the packages of a recipe for ``manager``, and those that only another machine may need.
+
+    A Java that fits is used wherever it came from. Raises EnvironmentLacksError where the manager has none.
+    """
     names = recipe.packages.of(manager.name)
-    if not names:
+    if not names and recipe.packages != Packages():
         raise EnvironmentLacksError(
             f"{name} has no list of packages for {manager.name}",
             hint=f"install {', '.join(recipe.programs)} by hand, then: steelyard install {name}",
         )
-    return names
+    java = recipe.java
+    if java is None:
+        return names, ()
+    choices = java.packages(manager.name)
+    here = manager.installed()
+    mine = next((package for package in choices if package in here), None)
+    if mine is not None:
+        # Named, though it is here, so that it stays as long as this benchmark does.
+        return (*names, mine), ()
+    is_here = has_java(java, compiler=java.compiles)
+    if is_here and (cache is None or offline):
+        return names, ()
+    found = manager.first_available(choices, cache=cache, offline=offline)
+    if is_here:
+        return names, () if found is None else (found,)
+    if found is None:
+        try:
+            find_java(java, benchmark=name, compiler=java.compiles)
+        except EnvironmentLacksError as error:
+            raise EnvironmentLacksError(
+                f"{error.message}; {manager.name} has none of {', '.join(choices)}",
+                hint=f"unpack a {java.versions} from elsewhere, and name its folder with JAVA_HOME",
+            ) from error
+        raise AssertionError("looked for before")
+    return (*names, found), ()
 
 
 def _check_disk(name: str, recipe: Recipe) -> None:
@@ -151,16 +197,48 @@ def _check_disk(name: str, recipe: Recipe) -> None:
         )
 
 
-def _install_payload(payload: str, options: Options) -> None:
+def _install_payload(payload: str, recipe: Recipe, name: str, options: Options) -> None:
     """Run the payload's ``install``. Raises EnvironmentLacksError with its last line when it fails."""
-    command = [str(payload_source(payload) / "install"), str(payload_dir(payload))]
+    folder = payload_dir(payload)
     environment = dict(os.environ)
+    cache = None
     if options.cache is not None:
         cache = (options.cache / payload).resolve()
         cache.mkdir(parents=True, exist_ok=True)
         environment["STEELYARD_CACHE"] = str(cache)
     if options.offline:
         environment["STEELYARD_OFFLINE"] = "1"
+    if recipe.java is not None:
+        java = find_java(recipe.java, benchmark=name, compiler=recipe.java.compiles)
+        environment["JAVA_HOME"] = str(java_home(java))
+    if cache is None or options.offline:
+        _run_install(payload, folder, environment)
+        return
+    # What is there already came without the cache: it is fetched again, since nothing else fills the cache.
+    aside = folder.with_name(f"{folder.name}.before")
+    if is_installed(payload) and not _is_cached(folder, cache):
+        shutil.rmtree(aside, ignore_errors=True)
+        folder.rename(aside)
+    try:
+        _run_install(payload, folder, environment)
+    except BaseException:
+        if aside.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+            aside.rename(folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+    if is_installed(payload):
+        shutil.copyfile(folder / MARK, cache / MARK)
+
+
+def _is_cached(folder: Path, cache: Path) -> bool:
+    """Return whether the cache was filled by the installation of what is in ``folder``."""
+    mark = cache / MARK
+    return mark.is_file() and mark.read_bytes() == (folder / MARK).read_bytes()
+
+
+def _run_install(payload: str, folder: Path, environment: Mapping[str, str]) -> None:
+    command = [str(payload_source(payload) / "install"), str(folder)]
     try:
         done = subprocess.run(
             command,
@@ -231,12 +309,13 @@ def uninstall(name: str, *, packages: bool, manager: Callable[[], Manager] = fin
         raise UsageError(f"{name} is not installed", hint="steelyard list shows what is")
     others = [other for other in records.load_all() if other.benchmark != name]
     kept, freed, removed = [], 0, []
-    if known.payload is not None:
-        users = [other.benchmark for other in others if other.payload == known.payload]
+    for payload in _payloads(known):
+        users = [other.benchmark for other in others if payload in _payloads(other)]
         if users:
-            kept.append(f"the files of {known.payload}: {', '.join(users)} needs them")
+            verb = "needs" if len(users) == 1 else "need"
+            kept.append(f"the files of {payload}: {', '.join(users)} {verb} them")
         else:
-            freed = _remove_folder(payload_dir(known.payload))
+            freed += _remove_folder(payload_dir(payload))
     freed += _remove_folder(prepared_dir(name))
     needed = set(_needed(others))
     mine = [package for package in known.packages_added if package not in needed]
@@ -246,6 +325,15 @@ def uninstall(name: str, *, packages: bool, manager: Callable[[], Manager] = fin
         kept.append(f"{len(mine)} packages: --packages removes them")
     records.path_of(name).unlink(missing_ok=True)
     return Removal(name, freed, tuple(removed), tuple(kept))
+
+
+def _payloads(installed: Installation) -> tuple[str, ...]:
+    """Return the payloads of an installed benchmark, of which it may share some; its own comes first."""
+    own = () if installed.payload is None else (installed.payload,)
+    if installed.benchmark not in declaration.names():
+        # Its package has gone: only the record knows.
+        return own
+    return tuple(dict.fromkeys((*own, *reversed(recipe_of(installed.benchmark).payloads))))
 
 
 def _needed(others: Sequence[Installation]) -> Iterable[str]:

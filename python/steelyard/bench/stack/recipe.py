@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard._base import EnvironmentLacksError, workloads_dir
+from steelyard.bench.stack.java import Java, has_java
 
 MARK = ".installed"
 """File of a payload's folder that its ``install`` writes last."""
-_SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where servers are that the search path of an ordinary user leaves out."""
+_SERVERS = ("usr/local/sbin", "usr/sbin", "sbin", "usr/libexec")
+"""Where servers are that the search path of an ordinary user leaves out; Fedora's mariadbd is in libexec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,19 @@ class Recipe:
     packages: Packages = field(default_factory=Packages)
     programs: tuple[str, ...] = ()
     """Programs that the packages bring, looked for in PATH and the folders of servers."""
+    java: Java | None = None
+    """The Java that it runs on, from a package or from elsewhere; None for none."""
     payload: str = ""
     """Folder of ``workloads/`` with its ``install``; empty where packages are all."""
+    shared_payloads: tuple[str, ...] = ()
+    """Payloads of other benchmarks that it uses too; they are installed before its own."""
     disk_bytes: int = 0
-    """Disk space that packages and payload take, about."""
+    """Disk space that packages and payloads take, about."""
+
+    @property
+    def payloads(self) -> tuple[str, ...]:
+        """Return all payloads, in the order of their installation."""
+        return (*self.shared_payloads, *([self.payload] if self.payload else []))
 
 
 def stacks_dir() -> Path:
@@ -71,10 +81,12 @@ def payload_source(payload: str) -> Path:
     return workloads_dir() / payload
 
 
-def find_program(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the path of a program, also of a server that only root's search path holds."""
-    path = os.pathsep.join([environment.get("PATH", os.defpath), *_SBIN])
-    return shutil.which(name, path=path)
+def find_program(
+    name: str, environment: Mapping[str, str] = os.environ, *, root: Path = Path("/")
+) -> str | None:
+    """Return the path of a program, also of a server that only root's search path holds, or none."""
+    folders = [environment.get("PATH", os.defpath), *(str(root / folder) for folder in _SERVERS)]
+    return shutil.which(name, path=os.pathsep.join(folders))
 
 
 def program(name: str, benchmark: str) -> str:
@@ -86,11 +98,17 @@ def program(name: str, benchmark: str) -> str:
 
 
 def missing(recipe: Recipe) -> list[str]:
-    """Return what is not here of a recipe, in words; programs and the payload are looked at, not packages."""
+    """Return what is not here of a recipe, in words; programs, Java and payloads count, not packages."""
     lacking = [name for name in recipe.programs if find_program(name) is None]
-    if recipe.payload and not (payload_dir(recipe.payload) / MARK).is_file():
-        lacking.append(f"the files of {recipe.payload}")
+    if recipe.java is not None and not has_java(recipe.java):
+        lacking.append(recipe.java.versions)
+    lacking += [f"the files of {name}" for name in recipe.payloads if not is_installed(name)]
     return lacking
+
+
+def is_installed(payload: str) -> bool:
+    """Return whether the whole of ``payload`` is there."""
+    return (payload_dir(payload) / MARK).is_file()
 
 
 def require(recipe: Recipe, benchmark: str) -> None:
@@ -98,7 +116,7 @@ def require(recipe: Recipe, benchmark: str) -> None:
     lacking = missing(recipe)
     if lacking:
         names = ", ".join(lacking)
-        verb = "is" if len(lacking) == 1 and not recipe.payload else "are"
+        verb = "is" if len(lacking) == 1 and not lacking[0].startswith("the files") else "are"
         raise EnvironmentLacksError(
             f"{benchmark}: {names} {verb} not installed", hint=f"steelyard install {benchmark}"
         )

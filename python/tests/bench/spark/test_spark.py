@@ -25,6 +25,7 @@ from steelyard.bench.spark.metrics import (
 from steelyard.bench.stack.alike import times_alike
 from steelyard.bench.stack.java import find_java
 from steelyard.bench.stack.spark.events import Lost, Tail, read_stages
+from steelyard.bench.stack.spark.recipe import JAVA
 from steelyard.bench.stack.spark.settings import EXECUTOR_CORES
 from steelyard.records import Level, Machine, read
 from steelyard.report.bench import spark as report
@@ -143,10 +144,10 @@ def test_without_java_17_the_versions_here_are_named(monkeypatch, tmp_path, vers
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("STEELYARD_JVMS", str(tmp_path / "jvms"))
     with pytest.raises(EnvironmentLacksError, match=f"Spark 4.0 needs Java 17, and .*{told}") as raised:
-        find_java(17, needed_by="Spark 4.0", benchmark="spark")
+        find_java(JAVA, benchmark="spark")
     assert raised.value.hint == "steelyard install spark"
     wanted = java_of(tmp_path / "jvms" / "z-17", "17.0.15")
-    assert find_java(17, needed_by="Spark 4.0", benchmark="spark") == wanted
+    assert find_java(JAVA, benchmark="spark") == wanted
 
 
 # The event log

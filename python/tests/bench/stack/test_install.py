@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,15 @@ from steelyard.bench import undo
 from steelyard.bench.progress import Silence
 from steelyard.bench.stack import install as installing
 from steelyard.bench.stack import installation
-from steelyard.bench.stack.install import Options, install, uninstall
+from steelyard.bench.stack.install import Options, install, recipe_of, uninstall
 from steelyard.bench.stack.installation import Installation
+from steelyard.bench.stack.java import Java
 from steelyard.bench.stack.packages import Manager, find_manager
 from steelyard.bench.stack.recipe import (
     MARK,
     Packages,
     Recipe,
+    find_program,
     missing,
     payload_dir,
     prepared_dir,
@@ -49,6 +52,9 @@ class System:
         text, code = "", 0
         if command[0] == "dpkg-query":
             text = "".join(f"{name} {version} install ok installed\n" for name, version in self.here.items())
+        elif command[:2] == ["apt-cache", "policy"]:
+            names = [name for name in command[2:] if name in self.known]
+            text = "".join(f"{name}:\n  Installed: (none)\n  Candidate: 2.0\n" for name in names)
         elif command[0] == "install":
             Path(command[-1]).write_text(Path(command[-2]).read_text())
         elif command[0] == "apt-get" and "install" in command and "--download-only" not in command:
@@ -84,9 +90,9 @@ def with_recipe(monkeypatch, recipe, **changes):
     monkeypatch.setattr(sample_benchmarks, "SPIN", replace(sample_benchmarks.SPIN, recipe=recipe, **changes))
 
 
-def payload(monkeypatch, tmp_path, script):
-    """Make a payload called wheel whose ``install`` is ``script``; return its source folder."""
-    source = tmp_path / "workloads" / "wheel"
+def payload(monkeypatch, tmp_path, script, name="wheel"):
+    """Make a payload whose ``install`` is ``script``; return its source folder."""
+    source = tmp_path / "workloads" / name
     source.mkdir(parents=True)
     (source / "install").write_text(f'#!/bin/sh\nset -eu\nmkdir -p "$1"\n{script}\n')
     (source / "install").chmod(0o755)
@@ -229,6 +235,150 @@ def test_uninstall_removes_what_came_and_no_more(monkeypatch, tmp_path, system):
     assert freed.payload_bytes > 0
     with pytest.raises(UsageError, match="not installed"):
         uninstall("nap", packages=False, manager=manager(system))
+
+
+def test_files_that_two_benchmarks_use_stay_until_both_have_gone(monkeypatch, tmp_path, system):
+    """As those of Cassandra, which the application on Django reads too."""
+    for name in ("wheel", "axle"):
+        payload(monkeypatch, tmp_path, f'echo done >"$1/{MARK}"', name)
+    with_recipe(monkeypatch, Recipe(payload="axle"))
+    monkeypatch.setattr(
+        sample_benchmarks,
+        "NAP",
+        replace(sample_benchmarks.NAP, recipe=Recipe(payload="wheel", shared_payloads=("axle",))),
+    )
+    for name in ("spin", "nap"):
+        install(name, Options(smoke=False), progress=Silence())
+    kept = uninstall("spin", packages=False)
+    assert kept.kept == ("the files of axle: nap needs them",)
+    assert missing(recipe_of("nap")) == []
+    uninstall("nap", packages=False)
+    assert not payload_dir("axle").exists()
+    assert not payload_dir("wheel").exists()
+
+
+def test_files_of_another_benchmark_that_went_are_brought_again(monkeypatch, tmp_path):
+    for name in ("wheel", "axle"):
+        payload(monkeypatch, tmp_path, f'echo done >"$1/{MARK}"', name)
+    with_recipe(monkeypatch, Recipe(payload="wheel", shared_payloads=("axle",)))
+    install("spin", Options(smoke=False), progress=Silence())
+    shutil.rmtree(payload_dir("axle"))
+    assert missing(recipe_of("spin")) == ["the files of axle"]
+    install("spin", Options(smoke=False), progress=Silence())
+    assert missing(recipe_of("spin")) == []
+
+
+def test_the_application_on_django_needs_the_files_of_cassandra():
+    assert set(recipe_of("cassandra").payloads) < set(recipe_of("django").payloads)
+    assert recipe_of("social").payloads == recipe_of("django").payloads
+
+
+def test_a_payload_that_is_here_comes_into_the_cache_too(monkeypatch, tmp_path):
+    script = (
+        f'[ -f "$1/{MARK}" ] && exit 0; echo file >"${{STEELYARD_CACHE:-$1}}/spokes"; echo 1 >"$1/{MARK}"'
+    )
+    source = payload(monkeypatch, tmp_path, script)
+    with_recipe(monkeypatch, Recipe(payload="wheel"))
+    first = install("spin", Options(smoke=False), progress=Silence())
+    cached = Options(cache=tmp_path / "cache", smoke=False)
+    assert install("spin", cached, progress=Silence()) == first
+    assert (tmp_path / "cache/wheel/spokes").read_text() == "file\n"
+    inode = payload_dir("wheel").stat().st_ino
+    install("spin", cached, progress=Silence())
+    assert payload_dir("wheel").stat().st_ino == inode, "what is kept is not fetched again"
+    # What cannot be fetched leaves what was there.
+    (source / "install").write_text('#!/bin/sh\nmkdir -p "$1"; echo no network >&2; exit 3\n')
+    with pytest.raises(EnvironmentLacksError, match="no network"):
+        install("spin", Options(cache=tmp_path / "other", smoke=False), progress=Silence())
+    assert missing(Recipe(payload="wheel")) == []
+
+
+# Java
+
+
+@pytest.fixture
+def javas(monkeypatch, tmp_path):
+    """Only the versions of Java that a test makes are here; returns what makes one."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sh", "mkdir"):
+        (tools / name).symlink_to(f"/bin/{name}")
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("STEELYARD_JVMS", str(tmp_path / "jvms"))
+
+    def make(folder, version, *, compiler=False):
+        program = tmp_path / folder / "bin/java"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+        program.chmod(0o755)
+        if compiler:
+            (program.parent / "javac").write_text("")
+        return program.parent.parent
+
+    return make
+
+
+def test_a_java_from_elsewhere_needs_no_package(monkeypatch, tmp_path, javas, system):
+    home = javas("temurin", "17.0.9")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    payload(monkeypatch, tmp_path, f'echo "$JAVA_HOME" >"$1/{MARK}"')
+    with_recipe(
+        monkeypatch,
+        Recipe(Packages(apt=("spinner",)), java=Java((17,), needed_by="Wheel 1"), payload="wheel"),
+    )
+    record = install("spin", Options(smoke=False), progress=Silence(), manager=manager(system))
+    assert record.packages == {"spinner": "2.0"}
+    assert not any("openjdk" in word for call in system.calls for word in call)
+    assert (payload_dir("wheel") / MARK).read_text().strip() == str(home)
+
+
+def test_the_systems_package_of_a_java_that_fits_is_taken(monkeypatch, tmp_path, javas):
+    """As on a distribution that has left version 17 behind."""
+    system = System({"openjdk-21-jre-headless": []}, policy=tmp_path / "policy-rc.d")
+    with_recipe(monkeypatch, Recipe(java=Java((17, 21), needed_by="Wheel 1")))
+    names, _ = installing.used_names(recipe_of("spin"), manager(system)(), "spin")
+    assert names == ("openjdk-21-jre-headless",)
+    # The packages of a benchmark stay as long as it does, whoever brought them.
+    javas("jvms/21", "21.0.3")
+    system.here["openjdk-21-jre-headless"] = "2.0"
+    record = install("spin", Options(smoke=False), progress=Silence(), manager=manager(system))
+    assert record.packages == {"openjdk-21-jre-headless": "2.0"}
+    assert record.packages_added == []
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_without_a_java_that_fits_nor_a_package_both_are_named(monkeypatch, tmp_path, javas, compiles):
+    javas("jvms/25", "25.0.1", compiler=True)
+    javas("jvms/17", "17.0.9") if compiles else None
+    system = System({"openjdk-21-jdk-headless": []}, policy=tmp_path / "policy-rc.d")
+    with_recipe(monkeypatch, Recipe(java=Java((17,), needed_by="Wheel 1", compiles=compiles)))
+    with pytest.raises(EnvironmentLacksError) as raised:
+        install("spin", Options(), progress=Silence(), manager=manager(system))
+    kind = "jdk" if compiles else "jre"
+    told = raised.value.message
+    assert told.startswith(f"Wheel 1 needs Java 17{' with its compiler' if compiles else ''}, and there is ")
+    assert "25.0.1" in told
+    assert ("17.0.9 without a compiler" in told) is compiles
+    assert told.endswith(f"apt has none of openjdk-17-{kind}-headless")
+    assert "JAVA_HOME" in raised.value.hint
+
+
+def test_a_cache_gets_java_for_others_that_have_none(monkeypatch, tmp_path, javas):
+    javas("jvms/17", "17.0.9")
+    system = System({"openjdk-17-jre-headless": []}, policy=tmp_path / "policy-rc.d")
+    recipe = Recipe(Packages(apt=("spinner",)), java=Java((17,), needed_by="Wheel 1"))
+    told = installing.used_names(recipe, manager(system)(), "spin", cache=tmp_path)
+    assert told == (("spinner",), ("openjdk-17-jre-headless",))
+
+
+@pytest.mark.parametrize("folder", ["usr/sbin", "usr/libexec"])
+def test_servers_are_found_where_distributions_keep_them(tmp_path, folder):
+    program = tmp_path / folder / "mariadbd"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert find_program("mariadbd", {"PATH": "/none"}, root=tmp_path) == str(program)
 
 
 def test_what_is_missing_is_named_with_the_command(tmp_path):

@@ -9,7 +9,6 @@ import resource
 import shutil
 import socket
 import struct
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import EnvironmentLacksError
 from steelyard.bench.ports import HOST, check_port, free_port
+from steelyard.bench.stack import java as javas
 from steelyard.bench.stack.cassandra.profile import MIB, ProfileSetting, value_of
+from steelyard.bench.stack.cassandra.recipe import JAVA, PAYLOAD
 from steelyard.bench.stack.recipe import payload_dir, payload_source
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from steelyard.bench.session import Session
     from steelyard.records import Check
 
-PAYLOAD = "cassandra"
 GC_LOG = "logs/gc.log"
 READY_TIMEOUT_S = 180.0
 """Ten seconds on an idle machine; a busy one may take as much longer as it is busy."""
@@ -54,14 +54,7 @@ class Node:
 
 def find_java(benchmark: str) -> str:
     """Return the path of a Java that Cassandra runs on. Raises EnvironmentLacksError, which names others."""
-    command = [str(payload_source(PAYLOAD) / "find-java")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["Java was not found"])[-1]
-        raise EnvironmentLacksError(
-            reason.rpartition(": ")[0] or reason, hint=f"steelyard install {benchmark}"
-        )
-    return done.stdout.strip()
+    return str(javas.find_java(JAVA, benchmark=benchmark))
 
 
 def start_node(

@@ -25,12 +25,11 @@ from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.ports import check_port
 from steelyard.bench.scratch import check_parent, scratch_folder
-from steelyard.bench.stack.cassandra import node
 from steelyard.bench.stack.cassandra.node import check_disk, find_java
 from steelyard.bench.stack.cassandra.profile import load_profile
 from steelyard.bench.stack.django.parameters import PARAMETERS
 from steelyard.bench.stack.django.recipe import RECIPE, View
-from steelyard.bench.stack.recipe import Recipe, require
+from steelyard.bench.stack.recipe import require
 
 if TYPE_CHECKING:
     from steelyard.analyze.verdict import WarmUp
@@ -109,8 +108,7 @@ class Application(Benchmark):
         """Raise UsageError or EnvironmentLacksError when ``settings`` cannot work on ``machine``."""
         check_load(settings)
         find_java(cls.name)
-        for recipe in (RECIPE, Recipe(payload=node.PAYLOAD)):
-            require(recipe, cls.name)
+        require(RECIPE, cls.name)
         check_parent(str(settings["data"]), "data")
         check_port(int(settings["port"]), LoadHosts.of(settings).address)
 

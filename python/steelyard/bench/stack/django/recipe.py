@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from steelyard.bench.stack.cassandra.recipe import JAVA
+from steelyard.bench.stack.cassandra.recipe import PAYLOAD as CASSANDRA
 from steelyard.bench.stack.recipe import Packages, Recipe
 
 PAYLOAD = "django"
 RECIPE = Recipe(
     packages=Packages(
-        apt=("openjdk-17-jre-headless", "maven", "memcached", "python3", "python3-venv"),
-        dnf=("java-17-openjdk-headless", "maven", "memcached", "python3.11"),
+        apt=("maven", "memcached", "python3", "python3-venv"),
+        dnf=("maven", "memcached", "python3.11"),
     ),
-    programs=("java", "memcached"),
+    programs=("memcached",),
+    java=JAVA,
+    shared_payloads=(CASSANDRA,),
     payload=PAYLOAD,
     disk_bytes=500 << 20,
 )

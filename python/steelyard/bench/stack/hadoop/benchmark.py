@@ -22,6 +22,7 @@ from steelyard.bench.placement import Placement
 from steelyard.bench.ports import check_port
 from steelyard.bench.stack.driver import Driver
 from steelyard.bench.stack.hadoop import parameters
+from steelyard.bench.stack.hadoop.recipe import JAVA, RECIPE
 from steelyard.bench.stack.java import find_java
 from steelyard.bench.stack.recipe import require
 from steelyard.bench.stack.space import Demand, require_space
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     from steelyard.bench.stack.processor import CpuTime
     from steelyard.records import Check, Machine, Metric
 
-JAVA_MAJOR = 17
 ROUNDS = "rounds.json"
-NEEDED_BY = "Hadoop 3.4"
 LATE_S = 600.0
 SLOWEST_BYTES_PER_S = 50_000
 """Of the data, far below what any machine does: for timeouts only."""
@@ -93,9 +92,8 @@ class HadoopBench(Benchmark):
     @classmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
         """Raise where Java or Hadoop is missing, memory or disk too small, or the cluster unreachable."""
-        find_java(JAVA_MAJOR, needed_by=NEEDED_BY, benchmark=cls.declaration.name)
-        if cls.declaration.recipe is not None:
-            require(cls.declaration.recipe, cls.declaration.name)
+        find_java(JAVA, benchmark=cls.declaration.name)
+        require(RECIPE, cls.declaration.name)
         parameters.check_memory(settings, machine)
         data = parameters.local_data(settings, cls.declaration.name)
         parameters.check_parents(settings, data)
@@ -145,7 +143,7 @@ class HadoopBench(Benchmark):
         from steelyard.bench.stack.hadoop.cluster import place_folders
 
         name = self.declaration.name
-        self._java = find_java(JAVA_MAJOR, needed_by=NEEDED_BY, benchmark=name)
+        self._java = find_java(JAVA, benchmark=name)
         self._folders = place_folders(self.session, name, self.data_name(self.settings))
         self._cluster: Process | None = None
         self._rounds: list[Round] = []

@@ -1,11 +1,13 @@
 """What benchmarks of Hadoop need: Java with its compiler, Maven, and the payload that they share."""
 
 from steelyard.bench.stack.hadoop.profile import PAYLOAD
+from steelyard.bench.stack.java import Java
 from steelyard.bench.stack.recipe import Packages, Recipe
 
+JAVA = Java((17,), needed_by="Hadoop 3.4", compiles=True)
 RECIPE = Recipe(
-    packages=Packages(apt=("openjdk-17-jdk-headless", "maven"), dnf=("java-17-openjdk-devel", "maven")),
-    programs=("java",),
+    packages=Packages(apt=("maven",), dnf=("maven",)),
+    java=JAVA,
     payload=PAYLOAD,
     disk_bytes=600 << 20,
 )

@@ -16,7 +16,8 @@ from steelyard._base import WorkloadFailedError
 from steelyard.bench.parameters import Settings
 from steelyard.bench.ports import HOST
 from steelyard.bench.stack.recipe import payload_dir, payload_source
-from steelyard.bench.stack.spark.settings import DAEMON_BYTES, DRIVER_BYTES, MIB, PAYLOAD, STANDALONE
+from steelyard.bench.stack.spark.recipe import PAYLOAD
+from steelyard.bench.stack.spark.settings import DAEMON_BYTES, DRIVER_BYTES, MIB, STANDALONE
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process

@@ -16,6 +16,7 @@ from steelyard.bench.benchmark import Benchmark
 from steelyard.bench.stack.driver import Driver
 from steelyard.bench.stack.java import find_java, java_home
 from steelyard.bench.stack.spark.events import Tail
+from steelyard.bench.stack.spark.recipe import JAVA
 from steelyard.bench.stack.spark.settings import STANDALONE
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from steelyard.bench.stack.processor import CpuTime
     from steelyard.bench.stack.spark.cluster import Folders
 
-JAVA_MAJOR = 17
 END_TIMEOUT_S = 60.0
 
 
@@ -52,7 +52,7 @@ class SparkJob(Benchmark):
         self._folders = self.place()
         self._master = self.settings.text("master")
         self._is_here = self._master == STANDALONE or self._master.startswith("local")
-        java = find_java(JAVA_MAJOR, needed_by="Spark 4.0", benchmark=self.name)
+        java = find_java(JAVA, benchmark=self.name)
         self._variables = environment(java_home(java), self._folders.scratch, is_local=self._is_here)
         self._tail = Tail(self._folders.events)
         self._processes: list[Process] = []

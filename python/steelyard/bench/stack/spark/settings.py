@@ -18,7 +18,6 @@ from steelyard.bench.placement import Placement
 if TYPE_CHECKING:
     from steelyard.records import Machine
 
-PAYLOAD = "spark"
 STANDALONE = "standalone"
 MIB, GIB = 1 << 20, 1 << 30
 DAEMON_BYTES = 256 * MIB

@@ -1,0 +1,13 @@
+"""What benchmarks of Spark need: Java, Python with venv, and the payload that they share."""
+
+from steelyard.bench.stack.java import Java
+from steelyard.bench.stack.recipe import Packages, Recipe
+
+PAYLOAD = "spark"
+JAVA = Java((17,), needed_by="Spark 4.0")
+RECIPE = Recipe(
+    packages=Packages(apt=("python3-venv",), dnf=("python3",)),
+    java=JAVA,
+    payload=PAYLOAD,
+    disk_bytes=1800 << 20,
+)
