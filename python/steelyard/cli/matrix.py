@@ -13,6 +13,8 @@ from steelyard.bench.launch import Request, execute
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
+from steelyard.cli.run.make import errors_of
+from steelyard.cli.run.preflight import announce
 from steelyard.records import Machine, Run, RunStatus, read
 
 if TYPE_CHECKING:
@@ -111,7 +113,9 @@ def show_matrix(
         output_console().print(render(rows))
         if page is not None:
             output_console().print(f"report  {page}", markup=False)
-    return int(code if rows else max(code, ExitCode.FAILED))
+    if not rows:
+        return int(max(code, ExitCode.FAILED))
+    return int(max(code, ExitCode.NO) if any(row.objections for row in rows) else code)
 
 
 def _write_page(
@@ -135,12 +139,12 @@ def _run(name: str, tier: str | None, hooks: list[str], out: Path) -> tuple[Path
         raise UsageError(
             f"unknown suite {name!r}", hint=f"suites: {', '.join(tiers.suites())}, or the folder of one"
         )
+    request = Request(name=name, tier=tier, hooks=hooks, out=out)
     with shown() as progress:
-        launched = execute(Request(name=name, tier=tier, hooks=hooks, out=out), progress=progress)
-    errors = [
-        *launched.refused.values(),
-        *(attempt.error for attempt in launched.attempts if attempt.error is not None),
-    ]
+        launched = execute(
+            request, progress=progress, planned=lambda plans: announce(request, plans, progress)
+        )
+    errors = errors_of(launched)
     for error in errors:
         complain(error)
     if launched.suite is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard._base import ExitCode, SteelyardError, UsageError, WorkloadFailedError
 from steelyard.bench import declaration, runs, tiers
-from steelyard.bench.launch import Attempt, Request, execute, request_of
+from steelyard.bench.launch import Attempt, Launched, Request, execute, request_of
 from steelyard.bench.suites import suite as suite_files
 from steelyard.cli import reports, suites
 from steelyard.cli.output import complain, print_json
@@ -66,13 +66,7 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
         if suite is not None:
             suite_files.save(suite.suite, suite.directory)
         views = suite.members if suite is not None else [_view(attempt, reference) for attempt in attempts]
-    errors = [*launched.refused.values(), *(attempt.error for attempt in attempts)]
-    if launched.stopped is not None and not any(attempt.error for attempt in attempts):
-        # The interrupt came when a run had its result already, and none of the errors says so.
-        errors.append(WorkloadFailedError(launched.stopped))
-    if launched.suite is not None and launched.interrupted and errors[-1] is not None:
-        told = f"steelyard run --resume {launched.suite} goes on with what is left"
-        errors[-1] = WorkloadFailedError(errors[-1].message, hint=told)
+    errors = errors_of(launched)
     for error in [*errors, *(view.error for view in views), suite.error if suite else None]:
         if error is not None:
             complain(error)
@@ -85,8 +79,21 @@ def run_and_show(request: Request, *, baseline: str | None, as_json: bool) -> in
     else:
         reports.show_runs(views)
     unreported = [view.error.exit_code for view in views if view.error is not None]
-    failed = [error.exit_code for error in errors if error is not None]
+    failed = [error.exit_code for error in errors]
     return int(max([exit_code(attempts), *unreported, *failed]))
+
+
+def errors_of(launched: Launched) -> list[SteelyardError]:
+    """Return why members were not run and runs failed; the last of them says how a suite goes on."""
+    failed = [attempt.error for attempt in launched.attempts if attempt.error is not None]
+    errors: list[SteelyardError] = [*launched.refused.values(), *failed]
+    if launched.stopped is not None and not failed:
+        # The interrupt came when a run had its result already, and none of the errors says so.
+        errors.append(WorkloadFailedError(launched.stopped))
+    if launched.suite is not None and launched.interrupted and errors:
+        told = f"steelyard run --resume {launched.suite} goes on with what is left"
+        errors[-1] = WorkloadFailedError(errors[-1].message, hint=told)
+    return errors
 
 
 def _view(attempt: Attempt, reference: "Baseline | None") -> reports.RunView:
