@@ -71,6 +71,12 @@ TABLE = (
     Slow(f"{EXECUTABLES}test_hostile.py", 5, ("crates/agent/",)),
     Slow(f"{EXECUTABLES}load/test_load_redis.py", 10, ("crates/load/",)),
     Slow(f"{EXECUTABLES}load/test_load_http.py", 10, ("crates/load/",)),
+    Slow(f"{EXECUTABLES}load/test_load_siege.py", 15, ("crates/load/",)),
+    Slow(
+        f"{EXECUTABLES}load/test_load_ycsb.py",
+        35,
+        ("crates/load/src/workload/", "crates/load/src/mix/", "data/mixes/", f"{EXECUTABLES}load/ycsb/"),
+    ),
     Slow("python/tests/bench/test_feed.py", 15, (*BENCH, "crates/rank/", "crates/features/")),
     Slow("python/tests/bench/test_runs.py", 10, (*BENCH, "crates/cache/")),
     Slow("python/tests/bench/redis/test_redis.py", 15, (*BENCH, "data/redis/", "workloads/redis/")),

@@ -67,6 +67,8 @@ class Nginx:
         return counts
 
 
+PACED_PER_S = 50
+"""Requests per second of nginx's page ``/paced``: those beyond them wait, so that it takes a while."""
 CONFIG = """
 daemon off;
 master_process off;
@@ -82,6 +84,7 @@ http {{
   uwsgi_temp_path {folder}/uwsgi;
   scgi_temp_path {folder}/scgi;
   keepalive_requests {keepalive_requests};
+  limit_req_zone $server_port zone=paced:64k rate={PACED_PER_S}r/s;
   server {{
     listen 127.0.0.1:{port};
     location / {{ return 200 "hello from a small page\\n"; }}
@@ -89,6 +92,7 @@ http {{
     location /moved {{ return 301 /; }}
     location /missing {{ return 404; }}
     location /broken {{ return 503; }}
+    location /paced {{ root {folder}; limit_req zone=paced burst=1000; }}
   }}
 }}
 """
@@ -99,7 +103,12 @@ def nginx(folder: Path, keepalive_requests: int = 1_000_000) -> Iterator[Nginx]:
     """Run Debian's nginx with a handful of locations until the block ends."""
     port = free_port()
     config = folder / "nginx.conf"
-    config.write_text(CONFIG.format(folder=folder, port=port, keepalive_requests=keepalive_requests))
+    (folder / "paced").write_text("hello from a page that takes a while\n")
+    config.write_text(
+        CONFIG.format(
+            folder=folder, port=port, keepalive_requests=keepalive_requests, PACED_PER_S=PACED_PER_S
+        )
+    )
     command = [servers.tool("nginx"), "-p", str(folder), "-c", str(config), "-e", str(folder / "error.log")]
     with _serving(command, port, "nginx") as server:
         yield Nginx(server, folder)
