@@ -63,8 +63,11 @@ class Change:
         self._details = details
 
     @classmethod
-    def begin(cls, name: str, kind: str, details: Mapping[str, str]) -> "Change":
-        """Write down a change that is about to be made. Raises WorkloadFailedError when that fails."""
+    def begin(cls, name: str, kind: str, details: Mapping[str, str], *, root: str = "/") -> "Change":
+        """Write down a change that is about to be made to the machine below ``root``.
+
+        Raises WorkloadFailedError when that fails.
+        """
         folder = journal_dir()
         path = folder / f"{name}.json"
         entry = {
@@ -72,18 +75,19 @@ class Change:
             # Who can undo it: the next run need not have loaded that module.
             "module": _kinds[kind].__module__,
             "details": dict(details),
+            "root": root,
             "pid": os.getpid(),
             "start_ticks": start_ticks(os.getpid()),
             "boot_id": boot_id(),
         }
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            _make(folder)
             partial = path.with_suffix(".partial")
             with partial.open("w", encoding="utf-8") as file:
                 json.dump(entry, file)
                 file.flush()
                 os.fsync(file.fileno())
-            partial.rename(path)
+            _rename(partial, path)
         except OSError as error:
             raise WorkloadFailedError(
                 f"{path}: the undo journal cannot be written, so nothing was changed: {error.strerror}",
@@ -102,10 +106,31 @@ class Change:
         # Numbered: what was kept last is taken back first.
         used = [int(path.name[:6]) for path in folder.glob("[0-9]*.json")]
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._path.rename(folder / f"{max(used, default=0) + 1:06}-{self._path.name}")
+            _make(folder)
+            _rename(self._path, folder / f"{max(used, default=0) + 1:06}-{self._path.name}")
         except OSError as error:
             raise WorkloadFailedError(f"{folder}: the change cannot be kept: {error.strerror}") from error
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Rename so that it outlives a loss of power: a new name is there when its folder is on disk."""
+    source.rename(target)
+    _sync(target.parent)
+
+
+def _make(folder: Path) -> None:
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        _sync(one.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _can_undo(kind: str, module: str) -> bool:
@@ -125,6 +150,15 @@ def undo_kept() -> list[str]:
     """Undo changes that outlived their processes, the last first; return one line for each."""
     messages = (_take_back(path, UNDID, whoever_made_it=True) for path in reversed(_entries(kept_dir())))
     return [message for message in messages if message is not None]
+
+
+def kept_roots() -> set[str]:
+    """Return the roots of the machines with changes that outlived their processes."""
+    found = set()
+    for path in _entries(kept_dir()):
+        with contextlib.suppress(*_UNREADABLE):
+            found.add(str(_read(path).get("root", "/")))
+    return found
 
 
 def pending() -> list[tuple[str, int]]:
