@@ -96,7 +96,8 @@ class Tuning(Record):
     chosen: dict[str, str] = Field(description="Levels of the soft SKU; empty where no knob helps")
     outcome: str | None = Field(
         default=None,
-        description="`better`: the soft SKU is confirmed; `none`: no knob helps; null: not known",
+        description="`better`: the soft SKU is confirmed; `none`: no knob helps; `undecided`: none is shown to,"
+        " and of some it is not known; null: the tuning is not over",
     )
     trials: Count = Field(description="Trials made")
     status: RunStatus = Field(description="Status")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from steelyard._base import WorkloadFailedError
 from steelyard.bench import undo
@@ -79,9 +80,12 @@ def applied(writes: Sequence[Write], *, name: str) -> Iterator[None]:
         yield
 
 
-def apply_and_keep(writes: Sequence[Write], *, name: str) -> None:
-    """Make changes that outlive this process, until ``steelyard tune restore``. Raises RefusedError."""
-    changes = _begin(writes, name)
+def apply_and_keep(writes: Sequence[Write], *, name: str, root: Path) -> None:
+    """Make changes to the machine below ``root`` that outlive this process, until ``steelyard tune restore``.
+
+    Raises RefusedError.
+    """
+    changes = _begin(writes, name, root)
     try:
         _make(writes)
     except BaseException:
@@ -92,7 +96,7 @@ def apply_and_keep(writes: Sequence[Write], *, name: str) -> None:
         change.keep()
 
 
-def _begin(writes: Sequence[Write], name: str) -> list[undo.Change]:
+def _begin(writes: Sequence[Write], name: str, root: Path = Path("/")) -> list[undo.Change]:
     """Write the originals to the journal: one entry for the kernel, one for files that outlive a reboot."""
     originals: dict[str, dict[str, str]] = {}
     for cell, _ in writes:
@@ -103,7 +107,7 @@ def _begin(writes: Sequence[Write], name: str) -> list[undo.Change]:
             except OSError as error:
                 raise RefusedError(f"{_place(cell.address)} cannot be read: {_why(error)}") from error
     return [
-        undo.Change.begin(f"{name}-{kind.replace(' ', '-')}", kind, details)
+        undo.Change.begin(f"{name}-{kind.replace(' ', '-')}", kind, details, root=str(root.resolve()))
         for kind, details in originals.items()
     ]
 

@@ -7,7 +7,7 @@ A race has the machine as found first, then the levels. A level is out when it i
 or equivalent to it; once one is better, the others are compared with the best. So levels that are far behind
 cost few trials.
 
-Not here: intervals (``stats.contrasts``), the order of races (``tuning``).
+Not here: intervals (``stats.contrasts``), the order of races and their confidence (``tuning``).
 """
 
 from __future__ import annotations

@@ -8,13 +8,17 @@ Not here: what is tried (``tuning``), flags (``cli.tune``).
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard._base import EnvironmentLacksError, RecordError, UsageError
+import steelyard
+from steelyard._base import EnvironmentLacksError, RecordError, SteelyardError, UsageError
 from steelyard.bench import undo
 from steelyard.bench.clock import Clock
 from steelyard.bench.identity import gone
@@ -24,7 +28,8 @@ from steelyard.bench.signals import Interrupts
 from steelyard.experiment import engine
 from steelyard.experiment.engine import StillOpen
 from steelyard.experiment.workload import BenchmarkRuns, Commands, Workload
-from steelyard.records import RunStatus, read, write
+from steelyard.machine.compare import other_machine
+from steelyard.records import Machine, RunStatus, read, write
 from steelyard.records.experiment import Experiment
 from steelyard.records.tuning import Tuning, TuningGuard
 from steelyard.tune.guards import Guard, Source
@@ -95,7 +100,8 @@ class Session:
             knobs=self.knobs,
             guards=guards_of(self.tuning.guards),
             name=f"tune-{self.directory.name}",
-            settle_s=self.tuning.plan.settle_s,
+            # Where no arm changes the machine there is nothing that settles.
+            settle_s=self.tuning.plan.settle_s if any(arm.knobs for arm in experiment.arms) else 0.0,
             clock=self.clock,
             interrupts=self.interrupts,
         )
@@ -127,26 +133,50 @@ class Session:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Keep a second tuning from taking this one's changes for the machine as found.
+def alone(*roots: Path | str) -> Iterator[None]:
+    """Keep a second tuning from taking this one's changes for the machines below ``roots`` as found.
 
-    Raises EnvironmentLacksError while another one holds the lock, which its end releases, however it comes.
+    There is a lock beside the undo journal, and one for each machine, which other users see too: its root
+    folder, which everybody may open and nobody needs to write. Raises EnvironmentLacksError while another
+    process holds one of them; its end releases them, however it comes.
     """
     path = undo.journal_dir().with_name(LOCK)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
+    with contextlib.ExitStack() as held:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            own = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except PermissionError as error:
+            raise EnvironmentLacksError(
+                f"{path}: cannot be written: {error.strerror}",
+                hint="point XDG_STATE_HOME at a writable folder",
+            ) from error
+        held.callback(os.close, own)
+        _lock(own)
+        # In one order, so that two that want the same ones cannot wait for each other's.
+        for root in sorted({os.path.realpath(one) for one in roots}):
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise EnvironmentLacksError(
-                    "another tuning is under way on this machine", hint="wait for its end"
-                ) from error
-            yield
-    except PermissionError as error:
+                descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError as error:
+                raise UsageError(f"--root {root}: {error.strerror}") from error
+            held.callback(os.close, descriptor)
+            _lock(descriptor)
+        yield
+
+
+_NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
+"""What file systems answer that have no lock for a folder (NFS): the one beside the journal has to do."""
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
         raise EnvironmentLacksError(
-            f"{path}: cannot be written: {error.strerror}", hint="point XDG_STATE_HOME at a writable folder"
+            "another tuning is under way on this machine", hint="wait for its end"
         ) from error
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
 
 
 def guards_of(records: Sequence[TuningGuard]) -> list[Guard]:
@@ -165,8 +195,12 @@ def load(directory: Path) -> Tuning:
     return tuning.model_copy(update={"status": RunStatus.INCOMPLETE, "status_reason": reason})
 
 
-def load_to_resume(directory: Path) -> Tuning:
-    """Return a tuning that can go on. Raises UsageError for one that is complete or still running."""
+def load_to_resume(directory: Path, here: Machine) -> Tuning:
+    """Return a tuning that can go on, on the machine ``here``.
+
+    Raises UsageError for one that is complete or still running, and for one that another version of
+    Steelyard or another machine began: its trials would not be alike.
+    """
     try:
         tuning = load(directory)
     except RecordError as error:
@@ -175,7 +209,24 @@ def load_to_resume(directory: Path) -> Tuning:
         raise UsageError(f"{directory} is complete", hint=f"show it: steelyard tune show {directory}")
     if tuning.status is RunStatus.RUNNING:
         raise UsageError(f"{directory} is still running (process {tuning.orchestrator.pid})")
+    if tuning.steelyard_version != steelyard.__version__:
+        raise _refused(
+            directory,
+            f"it began with version {tuning.steelyard_version}, and this is {steelyard.__version__}",
+        )
+    try:
+        then = read(Machine, directory / engine.MACHINE)
+    except SteelyardError as error:
+        raise _refused(directory, f"it began on an unknown machine: {error.message}") from error
+    if (other := other_machine(then, here)) is not None:
+        raise _refused(directory, f"it began on another machine: {other}")
     return tuning
+
+
+def _refused(directory: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{directory.name} cannot be resumed: {why}", hint=f"show it: steelyard tune show {directory}"
+    )
 
 
 def check_as_found(tuning: Tuning, knobs: Mapping[str, Knob]) -> None:

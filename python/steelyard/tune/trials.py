@@ -30,7 +30,8 @@ class KnobTrials:
     name: str
     """Of the tuning: its entry in the undo journal."""
     settle_s: float
-    """How long the machine is left alone after a change."""
+    """How long the machine is left alone before a trial. Of every arm: the trial of the machine as found
+    follows a change too, the one that put it back."""
     clock: Clock
     interrupts: Interrupts
 
@@ -43,7 +44,7 @@ class KnobTrials:
             return Measured(None, error.message, ends_arm=True)
 
     def _measure(self, arm: ExperimentArm, block: int) -> Measured:
-        if arm.knobs and self.settle_s:
+        if self.settle_s:
             self.clock.sleep(self.settle_s)
         with watched(self.guards, self.interrupts) as breaches:
             measured = self.inner.measure(arm, block)

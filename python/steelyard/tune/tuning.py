@@ -10,8 +10,10 @@ levels that were chosen, none where no knob helps.
    left out for good, one at a time, since two knobs may stand in for each other.
 3. Confirm. What is left beside the machine as found, over all blocks, for one look.
 
-The confidence of a search is shared by all its comparisons (Bonferroni: races, and levels within them);
-ablation and confirmation decide on new values, so that the choice does not flatter the chosen.
+The confidence of a search is shared by all its comparisons (Bonferroni: races, and within a race every pair
+of levels, since the one with which the others are compared is itself chosen by the values), that of the
+ablation by all of its rounds. Ablation and confirmation decide on new values, so that the choice does not
+flatter the chosen.
 
 Invariant: everything here follows from the record and its experiments, so that a tuning that was killed goes
 on where it was: experiments that are complete are read, not made.
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from steelyard._base import UsageError
@@ -45,6 +47,8 @@ from steelyard.tune.race import (
 
 Levels = Mapping[str, str]
 AS_FOUND, WHOLE = "as-found", "soft-sku"
+BETTER, NONE, UNDECIDED = "better", "none", "undecided"
+"""What comes of a tuning: a soft SKU, no knob that helps, or none that is shown to while some are open."""
 STRATEGIES = ("one-at-a-time", "hill-climb", "exhaustive")
 _PASSES = 4
 _MOST_COMBINATIONS = 512
@@ -127,7 +131,7 @@ class Tuner:
         for level in levels:
             others = {other: one for other, one in best.items() if other != name}
             arms.append(self._arm(level, others if level == AS_FOUND else {**others, name: level}))
-        made = self._experiment("search", name, arms, self._split(races), self._racing())
+        made = self._experiment("search", name, arms, self._split(races, len(levels)), self._racing())
         self._tell(made, "search", name)
         return standing(made).leader
 
@@ -150,7 +154,7 @@ class Tuner:
         ]
         named = {AS_FOUND if not one else _text(one): one for one in combinations}
         arms = [self._arm(name, one) for name, one in named.items()]
-        made = self._experiment("search", "all", arms, self._split(1), still_racing)
+        made = self._experiment("search", "all", arms, self._split(1, len(arms) - 1), still_racing)
         self._tell(made, "search", None)
         leader = standing(made).leader
         return {} if leader is None else dict(named[leader])
@@ -164,7 +168,7 @@ class Tuner:
                 rest = {other: level for other, level in kept.items() if other != name}
                 arms.append(self._arm(name, rest))
             made = self._experiment(
-                "ablate", "-".join(kept), arms, self.tuning.plan.confidence, undecided_arms, _ABLATE_SHARE
+                "ablate", "-".join(kept), arms, self._split(len(winners) - 1), undecided_arms, _ABLATE_SHARE
             )
             self._tell(made, "ablate", None, without=kept)
             idle = most_dispensable(made)
@@ -176,17 +180,23 @@ class Tuner:
     def _confirm(self, kept: Levels) -> tuple[Levels, str]:
         """Compare the whole with the machine as found; return what is kept, and what came of it."""
         if not kept:
-            return {}, "none"
+            return {}, UNDECIDED if open_knobs(self.tuning) else NONE
         arms = [self._arm(AS_FOUND, {}), self._arm(WHOLE, kept)]
         made = self._experiment("confirm", "whole", arms, self.tuning.plan.confidence, None, 1.0)
         self._tell(made, "confirm", None)
-        if answer_of(made, WHOLE).outcome is Outcome.BETTER:
-            return kept, "better"
-        return {}, "none"
+        outcome = answer_of(made, WHOLE).outcome
+        if outcome is Outcome.BETTER:
+            return kept, BETTER
+        is_open = outcome is Outcome.UNDECIDED or open_knobs(self.tuning)
+        return {}, UNDECIDED if is_open else NONE
 
-    def _split(self, races: int) -> float:
-        """Return the confidence of one race such that all hold together."""
-        return 1 - (1 - self.tuning.plan.confidence) / max(races, 1)
+    def _split(self, races: int, levels: int = 1) -> float:
+        """Return the confidence of one race such that all hold together.
+
+        A race compares its ``levels`` with what was found, which ``answers`` counts, and with the one that
+        leads, whichever that is: each of the k (k + 1) / 2 pairs counts, and not k of them.
+        """
+        return 1 - (1 - self.tuning.plan.confidence) / max(races, 1) * 2 / (levels + 1)
 
     def _arm(self, name: str, levels: Levels) -> ExperimentArm:
         """Return an arm with these levels; knobs that are not named stay as they are."""
@@ -355,6 +365,16 @@ def _text(levels: Levels) -> str:
     return " ".join(f"{name}={level}" for name, level in levels.items())
 
 
-def best_gain(tuning: Tuning) -> Iterator[TuningEvidence]:
-    """Yield the evidence of the confirmation, if there was one."""
-    return (one for one in tuning.evidence if one.purpose == "confirm")
+def open_knobs(tuning: Tuning) -> list[str]:
+    """Return the knobs of which the search does not know whether they help: undecided, or not tried.
+
+    Of a knob that was raced several times, the last race counts. Combinations have no knob: "".
+    """
+    search = [one for one in tuning.evidence if one.purpose == "search"]
+    last = {one.knob: one.experiment for one in search}
+    still = (
+        one.knob or ""
+        for one in search
+        if one.outcome in ("undecided", "not-tried") and one.experiment == last[one.knob]
+    )
+    return list(dict.fromkeys(still))

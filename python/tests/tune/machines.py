@@ -8,7 +8,8 @@ from pathlib import Path
 CPUS = 4
 FILES = {
     "proc/cmdline": "quiet mitigations=off\n",
-    "proc/cpuinfo": "vendor_id\t: GenuineIntel\ncpu family\t: 6\nflags\t\t: fpu cat_l3 cdp_l3\n",
+    "proc/cpuinfo": "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel name\t: Made-up 4000\n"
+    "flags\t\t: fpu cat_l3 cdp_l3\n",
     "proc/interrupts": "  40:  1  0  0  0  PCI-MSIX  virtio2-config\n"
     "  41:  1  0  0  0  PCI-MSIX  virtio2-input.0\n  42:  1  0  0  0  PCI-MSIX  virtio2-output.0\n",
     "proc/irq/41/smp_affinity_list": "0-3\n",

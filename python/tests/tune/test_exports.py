@@ -75,3 +75,38 @@ def test_a_drop_in_quotes_the_environment() -> None:
     text = exports.drop_in([(EnvironmentCell("A"), '100% "x"'), (EnvironmentCell("B"), "")], tuning(1))
     assert 'Environment="A=100%% \\"x\\""' in text
     assert "UnsetEnvironment=B" in text
+
+
+def test_a_value_that_cannot_be_read_is_never_restored(tmp_path: Path) -> None:
+    number, gone = tmp_path / "number", tmp_path / "gone"
+    number.write_text("20")
+    writes = [(FileCell(number), "40"), (FileCell(gone), "1")]
+    script, state = tmp_path / "softsku.sh", tmp_path / "state"
+    script.write_text(exports.script(writes, tuning(1)))
+    done = call(script, "apply", state=state)
+    assert done.returncode == 1
+    assert "a value cannot be read" in done.stderr
+    assert not state.exists()
+    # What appears in the meantime keeps its own value: there is nothing to restore it from.
+    gone.write_text("7")
+    assert "nothing to restore" in call(script, "restore", state=state).stdout
+    assert (number.read_text(), gone.read_text()) == ("20", "7")
+
+
+def test_one_value_that_cannot_be_put_back_does_not_keep_the_others(tmp_path: Path) -> None:
+    first, last = tmp_path / "first", tmp_path / "last"
+    first.write_text("20")
+    last.write_text("7")
+    script, state = tmp_path / "softsku.sh", tmp_path / "state"
+    script.write_text(exports.script([(FileCell(first), "40"), (FileCell(last), "1")], tuning(1)))
+    assert call(script, "apply", state=state).returncode == 0
+    last.unlink()
+    last.mkdir()
+    done = call(script, "restore", state=state)
+    assert done.returncode == 1
+    assert f"file:{last} cannot be put back" in done.stderr
+    assert first.read_text() == "20"
+    # The values stay for another try.
+    last.rmdir()
+    assert call(script, "restore", state=state).returncode == 0
+    assert last.read_text() == "7"

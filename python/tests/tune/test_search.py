@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from steelyard._base import UsageError
+from steelyard.report.tune.table import heading
+from steelyard.tune.tuning import open_knobs
 from tests.tune.surface import LEVELS, Surface, tune, tuning
 
 PAIR = {"first": ("off", "on"), "second": ("off", "on")}
@@ -53,6 +55,42 @@ def test_of_two_winners_that_replace_or_spoil_each_other_one_is_left(function) -
     assert len(record.chosen) == 1
     assert record.outcome == "better"
     assert {one.purpose for one in record.evidence} == {"search", "ablate", "confirm"}
+
+
+def test_what_is_not_known_is_not_called_no_help() -> None:
+    """Values that spread far, in few blocks: nothing is known, and nothing is said to be."""
+    record = tune(Surface(np.random.default_rng(1), 0.2), tuning(1, blocks=5))
+    assert {one.outcome for one in record.evidence} == {"undecided"}
+    assert (record.outcome, record.chosen) == ("undecided", {})
+    assert heading(record).startswith("Not decided: ")
+    assert "of 8 of 8 knobs it is not known" in heading(record)
+
+
+def test_no_knob_helps_is_said_where_every_level_was_decided() -> None:
+    record = tune(Surface(np.random.default_rng(1), 0.002, function=lambda _: 100.0), tuning(1, known=PAIR))
+    assert {one.outcome for one in record.evidence} == {"equivalent"}
+    assert record.outcome == "none"
+    assert heading(record).startswith("No knob helps: every level that was tried is worse")
+    skipped = record.evidence[0].model_copy(update={"outcome": "not-tried", "experiment": ""})
+    assert open_knobs(record.model_copy(update={"evidence": [*record.evidence, skipped]})) == ["first"]
+
+
+def test_a_knob_that_was_decided_in_a_later_race_is_not_open() -> None:
+    record = tune(Surface(np.random.default_rng(1), 0.002, function=lambda _: 100.0), tuning(1, known=PAIR))
+    early = record.evidence[0].model_copy(update={"outcome": "undecided", "experiment": "000"})
+    assert open_knobs(record.model_copy(update={"evidence": [early, *record.evidence]})) == []
+
+
+@pytest.mark.parametrize("strategy", ["one-at-a-time", "exhaustive"])
+def test_every_pair_that_a_race_may_compare_shares_the_confidence(strategy: str) -> None:
+    known = {"shp": LEVELS["shp"]}
+    surface = Surface(np.random.default_rng(1), 0.002, function=lambda _: 100.0)
+    record = tune(surface, tuning(1, strategy, known=known))
+    (confidence,) = {one.confidence for one in record.evidence}
+    assert confidence is not None
+    levels = len(known["shp"]) - 1
+    # Each of five levels with what was found, and with each other: whichever leads is chosen by the values.
+    assert (1 - confidence) * levels * (levels + 1) / 2 == pytest.approx(0.05)
 
 
 def test_too_many_combinations_are_refused() -> None:

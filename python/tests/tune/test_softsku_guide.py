@@ -40,7 +40,8 @@ def test_knobs_of_the_guide_are_understood(tmp_path: Path) -> None:
     "words", [words for words in COMMANDS if "--budget" not in words], ids=lambda words: " ".join(words[2:5])
 )
 def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
-    if any(word.startswith("thp_enabled") for word in words) and not os.access(THP, os.W_OK):
+    tunes_pages = any(word.startswith("thp_enabled") for word in words)
+    if tunes_pages and not os.access(THP, os.W_OK):
         pytest.skip(f"{THP} cannot be written here")
     (tmp_path / "words").write_text("\n".join(f"word {number}" for number in range(30_000)))
     (tmp_path / "mine.toml").write_text(TOML[0])
@@ -54,4 +55,5 @@ def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
     if document["kind"] == "tuning" and document["trials"]:
         assert document["status"] == "complete"
         assert document["evidence"]
-    assert (THP.read_text() if THP.exists() else "") == before
+    # Of the others, each may run beside the one that tunes.
+    assert not tunes_pages or THP.read_text() == before

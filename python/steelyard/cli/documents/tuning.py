@@ -35,6 +35,9 @@ class SoftSkuStateDocument(Record):
     softsku: str = Field(description="File of the soft SKU")
     differences: list[Difference] = Field(description="Places that differ")
     programs_own: list[str] = Field(description="Levels of the program or its service, not of the machine")
+    other_machine: list[str] = Field(
+        default_factory=list, description="By what this is another kind of machine than it was found on"
+    )
 
 
 class RestorationDocument(Record):

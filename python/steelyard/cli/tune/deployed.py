@@ -6,12 +6,14 @@ In: a soft SKU's file. Out: lines or one JSON document. Not here: searching for 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError, ExitCode, UsageError
 from steelyard.bench import undo
-from steelyard.cli.output import output_console, print_json
+from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.tune.make import entry_of
 from steelyard.records.tuning import TuningLack
 from steelyard.tune.changes import Write, apply_and_keep, differences
@@ -47,9 +49,8 @@ def _all_knobs(root: Path, user_file: Path | None) -> tuple[dict[str, Knob], lis
     return {one.name: one for one in [*found, *mine]}, lacking
 
 
-def _writes(softsku: Path, user_file: Path | None, root: Path) -> tuple[list[Write], list[str]]:
-    """Return what a soft SKU writes here, and which levels are the program's own."""
-    levels = read_softsku(softsku)
+def _writes(levels: Mapping[str, str], user_file: Path | None, root: Path) -> tuple[list[Write], list[str]]:
+    """Return what the levels of a soft SKU write here, and which of them are the program's own."""
     knobs, lacking = _all_knobs(root, user_file)
     missing = {one.name: one.reason for one in lacking}
     here: dict[str, str] = {}
@@ -72,45 +73,76 @@ def _writes(softsku: Path, user_file: Path | None, root: Path) -> tuple[list[Wri
 
 def apply_softsku(softsku: Path, user_file: Path | None, root: Path, *, as_json: bool) -> int:
     """Set the knobs; everything is put back where one is refused."""
-    with alone():
+    wanted = read_softsku(softsku)
+    other = wanted.differences(machines.snapshot(root))
+    with alone(root):
         for line in undo.replay():
             print(f"steelyard: {line}", file=sys.stderr)
-        writes, programs = _writes(softsku, user_file, root)
-        apply_and_keep(writes, name="softsku")
-    _tell("softsku_state", {"softsku": str(softsku), "differences": [], "programs_own": programs}, as_json)
+        writes, programs = _writes(wanted.levels, user_file, root)
+        apply_and_keep(writes, name="softsku", root=root)
+    _tell(softsku, [], programs, other, as_json=as_json)
     return int(ExitCode.OK)
 
 
 def verify_softsku(softsku: Path, user_file: Path | None, root: Path, *, as_json: bool) -> int:
     """Compare the machine with a soft SKU; 1 where it differs."""
-    writes, programs = _writes(softsku, user_file, root)
-    found = [{"place": place, "wanted": wanted, "found": now} for place, wanted, now in differences(writes)]
-    document = {"softsku": str(softsku), "differences": found, "programs_own": programs}
-    _tell("softsku_state", document, as_json)
+    wanted = read_softsku(softsku)
+    writes, programs = _writes(wanted.levels, user_file, root)
+    found = [{"place": place, "wanted": text, "found": now} for place, text, now in differences(writes)]
+    _tell(softsku, found, programs, wanted.differences(machines.snapshot(root)), as_json=as_json)
     return int(ExitCode.NO if found else ExitCode.OK)
 
 
-def _tell(kind: str, document: dict[str, Any], as_json: bool) -> None:
+def _tell(
+    softsku: Path,
+    found: list[dict[str, Any]],
+    programs: list[str],
+    other: list[str],
+    *,
+    as_json: bool,
+) -> None:
+    for line in other:
+        print(f"steelyard: another kind of machine: {line}", file=sys.stderr)
     if as_json:
-        print_json(document, kind=kind)
+        document = {
+            "softsku": str(softsku),
+            "differences": found,
+            "programs_own": programs,
+            "other_machine": other,
+        }
+        print_json(document, kind="softsku_state")
         return
-    for one in document["differences"]:
+    for one in found:
         print(f"{one['place']}: {one['found'] or 'cannot be read'}, not {one['wanted']}")
-    if not document["differences"]:
+    if not found:
         print("the machine has the values of the soft SKU")
-    if document["programs_own"]:
-        print(f"not of the machine, but of the program or its service: {', '.join(document['programs_own'])}")
+    if programs:
+        print(f"not of the machine, but of the program or its service: {', '.join(programs)}")
 
 
 def restore_all(*, as_json: bool) -> int:
-    """Undo what was left behind or applied; 4 where something could not be undone."""
-    lines = [*undo.replay(), *undo.undo_kept()]
+    """Undo what was left behind or applied; 4 where something could not be undone.
+
+    A soft SKU that was applied is what a tuning under way takes for the machine as found: it stays until that
+    has ended.
+    """
+    lines = undo.replay()
+    waiting: EnvironmentLacksError | None = None
+    if roots := undo.kept_roots():
+        try:
+            with alone(*roots):
+                lines += undo.undo_kept()
+        except EnvironmentLacksError as error:
+            waiting = error
     living = [f"{name} is in use by process {pid}" for name, pid in undo.pending()]
     failed = [line for line in lines if not line.startswith(undo.UNDID)]
     if as_json:
         done = [line for line in lines if line.startswith(undo.UNDID)]
         print_json({"undone": done, "failed": failed, "in_use": living}, kind="restoration")
     else:
-        for line in [*lines, *living] or ["nothing to undo"]:
+        for line in [*lines, *living] or ([] if waiting else ["nothing to undo"]):
             print(line)
+    if waiting is not None:
+        complain(EnvironmentLacksError(f"a soft SKU stays applied: {waiting.message}", hint=waiting.hint))
+        return int(ExitCode.ENVIRONMENT)
     return int(ExitCode.FAILED if failed else ExitCode.OK)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import steelyard
-from steelyard._base import ExitCode, ResultSaysNoError, UsageError, WorkloadFailedError
+from steelyard import machine as machines
+from steelyard._base import ExitCode, RecordError, ResultSaysNoError, UsageError, WorkloadFailedError
 from steelyard.bench import declaration, tiers, undo
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
@@ -24,7 +25,8 @@ from steelyard.cli.experiment.begin import draw_seed, metric_of, ratio_of, secon
 from steelyard.cli.experiment.make import so_far
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
-from steelyard.records import RunStatus
+from steelyard.experiment.engine import MACHINE
+from steelyard.records import Machine, RunStatus, read, write
 from steelyard.records.tuning import Tuning, TuningGuard, TuningKnob, TuningLack, TuningPlan
 from steelyard.tune import session
 from steelyard.tune.deploy import write_all
@@ -32,7 +34,7 @@ from steelyard.tune.guards import Guard, parse_guard
 from steelyard.tune.knobs import Knob, Lacking, Risk, find
 from steelyard.tune.knobs.application import DEFAULT, EnvironmentKnob, PlaceKnob, SettingKnob
 from steelyard.tune.knobs.user import read_user_file
-from steelyard.tune.tuning import STRATEGIES
+from steelyard.tune.tuning import NONE, STRATEGIES, UNDECIDED
 
 _TIER = "smoke"
 """Many short trials tell more than few long ones."""
@@ -71,8 +73,19 @@ def tune_and_show(request: Request, *, as_json: bool) -> int:
     """Make or resume a tuning, or only say what it would try; return the exit code."""
     if request.advice:
         return show_tuning(None, _begin(request)[0], as_json=as_json)
-    with session.alone():
+    with session.alone(_root_of(request)):
         return _tune(request, as_json=as_json)
+
+
+def _root_of(request: Request) -> Path:
+    """Return the root of the machine that is changed; a tuning that goes on knows its own."""
+    if request.resume is None:
+        return request.root
+    try:
+        return Path(session.load(request.resume).root)
+    except RecordError:
+        # It is refused, with the reason, by whoever reads it next.
+        return request.root
 
 
 def _tune(request: Request, *, as_json: bool) -> int:
@@ -83,7 +96,7 @@ def _tune(request: Request, *, as_json: bool) -> int:
         if request.command or request.benchmark or request.knobs or request.chosen:
             raise UsageError("--resume goes on as it began: it takes no benchmark, command or knobs")
         folder = request.resume
-        tuning = session.load_to_resume(folder)
+        tuning = session.load_to_resume(folder, machines.snapshot(_root_of(request)))
         knobs = _again(tuning, folder)
         session.check_as_found(tuning, knobs)
     else:
@@ -95,6 +108,7 @@ def _tune(request: Request, *, as_json: bool) -> int:
             )
         folder = make_run_folder(request.out, f"tune-{tuning.benchmark or 'command'}", SystemClock())
         tuning = tuning.model_copy(update={"tuning_id": folder.name})
+        write(machines.snapshot(tuning.root), folder / MACHINE)
         if request.user_file is not None:
             shutil.copyfile(request.user_file, folder / session.USER_FILE)
     return _run(folder, tuning, knobs, as_json=as_json)
@@ -120,7 +134,7 @@ def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], *, as_json: bool)
             failed = error
     made = under_way.tuning
     if made.status is RunStatus.COMPLETE and made.chosen:
-        write_all(folder, made, tried)
+        write_all(folder, made, tried, read(Machine, folder / MACHINE))
     code = show_tuning(folder, made, as_json=as_json)
     if made.status is RunStatus.COMPLETE:
         return code
@@ -148,7 +162,7 @@ def show_tuning(folder: Path | None, tuning: Tuning, *, as_json: bool) -> int:
             )
             for path in sorted(folder.glob("softsku*")):
                 target.print(f"soft SKU: {path}", markup=False, highlight=False, soft_wrap=True)
-    return int(ExitCode.NO if tuning.outcome == "none" else ExitCode.OK)
+    return int(ExitCode.NO if tuning.outcome in (NONE, UNDECIDED) else ExitCode.OK)
 
 
 def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:

@@ -17,6 +17,7 @@ from steelyard.records.tuning import Tuning, TuningEvidence, TuningKnob, TuningL
 from steelyard.report import format as fmt
 from steelyard.report.experiment.table import change
 from steelyard.report.terminal import safe
+from steelyard.tune.tuning import NONE, UNDECIDED, open_knobs
 
 
 def gain_text(one: TuningEvidence) -> str:
@@ -34,10 +35,18 @@ def heading(tuning: Tuning) -> str:
     if tuning.outcome == "better" and confirmed is not None:
         levels = ", ".join(f"{name}={level}" for name, level in tuning.chosen.items())
         return f"Soft SKU: {levels}: {gain_text(confirmed)} of {tuning.metric.name}"
-    if tuning.outcome == "none":
+    if tuning.outcome == NONE:
         if confirmed is not None:
             return f"No knob helps: what won alone was not confirmed ({gain_text(confirmed)})"
-        return "No knob helps: no level is shown to be better than what was found"
+        return "No knob helps: every level that was tried is worse than what was found, or equivalent to it"
+    if tuning.outcome == UNDECIDED:
+        if confirmed is not None:
+            return f"Not decided: what won alone was not confirmed ({gain_text(confirmed)})"
+        count, tried = len(open_knobs(tuning)), sum(one.reason is None for one in tuning.knobs)
+        return (
+            "Not decided: no level is shown to be better than what was found, and of"
+            f" {count} of {tried} knobs it is not known"
+        )
     return f"Not known: {tuning.status_reason or tuning.status}"
 
 
@@ -89,7 +98,8 @@ def _fine_print(tuning: Tuning) -> str:
     plan = tuning.plan
     return (
         f"{tuning.trials} trials, {plan.strategy}; + is better; intervals of {plan.confidence:.0%} for all"
-        " comparisons of the search together, and again for ablation and confirmation, on new values"
+        " comparisons of the search together, and again for those of the ablation and for the confirmation,"
+        " on new values"
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from steelyard.records import Machine
 from steelyard.records.tuning import Tuning
 from steelyard.tune.deploy import exports
 from steelyard.tune.deploy.softsku import softsku_text
@@ -19,13 +20,13 @@ from steelyard.tune.trials import writes_of
 SOFTSKU = "softsku.toml"
 
 
-def write_all(folder: Path, tuning: Tuning, knobs: Mapping[str, Knob]) -> list[Path]:
-    """Write every form of a soft SKU; return the paths."""
-    machine = {name: level for name, level in tuning.chosen.items() if knobs[name].writes(level)}
-    writes = writes_of(knobs, machine)
+def write_all(folder: Path, tuning: Tuning, knobs: Mapping[str, Knob], machine: Machine) -> list[Path]:
+    """Write every form of a soft SKU that was found on ``machine``; return the paths."""
+    levels = {name: level for name, level in tuning.chosen.items() if knobs[name].writes(level)}
+    writes = writes_of(knobs, levels)
     outliving = [(cell, text) for cell, text in writes if cell.outlives]
     texts = {
-        SOFTSKU: softsku_text(tuning),
+        SOFTSKU: softsku_text(tuning, machine),
         "softsku.sh": exports.script(outliving, tuning),
         "softsku.service": exports.unit(tuning),
         "softsku-service.conf": exports.drop_in(writes, tuning),

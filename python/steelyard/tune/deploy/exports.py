@@ -3,6 +3,9 @@
 In: what to write where. Out: texts. The script needs a shell and coreutils; registers need ``rdmsr`` and
 ``wrmsr`` of msr-tools. It saves what it changes before it changes anything, and puts it back.
 
+Invariant: no function of the script counts on ``set -e``, which a shell ignores wherever a result is looked
+at: each step says itself what comes of its failure.
+
 Not here: levels (``softsku``).
 """
 
@@ -32,20 +35,30 @@ set -eu
 state=${{SOFTSKU_STATE:-/run/steelyard-softsku}}
 """
 _TAIL = """
+give_back() {
+    put_back || { echo "softsku: not everything could be put back; its values are in $state" >&2; exit 1; }
+    rm -rf "$state"
+}
 case "${1:-}" in
 apply)
-    [ -e "$state/whole" ] || { rm -rf "$state"; mkdir -p "$state"; save; : > "$state/whole"; }
-    if ! { change && check; }; then
-        put_back; rm -rf "$state"; echo "softsku: not applied; everything was put back" >&2; exit 1
+    if [ ! -e "$state/whole" ]; then
+        rm -rf "$state"
+        mkdir -p "$state"
+        save || { rm -rf "$state"; echo "softsku: not applied: a value cannot be read" >&2; exit 1; }
+        : > "$state/whole"
     fi
+    change && check || {
+        give_back
+        echo "softsku: not applied; everything was put back" >&2
+        exit 1
+    }
     ;;
 verify)
     check
     ;;
 restore)
     [ -e "$state/whole" ] || { echo "softsku: nothing to restore"; exit 0; }
-    put_back
-    rm -rf "$state"
+    give_back
     ;;
 *)
     echo "usage: $0 apply|verify|restore" >&2
@@ -60,7 +73,8 @@ def script(writes: Sequence[Write], tuning: Tuning) -> str:
     parts = [_reader(cell, number) for number, (cell, _) in enumerate(writes)]
     parts += [_writer(cell, number) for number, (cell, _) in enumerate(writes)]
     numbers = range(len(writes))
-    parts.append("save() {\n" + "".join(f'    read_{n} > "$state/{n}"\n' for n in numbers) + "    :\n}")
+    saved = "".join(f'    read_{n} > "$state/{n}" || return 1\n' for n in numbers)
+    parts.append("save() {\n" + saved + "    :\n}")
     changes = "".join(
         f"    write_{n} {shlex.quote(text)} || return 1\n" for n, (_, text) in enumerate(writes)
     )
@@ -72,7 +86,7 @@ def script(writes: Sequence[Write], tuning: Tuning) -> str:
     )
     parts.append("check() {\n    bad=0\n" + checks + "    return $bad\n}")
     undo = "".join(_restore(cell, n) for n, (cell, _) in reversed(list(enumerate(writes))))
-    parts.append("put_back() {\n" + undo + "    :\n}")
+    parts.append("put_back() {\n    bad=0\n" + undo + "    return $bad\n}")
     return (
         _HEAD.format(of=f" for {tuning.benchmark}" if tuning.benchmark else "")
         + "\n".join(parts)
@@ -92,9 +106,12 @@ def _reader(cell: object, number: int) -> str:
         case WholeFile(path):
             body = f"cat {shlex.quote(str(path))}"
         case BitsCell(path, register, mask):
-            body = f"printf '0x%x\\n' $((0x$(rdmsr -p {path.parent.name} {register:#x}) & {mask:#x}))"
+            read = f'now=$(rdmsr -p {path.parent.name} {register:#x}) && [ -n "$now" ]'
+            body = f"{read} && printf '0x%x\\n' $((0x$now & {mask:#x}))"
         case SchemataCell(path, resource):
-            body = f"sed -n 's/^ *{resource}://p' {shlex.quote(str(path))} | sed 's/=0*\\([0-9a-f]\\)/=\\1/g'"
+            # Of a pipe a shell sees the last command alone.
+            read = f"now=$(sed -n 's/^ *{resource}://p' {shlex.quote(str(path))}) && [ -n \"$now\" ]"
+            body = f"{read} && printf '%s\\n' \"$now\" | sed 's/=0*\\([0-9a-f]\\)/=\\1/g'"
         case CommandCell(_, read_words):
             body = shlex.join(read_words)
         case _:
@@ -109,11 +126,16 @@ def _writer(cell: object, number: int) -> str:
         case BitsCell(path, register, mask):
             cpu = path.parent.name
             body = (
-                f"wrmsr -p {cpu} {register:#x}"
-                f" $(printf '0x%x' $((0x$(rdmsr -p {cpu} {register:#x}) & ~{mask:#x} | $1)))"
+                f'now=$(rdmsr -p {cpu} {register:#x}) && [ -n "$now" ] &&'
+                f" wrmsr -p {cpu} {register:#x} $(printf '0x%x' $((0x$now & ~{mask:#x} | $1)))"
             )
         case SchemataCell(path, resource):
-            body = f"printf '{resource}:%s\\n' \"$1\" > {shlex.quote(str(path))}"
+            # Files of resctrl have no size; a recorded one would lose its other lines (`SchemataCell.write`).
+            file = shlex.quote(str(path))
+            kept = (
+                f'now=$(sed "s/^ *{resource}:.*/{resource}:$1/" {file}) && printf \'%s\\n\' "$now" > {file}'
+            )
+            body = f"if [ -s {file} ]; then {kept}; else printf '{resource}:%s\\n' \"$1\" > {file}; fi"
         case CommandCell(write_words, _):
             body = (
                 " ".join('"$1"' if word == "{}" else _with_level(word) for word in write_words)
@@ -131,8 +153,13 @@ def _with_level(word: str) -> str:
 
 def _restore(cell: object, number: int) -> str:
     if isinstance(cell, WholeFile):
-        return f'    cat "$state/{number}" > {shlex.quote(str(cell.path))}\n'
-    return f'    write_{number} "$(cat "$state/{number}")"\n'
+        # An argument would lose the newlines at the end of the file.
+        write = f'cat "$state/{number}" > {shlex.quote(str(cell.path))}'
+    else:
+        write = f'now=$(cat "$state/{number}") && write_{number} "$now"'
+    return (
+        f"    {{ {write}; }} || {{ echo {shlex.quote(_place(cell) + ' cannot be put back')} >&2; bad=1; }}\n"
+    )
 
 
 def unit(tuning: Tuning) -> str:

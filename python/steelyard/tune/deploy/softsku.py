@@ -1,20 +1,57 @@
-"""``softsku.toml``: levels of knobs with what was measured of each.
+"""``softsku.toml``: levels of knobs with what was measured of each, and the machine that it was measured on.
 
-In: a tuning, or a file. Out: the text, or the levels.
+In: a tuning and its machine, or a file. Out: the text, or a `SoftSku`.
 """
 
 from __future__ import annotations
 
 import json
-import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import RecordError, UsageError, read_regular
+from steelyard._base import RecordError, UsageError
+from steelyard._base.toml import read_toml
+from steelyard.machine.features import Feature, Scalar, features
+from steelyard.records import Machine
 from steelyard.records.tuning import Tuning, TuningEvidence
 
 
-def softsku_text(tuning: Tuning) -> str:
+@dataclass(frozen=True, slots=True)
+class SoftSku:
+    """What a file says."""
+
+    levels: Mapping[str, str]
+    """By knob."""
+    machine: Mapping[str, Scalar]
+    """Traits of the machine that it was found on, by name; empty where the file does not tell."""
+
+    def differences(self, here: Machine) -> list[str]:
+        """Return by what ``here`` is another kind of machine, one line each."""
+        if not self.machine:
+            return ["the file does not say on which machine it was found"]
+        now = {feature.key: feature for feature in _traits(here, self.levels)}
+        return [
+            f"found with {now[key].noun} {then}, and here {now[key].value}"
+            for key, then in self.machine.items()
+            if key in now and now[key].value != then
+        ]
+
+
+_TRAITS = ("cpu.architecture", "cpu.model", "cpu.cores", "hypervisor")
+"""A soft SKU is for machines that are alike in these."""
+_SWITCHED = {"online_cpus": "cpu.cores"}
+"""Knobs, and what they change of that."""
+
+
+def _traits(machine: Machine, levels: Mapping[str, str]) -> list[Feature]:
+    own = {trait for knob, trait in _SWITCHED.items() if knob in levels}
+    wanted = [key for key in _TRAITS if key not in own]
+    return [one for one in features(machine) if one.key in wanted and one.value is not None]
+
+
+def softsku_text(tuning: Tuning, machine: Machine) -> str:
     """Return the file of a tuning."""
     lines = [
         f"# Found by: {' '.join(tuning.command)}".replace("\n", " "),
@@ -22,6 +59,14 @@ def softsku_text(tuning: Tuning) -> str:
         f"workload = {_text(tuning.benchmark or ' '.join(tuning.template))}",
         f"metric = {_text(tuning.metric.name)}",
         f"steelyard_version = {_text(tuning.steelyard_version)}",
+        *([f"host = {_text(machine.hostname)}"] if machine.hostname else []),
+        "",
+        "# It was found on a machine with these.",
+        "[machine]",
+        *(
+            f"{_text(one.key)} = {json.dumps(one.value, ensure_ascii=False)}"
+            for one in _traits(machine, tuning.chosen)
+        ),
         "",
         "# Of the whole beside the machine as found: above 1 is better.",
         "[confirmed]",
@@ -56,11 +101,11 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def read_softsku(path: Path) -> dict[str, str]:
-    """Return the levels of a soft SKU by knob. Raises UsageError for anything else."""
+def read_softsku(path: Path) -> SoftSku:
+    """Return a soft SKU. Raises UsageError for anything else."""
     try:
-        data: dict[str, Any] = tomllib.loads(read_regular(path).decode())
-    except (RecordError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = read_toml(path)
+    except RecordError as error:
         raise UsageError(f"{path}: no soft SKU: {error}") from error
     entries = data.get("knob")
     if not isinstance(entries, list) or not entries:
@@ -71,4 +116,7 @@ def read_softsku(path: Path) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(level, str) or name in levels:
             raise UsageError(f"{path}: no soft SKU: each [[knob]] has its own name and a level, both texts")
         levels[name] = level
-    return levels
+    machine = data.get("machine", {})
+    if not isinstance(machine, dict):
+        raise UsageError(f"{path}: no soft SKU: machine is a table")
+    return SoftSku(levels, machine)

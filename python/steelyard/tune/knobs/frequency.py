@@ -15,6 +15,9 @@ _CPU = "sys/devices/system/cpu"
 _POLICIES = f"{_CPU}/cpufreq"
 _UNCORE = f"{_CPU}/intel_uncore_frequency"
 _STEPS = 5
+_STEP_KHZ = 100_000
+"""Processors know multiples of 100 MHz (Intel SDM, MSR_UNCORE_RATIO_LIMIT and IA32_PERF_CTL); of another
+number the driver keeps the one below it."""
 
 
 def _policies(tree: Tree, file: str) -> list[str]:
@@ -37,9 +40,12 @@ def core_frequency(tree: Tree) -> Found:
     offered = choices(tree, f"{folder}/scaling_available_frequencies")
     if low is None or high is None:
         return [Lacking(name, about, "the driver does not tell its range")]
-    levels = tuple(sorted(offered, key=int)) if offered else between(low, high, _STEPS)
     files = tuple(tree.path(path) for path in paths)
-    return [FilesKnob(name, about, files, levels, minimum=low, maximum=high, is_ordered=True)]
+    if offered:
+        # The driver rounds what is not among them.
+        return [FilesKnob(name, about, files, tuple(sorted(offered, key=int)), is_ordered=True)]
+    levels = between(low, high, _STEPS, _STEP_KHZ)
+    return [FilesKnob(name, about, files, levels, minimum=low, maximum=high, step=_STEP_KHZ, is_ordered=True)]
 
 
 def governor(tree: Tree) -> Found:
@@ -120,9 +126,8 @@ def uncore_frequency(tree: Tree) -> Found:
     if low is None or high is None:
         return [Lacking(name, about, "the driver does not tell its range")]
     files = tuple(tree.path(path) for path in paths)
-    return [
-        FilesKnob(name, about, files, between(low, high, _STEPS), minimum=low, maximum=high, is_ordered=True)
-    ]
+    levels = between(low, high, _STEPS, _STEP_KHZ)
+    return [FilesKnob(name, about, files, levels, minimum=low, maximum=high, step=_STEP_KHZ, is_ordered=True)]
 
 
 @dataclass

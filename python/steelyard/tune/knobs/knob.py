@@ -96,6 +96,8 @@ class FilesKnob(Knob):
     minimum: int | None = None
     maximum: int | None = None
     """Numbers between these are allowed too."""
+    step: int = 1
+    """Of these numbers only multiples of it, and the two ends: the hardware rounds others."""
     is_ordered: bool = False
     needs_reboot: bool = False
 
@@ -117,10 +119,13 @@ class FilesKnob(Knob):
         if level in self.levels:
             return level
         if self.minimum is not None and self.maximum is not None:
-            if level.isdigit() and self.minimum <= int(level) <= self.maximum:
+            number = int(level) if level.isdigit() else -1
+            is_step = number % self.step == 0 or number in (self.minimum, self.maximum)
+            if is_step and self.minimum <= number <= self.maximum:
                 return level
+            steps = f" in steps of {self.step}" if self.step > 1 else ""
             raise UsageError(
-                f"{self.name}={level}: allowed is {self.minimum}..{self.maximum}", hint=self.about
+                f"{self.name}={level}: allowed is {self.minimum}..{self.maximum}{steps}", hint=self.about
             )
         return super().check(level)
 
@@ -152,12 +157,14 @@ def unwritable(tree: Tree, names: Iterable[str]) -> str | None:
     return None
 
 
-def between(low: int, high: int, count: int) -> tuple[str, ...]:
-    """Return ``count`` whole numbers from ``low`` to ``high``, evenly spaced.
+def between(low: int, high: int, count: int, step: int = 1) -> tuple[str, ...]:
+    """Return about ``count`` numbers from ``low`` to ``high``, evenly spaced; those between are multiples of
+    ``step``.
 
-    >>> between(800, 3200, 4)
-    ('800', '1600', '2400', '3200')
+    >>> between(800, 3200, 4), between(1250, 2200, 4, step=100)
+    (('800', '1600', '2400', '3200'), ('1250', '1600', '1900', '2200'))
     """
     if high <= low or count < 2:
         return (str(low),)
-    return tuple(dict.fromkeys(str(round(low + (high - low) * step / (count - 1))) for step in range(count)))
+    inner = (round((low + (high - low) * part / (count - 1)) / step) * step for part in range(1, count - 1))
+    return tuple(dict.fromkeys(map(str, (low, *(one for one in inner if low < one < high), high))))

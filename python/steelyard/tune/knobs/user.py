@@ -31,12 +31,12 @@ In: the file. Out: knobs and guardrails. Not here: what they do (``application``
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import RecordError, UsageError, read_regular
+from steelyard._base import RecordError, UsageError
+from steelyard._base.toml import read_toml
 from steelyard.tune.guards import Guard, Source
 from steelyard.tune.knobs.application import CommandKnob, EnvironmentKnob, TemplateKnob, TextKnob
 from steelyard.tune.knobs.knob import Knob, Risk
@@ -54,12 +54,9 @@ _GUARD = {"name", "at_most", "at_least"}
 def read_user_file(path: Path) -> tuple[list[Knob], list[Guard]]:
     """Return the knobs and guardrails of a file. Raises UsageError, which names file and entry."""
     try:
-        text = read_regular(path).decode()
-        data = tomllib.loads(text)
-    except (RecordError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from error
+        data = read_toml(path)
+    except RecordError as error:
+        raise UsageError(error.message) from error
     unknown = data.keys() - {"knob", "guard"}
     if unknown:
         raise UsageError(
