@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from steelyard._base import RecordError, UsageError
 from steelyard._base.toml import read_toml
