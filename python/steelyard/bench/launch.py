@@ -113,7 +113,7 @@ def plan(request: Request, machine: Machine) -> list[Plan]:
         for _, hook in hooks.create(request.hooks, entry.hooks):
             hook.check()
     layout = live_layout()
-    plans = []
+    plans: list[Plan] = []
     for entry, benchmark in zip(declarations, benchmarks, strict=True):
         placement = placement_of(
             benchmark,
@@ -136,7 +136,8 @@ def plan(request: Request, machine: Machine) -> list[Plan]:
         lacks = None
         try:
             benchmark.checks(settings, machine=machine)
-            if (told := misfit(footprint, machine, request.out)) is not None:
+            left = [disk for each in plans if each.lacks is None for disk in each.footprint.stays]
+            if (told := misfit(footprint, machine, request.out, before=left)) is not None:
                 lacks = EnvironmentLacksError(f"{entry.name}: {told[0]}", hint=told[1])
         except EnvironmentLacksError as error:
             lacks = error

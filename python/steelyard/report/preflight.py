@@ -58,10 +58,12 @@ def span(least_s: float, most_s: float | None) -> str:
 def notes(preflight: Preflight) -> list[str]:
     """Return the sums, what the times leave out, and what will not fit."""
     here = "the cgroup's limit" if preflight.memory_is_limited else "of this machine"
-    lines = [
-        f"memory  {_size(preflight.memory_bytes)}, {here}",
-        f"disk    {_size(preflight.free_disk_bytes)} free for {preflight.folder}",
-    ]
+    disk = f"disk    {_size(preflight.free_disk_bytes)} free for {preflight.folder}"
+    if preflight.disk_most_bytes:
+        disk += f"; {_size(preflight.disk_most_bytes)} taken at once at the most"
+    if preflight.stays_bytes:
+        disk += f", {_size(preflight.stays_bytes)} kept for later runs"
+    lines = [f"memory  {_size(preflight.memory_bytes)}, {here}", disk]
     least_s = preflight.time_least_s
     if least_s is not None:
         lines.insert(0, f"time    {span(least_s, preflight.time_most_s)} in all")

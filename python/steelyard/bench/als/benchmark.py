@@ -111,7 +111,7 @@ class AlsBench(SparkJob):
             untimed=f"the ratings and {int(settings['fits']) + int(settings['warmups'])} fits",
             memory_bytes=memory_needed_bytes(settings),
             disks=(
-                Disk(size_bytes, prepared_dir(DECLARATION.name), "--set ratings=... makes them fewer"),
+                *_ratings(settings, size_bytes),
                 Disk(
                     SHUFFLED_TIMES * size_bytes,
                     directory,
@@ -133,7 +133,7 @@ class AlsBench(SparkJob):
         parent = prepared_dir(DECLARATION.name)
         parent.mkdir(parents=True, exist_ok=True)
         data = scratch_folder(session, str(parent), "tables")
-        tables = parent / f"v{VERSION}-seed{settings['data_seed']}-ratings{settings['ratings']}"
+        tables = _ratings_folder(settings)
         return Folders(
             scratch,
             events,
@@ -202,6 +202,21 @@ class AlsBench(SparkJob):
             artifacts={"als": RESULT, "spark_events": self._folders.events.name},
             own_commands=("java", "python", "python3"),
         )
+
+
+def _ratings_folder(settings: Mapping[str, Setting]) -> Path:
+    return (
+        prepared_dir(DECLARATION.name)
+        / f"v{VERSION}-seed{settings['data_seed']}-ratings{settings['ratings']}"
+    )
+
+
+def _ratings(settings: Mapping[str, Setting], size_bytes: int) -> tuple[Disk, ...]:
+    """Return the ratings, unless an earlier run has made them."""
+    if _ratings_folder(settings).is_dir():
+        return ()
+    folder = prepared_dir(DECLARATION.name)
+    return (Disk(size_bytes, folder, "--set ratings=... makes them fewer", stays=True),)
 
 
 def learnt(models: list[dict[str, Any]]) -> "Check":

@@ -130,7 +130,7 @@ class MediaWiki(Benchmark):
         untimed = ""
         # Without its programs' versions, of which the name holds a digest.
         if not list(prepared_dir("mediawiki").glob(f"wiki-{articles}-*")):
-            disks.append(Disk(size_bytes, prepared_dir("mediawiki"), smaller))
+            disks.append(Disk(size_bytes, prepared_dir("mediawiki"), smaller, stays=True))
             untimed = f"importing {articles} articles"
         least_s, most_s = load_span_s(settings)
         return Footprint(least_s, most_s, untimed, _memory_bytes(settings), tuple(disks))

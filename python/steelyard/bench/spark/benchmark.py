@@ -67,14 +67,7 @@ class SparkBench(SparkJob):
         return Footprint(
             untimed=f"the tables and {queries} queries",
             memory_bytes=memory_needed_bytes(settings),
-            disks=tuple(
-                Disk(
-                    demand.needed_bytes,
-                    demand.folder,
-                    f"--set scale=..., or --set {demand.parameter}=... on another disk",
-                )
-                for demand in parameters.disk_demands(settings)
-            ),
+            disks=_disks(settings),
         )
 
     def place(self) -> "Folders":
@@ -159,3 +152,17 @@ class SparkBench(SparkJob):
             artifacts={"stages": STAGES, "spark_events": self._folders.events.name},
             own_commands=("java", "python", "python3"),
         )
+
+
+def _disks(settings: Mapping[str, Setting]) -> tuple[Disk, ...]:
+    """Return what a run writes, of which the tables stay for later runs."""
+    tables_bytes = parameters.new_tables_bytes(settings)
+    disks = []
+    for demand in parameters.disk_demands(settings):
+        smaller = f"--set scale=..., or --set {demand.parameter}=... on another disk"
+        size_bytes = demand.needed_bytes
+        if demand.parameter == "tables" and tables_bytes:
+            size_bytes -= tables_bytes
+            disks.append(Disk(tables_bytes, demand.folder, smaller, stays=True))
+        disks.append(Disk(size_bytes, demand.folder, smaller))
+    return tuple(disks)

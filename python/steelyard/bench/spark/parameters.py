@@ -31,6 +31,8 @@ BYTES_PER_ROW = 59
 """Of the fact table as Parquet, with all its columns, from tables of 1 to 8 million rows."""
 SHUFFLE_RATIO = 1.5
 """Bytes that a query shuffles over those of the fact table, amply: Parquet compresses better."""
+TABLES_RATIO = 1.1
+"""Bytes of all tables over those of the fact table, amply."""
 OUTPUT_RATIO = 0.4
 """Bytes of a result over those of the fact table, amply."""
 KEPT_SHUFFLES = 2
@@ -105,8 +107,13 @@ def needed_disk_bytes(settings: Mapping[str, Setting], *, have_tables: bool) -> 
     """Return the disk space, about, of results, with the tables unless they are there, and of shuffles."""
     scale = int(settings["scale"])
     results = OUTPUT_RATIO * scale * (int(settings["queries"]) + 1)
-    tables = 0 if have_tables else 1.1 * scale
+    tables = 0 if have_tables else TABLES_RATIO * scale
     return int(results + tables), int(SHUFFLE_RATIO * scale * KEPT_SHUFFLES)
+
+
+def new_tables_bytes(settings: Mapping[str, Setting]) -> int:
+    """Return the size of the tables that the run makes and leaves, 0 where they are there."""
+    return 0 if have_tables(settings) else int(TABLES_RATIO * int(settings["scale"]))
 
 
 def check(settings: Mapping[str, Setting], machine: "Machine") -> None:
@@ -115,11 +122,16 @@ def check(settings: Mapping[str, Setting], machine: "Machine") -> None:
     _check_disks(settings)
 
 
+def have_tables(settings: Mapping[str, Setting]) -> bool:
+    """Return whether the tables are there, or on another file system, of which nothing is known."""
+    folder = local_folder(str(settings["tables"]))
+    return folder is None or (folder / table_name(settings) / "tables.json").is_file()
+
+
 def disk_demands(settings: Mapping[str, Setting]) -> list[Demand]:
     """Return folders of this machine with the space, about, that a run takes there."""
     folder = local_folder(str(settings["tables"]))
-    have_tables = folder is None or (folder / table_name(settings) / "tables.json").is_file()
-    beside, shuffled = needed_disk_bytes(settings, have_tables=have_tables)
+    beside, shuffled = needed_disk_bytes(settings, have_tables=have_tables(settings))
     demands = []
     if folder is not None:
         demands.append(Demand(folder, beside, "tables"))

@@ -45,6 +45,8 @@ class MemberPreflight:
     """What comes on top of the time by the settings; empty for little, or with earlier runs."""
     memory_bytes: int | None
     disk_bytes: int | None
+    stays_bytes: int
+    """Disk space of what is kept for later runs, which is part of that."""
     not_installed: list[str]
     """Software that is not here."""
     misfit: str | None
@@ -88,9 +90,29 @@ class Preflight:
             return None
         return self.repeats * sum(time for time in times if time is not None)
 
+    @property
+    def stays_bytes(self) -> int:
+        """Return the disk space of what all members keep for later runs."""
+        return sum(member.stays_bytes for member in self.ready)
+
+    @property
+    def disk_most_bytes(self) -> int:
+        """Return the disk space that is taken at once at most: by a member, and what those before keep."""
+        kept = most = 0
+        for member in self.ready:
+            most = max(most, kept + (member.disk_bytes or 0))
+            kept += member.stays_bytes
+        return most
+
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {**asdict(self), "time_least_s": self.time_least_s, "time_most_s": self.time_most_s}
+        return {
+            **asdict(self),
+            "time_least_s": self.time_least_s,
+            "time_most_s": self.time_most_s,
+            "disk_most_bytes": self.disk_most_bytes,
+            "stays_bytes": self.stays_bytes,
+        }
 
 
 def look(name: str, repeats: int, plans: Sequence[Plan], machine: Machine, out: Path) -> Preflight:
@@ -119,6 +141,7 @@ def _member(plan: Plan, machine: Machine, out: Path) -> MemberPreflight:
         untimed="" if past else plan.footprint.untimed,
         memory_bytes=plan.footprint.memory_bytes,
         disk_bytes=plan.footprint.disk_bytes,
+        stays_bytes=sum(disk.size_bytes for disk in plan.footprint.stays),
         not_installed=[] if recipe is None else missing(recipe),
         misfit=None if plan.lacks is None else plan.lacks.message.removeprefix(f"{plan.declared.name}: "),
         hint=None if plan.lacks is None else plan.lacks.hint,

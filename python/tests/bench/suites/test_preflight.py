@@ -2,12 +2,13 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
 from steelyard import machine as machines
 from steelyard._base import EnvironmentLacksError
-from steelyard.bench.footprint import Disk, Footprint, misfit
+from steelyard.bench.footprint import SPREAD, Disk, Footprint, misfit, work_span_s
 from steelyard.bench.launch import Request, execute, plan
 from steelyard.bench.progress import Silence
 from steelyard.bench.suites import preflight
@@ -79,6 +80,38 @@ def test_what_needs_more_than_there_is_does_not_run(tmp_path, machine):
     assert f"it needs {(2 << 60) >> 20} MiB of disk, and {tmp_path} has" in told
     assert hint == "make it smaller"
     assert misfit(Footprint(), machine, tmp_path) is None
+
+
+def test_what_members_leave_is_not_there_for_those_after_them(tmp_path, machine, monkeypatch):
+    """Each fits alone, and all of them together do not."""
+    free = shutil.disk_usage(tmp_path).free
+    keeps = Disk(int(0.6 * free), tmp_path / "prepared", "make it smaller", stays=True)
+    passes = Disk(int(0.3 * free), smaller="choose another disk")
+    for sample, disk in ((sample_benchmarks.Spin, keeps), (sample_benchmarks.Nap, passes)):
+        states = classmethod(lambda cls, settings, *, placement, disk=disk: Footprint(disks=(disk,)))
+        monkeypatch.setattr(sample, "footprint", states)
+    asked = Disk(int(0.6 * free), smaller="takes=0")
+    states = classmethod(lambda cls, settings, *, placement: Footprint(disks=(asked,)))
+    monkeypatch.setattr(sample_benchmarks.Scripted, "footprint", states)
+    found = look(tmp_path, machine)
+    members = by_name(found)
+    assert members["spin"].misfit is None
+    told = members["scripted"].misfit
+    assert (
+        f"needs {asked.size_bytes >> 20} MiB of disk beside {keeps.size_bytes >> 20} MiB that members" in told
+    )
+    # What will not be run leaves nothing either.
+    assert members["nap"].misfit is None
+    assert found.stays_bytes == keeps.size_bytes
+    assert found.disk_most_bytes == keeps.size_bytes + passes.size_bytes
+    [line] = [line for line in notes(found) if line.startswith("disk ")]
+    assert "kept for later runs" in line
+
+
+def test_work_of_known_amount_takes_less_on_more_cpus():
+    assert work_span_s(10.0, 120.0, 2) == (70.0 / SPREAD, 70.0 * SPREAD)
+    least_s, most_s = work_span_s(10.0, 120.0, 12)
+    assert least_s < 20.0 < most_s
 
 
 def test_the_limit_of_a_cgroup_is_the_memory_there_is(machine, tmp_path):

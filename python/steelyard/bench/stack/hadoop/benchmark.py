@@ -133,6 +133,7 @@ class HadoopBench(Benchmark):
                     demand.needed_bytes,
                     demand.folder,
                     f"--set {parameter}=..., or --set {demand.parameter}=... on another disk",
+                    stays=demand.parameter == "data" and bool(cls.data_name(settings)),
                 )
                 for demand in cls.disk_demands(settings)
             ),
