@@ -57,9 +57,10 @@ class DataCaching(CacheBench):
             raise UsageError(f"{_SIZES}={chosen.get(_SIZES, '')}: {error.message}") from error
         return KEY_BYTES + ITEM_OVERHEAD_BYTES + mean_bytes
 
-    def content(self) -> list[str]:
+    def content(self) -> list[str | Path]:
         """Return the flags of the load that say how large values are and which keys are asked for."""
         return [
-            *("--value-sizes", str(sizes_path(self.settings))),
+            "--value-sizes",
+            sizes_path(self.settings),
             *("--key-distribution", self.settings.text(_POPULARITY)),
         ]

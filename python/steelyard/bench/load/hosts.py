@@ -1,7 +1,8 @@
 """The load of a run on other hosts: over ssh, with servers that listen on an address that the hosts reach.
 
 In: settings of a benchmark. Out: flags of ``steelyard-load``, whose process here commands those on the hosts
-and puts their results together by the clock here; the mix of the load, on every host for the time of the run.
+and puts their results together by the clock here; the files that the load reads, on every host for the time
+of the run.
 
 Invariant: without hosts everything stays on the loopback address.
 Not here: how hosts make one load (``crates/load/src/hosts``).
@@ -11,7 +12,7 @@ import contextlib
 import shlex
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,32 +101,43 @@ class LoadHosts:
 
     def arguments(self, session: "Session", mix: Path) -> list[str]:
         """Return the flags that name hosts and mix, which every host has when this returns."""
-        if not self.hosts:
-            return ["--mix", str(mix)]
-        # One name for all, since each process reads the mix by the name that this one was given.
-        folder = Path(f"/tmp/steelyard-{session.directory.name}")  # noqa: S108 - made anew, for its user only
-        text = mix.read_bytes()
-        self._put(session, None, folder, text)
-        for host in self.hosts:
-            if host != HERE:
-                self._put(session, host, folder, text)
-        flags = [flag for host in self.hosts for flag in ("--host", host)]
-        flags += ["--ssh", " ".join(self.ssh), "--remote-command", self.remote_load]
-        return ["--mix", str(folder / mix.name), *flags]
+        [shared] = self.shared(session, mix)
+        return ["--mix", str(shared), *self.flags()]
 
-    def _put(self, session: "Session", host: str | None, folder: Path, text: bytes) -> None:
-        """Write the mix on ``host``, None for here; it goes with the run."""
+    def flags(self, processes: int = 0) -> list[str]:
+        """Return the flags that name the hosts, in turn for ``processes`` if those are more than hosts."""
+        if not self.hosts:
+            return []
+        named = [self.hosts[at % len(self.hosts)] for at in range(max(processes, len(self.hosts)))]
+        flags = [flag for host in named for flag in ("--host", host)]
+        return [*flags, "--ssh", " ".join(self.ssh), "--remote-command", self.remote_load]
+
+    def shared(self, session: "Session", *files: Path) -> list[Path]:
+        """Return the names by which this host and every other has ``files`` for the time of the run."""
+        if not self.hosts or not files:
+            return list(files)
+        # One name for all, since each process reads a file by the name that this one was given.
+        folder = Path(f"/tmp/steelyard-{session.directory.name}")  # noqa: S108 - made anew, for its user only
+        for host in (None, *(host for host in dict.fromkeys(self.hosts) if host != HERE)):
+            self._put(session, host, folder, files)
+        return [folder / file.name for file in files]
+
+    def _put(self, session: "Session", host: str | None, folder: Path, files: Sequence[Path]) -> None:
+        """Write ``files`` on ``host``, None for here; they go with the run."""
         place = shlex.quote(str(folder))
         # It may be there already, where hosts share a file system; but nobody else's.
         own = f"mkdir -m 700 {place} 2>/dev/null || {{ [ -O {place} ] && [ ! -L {place} ]; }}"
-        self._run(host, f"{{ {own}; }} && cat > {place}/mix.toml", text)
 
         def remove() -> None:
-            # A host that is gone keeps a file of some hundred bytes.
+            # A host that is gone keeps some small files.
             with contextlib.suppress(EnvironmentLacksError):
                 self._run(host, f"rm -rf {place}", b"")
 
-        session.endings.callback(remove)
+        for file in files:
+            text = file.read_bytes()
+            self._run(host, f"{{ {own}; }} && cat > {place}/{shlex.quote(file.name)}", text)
+            if file is files[0]:
+                session.endings.callback(remove)
 
     def _run(self, host: str | None, script: str, text: bytes) -> None:
         far = [*self.ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-T", host or "", "--", script]

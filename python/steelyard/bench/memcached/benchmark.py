@@ -5,6 +5,7 @@ latency, hit ratio, CPU time and bytes moved.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from steelyard.bench.parameters import Parameter, Setting
@@ -28,6 +29,6 @@ class MemcachedBench(CacheBench):
         """Return the mean size of key and value."""
         return KEY_BYTES + int(chosen.get("value_size", VALUE_BYTES))
 
-    def content(self) -> list[str]:
+    def content(self) -> list[str | Path]:
         """Return the flag of the load that says how large values are."""
         return ["--value-sizes", str(self.settings.count("value_size"))]

@@ -1,5 +1,6 @@
 """The benchmark of memcached: its settings on machines of any size, the server's counters, and a real run."""
 
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,14 @@ from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedErr
 from steelyard.bench.memcached.benchmark import MemcachedBench
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
-from steelyard.bench.stack.memcached.cache import FILL_RATIO, KEY_BYTES, _share, _shares, profile
+from steelyard.bench.stack.memcached.cache import (
+    FILL_RATIO,
+    KEY_BYTES,
+    _connection_limit,
+    _share,
+    _shares,
+    profile,
+)
 from steelyard.bench.stack.memcached.stats import read_stats
 from steelyard.records import Machine, RunStatus, read
 from tests.executables.servers import memcached
@@ -96,6 +104,18 @@ def test_counters_of_a_real_server_are_read():
     assert int(after["cmd_get"]) - int(before["cmd_get"]) == 1
     with pytest.raises(WorkloadFailedError, match="does not answer"):
         read_stats(target)
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_a_real_server_lets_every_connection_in(threads):
+    settings, _ = settings_on(cpus=16, memory_bytes=8 << 30, connections=20, server_threads=threads)
+    most = _connection_limit(settings)
+    with memcached("-c", str(most), "-t", str(threads)) as server, contextlib.ExitStack() as opened:
+        # One more than the load has: counters are read meanwhile.
+        for _ in range(21):
+            connection = opened.enter_context(server.connect())
+            connection.sendall(b"version\r\n")
+            assert connection.recv(100).startswith(b"VERSION")
 
 
 @pytest.mark.slow

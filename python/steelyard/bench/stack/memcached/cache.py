@@ -13,17 +13,19 @@ import os
 import pwd
 import tomllib
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedError, executable, workloads_dir
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.footprint import Footprint, load_span_s
+from steelyard.bench.load.hosts import HOST_PARAMETERS, LoadHosts
 from steelyard.bench.memory_limit import available_memory_bytes
-from steelyard.bench.parameters import Parameter, Setting
+from steelyard.bench.parameters import Parameter, Setting, Settings
 from steelyard.bench.placement import Placement
-from steelyard.bench.ports import HOST, check_port, free_port, wait_for_port
+from steelyard.bench.ports import check_port, free_port, wait_for_port
 from steelyard.bench.stack.memcached.recipe import RECIPE
 from steelyard.bench.stack.recipe import program, require
 
@@ -41,6 +43,9 @@ FILL_RATIO = 0.7
 MEMORY_RATIO = 0.75
 """Share of the machine's memory that the server gets at most: load and system need some, too."""
 ITEM_MAX = "2m"
+RESERVED, RESERVED_PER_THREAD = 32, 8
+"""Connections that memcached 1.6 keeps of its limit for itself, amply: it was seen to take 8 and 4 for a
+thread, and resets those beyond without a word."""
 READY_TIMEOUT_S = 20.0
 DRAIN_TIMEOUT_S = 60.0
 _DAY_S = 86_400.0
@@ -75,7 +80,7 @@ PARAMETERS = (
         "clients",
         "count",
         "processes of the load",
-        derived="the profile's, at most one per load CPU",
+        derived="the profile's, at most one per load CPU; one per host",
         minimum=1,
         maximum=256,
     ),
@@ -101,6 +106,7 @@ PARAMETERS = (
         "measure", "seconds", "length of the measure phase", derived="per tier", minimum=0.5, maximum=_DAY_S
     ),
     Parameter("port", "count", "port of the server; 0 for a free one", default=0, minimum=0, maximum=65_535),
+    *HOST_PARAMETERS,
     Parameter("seed", "count", "seed of keys and values", derived="random", minimum=0, maximum=2**53),
 )
 
@@ -127,8 +133,10 @@ class CacheBench(Benchmark):
         settings = profile(str(chosen.get("profile", "tuned")))
         most = int(MEMORY_RATIO * available_memory_bytes(machine))
         memory = int(chosen.get("memory", min(settings["memory_bytes"], most, _MEMORY_BYTES[tier] or most)))
-        load_cpus = max(1, len(placement.load))
-        clients = int(chosen.get("clients", min(settings["clients"], load_cpus)))
+        hosts = LoadHosts.of(chosen).hosts
+        # Of other hosts nothing is known: together they get as many threads as the server.
+        load_cpus = max(1, len(placement.server if hosts else placement.load))
+        clients = int(chosen.get("clients", len(hosts) or min(settings["clients"], load_cpus)))
         threads = max(1, min(settings["threads_per_client"], load_cpus // clients))
         item_bytes = cls.item_bytes(chosen)
         return {
@@ -147,8 +155,11 @@ class CacheBench(Benchmark):
         """Return the mean size of key and value."""
 
     @abstractmethod
-    def content(self) -> list[str]:
-        """Return the flags of the load that say how large values are and which keys are asked for."""
+    def content(self) -> list[str | Path]:
+        """Return the flags of the load that say how large values are and which keys are asked for.
+
+        A `Path` is a file that the load reads, on whichever host it is.
+        """
 
     @classmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
@@ -159,6 +170,12 @@ class CacheBench(Benchmark):
                 f"connections={settings['connections']} is below clients={settings['clients']}:"
                 " every client needs one"
             )
+        hosts = LoadHosts.of(settings)
+        hosts.check()
+        if int(settings["clients"]) < len(hosts.hosts):
+            raise UsageError(
+                f"clients={settings['clients']} is below the {len(hosts.hosts)} hosts: each runs one"
+            )
         available = available_memory_bytes(machine)
         if int(settings["memory"]) > available:
             raise EnvironmentLacksError(
@@ -166,7 +183,7 @@ class CacheBench(Benchmark):
                 " machine or its cgroup has",
                 hint=f"--set memory={int(MEMORY_RATIO * available) >> 20}MiB",
             )
-        check_port(int(settings["port"]))
+        check_port(int(settings["port"]), hosts.address)
 
     @classmethod
     def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
@@ -179,6 +196,7 @@ class CacheBench(Benchmark):
         executable("steelyard-load")
         self._server: Process | None = None
         self._target = ""
+        self._hosts = LoadHosts.of(self.settings)
         self._loads: list[LoadWatch] = []
         self._warmup: WarmUp | None = None
         self._span: tuple[int, int] | None = None
@@ -188,16 +206,17 @@ class CacheBench(Benchmark):
     def start(self) -> None:
         """Start the server and wait until it answers."""
         settings = self.settings
-        port = settings.count("port") or free_port()
+        address = self._hosts.address
+        port = settings.count("port") or free_port(address)
         command = [
-            *(program("memcached", self.name), "-l", HOST, "-p", str(port), "-U", "0"),
+            *(program("memcached", self.name), "-l", address, "-p", str(port), "-U", "0"),
             *("-m", str(settings.count("memory") >> 20), "-t", str(settings.count("server_threads"))),
-            *("-c", str(settings.count("connections") + 16), "-I", ITEM_MAX),
+            *("-c", str(_connection_limit(settings)), "-I", ITEM_MAX),
             # It refuses to run as root without a user to change to; the same user changes nothing.
             *(["-u", pwd.getpwuid(0).pw_name] if os.geteuid() == 0 else []),
         ]
         self._server = self.session.start_process("server", command, cpus=self.session.placement.server)
-        self._target = f"{HOST}:{port}"
+        self._target = f"{address}:{port}"
         wait_for_port(self.session, self._server, self._target, READY_TIMEOUT_S)
 
     def warm_up(self) -> None:
@@ -209,12 +228,18 @@ class CacheBench(Benchmark):
         clients = self.settings.count("clients")
         most_s = self.settings.number("warmup_max")
         least_s = min(most_s, _WARMUP_S[self.session.manifest.run.tier][0])
-        shares = _shares(self.session.placement.load or self.session.placement.server, clients)
+        far = self._hosts.flags(clients)
+        # One process here commands those of the hosts.
+        processes = 1 if far else clients
+        content = self._content()
+        shares = _shares(self.session.placement.load or self.session.placement.server, processes)
         for number, cpus in enumerate(shares, start=1):
-            suffix = "" if clients == 1 else f"-{number}"
-            connections = _share(self.settings.count("connections"), clients, number)
+            suffix = "" if processes == 1 else f"-{number}"
+            connections = _share(self.settings.count("connections"), processes, number)
+            most = min(self._far_threads(), connections // clients) if far else min(len(cpus), connections)
             command = [
-                *self._command(number, threads=max(1, min(len(cpus), connections)), connections=connections),
+                *self._command(number, content, threads=max(1, most), connections=connections),
+                *far,
                 *("--duration", f"{self.settings.number('measure'):g}s"),
                 *("--warmup", f"{least_s * 1e9:.0f}ns", "--hold", "--progress", "json"),
                 *("--hlog", str(self.session.directory / f"latency{suffix}.hlog")),
@@ -223,20 +248,33 @@ class CacheBench(Benchmark):
             self._loads.append(LoadWatch(self.session.start_process(f"load{suffix}", command, cpus=cpus)))
         self._warmup = wait_until_settled(self.session, self._loads, least_s=least_s, most_s=most_s)
 
-    def _command(self, number: int, *, threads: int, connections: int) -> list[str]:
+    def _far_threads(self) -> int:
+        """Return the threads of a client on another host."""
+        most = profile(self.settings.text("profile"))["threads_per_client"]
+        return max(1, min(most, len(self.session.placement.server) // self.settings.count("clients")))
+
+    def _content(self) -> list[str]:
+        """Return the flags of the content, with files by the names that every host has them by."""
+        words = self.content()
+        names = dict.fromkeys(word for word in words if isinstance(word, Path))
+        at = dict(zip(names, self._hosts.shared(self.session, *names), strict=True))
+        return [str(at[word]) if isinstance(word, Path) else word for word in words]
+
+    def _command(self, number: int, content: Sequence[str], *, threads: int, connections: int) -> list[str]:
         settings = self.settings
         return [
             *(str(executable("steelyard-load")), "--protocol", "memcached", "--target", self._target),
             *("--threads", str(threads), "--connections", str(connections)),
             *("--keys", str(settings.count("keys")), "--key-sizes", str(KEY_BYTES)),
-            *self.content(),
+            *content,
             *("--set-ratio", str(settings.number("set_ratio"))),
             *("--seed", str(settings.count("seed") + number - 1)),
         ]
 
     def _fill(self) -> None:
         """Store every key once."""
-        command = [*self._command(1, threads=1, connections=8), "--prefill=set", "--duration", "1ms"]
+        content = [str(word) for word in self.content()]
+        command = [*self._command(1, content, threads=1, connections=8), "--prefill=set", "--duration", "1ms"]
         command += ["--warmup", "0s", "--output", str(self.session.directory / "logs" / "fill.json")]
         cpus = self.session.placement.load or self.session.placement.server
         process = self.session.start_process("fill", command, cpus=cpus)
@@ -282,6 +320,11 @@ class CacheBench(Benchmark):
         if self._span is None or self._cpu is None:
             raise WorkloadFailedError("there was no measure phase")
         return outcome(self.session, self._span, self._warmup, self._cpu, self._stats)
+
+
+def _connection_limit(settings: Settings) -> int:
+    """Return the limit of connections that lets all of the load's in, and those that read counters."""
+    return settings.count("connections") + RESERVED + RESERVED_PER_THREAD * settings.count("server_threads")
 
 
 def _share(total: int, parts: int, number: int) -> int:

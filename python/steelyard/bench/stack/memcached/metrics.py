@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from steelyard.bench.benchmark import Outcome
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.merge import merged
 from steelyard.bench.load.metrics import load_metrics, per_second, value
 from steelyard.bench.stack.processor import CpuTime
@@ -44,9 +45,9 @@ def outcome(
         return float(after[name]) - float(before[name]) if name in before and name in after else None
 
     hits, lookups = gained("get_hits"), gained("cmd_get")
-    load_cpu_s = whole.cpu.user_s + whole.cpu.system_s
+    hosts = LoadHosts.of(session.settings)
     metrics = {
-        **load_metrics(whole, max(1, len(session.placement.load))),
+        **load_metrics(whole, hosts.load_cpus(whole, len(session.placement.load))),
         "hit_ratio": value(hits / lookups if hits is not None and lookups else None, "1", None, _NO_LOOKUPS),
         "evictions_per_s": value(_per(gained("evictions"), seconds), "1/s", "lower", "not reported"),
         "stored_bytes": value(_number(after, "bytes"), "bytes", None, "not reported"),
@@ -72,7 +73,7 @@ def outcome(
         warmup=warmup,
         measure=steady.check(per_second(loads)),
         memory_needed_bytes=session.settings.count("memory"),
-        own_cpu_s=cpu.total_s + load_cpu_s,
+        own_cpu_s=cpu.total_s + hosts.own_cpu_s(whole),
         artifacts=artifacts,
     )
 

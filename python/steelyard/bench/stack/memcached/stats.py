@@ -22,7 +22,10 @@ def read_stats(target: str) -> dict[str, str]:
             while not text.endswith(b"END\r\n"):
                 part = connection.recv(65_536)
                 if not part:
-                    break
+                    raise WorkloadFailedError(
+                        f"{target} ended the connection before it answered stats",
+                        hint="it does so beyond its limit of connections",
+                    )
                 text += part
     except OSError as error:
         raise WorkloadFailedError(f"{target} does not answer stats: {error}") from error
