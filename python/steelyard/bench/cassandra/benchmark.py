@@ -9,6 +9,7 @@ measured once its throughput has settled.
 Not here: the node (``node``), profiles (``profile``), the operations (``data/mixes``), metrics (``metrics``).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.cassandra.declaration import DECLARATION
 from steelyard.bench.cassandra.parameters import PARAMETERS
 from steelyard.bench.footprint import Disk, Footprint, load_span_s
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.settings import check_load
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
@@ -91,13 +93,16 @@ class CassandraBench(Benchmark):
         lengths = _TIERS[tier]
         profile = load_profile(str(chosen.get("profile", "tuned")))
         memory = available_memory_bytes(machine)
-        threads = int(chosen.get("load_threads", max(1, len(placement.load))))
+        hosts = LoadHosts.of(chosen).hosts
+        # Of other hosts nothing is known: each gets the share of threads that the load would have had here.
+        beside = len(placement.load) or math.ceil(cls.load_ratio * len(placement.server))
+        threads = int(chosen.get("load_threads", max(1, beside)))
         return {
             "records": lengths.records or 2 * memory // RECORD_BYTES,
             "heap": profile.heap_bytes(memory, lengths.heap_bytes),
             "memtable": profile.memtable_bytes(memory, lengths.heap_bytes),
             "load_threads": threads,
-            "connections": max(threads, int(profile.load_setting("connections"))),
+            "connections": max(threads * max(1, len(hosts)), int(profile.load_setting("connections"))),
             "warmup_min": lengths.warmup_min_s,
             "warmup_max": lengths.warmup_max_s,
             "measure": lengths.measure_s,
@@ -118,7 +123,7 @@ class CassandraBench(Benchmark):
             )
         for name in ("data", "commit_log"):
             check_parent(str(settings[name]), name)
-        check_port(int(settings["port"]))
+        check_port(int(settings["port"]), LoadHosts.of(settings).address)
         needed = int(DISK_FACTOR * RECORD_BYTES * int(settings["records"]))
         if settings["data"]:
             check_disk(Path(str(settings["data"])), needed, "--set records=..., or another folder as data")
@@ -182,6 +187,7 @@ class CassandraBench(Benchmark):
             data=self._data,
             commit_log=self._commit_log,
             port=self.settings.count("port"),
+            address=LoadHosts.of(self.settings).address,
         )
         wait_until_ready(self.session, self._node, begin_ns)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import executable
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.watch import LoadWatch
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def start_load(session: "Session", target: str, mix: Path) -> LoadWatch:
     settings = session.settings
     command = [
         *(str(executable("steelyard-load")), "--protocol", "cql", "--target", target),
-        *("--mix", str(mix), "--keys", str(settings.count("records")), "--prefill"),
+        *LoadHosts.of(settings).arguments(session, mix),
+        *("--keys", str(settings.count("records")), "--prefill"),
         *("--threads", str(settings.count("load_threads"))),
         *("--connections", str(settings.count("connections"))),
         *("--duration", f"{settings.number('measure'):g}s"),

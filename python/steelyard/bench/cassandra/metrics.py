@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.bench.benchmark import Outcome
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.metrics import load_metrics, operation_metrics, per_second, value
 from steelyard.bench.stack.cassandra.garbage import gc_metrics
 from steelyard.bench.stack.cassandra.node import GC_LOG
@@ -51,9 +52,9 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
     folder = session.directory
     load = read(LoadResult, folder / "load.json")
     seconds = (facts.span[1] - facts.span[0]) / 1e9
-    cpus, load_cpus = len(session.placement.server), max(1, len(session.placement.load))
+    cpus, hosts = len(session.placement.server), LoadHosts.of(session.settings)
     metrics = {
-        **load_metrics(load, load_cpus),
+        **load_metrics(load, hosts.load_cpus(load, len(session.placement.load))),
         **operation_metrics(load),
         "server_cpu_ratio": Metric(value=facts.used.total_s / seconds / cpus, unit="1"),
         "server_cpu_user_ratio": Metric(value=facts.used.user_s / seconds / cpus, unit="1"),
@@ -84,7 +85,7 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
         warmup=facts.warmup,
         measure=steady.check(per_second([load])),
         memory_needed_bytes=session.settings.count("heap"),
-        own_cpu_s=facts.used.total_s + load.cpu.user_s + load.cpu.system_s,
+        own_cpu_s=facts.used.total_s + hosts.own_cpu_s(load),
         checks=[facts.open_files.check()] if facts.open_files is not None else [],
         artifacts={"load": "load.json", "latency": "latency.hlog", "gc_log": GC_LOG},
         own_commands=("java",),

@@ -1,5 +1,6 @@
 """The parameters of the benchmark of Cassandra, declared once."""
 
+from steelyard.bench.load.hosts import HOST_PARAMETERS
 from steelyard.bench.load.parameters import length_parameters, port_parameter, rate_parameter, seed_parameter
 from steelyard.bench.parameters import Parameter
 
@@ -74,5 +75,6 @@ PARAMETERS = (
     ),
     *length_parameters(),
     port_parameter("CQL"),
+    *HOST_PARAMETERS,
     seed_parameter("keys and values"),
 )

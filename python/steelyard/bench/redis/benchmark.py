@@ -13,13 +13,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from steelyard._base import EnvironmentLacksError, WorkloadFailedError, data_dir, executable, workloads_dir
+from steelyard._base import (
+    EnvironmentLacksError,
+    UsageError,
+    WorkloadFailedError,
+    data_dir,
+    executable,
+    workloads_dir,
+)
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.footprint import Footprint
+from steelyard.bench.load.hosts import HOST_PARAMETERS, LoadHosts
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import InstancePlace, Placement
 from steelyard.bench.placement.parameters import PLACEMENT_PARAMETERS
-from steelyard.bench.ports import HOST, check_port, free_port, wait_for_port
+from steelyard.bench.ports import check_port, free_port, wait_for_port
 from steelyard.bench.redis.declaration import DECLARATION
 from steelyard.bench.stack.recipe import program, require
 
@@ -63,6 +71,7 @@ PARAMETERS = (
         "warmup", "seconds", "load before each step", derived="a fifth of the step", minimum=0.0, maximum=60.0
     ),
     *PLACEMENT_PARAMETERS,
+    *HOST_PARAMETERS,
     Parameter("seed", "count", "seed of keys and values", derived="random", minimum=0, maximum=2**53),
 )
 
@@ -106,7 +115,13 @@ class RedisBench(Benchmark):
 
     @classmethod
     def checks(cls, settings: Mapping[str, Setting], *, machine: "Machine") -> None:
-        """Raise EnvironmentLacksError where Redis is not installed."""
+        """Raise EnvironmentLacksError where Redis is not installed, UsageError for what is no host."""
+        hosts = LoadHosts.of(settings)
+        hosts.check()
+        if int(settings["connections"]) < len(hosts.hosts):
+            raise UsageError(
+                f"connections={settings['connections']} is below {len(hosts.hosts)} hosts: each needs one"
+            )
         if DECLARATION.recipe is not None:
             require(DECLARATION.recipe, DECLARATION.name)
 
@@ -135,15 +150,22 @@ class RedisBench(Benchmark):
 
     def start(self) -> None:
         """Start the servers and wait until each answers."""
+        hosts = LoadHosts.of(self.settings)
+        address = hosts.address
+        # Redis protects servers without a password by refusing every other host.
+        protected = "no" if hosts.hosts else "yes"
+        shared = hosts.shared(self.session, *(mix(command) for command in COMMANDS))
+        self._mixes = dict(zip(COMMANDS, shared, strict=True))
         for instance in self._instances:
             folder = self.session.directory / instance.name("redis")
             folder.mkdir()
-            port = free_port()
-            check_port(port)
+            port = free_port(address)
+            check_port(port, address)
             configuration = folder / "redis.conf"
-            own = f"bind {HOST}\nport {port}\ndir {folder.resolve()}\ndaemonize no\nprotected-mode yes\n"
+            own = f"bind {address}\nport {port}\ndir {folder.resolve()}\n"
+            own += f"daemonize no\nprotected-mode {protected}\n"
             configuration.write_text(self.configuration.read_text() + own)
-            instance.target = f"{HOST}:{port}"
+            instance.target = f"{address}:{port}"
             instance.server = self.session.start_process(
                 instance.name("server"),
                 [program("redis-server", DECLARATION.name), str(configuration)],
@@ -166,7 +188,9 @@ class RedisBench(Benchmark):
         servers = [self._server(instance) for instance in self._instances]
         for command in COMMANDS:
             pushed = self._steps[0].completed if self._steps else 0
-            step = run_step(self.session, self._instances, servers, command, pushed=pushed)
+            step = run_step(
+                self.session, self._instances, servers, command, self._mixes[command], pushed=pushed
+            )
             self._steps.append(step)
         return self._steps[-1].end_ns
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.analyze.bounds import BOUNDS
 from steelyard.bench.benchmark import Outcome
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.merge import merged
 from steelyard.bench.load.metrics import per_second, value
 from steelyard.bench.redis.steps import Step, artifacts
@@ -35,6 +36,9 @@ def outcome(session: "Session", steps: Sequence[Step]) -> Outcome:
     loads = [load for step in steps for load in step.loads]
     server_s = sum(step.servers.total_s for step in steps)
     load_s = sum(load.cpu.user_s + load.cpu.system_s for load in loads)
+    hosts = LoadHosts.of(session.settings)
+    # The instances of a step load at the same time, those of a host each with their own threads.
+    far_cpus = sum(hosts.load_cpus(load, 1) for load in steps[0].loads)
     cpus, load_cpus = len(session.placement.server), max(1, len(session.placement.load))
     moved = sum(load.sent_bytes + load.received_bytes for load in loads)
     metrics |= {
@@ -46,7 +50,7 @@ def outcome(session: "Session", steps: Sequence[Step]) -> Outcome:
         "server_cpu_system_ratio": Metric(
             value=sum(step.servers.system_s for step in steps) / seconds / cpus, unit="1"
         ),
-        "load_cpu_ratio": Metric(value=load_s / seconds / load_cpus, unit="1"),
+        "load_cpu_ratio": Metric(value=load_s / seconds / (far_cpus if hosts.hosts else load_cpus), unit="1"),
         "requests_per_server_cpu_s": value(
             sum(step.completed for step in steps) / server_s if server_s else None,
             "1/s",
@@ -59,7 +63,7 @@ def outcome(session: "Session", steps: Sequence[Step]) -> Outcome:
         metrics=metrics,
         loads=loads,
         measure=steady.check(_levels(steps)),
-        own_cpu_s=server_s + load_s,
+        own_cpu_s=server_s + sum(hosts.own_cpu_s(load) for load in loads),
         checks=[check for step in steps if step.command == "lpop" for check in (_lists_lasted(step),)],
         artifacts=artifacts(session.directory, steps),
         own_commands=("redis-server",),

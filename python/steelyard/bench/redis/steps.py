@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard._base import executable
+from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.watch import LoadWatch, measure
-from steelyard.bench.redis.benchmark import COMMANDS, mix
+from steelyard.bench.redis.benchmark import COMMANDS
 from steelyard.bench.stack.processor import CpuTime, cpu_time
 from steelyard.records import LoadResult, read
 
@@ -69,18 +70,23 @@ def run_step(
     instances: "Sequence[Instance]",
     servers: "Sequence[Process]",
     command: str,
+    mix: Path,
     *,
     pushed: int,
 ) -> Step:
-    """Run one command on all instances at the same time; ``pushed`` is what the step ``lpush`` completed."""
+    """Run one command on all instances at the same time; ``pushed`` is what the step ``lpush`` completed.
+
+    ``mix`` is the command's, by the name that every host of the load has it by.
+    """
     settings = session.settings
+    far = LoadHosts.of(settings).flags()
     length_s = settings.number("measure") / len(COMMANDS)
     watches, results = [], []
     for instance in instances:
         result = session.directory / f"load-{command}{instance.suffix}.json"
         line = [
             *(str(executable("steelyard-load")), "--protocol", "redis", "--target", instance.target),
-            *("--mix", str(mix(command)), "--threads", str(max(1, len(instance.place.load)))),
+            *("--mix", str(mix), *far, "--threads", str(max(1, len(instance.place.load)))),
             *("--connections", str(max(settings.count("connections"), len(instance.place.load)))),
             *("--depth", str(settings.count("depth"))),
             *("--duration", f"{length_s:g}s"),

@@ -11,7 +11,7 @@ Hosts = Annotated[
     typer.Option(
         "--host",
         metavar="HOST",
-        help="Make the load of a web application on this host, over ssh; repeatable.",
+        help="Make the load on this host, over ssh; repeatable.",
     ),
 ]
 Plan = Annotated[

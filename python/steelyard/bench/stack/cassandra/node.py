@@ -45,11 +45,12 @@ class Node:
     port: int
     ready_s: float | None = None
     """Time from start to the first answer."""
+    address: str = HOST
 
     @property
     def target(self) -> str:
         """Return the address of CQL."""
-        return f"{HOST}:{self.port}"
+        return f"{self.address}:{self.port}"
 
 
 def find_java(benchmark: str) -> str:
@@ -68,10 +69,14 @@ def start_node(
     data: Path,
     commit_log: Path | None = None,
     port: int = 0,
+    address: str = HOST,
 ) -> Node:
-    """Start a node on ``cpus``; ``data`` and ``commit_log`` are folders of its own."""
-    cql = port or free_port()
-    check_port(cql)
+    """Start a node on ``cpus``; ``data`` and ``commit_log`` are folders of its own.
+
+    Clients find it at ``address``, one of this machine; everything else of it stays on the loopback address.
+    """
+    cql = port or free_port(address)
+    check_port(cql, address)
     storage = free_port()
     configuration = session.directory / name
     configuration.mkdir(exist_ok=True)
@@ -83,7 +88,8 @@ def start_node(
     command = [
         str(payload_source(PAYLOAD) / "serve"),
         *("--jars", str(payload_dir(PAYLOAD)), "--java", java),
-        *("--data", str(data), "--port", str(cql), "--storage-port", str(storage)),
+        *("--data", str(data), "--address", address),
+        *("--port", str(cql), "--storage-port", str(storage)),
         *(["--commit-log", str(commit_log)] if commit_log is not None else []),
         *("--heap", f"{heap_bytes // MIB}M"),
         *("--yaml", str(yaml), "--java-options", str(options)),
@@ -91,7 +97,7 @@ def start_node(
         *("--gc-log", str(session.directory / GC_LOG)),
     ]
     process = session.start_process(name, command, cpus=cpus, comm="java", grace_s=GRACE_S)
-    return Node(process, cql)
+    return Node(process, cql, address=address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ def _yaml(settings: Sequence[ProfileSetting]) -> str:
 def wait_until_ready(session: "Session", node: Node, begin_ns: int) -> None:
     """Wait until the node answers CQL; ``begin_ns`` is when it was started."""
     session.wait_for(
-        lambda: answers(node.port),
+        lambda: answers(node.port, node.address),
         READY_TIMEOUT_S,
         what=f"the start of {node.process.name}",
         hint=f"see {node.process.log}",
@@ -142,10 +148,10 @@ def wait_until_ready(session: "Session", node: Node, begin_ns: int) -> None:
     node.ready_s = (session.clock.monotonic_ns() - begin_ns) / 1e9
 
 
-def answers(port: int, timeout_s: float = 2.0) -> bool:
+def answers(port: int, address: str = HOST, timeout_s: float = 2.0) -> bool:
     """Return whether a server at ``port`` answers CQL's request OPTIONS, as a node does that serves."""
     try:
-        with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
+        with socket.create_connection((address, port), timeout=timeout_s) as connection:
             connection.sendall(_FRAME.pack(_VERSION, 0, 0, _OPTIONS, 0))
             header = connection.recv(_FRAME.size, socket.MSG_WAITALL)
     except OSError:
