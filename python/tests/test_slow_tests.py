@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+SLOW = re.compile(r"mark\.slow\b")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def script() -> ModuleType:
 
 def test_the_table_names_every_slow_test(script: ModuleType) -> None:
     files = (ROOT / "python" / "tests").rglob("test_*.py")
-    marked = {str(path.relative_to(ROOT)) for path in files if re.search(r"mark\.slow\b", path.read_text())}
+    marked = {str(path.relative_to(ROOT)) for path in files if SLOW.search(path.read_text())}
     tests = ROOT / "crates" / "steelyard" / "tests" / "executables"
     ignored = {
         path.relative_to(tests).with_suffix("").parts[0]
@@ -37,8 +38,40 @@ def test_the_table_names_every_slow_test(script: ModuleType) -> None:
 
 
 def test_what_the_table_covers_is_there(script: ModuleType) -> None:
-    absent = {path for slow in script.TABLE for path in slow.covers if not (ROOT / path).exists()}
-    assert absent == set()
+    named = {path.removesuffix("*") for slow in script.TABLE for path in (*slow.covers, *slow.shares)}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+def test_a_change_of_a_stack_runs_its_own_tests_first(script: ModuleType) -> None:
+    """Whatever else of the framework changes with it."""
+    framework = ["python/steelyard/bench/footprint.py", "python/steelyard/bench/stack/recipe.py"]
+    for slow in script.TABLE:
+        for path in slow.covers:
+            if path.startswith(("python/steelyard/bench/", "workloads/")):
+                chosen, _ = script.choose([*framework, f"{path}x.py"])
+                own = [each for each in script.TABLE if each.owns([f"{path}x.py"])]
+                assert slow in own
+                assert chosen[: len(own)] == own
+    hadoop, *others = script.choose([*framework, "python/steelyard/bench/nutch/benchmark.py"])[0]
+    assert hadoop.tests.endswith("test_hadoop_runs.py")
+    assert len(others) > 5
+
+
+def test_a_change_of_the_framework_runs_the_short_tests_first(script: ModuleType) -> None:
+    chosen, left_out = script.choose(["python/steelyard/bench/footprint.py"])
+    times = [slow.seconds for slow in (*chosen, *left_out)]
+    assert times == sorted(times)
+    assert len(chosen) > 8
+    assert script.choose(["python/steelyard/bench/suites/preflight.py"]) == ([], [])
+
+
+def test_every_benchmark_with_slow_tests_is_covered_by_them(script: ModuleType) -> None:
+    for folder in (ROOT / "python/steelyard/bench").iterdir():
+        for tests in (ROOT / "python/tests/bench" / folder.name).glob("test_*.py"):
+            if SLOW.search(tests.read_text()) and (folder / "declaration.py").is_file():
+                path = f"python/steelyard/bench/{folder.name}/benchmark.py"
+                own = [slow.tests for slow in script.TABLE if slow.owns([path])]
+                assert str(tests.relative_to(ROOT)) in own
 
 
 def test_only_what_a_change_touches_runs_and_as_much_as_fits(script: ModuleType) -> None:
