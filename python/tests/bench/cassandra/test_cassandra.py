@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from steelyard.bench.stack.cassandra import node
 from steelyard.bench.stack.cassandra.garbage import gc_metrics, pauses_of, read_pauses
 from steelyard.bench.stack.cassandra.profile import load_profile, value_of
 from steelyard.bench.stack.devices import device_of
-from steelyard.bench.stack.recipe import payload_dir
+from steelyard.bench.stack.recipe import payload_dir, payload_source
 from steelyard.records import Check, Level, LoadResult, Machine, RunStatus, read, write
 from steelyard.report.bench import cassandra as report
 from steelyard.report.bench.operation_table import operation_section
@@ -120,25 +121,30 @@ def only_these(monkeypatch, tmp_path, *versions):
     monkeypatch.setenv("STEELYARD_JVMS", str(tmp_path / "jvms"))
 
 
-@pytest.mark.parametrize("version", ["1.8.0_402", "21.0.3"])
+@pytest.mark.parametrize("version", ["1.8.0_402", "25.0.1"])
 def test_another_java_is_named(monkeypatch, tmp_path, version):
     only_these(monkeypatch, tmp_path, version)
     with pytest.raises(EnvironmentLacksError) as raised:
         node.find_java("cassandra")
-    assert "needs Java 17" in raised.value.message
+    assert "needs Java 17 or 21" in raised.value.message
     assert version in raised.value.message
     assert raised.value.hint == "steelyard install cassandra"
 
 
 def test_no_java_is_named(monkeypatch, tmp_path):
     only_these(monkeypatch, tmp_path)
-    with pytest.raises(EnvironmentLacksError, match="needs Java 17, and there is no Java"):
+    with pytest.raises(EnvironmentLacksError, match="needs Java 17 or 21, and there is no Java"):
         node.find_java("cassandra")
 
 
-def test_the_right_java_is_found_among_others(monkeypatch, tmp_path):
-    only_these(monkeypatch, tmp_path, "21.0.3", "17.0.15", "1.8.0_402")
-    assert node.find_java("cassandra") == str(tmp_path / "jvms/java-17.0.15/bin/java")
+@pytest.mark.parametrize("version", ["17.0.15", "21.0.3"])
+def test_the_right_java_is_found_among_others(monkeypatch, tmp_path, version):
+    only_these(monkeypatch, tmp_path, "25.0.1", version, "1.8.0_402")
+    assert node.find_java("cassandra") == str(tmp_path / f"jvms/java-{version}/bin/java")
+    # The installation of the payload goes by the same rule.
+    command = [str(payload_source("cassandra") / "find-java")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == node.find_java("cassandra")
 
 
 # What is checked before a run

@@ -4,7 +4,8 @@ from steelyard.bench.stack.hadoop.profile import PAYLOAD
 from steelyard.bench.stack.java import Java
 from steelyard.bench.stack.recipe import Packages, Recipe
 
-JAVA = Java((17,), needed_by="Hadoop 3.4", compiles=True)
+JAVA = Java((17, 21), needed_by="Hadoop 3.4", compiles=True)
+"""On 25 its services end at once: Java no longer has what they ask for the user (`Subject.getSubject`)."""
 RECIPE = Recipe(
     packages=Packages(apt=("maven",), dnf=("maven",)),
     java=JAVA,

@@ -157,13 +157,15 @@ def javas(monkeypatch, tmp_path):
     return tmp_path / "jvms"
 
 
-@pytest.mark.parametrize("versions", [(), ("1.8.0_392",), ("21.0.2",)])
-def test_without_java_17_the_versions_here_are_named(javas, versions):
+@pytest.mark.parametrize("versions", [(), ("1.8.0_392",), ("25.0.1",)])
+def test_without_a_java_that_fits_the_versions_here_are_named(javas, versions):
     for version in versions:
         java_of(javas / version, version)
     settings, machine = settings_on()
     told = versions[0] if versions else "there is no Java"
-    with pytest.raises(EnvironmentLacksError, match=f"Hadoop 3.4 needs Java 17, and .*{told}") as raised:
+    with pytest.raises(
+        EnvironmentLacksError, match=f"Hadoop 3.4 needs Java 17 or 21, and .*{told}"
+    ) as raised:
         NutchBench.checks(settings, machine=machine)
     assert raised.value.hint == "steelyard install nutch"
 
