@@ -1,8 +1,18 @@
 """A made-up service whose throughput depends on knobs, after the SoftSKU paper.
 
-A surface is a function from levels to throughput; a trial multiplies it by noise. Frequencies raise it with
-less and less return, and share a power budget; prefetchers cost bandwidth that the uncore's frequency gives;
-transparent and static huge pages do part of the same; code and data share the last cache at an inner optimum.
+A surface is a function from levels to throughput; a trial multiplies it by noise. It has what makes tuning
+hard: the best level of a knob depends on others, and gains do not add up.
+
+- Cores and uncore share a power budget. Beyond it the cores are throttled, and lose more than a lower limit
+  would cost: as found the highest core frequency is best, at the best uncore frequency a lower one.
+- Prefetchers cost bandwidth, which the uncore's frequency gives: none of them is best as found, all are at
+  the best frequency.
+- Transparent and static huge pages do part of the same: with the former on request 300 static ones are best,
+  with them always 100.
+- Code and data share the last cache at an inner optimum, as published for Web on Skylake; the scheduler's
+  slice makes no difference; fewer CPUs do less.
+
+The knobs and their levels are those of a made-up server in files (``server``), which reads the same function.
 """
 
 from __future__ import annotations
@@ -19,7 +29,7 @@ from steelyard.bench.clock import SystemClock
 from steelyard.bench.progress import Silence
 from steelyard.bench.signals import Interrupts
 from steelyard.experiment.engine import Engine, StillOpen
-from steelyard.experiment.workload import Measured
+from steelyard.experiment.workload import Measured, Workload
 from steelyard.records import Orchestrator, RunStatus
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentMetric
 from steelyard.records.tuning import Tuning, TuningKnob, TuningPlan
@@ -27,40 +37,52 @@ from steelyard.tune.knobs import Knob
 from steelyard.tune.tuning import Tuner
 
 LEVELS: dict[str, tuple[str, ...]] = {
-    "thp": ("madvise", "always", "never"),
-    "shp": ("200", "0", "100", "300", "400", "500"),
+    "thp_enabled": ("madvise", "always", "never"),
+    "huge_pages_2MiB": ("200", "0", "100", "300", "400"),
+    "base_slice": ("3000000", "1500000", "6000000"),
     "prefetchers": ("all", "none", "l2-stream", "l1-next-line"),
-    "core_ghz": ("2.2", "1.6", "1.8", "2.0"),
-    "uncore_ghz": ("1.8", "1.4", "1.6"),
-    "code_data": ("shared", "4+7", "5+6", "6+5", "7+4"),
-    "cpus": ("18", "2", "8", "16"),
-    "governor": ("performance", "powersave"),
+    "core_frequency": ("2200000", "1600000", "1800000", "2000000"),
+    "uncore_frequency": ("1800000", "1400000", "2200000"),
+    "code_data_ways": ("11+11", "4+7", "5+6", "6+5", "7+4"),
+    "governor": ("powersave", "performance"),
+    "online_cpus": ("4", "1", "2"),
 }
 """What is found comes first."""
+
+POWER_BUDGET = 16.1
+"""Of cores (the cube of their GHz) and uncore (three times its GHz)."""
+THROTTLED = 0.04
+"""What going to and fro between frequencies costs beside the lower one."""
 
 
 def throughput(levels: Mapping[str, str], helps: bool = True) -> float:
     """Return the operations per second; without ``helps``, what is found is best."""
     value = {name: levels.get(name, known[0]) for name, known in LEVELS.items()}
-    logs = 0.0
-    logs += 0.45 * math.log(float(value["core_ghz"]) / 2.2)
-    logs += 0.20 * math.log(float(value["uncore_ghz"]) / 1.8)
-    logs += 0.95 * math.log(int(value["cpus"]) / 18)
+    core, uncore = (int(value[name]) / 1e6 for name in ("core_frequency", "uncore_frequency"))
+    pages, ways = int(value["huge_pages_2MiB"]), value["code_data_ways"]
+    logs = 0.95 * math.log(int(value["online_cpus"]) / 4)
     if not helps:
-        # Nothing helps: every other level is a loss, or makes no difference.
-        logs -= 0.02 * (value["thp"] == "never") + 0.03 * (value["prefetchers"] != "all")
-        logs -= 0.01 * abs(int(value["shp"]) - 200) / 100 + 0.02 * (value["code_data"] != "shared")
+        # Every other level is a loss, or makes no difference.
+        logs += 0.45 * math.log(core / 2.2) + 0.2 * math.log(min(uncore, 1.8) / 1.8)
+        logs -= 0.02 * (value["thp_enabled"] == "never") + 0.03 * (value["prefetchers"] != "all")
+        logs -= 0.01 * abs(pages - 200) / 100 + 0.02 * (ways != "11+11")
         return 1000 * math.exp(logs)
-    huge = {"madvise": 0.0, "always": 0.022, "never": -0.03}[value["thp"]]
-    # Static pages cover what transparent ones would: the gains do not add up.
-    static = 0.024 * (1 - ((int(value["shp"]) - 300) / 300) ** 2) - 0.024 * (1 - (100 / 300) ** 2)
-    logs += huge + static * (0.6 if value["thp"] == "always" else 1.0)
-    # Prefetching costs bandwidth, the more so the slower the uncore is.
-    starved = (2.0 - float(value["uncore_ghz"])) / 0.2
-    logs += {"all": 0.0, "none": 0.02, "l2-stream": -0.01, "l1-next-line": 0.012}[
-        value["prefetchers"]
-    ] * starved
-    logs += {"shared": 0.0, "4+7": -0.02, "5+6": 0.004, "6+5": 0.025, "7+4": 0.008}[value["code_data"]]
+    sustained = (POWER_BUDGET - 3 * uncore) ** (1 / 3)
+    logs += 0.45 * math.log(min(core, sustained) / 2.2) - THROTTLED * (core > sustained)
+    logs += 0.35 * math.log(uncore / 1.8)
+    logs += {"madvise": 0.0, "always": 0.022, "never": -0.03}[value["thp_enabled"]]
+    most_useful = 100 if value["thp_enabled"] == "always" else 300
+    logs -= 0.012 * ((pages - most_useful) / 100) ** 2
+    starved = max(2.0 - uncore, 0.0) / 0.2
+    gain, cost = {
+        "all": (0.014, 0.034),
+        "none": (0.0, 0.0),
+        "l2-stream": (0.008, 0.03),
+        "l1-next-line": (0.002, 0.004),
+    }[value["prefetchers"]]
+    logs += gain - cost * starved
+    logs += {"11+11": 0.0, "4+7": -0.02, "5+6": 0.004, "6+5": 0.025, "7+4": 0.008}[ways]
+    logs += 0.015 * (value["governor"] == "performance")
     return 1000 * math.exp(logs)
 
 
@@ -163,14 +185,14 @@ def tuning(
     )
 
 
-def tune(surface: Surface, record: Tuning) -> Tuning:
-    """Tune the surface by the code that tunes a machine; nothing is written to disk."""
+def tune(workload: Workload, record: Tuning, knobs: Mapping[str, Knob] | None = None) -> Tuning:
+    """Tune by the code that tunes a machine; without ``knobs`` they are made up. No record is written."""
 
     def make(name: str, experiment: Experiment, rule: StillOpen | None) -> Experiment:
         engine = Engine(
             Path("/nonexistent"),
             experiment,
-            surface,
+            workload,
             clock=SystemClock(),
             progress=Silence(),
             interrupts=Interrupts(),
@@ -179,5 +201,6 @@ def tune(surface: Surface, record: Tuning) -> Tuning:
         )
         return engine.run()
 
-    knobs = {one.name: MadeUp(one.name, (one.found, *one.levels)) for one in record.knobs}
+    if knobs is None:
+        knobs = {one.name: MadeUp(one.name, (one.found, *one.levels)) for one in record.knobs}
     return Tuner(record, knobs, make).run()
