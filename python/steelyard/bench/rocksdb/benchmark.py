@@ -5,7 +5,7 @@ scale with threads.
 
 db_bench is server and load in one, and has every CPU. The steps are parts of the measure phase.
 
-Not here: what it prints (``output``).
+Not here: its flags (``workloads/rocksdb``), what it prints (``output``).
 """
 
 import shutil
@@ -21,6 +21,8 @@ from steelyard.bench.footprint import Disk, Footprint
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.rocksdb.declaration import DECLARATION
+from steelyard.bench.rocksdb.flags import arguments
+from steelyard.bench.scratch import check_parent, scratch_folder
 from steelyard.bench.stack.recipe import program, require
 
 if TYPE_CHECKING:
@@ -82,9 +84,8 @@ class RocksDbBench(Benchmark):
         """Raise EnvironmentLacksError where db_bench is missing or the disk is too small."""
         if DECLARATION.recipe is not None:
             require(DECLARATION.recipe, DECLARATION.name)
+        check_parent(str(settings["directory"]), "directory")
         folder = Path(str(settings["directory"]) or ".")
-        if not folder.is_dir():
-            raise EnvironmentLacksError(f"directory={folder} is not a folder")
         needed = needed_bytes(settings)
         free = shutil.disk_usage(folder).free
         if free < needed:
@@ -103,10 +104,8 @@ class RocksDbBench(Benchmark):
         return Footprint(time_s, time_s, f"writing {settings['keys']} keys", disks=(disk,))
 
     def install(self) -> None:
-        """Choose the folder of the database, which the run removes at its end."""
-        chosen = self.settings.text("directory")
-        parent = Path(chosen) if chosen else self.session.directory
-        self._database = parent / f"rocksdb-{self.session.directory.name}"
+        """Make the folder of the database, which goes with the run, however that ends."""
+        self._database = scratch_folder(self.session, self.settings.text("directory"), "database")
         self._steps: list[Step] = []
 
     def measure(self) -> int:
@@ -115,11 +114,8 @@ class RocksDbBench(Benchmark):
         steps = [("fillseq", "fillseq", 1)]
         for name in ("readrandom", "readwhilewriting"):
             steps += [(f"{name}_one", name, 1), (f"{name}_all", name, every)]
-        try:
-            for step, name, threads in steps:
-                self._run(step, name, threads)
-        finally:
-            shutil.rmtree(self._database, ignore_errors=True)
+        for step, name, threads in steps:
+            self._run(step, name, threads)
         return self.session.manifest.run.steps[-1].end_ns or self.session.clock.monotonic_ns()
 
     def _run(self, step: str, name: str, threads: int) -> None:
@@ -128,15 +124,18 @@ class RocksDbBench(Benchmark):
 
         session, settings = self.session, self.settings
         report = session.directory / f"rates-{step}.csv"
-        command = [
-            *(program("db_bench", DECLARATION.name), f"--benchmarks={name}", f"--db={self._database}"),
-            *(f"--num={settings.count('keys')}", f"--value_size={settings.count('value_size')}"),
-            *(f"--key_size={KEY_BYTES}", f"--threads={threads}", "--histogram=1"),
-            *(f"--seed={settings.count('seed') % 2**31 or 1}", "--report_interval_seconds=1"),
-            f"--report_file={report}",
-        ]
-        if name != "fillseq":
-            command += ["--use_existing_db=1", f"--duration={max(1, round(settings.number('step')))}"]
+        values = {
+            "database": self._database,
+            "keys": settings.count("keys"),
+            "key_bytes": KEY_BYTES,
+            "value_bytes": settings.count("value_size"),
+            "threads": threads,
+            "seed": settings.count("seed") % 2**31 or 1,
+            "report": report,
+            "seconds": max(1, round(settings.number("step"))),
+        }
+        flags = arguments(values, reads=name != "fillseq")
+        command = [program("db_bench", DECLARATION.name), f"--benchmarks={name}", *flags]
         begin_ns = session.clock.monotonic_ns()
         if session.manifest.phase != "measure":
             session.begin_phase("measure", begin_ns)

@@ -2,14 +2,19 @@
 
 import json
 import os
+import re
 import signal
+import subprocess
 
 import pytest
 
 from steelyard._base import EnvironmentLacksError, WorkloadFailedError, schemas_dir
+from steelyard.bench import undo
 from steelyard.bench.rocksdb.benchmark import RocksDbBench, Step, _found, _levels, needed_bytes
+from steelyard.bench.rocksdb.flags import arguments, load_flags
 from steelyard.bench.rocksdb.output import parse, rates
 from steelyard.bench.stack.processor import CpuTime
+from steelyard.bench.stack.recipe import find_program
 from steelyard.records import Level, Machine, RunStatus, read
 
 MACHINE = read(Machine, schemas_dir() / "golden" / "machine.json")
@@ -79,6 +84,31 @@ def test_a_disk_that_is_too_small_is_refused(tmp_path):
         RocksDbBench.checks(settings, machine=MACHINE)
 
 
+def test_each_flag_has_a_reason_and_a_value():
+    values = dict.fromkeys(
+        ("database", "keys", "key_bytes", "value_bytes", "threads", "seed", "report", "seconds"), 7
+    )
+    fill, read_ = (arguments(values, reads=reads) for reads in (False, True))
+    assert all(len(flag.reason) > 15 for flag in load_flags())
+    assert not any("{" in flag for flag in (*fill, *read_))
+    assert set(read_) - set(fill) == {"--use_existing_db=1", "--duration=7"}
+    assert len({flag.split("=")[0] for flag in read_}) == len(read_)
+
+
+@pytest.mark.slow
+def test_db_bench_knows_each_flag():
+    known = subprocess.run([find_program("db_bench"), "--help"], capture_output=True, text=True, check=False)
+    for flag in load_flags():
+        assert re.search(rf"^\s+-{flag.name} \(", known.stdout, re.MULTILINE), flag.name
+
+
+def test_a_folder_that_is_not_there_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr("steelyard.bench.rocksdb.benchmark.require", lambda *_: None)
+    settings = {"keys": 1000, "value_size": 100, "directory": str(tmp_path / "none")}
+    with pytest.raises(EnvironmentLacksError, match=r"directory=.*/none: there is no such folder"):
+        RocksDbBench.checks(settings, machine=MACHINE)
+
+
 @pytest.mark.slow
 def test_a_smoke_run_measures_every_step(runner):
     live = runner.start("--tier", "smoke", settings=("keys=20000", "step=1"), benchmark="rocksdb")
@@ -93,7 +123,7 @@ def test_a_smoke_run_measures_every_step(runner):
     assert run.metrics["server_cpu_ratio"].value
     checks = {check.id: check for check in run.verdict.checks}
     assert checks["keys-found"].level is Level.VALID
-    assert not list(live.directory.glob("rocksdb-*")), "the database is removed"
+    assert not (live.directory / "database").exists(), "the database is removed"
     assert json.loads(output)["runs"][0]["run_id"] == run.run_id
 
 
@@ -104,4 +134,22 @@ def test_db_bench_that_is_killed_makes_the_run_incomplete(runner):
     assert live.finish(60)[0] == 4
     assert "readrandom_one was killed by SIGKILL in phase measure" in live.complaint()
     assert live.run().status is RunStatus.INCOMPLETE
-    assert not list(live.directory.glob("rocksdb-*"))
+    assert not (live.directory / "database").exists()
+
+
+@pytest.mark.slow
+def test_the_next_start_removes_the_database_of_a_killed_run(runner, tmp_path, monkeypatch):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    live = runner.start(
+        "--tier", "smoke", settings=("step=60", "keys=20000", f"directory={disk}"), benchmark="rocksdb"
+    )
+    live.until(lambda: live.pid_of("readrandom_one"), 120.0)
+    os.kill(live.process.pid, signal.SIGKILL)
+    live.finish(60)
+    live.until(lambda: not live.left(), 60.0)
+    [database] = disk.iterdir()
+    assert (database / "CURRENT").is_file()
+    monkeypatch.setenv("XDG_STATE_HOME", str(runner.state))
+    undo.replay()
+    assert list(disk.iterdir()) == []
