@@ -66,8 +66,8 @@ STATISTICS = (
         about="Nine knobs of a made-up server, after the SoftSKU paper: 64,800 combinations, the best one"
         " 14.5 % better than what is found. For three knobs the best level depends on another knob; two more"
         " need a reboot, would help most, and must not be touched. Values have a noise of 1 %. Trials are"
-        " made by the code that tunes a machine; `in files`: knobs are written to and read back from a tree of"
-        " /proc, /sys and registers, which the service reads by itself.",
+        " made by the code that tunes a machine; `in files`: knobs are written to and read back from a tree"
+        " of /proc, /sys and registers, which the service reads by itself.",
         situations=(
             Situation(
                 "knobs that interact, in files, hill climb: within 0.5 % of the optimum",
