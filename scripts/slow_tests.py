@@ -128,6 +128,13 @@ TABLE = (
         (f"{BENCH}/transcode/", "workloads/transcode/"),
         STACKS,
     ),
+    Slow("python/tests/bench/transcode/test_broken_clips.py", 20, (f"{BENCH}/transcode/",)),
+    Slow(
+        "python/tests/bench/colocation/test_real_benchmarks.py",
+        60,
+        (f"{BENCH}/colocation/", f"{BENCH}/suites/", "python/steelyard/analyze/pressure/"),
+        FRAMEWORK,
+    ),
     Slow(
         "python/tests/bench/mediawiki/test_run.py",
         60,
