@@ -132,7 +132,7 @@ TABLE = (
     Slow(
         "python/tests/bench/colocation/test_real_benchmarks.py",
         60,
-        (f"{BENCH}/colocation/", f"{BENCH}/suites/", "python/steelyard/analyze/pressure/"),
+        (f"{BENCH}/colocation/", "python/steelyard/analyze/pressure/"),
         FRAMEWORK,
     ),
     Slow(
