@@ -4,6 +4,7 @@ In: names of runs. Out: a table or one JSON document, and a page where one is as
 differs (``analyze``), drawing (``report.compare.table``, ``report.compare.page``).
 """
 
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ def _experiment(name: str, out: Path) -> Path | None:
     """Return the folder of the experiment ``name``, a path or an id under ``out``, None where it is none."""
     for candidate in (Path(name), out / name):
         folder = candidate.parent if candidate.name == EXPERIMENT else candidate
-        if (folder / EXPERIMENT).is_file():
+        # Whatever has this name: reading it says why it is none.
+        if os.path.lexists(folder / EXPERIMENT):
             return folder
     return None
 

@@ -32,9 +32,11 @@ def make(folder: Path, *, without: tuple[str, ...] = ("telemetry", "cache_stats"
     return folder
 
 
-def said(arguments: list[str], runs: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Run a command; fail if it ends otherwise than a command may."""
-    code = invoke([*arguments, "--runs", str(runs)])
+def said(
+    arguments: list[str], runs: Path, capsys: pytest.CaptureFixture[str], flag: str | None = "--runs"
+) -> tuple[int, str, str]:
+    """Run a command, with ``runs`` as its ``flag``; fail if it ends otherwise than a command may."""
+    code = invoke([*arguments, *([flag, str(runs)] if flag is not None else [])])
     out, err = capsys.readouterr()
     assert code in (0, 1, 2, 3), err
     assert "internal error" not in err, err
