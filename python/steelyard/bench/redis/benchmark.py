@@ -3,7 +3,8 @@
 In: settings that follow from the machine. Out: requests per second by command, and their geometric mean.
 
 Redis answers with one thread, so that a machine needs several instances; each has its own CPU, port, keys and
-load. The commands are steps of the measure phase. Data that a command reads is written before its step.
+load. The commands are steps of the measure phase. Every step begins with empty servers, of which data that
+the command reads is written before it.
 
 Not here: the commands (``data/redis``), configurations (``workloads/redis``), metrics (``metrics``).
 """
@@ -22,13 +23,17 @@ from steelyard._base import (
     workloads_dir,
 )
 from steelyard.bench.benchmark import Benchmark, Outcome
-from steelyard.bench.footprint import Footprint
+from steelyard.bench.footprint import Disk, Footprint
 from steelyard.bench.load.hosts import HOST_PARAMETERS, LoadHosts
+from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import InstancePlace, Placement
 from steelyard.bench.placement.parameters import PLACEMENT_PARAMETERS
 from steelyard.bench.ports import check_port, free_port, wait_for_port
+from steelyard.bench.redis.client import ask, peak_bytes
 from steelyard.bench.redis.declaration import DECLARATION
+from steelyard.bench.redis.memory import longest_step_s, needed_bytes
+from steelyard.bench.scratch import scratch_folder
 from steelyard.bench.stack.recipe import program, require
 
 if TYPE_CHECKING:
@@ -39,6 +44,8 @@ if TYPE_CHECKING:
 COMMANDS = ("lpush", "lpop", "zadd", "zrange", "sadd")
 CPUS_PER_INSTANCE = 1
 READY_TIMEOUT_S = 20.0
+WARMUP_RATIO = 0.2
+"""Length of a warm-up over that of its step."""
 CONNECTIONS = 50
 """Clients of one instance, as redis-benchmark has."""
 _MEASURE_S = {"smoke": 4.0, "quick": 25.0, "standard": 150.0, "full": 600.0}
@@ -63,7 +70,7 @@ PARAMETERS = (
         "measure",
         "seconds",
         "length of all steps together",
-        derived="per tier: 4 s, 25 s, 150 s, 10 min",
+        derived="per tier: 4 s, 25 s, 150 s, 10 min; as the memory allows",
         minimum=1.0,
         maximum=_DAY_S,
     ),
@@ -106,11 +113,13 @@ class RedisBench(Benchmark):
         cls, chosen: Mapping[str, Setting], *, machine: "Machine", tier: str, placement: Placement
     ) -> dict[str, Setting]:
         """Return what follows from the machine and the tier."""
-        measure_s = float(chosen.get("measure", _MEASURE_S[tier]))
+        known = {"profile": "tuned", "depth": 1, **chosen, "instances": len(placement.instances)}
+        held_s = longest_step_s(known, available_memory_bytes(machine)) / (1 + WARMUP_RATIO)
+        measure_s = float(chosen.get("measure", min(_MEASURE_S[tier], max(1.0, len(COMMANDS) * held_s))))
         return {
             "instances": len(placement.instances),
             "measure": measure_s,
-            "warmup": measure_s / len(COMMANDS) / 5,
+            "warmup": measure_s / len(COMMANDS) * WARMUP_RATIO,
         }
 
     @classmethod
@@ -127,9 +136,13 @@ class RedisBench(Benchmark):
 
     @classmethod
     def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
-        """Return what a run takes: five steps with a warm-up each."""
+        """Return what a run takes: five steps with a warm-up each, what the longest of them stores."""
         time_s = float(settings["measure"]) + len(COMMANDS) * float(settings["warmup"])
-        return Footprint(time_s, time_s)
+        memory_bytes = needed_bytes(settings, time_s / len(COMMANDS))
+        # A snapshot is smaller than the data in memory.
+        snapshots = Disk(memory_bytes // 2, smaller="--set measure=..., or --set profile=tuned")
+        disks = (snapshots,) if settings["profile"] == "stock" else ()
+        return Footprint(time_s, time_s, memory_bytes=memory_bytes, disks=disks)
 
     def install(self) -> None:
         """See that executables, mixes and the configuration are there."""
@@ -159,10 +172,11 @@ class RedisBench(Benchmark):
         for instance in self._instances:
             folder = self.session.directory / instance.name("redis")
             folder.mkdir()
+            data = scratch_folder(self.session, "", instance.name("data"))
             port = free_port(address)
             check_port(port, address)
             configuration = folder / "redis.conf"
-            own = f"bind {address}\nport {port}\ndir {folder.resolve()}\n"
+            own = f"bind {address}\nport {port}\ndir {data}\n"
             own += f"daemonize no\nprotected-mode {protected}\n"
             configuration.write_text(self.configuration.read_text() + own)
             instance.target = f"{address}:{port}"
@@ -187,15 +201,25 @@ class RedisBench(Benchmark):
 
         servers = [self._server(instance) for instance in self._instances]
         for command in COMMANDS:
+            if self._steps:
+                self._each("FLUSHALL", "SYNC")
             pushed = self._steps[0].completed if self._steps else 0
             step = run_step(
                 self.session, self._instances, servers, command, self._mixes[command], pushed=pushed
             )
             self._steps.append(step)
+        self._peak_bytes = sum(peak_bytes(instance.target) for instance in self._instances)
         return self._steps[-1].end_ns
 
+    def _each(self, *command: str) -> None:
+        """Have every server do a command."""
+        for instance in self._instances:
+            ask(instance.target, *command)
+
     def drain(self) -> None:
-        """Stop the servers and remove their data."""
+        """Stop the servers; their data goes with the run."""
+        # Else a server with snapshots writes one more before it ends.
+        self._each("CONFIG", "SET", "save", "")
         for instance in self._instances:
             self.session.stop_process(self._server(instance))
 
@@ -205,7 +229,7 @@ class RedisBench(Benchmark):
 
         if not self._steps:
             raise WorkloadFailedError("there was no measure phase")
-        return outcome(self.session, self._steps)
+        return outcome(self.session, self._steps, self._peak_bytes)
 
 
 def mix(command: str) -> Path:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _NO_ANSWER = "no request was answered"
 
 
-def outcome(session: "Session", steps: Sequence[Step]) -> Outcome:
-    """Return what the run showed."""
+def outcome(session: "Session", steps: Sequence[Step], peak_bytes: int) -> Outcome:
+    """Return what the run showed; ``peak_bytes`` is the most memory that all servers had together."""
     metrics: dict[str, Metric] = {}
     rates = [step.completed / step.seconds for step in steps]
     mean = statistics.geometric_mean(rates) if all(rates) else None
@@ -58,11 +58,13 @@ def outcome(session: "Session", steps: Sequence[Step]) -> Outcome:
             "the servers used no CPU time",
         ),
         "network_bytes_per_s": Metric(value=moved / seconds, unit="bytes/s"),
+        "memory_peak_bytes": Metric(value=peak_bytes, unit="bytes"),
     }
     return Outcome(
         metrics=metrics,
         loads=loads,
         measure=steady.check(_levels(steps)),
+        memory_needed_bytes=peak_bytes,
         own_cpu_s=server_s + sum(hosts.own_cpu_s(load) for load in loads),
         checks=[check for step in steps if step.command == "lpop" for check in (_lists_lasted(step),)],
         artifacts=artifacts(session.directory, steps),

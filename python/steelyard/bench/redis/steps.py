@@ -15,6 +15,7 @@ from steelyard._base import executable
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.watch import LoadWatch, measure
 from steelyard.bench.redis.benchmark import COMMANDS
+from steelyard.bench.redis.memory import FASTEST_PER_S
 from steelyard.bench.stack.processor import CpuTime, cpu_time
 from steelyard.records import LoadResult, read
 
@@ -30,9 +31,6 @@ VALUES_PER_LIST = 32
 """Values that filling puts into each list of ``data/redis/lpop.toml``."""
 SPARE = 4.0
 """Times what was pushed in as long a step: what lists hold before they are popped."""
-FASTEST_PER_S = 250_000
-"""Requests per second that one thread of Redis answers at most without pipelining, amply: on a disturbed
-machine the step that pushes may be slow and the one that pops fast."""
 
 
 @dataclass(frozen=True, slots=True)

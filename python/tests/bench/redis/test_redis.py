@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from steelyard._base import executable, workloads_dir
-from steelyard.bench.redis.benchmark import COMMANDS, mix
+from steelyard._base import WorkloadFailedError, executable, workloads_dir
+from steelyard.bench.parameters import Settings
+from steelyard.bench.placement import InstancePlace, Placement
+from steelyard.bench.redis.benchmark import COMMANDS, PARAMETERS, RedisBench, mix
+from steelyard.bench.redis.client import ask, peak_bytes
 from steelyard.bench.redis.declaration import DECLARATION
+from steelyard.bench.redis.memory import EMPTY_BYTES, FASTEST_PER_S, MEMORY_RATIO, REQUEST_BYTES, needed_bytes
 from steelyard.bench.redis.metrics import _lists_lasted
-from steelyard.bench.redis.steps import FASTEST_PER_S, SPARE, VALUES_PER_LIST, Step, lists_for
+from steelyard.bench.redis.steps import SPARE, VALUES_PER_LIST, Step, lists_for
 from steelyard.bench.stack.processor import CpuTime, cpu_time
-from steelyard.records import Level, LoadOperations, LoadResult, RunStatus, read
+from steelyard.records import Level, LoadOperations, LoadResult, Machine, RunStatus, read
 from tests.executables.backends import redis
 
 
@@ -60,6 +64,66 @@ def test_popping_empty_lists_is_noticed(hits, level):
     assert _lists_lasted(Step("lpop", 0, 10**9, [load], CpuTime(0, 0))).level is level
 
 
+def settings_on(memory_bytes, tier="full", **chosen):
+    golden = read(Machine, Path(workloads_dir().parent / "schemas/golden/machine.json"))
+    memory = golden.memory.model_copy(update={"total_bytes": memory_bytes, "limit_bytes": None})
+    machine = golden.model_copy(update={"memory": memory})
+    instances = tuple(InstancePlace(number, (number - 1,), (number + 1,)) for number in (1, 2))
+    place = Placement((0, 1), (2, 3), instances)
+
+    def suggest(given):
+        return {
+            "seed": 1,
+            **RedisBench.suggest(given, machine=machine, tier=tier, placement=place),
+        }
+
+    settings = Settings.resolve(PARAMETERS, chosen, suggest, owner="redis")
+    return settings, RedisBench.footprint(settings, placement=place)
+
+
+@pytest.mark.parametrize("chosen", [{}, {"profile": "stock"}, {"depth": "16"}])
+def test_the_data_fit_into_the_memory(chosen):
+    settings, footprint = settings_on(4 << 30, **chosen)
+    assert footprint.memory_bytes <= MEMORY_RATIO * (4 << 30) * 1.001
+    assert 1.0 <= settings.number("measure") < 600
+    # Where there is enough, the tier says how long.
+    settings, footprint = settings_on(256 << 30)
+    assert settings.number("measure") == 600
+    _, longer = settings_on(256 << 30, measure="1200")
+    assert longer.memory_bytes > 1.9 * footprint.memory_bytes
+    assert settings_on(256 << 30, profile="stock")[1].disk_bytes > 1 << 30
+    assert footprint.disk_bytes is None
+
+
+def test_what_is_stated_is_more_than_a_request_leaves(tmp_path):
+    """Of every command that stores, against a real server."""
+    for command, kept in (("lpush", 1), ("zadd", 1), ("sadd", 1), ("lpop", VALUES_PER_LIST / SPARE)):
+        with redis(tmp_path) as server:
+            target = f"127.0.0.1:{server.port}"
+            empty = peak_bytes(target)
+            line = [
+                *(str(executable("steelyard-load")), "--protocol", "redis", "--target", target, "--json"),
+                *("--mix", str(mix(command)), "--duration", "1s", "--warmup", "0s", "--connections", "20"),
+            ]
+            line += ["--prefill", "--keys", "3000"] if command == "lpop" else []
+            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+            stored = 3000 if command == "lpop" else json.loads(done.stdout)["requests"]["completed"]
+            assert stored > 1000
+            # Lists and sets of their own take some megabytes, whatever is in them.
+            assert peak_bytes(target) - empty < EMPTY_BYTES / 4 + REQUEST_BYTES * stored * kept
+            assert ask(target, "FLUSHALL", "SYNC") == "OK"
+            assert ask(target, "DBSIZE") == "0"
+
+
+def test_what_a_server_refuses_is_named(tmp_path):
+    with redis(tmp_path) as server:
+        target = f"127.0.0.1:{server.port}"
+        with pytest.raises(WorkloadFailedError, match=r"refuses NONSENSE: ERR unknown command"):
+            ask(target, "NONSENSE")
+    with pytest.raises(WorkloadFailedError, match="does not answer PING"):
+        ask(target, "PING")
+
+
 def test_profiles_say_the_reason_of_each_setting():
     for name in ("stock", "tuned"):
         lines = (workloads_dir() / "redis" / f"{name}.conf").read_text().splitlines()
@@ -101,6 +165,12 @@ def test_a_smoke_run_measures_every_command(runner):
     assert run.metrics["server_cpu_ratio"].value
     checks = {check.id: check for check in run.verdict.checks}
     assert checks["empty-lists"].level is Level.VALID
+    # Nothing of the data stays, though this profile writes snapshots.
+    assert not list(live.directory.rglob("*.rdb"))
+    assert not list(live.directory.glob("data*"))
+    settings = {name: parameter.value for name, parameter in run.parameters.items()}
+    step_s = settings["measure"] / len(COMMANDS) + settings["warmup"]
+    assert 1 << 20 < run.metrics["memory_peak_bytes"].value < needed_bytes(settings, step_s)
     assert json.loads(output)["runs"][0]["run_id"] == run.run_id
     assert (live.directory / "report.html").is_file()
 
