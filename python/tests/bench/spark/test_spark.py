@@ -133,17 +133,17 @@ def java_of(folder, version):
     [
         ((), "there is no Java"),
         (("1.8.0_392",), "1.8.0_392"),
-        (("21.0.2",), "21.0.2"),
-        (("1.8.0_392", "21.0.2"), "1.8.0_392 .*, 21.0.2 "),
+        (("25.0.1",), "25.0.1"),
+        (("1.8.0_392", "25.0.1"), "1.8.0_392 .*, 25.0.1 "),
     ],
 )
-def test_without_java_17_the_versions_here_are_named(monkeypatch, tmp_path, versions, told):
+def test_without_a_java_that_fits_the_versions_here_are_named(monkeypatch, tmp_path, versions, told):
     for version in versions:
         java_of(tmp_path / "jvms" / version, version)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("STEELYARD_JVMS", str(tmp_path / "jvms"))
-    with pytest.raises(EnvironmentLacksError, match=f"Spark 4.0 needs Java 17, and .*{told}") as raised:
+    with pytest.raises(EnvironmentLacksError, match=f"Spark 4.0 needs Java 17 or 21, and .*{told}") as raised:
         find_java(JAVA, benchmark="spark")
     assert raised.value.hint == "steelyard install spark"
     wanted = java_of(tmp_path / "jvms" / "z-17", "17.0.15")
