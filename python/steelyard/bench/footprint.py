@@ -49,6 +49,8 @@ class Footprint:
     """What the run does besides, whose time only a run shows; empty for little."""
     memory_bytes: int | None = None
     disks: tuple[Disk, ...] = ()
+    advice: str = ""
+    """What this machine has that the settings leave unused, for people; empty for nothing."""
 
     @property
     def disk_bytes(self) -> int | None:

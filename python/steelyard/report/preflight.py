@@ -72,6 +72,8 @@ def notes(preflight: Preflight) -> list[str]:
             lines.append(
                 f"{member.benchmark}: the time leaves out {member.untimed}: no run here has shown it yet"
             )
+        if member.advice:
+            lines.append(f"{member.benchmark}: {member.advice}")
     for member in preflight.members:
         if member.misfit is not None:
             lines.append(f"{member.benchmark} will not run: {member.misfit}")

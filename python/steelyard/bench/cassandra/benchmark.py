@@ -19,6 +19,7 @@ from steelyard._base import EnvironmentLacksError, WorkloadFailedError, data_dir
 from steelyard.bench.benchmark import Benchmark, Outcome
 from steelyard.bench.cassandra.declaration import DECLARATION
 from steelyard.bench.cassandra.parameters import PARAMETERS
+from steelyard.bench.cassandra.place import AUTO, RECORD_BYTES, place_of
 from steelyard.bench.footprint import Disk, Footprint, load_span_s
 from steelyard.bench.load.hosts import LoadHosts
 from steelyard.bench.load.settings import check_load
@@ -47,10 +48,6 @@ if TYPE_CHECKING:
     from steelyard.bench.stack.processor import CpuTime
     from steelyard.records import Machine
 
-RECORD_BYTES = 1150
-"""A record on disk: ten fields of 100 bytes, their names and times, the key."""
-DISK_FACTOR = 2.5
-"""Times the records that the disk must hold: the commit log, and tables while they are merged."""
 RECORDS_PER_S_AT_LEAST = 50
 """Slowest prefill that is waited for."""
 DRAIN_TIMEOUT_S = 60.0
@@ -122,28 +119,32 @@ class CassandraBench(Benchmark):
                 hint="--set heap=..., --set memtable=...",
             )
         for name in ("data", "commit_log"):
-            check_parent(str(settings[name]), name)
+            if str(settings[name]) != AUTO:
+                check_parent(str(settings[name]), name)
         check_port(int(settings["port"]), LoadHosts.of(settings).address)
-        needed = int(DISK_FACTOR * RECORD_BYTES * int(settings["records"]))
         if settings["data"]:
-            check_disk(Path(str(settings["data"])), needed, "--set records=..., or another folder as data")
+            hint = "--set records=..., or another folder as data"
+            check_disk(Path(str(settings["data"])), place_of(settings).data_bytes, hint)
 
     @classmethod
     def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
         """Return what a run takes: heap, memtables, records and their commit log."""
         least_s, most_s = load_span_s(settings)
+        place = place_of(settings)
         return Footprint(
             least_s,
             most_s,
             f"writing {settings['records']} records",
             memory_bytes=_memory_bytes(settings),
             disks=(
+                Disk(place.data_bytes, place.data, "--set records=..., or --set data=... on another disk"),
                 Disk(
-                    int(DISK_FACTOR * RECORD_BYTES * int(settings["records"])),
-                    Path(str(settings["data"])) if settings["data"] else None,
-                    "--set records=..., or --set data=... on another disk",
+                    place.commit_log_bytes,
+                    place.commit_log or place.data,
+                    "--set records=..., or --set commit_log=... on another disk",
                 ),
             ),
+            advice=place.advice,
         )
 
     def install(self) -> None:
@@ -158,12 +159,15 @@ class CassandraBench(Benchmark):
         self._span: tuple[int, int] | None = None
         self._used: CpuTime | None = None
         self._stop_s: float | None = None
-        parent = self.settings.text("data")
-        needed = int(DISK_FACTOR * RECORD_BYTES * self.settings.count("records"))
-        check_disk(Path(parent or self.session.directory), needed, "--set records=..., or --set data=FOLDER")
-        self._data = scratch_folder(self.session, parent, "data")
-        log = self.settings.text("commit_log")
-        self._commit_log = scratch_folder(self.session, log, "commit-log") if log else None
+        self._place = place = place_of(self.settings, self.session.directory)
+        parent = place.data or self.session.directory
+        hint = "--set records=..., or --set data=FOLDER"
+        check_disk(parent, place.data_bytes + (0 if place.commit_log else place.commit_log_bytes), hint)
+        self._data = scratch_folder(self.session, self.settings.text("data"), "data")
+        self._commit_log = None
+        if place.commit_log is not None:
+            check_disk(place.commit_log, place.commit_log_bytes, "--set commit_log=FOLDER")
+            self._commit_log = scratch_folder(self.session, str(place.commit_log), "commit-log")
 
     @property
     def mix(self) -> Path:
@@ -252,9 +256,7 @@ class CassandraBench(Benchmark):
             stop_s=self._stop_s,
             open_files=open_files(self._profile_settings()),
             fill_s=(self._fill_span[1] - self._fill_span[0]) / 1e9,
-            folders=[
-                Path(self.settings.text(name) or self.session.directory) for name in ("data", "commit_log")
-            ],
+            place=self._place,
         )
         return outcome(self.session, facts)
 

@@ -6,9 +6,7 @@ known is None with the reason.
 Not here: judgement, which ``analyze.verdict`` does.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.bench.benchmark import Outcome
@@ -22,6 +20,7 @@ from steelyard.stats import steady
 
 if TYPE_CHECKING:
     from steelyard.analyze.verdict import WarmUp
+    from steelyard.bench.cassandra.place import Place
     from steelyard.bench.session import Session
     from steelyard.bench.stack.cassandra.node import OpenFiles
     from steelyard.bench.stack.processor import CpuTime
@@ -43,7 +42,7 @@ class Facts:
     stop_s: float | None
     open_files: "OpenFiles | None"
     fill_s: float
-    folders: Sequence[Path]
+    place: "Place"
     """Where data and commit log were."""
 
 
@@ -69,7 +68,7 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
         "network_bytes_per_s": Metric(
             value=(load.sent_bytes + load.received_bytes) / seconds, unit="bytes/s"
         ),
-        **disk_metrics(folder, facts.span, facts.folders),
+        **disk_metrics(folder, facts.span, facts.place.folders(folder)),
         **gc_metrics(folder / GC_LOG, facts.span),
         "ready_s": value(facts.ready_s, "s", "lower", "the node did not answer"),
         "stop_s": value(facts.stop_s, "s", "lower", "the node was not stopped"),
@@ -86,7 +85,10 @@ def outcome(session: "Session", facts: Facts) -> Outcome:
         measure=steady.check(per_second([load])),
         memory_needed_bytes=session.settings.count("heap"),
         own_cpu_s=facts.used.total_s + hosts.own_cpu_s(load),
-        checks=[facts.open_files.check()] if facts.open_files is not None else [],
+        checks=[
+            *([facts.open_files.check()] if facts.open_files is not None else []),
+            facts.place.check(folder),
+        ],
         artifacts={"load": "load.json", "latency": "latency.hlog", "gc_log": GC_LOG},
         own_commands=("java",),
     )

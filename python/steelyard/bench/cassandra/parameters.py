@@ -39,7 +39,8 @@ PARAMETERS = (
     Parameter(
         "commit_log",
         "text",
-        "existing folder for the commit log, best on a device of its own; empty for beside the data",
+        "existing folder for the commit log, best on a disk of its own; auto: on another disk with room, if"
+        " there is one; empty for beside the data",
         default="",
     ),
     Parameter(

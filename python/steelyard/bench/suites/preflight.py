@@ -53,6 +53,8 @@ class MemberPreflight:
     """Why it will not be run, None where it will."""
     hint: str | None
     """What to do about that."""
+    advice: str
+    """What this machine has that the settings leave unused; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def _member(plan: Plan, machine: Machine, out: Path) -> MemberPreflight:
         not_installed=[] if recipe is None else missing(recipe),
         misfit=None if plan.lacks is None else plan.lacks.message.removeprefix(f"{plan.declared.name}: "),
         hint=None if plan.lacks is None else plan.lacks.hint,
+        advice=plan.footprint.advice,
     )
 
 

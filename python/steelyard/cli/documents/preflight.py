@@ -24,6 +24,7 @@ class PreflightMember(Value):
     not_installed: list[str] = Field(description="Software that is not here")
     misfit: str | None = Field(description="Why it will not be run, null where it will")
     hint: str | None = Field(description="What to do about that, null for nothing")
+    advice: str = Field(description="What this machine has that the settings leave unused; empty for nothing")
 
 
 class PreflightDocument(Record):
