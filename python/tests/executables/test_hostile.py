@@ -53,6 +53,29 @@ def test_half_sent_values_are_bounded_and_others_served(io: str) -> None:
         assert int(server.stats()["memory_kicks"]) > 100
 
 
+@pytest.mark.parametrize(("sent", "bound_mib"), [(0, 8), (128 << 10, 2 * 64)])
+@pytest.mark.parametrize("io", ["uring", "epoll"])
+def test_a_thousand_silent_clients_hold_what_the_manual_says(io: str, sent: int, bound_mib: int) -> None:
+    """Each announces a megabyte; with the default bound of 64 MiB, of which growing buffers take twice."""
+    if io == "uring" and not servers.uring_is_permitted():
+        pytest.skip("the kernel does not permit io_uring here")
+    with servers.steelyard_cache("--io", io, "--memory", "32MiB") as server, ExitStack() as stack:
+        before = rss_bytes(server.process.pid)
+        largest = 0
+        for number in range(1000):
+            connection = stack.enter_context(server.connect())
+            # Those that were closed for what they held say so by an error.
+            with suppress(OSError):
+                connection.sendall(b"set key%d 0 0 1000000\r\n" % number + b"x" * sent)
+            if number % 50 == 0:
+                largest = max(largest, rss_bytes(server.process.pid))
+                assert b"STORED" in ask(server, b"set other 0 0 1\r\nx\r\n")
+        assert max(largest, rss_bytes(server.process.pid)) - before < bound_mib * MEBIBYTE
+        assert b"VALUE other 0 1\r\nx\r\n" in ask(server, b"get other\r\n")
+        # Nobody is closed for what was only announced.
+        assert (int(server.stats()["memory_kicks"]) > 0) == (sent > 0)
+
+
 def ask(server: servers.Server, text: bytes) -> bytes:
     with server.connect() as connection:
         connection.sendall(text + b"quit\r\n")
