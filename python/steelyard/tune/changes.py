@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard._base import WorkloadFailedError
+from steelyard._base import WorkloadFailedError, held_back
 from steelyard.bench import undo
 from steelyard.tune.cells import Cell, WholeFile, cell_at
 
@@ -83,17 +83,19 @@ def applied(writes: Sequence[Write], *, name: str) -> Iterator[None]:
 def apply_and_keep(writes: Sequence[Write], *, name: str, root: Path) -> None:
     """Make changes to the machine below ``root`` that outlive this process, until ``steelyard tune restore``.
 
-    Raises RefusedError.
+    Raises RefusedError. An interrupt waits until they are made.
     """
-    changes = _begin(writes, name, root)
-    try:
-        _make(writes)
-    except BaseException:
-        for change in reversed(changes):
-            _undo(change)
-        raise
-    for change in changes:
-        change.keep()
+    # An interrupt half-way would leave some of them to the next run, which takes them back, and keep others.
+    with held_back():
+        changes = _begin(writes, name, root)
+        try:
+            _make(writes)
+        except BaseException:
+            for change in reversed(changes):
+                _undo(change)
+            raise
+        for change in changes:
+            change.keep()
 
 
 def _begin(writes: Sequence[Write], name: str, root: Path = Path("/")) -> list[undo.Change]:

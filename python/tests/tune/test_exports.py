@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import configparser
 import os
+import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 from steelyard.tune.cells import BitsCell, CommandCell, EnvironmentCell, FileCell, SchemataCell, WholeFile
 from steelyard.tune.deploy import exports
-from tests.tune.surface import tuning
+from steelyard.tune.knobs.application import TemplateKnob
+from tests.tune.machines import everything
+from tests.tune.server import Server, knobs_of, server
+from tests.tune.surface import LEVELS, tuning
 
 
-def call(script: Path, *words: str, state: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], "SOFTSKU_STATE": str(state)}
+def call(
+    script: Path, *words: str, state: Path, programs: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
+    environment = {"PATH": path, "SOFTSKU_STATE": str(state)}
     return subprocess.run(["sh", str(script), *words], env=environment, capture_output=True, text=True)
 
 
@@ -110,3 +123,124 @@ def test_one_value_that_cannot_be_put_back_does_not_keep_the_others(tmp_path: Pa
     last.rmdir()
     assert call(script, "restore", state=state).returncode == 0
     assert last.read_text() == "7"
+
+
+MSR_TOOLS = """#!{python}
+# rdmsr and wrmsr of msr-tools for a made-up machine: rdmsr -p CPU REG, wrmsr -p CPU REG VALUE.
+import sys
+cpu, register = sys.argv[2], int(sys.argv[3], 16)
+with open(f"{root}/dev/cpu/{{cpu}}/msr", "r+b") as file:
+    file.seek(register)
+    if sys.argv[0].endswith("wrmsr"):
+        file.write(int(sys.argv[4], 16).to_bytes(8, "little"))
+    else:
+        print(f"{{int.from_bytes(file.read(8), 'little'):x}}")
+"""
+WANTED = {
+    "thp_enabled": "always",
+    "huge_pages_2MiB": "100",
+    "base_slice": "1500000",
+    "prefetchers": "l2-stream",
+    "core_frequency": "2000000",
+    "uncore_frequency": "2200000",
+    "code_data_ways": "6+5",
+    "governor": "performance",
+    "online_cpus": "2",
+}
+"""A level of every knob of the made-up server, none of them as found."""
+
+
+@pytest.fixture
+def made() -> Iterator[Server]:
+    with server(np.random.default_rng(1)) as found:
+        yield found
+
+
+def test_the_script_sets_a_whole_server_and_gives_it_back_byte_for_byte(made: Server, tmp_path: Path) -> None:
+    for name in ("rdmsr", "wrmsr"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(MSR_TOOLS.format(python=sys.executable, root=made.root))
+        program.chmod(0o755)
+    (made.root / "etc/service.conf").write_text("cache = 1g\n\n\n")
+    cache = TemplateKnob("cache", "", made.root / "etc/service.conf", "cache = {value}\n\n", ("1g", "2g"))
+    knobs = knobs_of(made.root)
+    writes = [write for name, level in WANTED.items() for write in knobs[name].writes(level)]
+    assert WANTED.keys() == LEVELS.keys()
+    script, state = tmp_path / "softsku.sh", tmp_path / "state"
+    script.write_text(exports.script([*writes, *cache.writes("2g")], tuning(1)))
+    before = everything(made.root)
+    for _ in range(2):
+        done = call(script, "apply", state=state, programs=tmp_path / "bin")
+        assert done.returncode == 0, done.stderr
+        assert made.levels() == WANTED
+        assert cache.read() == "2g"
+        assert call(script, "verify", state=state, programs=tmp_path / "bin").returncode == 0
+    done = call(script, "restore", state=state, programs=tmp_path / "bin")
+    assert done.returncode == 0, done.stderr
+    assert everything(made.root) == before
+    # Without the tools of registers nothing is touched.
+    assert call(script, "apply", state=state).returncode == 1
+    assert everything(made.root) == before
+
+
+def test_a_tuned_profile_has_every_value_that_its_plugins_know(made: Server) -> None:
+    knobs = knobs_of(made.root)
+
+    def here(path: Path) -> Path:
+        return Path("/") / path.relative_to(made.root)
+
+    writes: list[tuple[FileCell | BitsCell | SchemataCell, str]] = []
+    for name, level in WANTED.items():
+        for cell, text in knobs[name].writes(level):
+            if isinstance(cell, FileCell):
+                writes.append((FileCell(here(cell.path)), text))
+            elif isinstance(cell, BitsCell | SchemataCell):
+                writes.append((cell, text))
+    writes.append((FileCell(Path("/proc/sys/vm/dirty_ratio")), "40"))
+    writes.append((FileCell(Path("/proc/sys/net/ipv4/tcp_rmem")), "4096 131072 6291456"))
+    # Of a VLAN: sysctl(8) writes a dot for a slash, and a slash for a dot.
+    writes.append((FileCell(Path("/proc/sys/net/ipv4/conf/eth0.100/rp_filter")), "2"))
+    text = exports.tuned_profile(writes, tuning(1))
+    profile = configparser.ConfigParser(delimiters="=", interpolation=None)
+    profile.optionxform = str  # type: ignore[assignment,method-assign]
+    profile.read_string(text)
+    files = {str(cell.path): level for cell, level in writes if isinstance(cell, FileCell)}
+    assert dict(profile["sysctl"]) == {
+        "vm.dirty_ratio": files.pop("/proc/sys/vm/dirty_ratio"),
+        "net.ipv4.tcp_rmem": files.pop("/proc/sys/net/ipv4/tcp_rmem"),
+        "net.ipv4.conf.eth0/100.rp_filter": files.pop("/proc/sys/net/ipv4/conf/eth0.100/rp_filter"),
+    }
+    assert dict(profile["sysfs"]) == files
+    assert len(files) == 15
+    assert profile.sections() == ["main", "sysctl", "sysfs"]
+    assert "# 6 values that TuneD has no plugin for are set by softsku.sh alone." in text
+
+
+def test_the_units_are_ones_that_systemd_takes(tmp_path: Path) -> None:
+    script = tmp_path / "softsku.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    text = exports.unit(tuning(1)).replace("/usr/local/sbin/softsku.sh", str(script))
+    drop_in = exports.drop_in([(EnvironmentCell("A"), '100% "x"'), (EnvironmentCell("B"), "")], tuning(1))
+    (tmp_path / "softsku.service").write_text(text)
+    (tmp_path / "service.service").write_text(f"[Service]\nExecStart={script}\n")
+    (tmp_path / "service.service.d").mkdir()
+    (tmp_path / "service.service.d/softsku.conf").write_text(drop_in)
+    unit = configparser.ConfigParser(delimiters="=", interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(text)
+    assert dict(unit["Service"]) == {
+        "Type": "oneshot",
+        "RemainAfterExit": "yes",
+        "ExecStart": f"{script} apply",
+        "ExecStop": f"{script} restore",
+    }
+    if shutil.which("systemd-analyze") is None:
+        return
+    for name in ("softsku.service", "service.service"):
+        words = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(tmp_path / name)]
+        environment = {**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"}
+        done = subprocess.run(words, capture_output=True, text=True, env=environment)
+        assert str(tmp_path) not in done.stderr, done.stderr
+        assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from steelyard._base import replacing
 from steelyard.records import Machine
 from steelyard.records.tuning import Tuning
 from steelyard.tune.deploy import exports
@@ -21,7 +22,10 @@ SOFTSKU = "softsku.toml"
 
 
 def write_all(folder: Path, tuning: Tuning, knobs: Mapping[str, Knob], machine: Machine) -> list[Path]:
-    """Write every form of a soft SKU that was found on ``machine``; return the paths."""
+    """Write every form of a soft SKU that was found on ``machine``; return the paths.
+
+    Raises WorkloadFailedError where one cannot be written.
+    """
     levels = {name: level for name, level in tuning.chosen.items() if knobs[name].writes(level)}
     writes = writes_of(knobs, levels)
     outliving = [(cell, text) for cell, text in writes if cell.outlives]
@@ -35,7 +39,9 @@ def write_all(folder: Path, tuning: Tuning, knobs: Mapping[str, Knob], machine: 
     paths = []
     for name, text in texts.items():
         path = folder / name
-        path.write_text(text)
+        with replacing(path) as partial:
+            partial.write_text(text)
+            if path.suffix == ".sh":
+                partial.chmod(0o755)
         paths.append(path)
-    (folder / "softsku.sh").chmod(0o755)
     return paths

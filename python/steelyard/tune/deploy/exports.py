@@ -196,13 +196,17 @@ def drop_in(writes: Sequence[Write], tuning: Tuning) -> str:
     return "\n".join(lines) + "\n"
 
 
+_DOTTED = str.maketrans("/.", "./")
+"""From a path below /proc/sys to the name of a sysctl: a dot in it, as in that of a VLAN, becomes a slash."""
+
+
 def tuned_profile(writes: Sequence[Write], tuning: Tuning) -> str:
     """Return a TuneD profile; what its plugins do not know is left to the script beside it."""
     sysctl, sysfs, others = [], [], 0
     for cell, text in writes:
         path = str(cell.path) if isinstance(cell, FileCell) else ""
         if path.startswith("/proc/sys/"):
-            sysctl.append(f"{path.removeprefix('/proc/sys/').replace('/', '.')}={text}")
+            sysctl.append(f"{path.removeprefix('/proc/sys/').translate(_DOTTED)}={text}")
         elif path.startswith("/sys/"):
             sysfs.append(f"{path}={text}")
         else:
