@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steelyard._base import RecordError, data_dir, read_regular
+from steelyard._base import RecordError, data_dir
+from steelyard._base.toml import read_toml
 from steelyard.analyze.profiles.profile import Frame, plain_name
 
 APPLICATION = "application"
@@ -193,10 +193,7 @@ def _expression(pattern: str) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = tomllib.loads(read_regular(path, at_most_bytes=_BYTES_AT_MOST).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(f"{path}: no TOML: {error}") from error
+    document = read_toml(path, at_most_bytes=_BYTES_AT_MOST)
     unknown = set(document) - {"category", "rule"}
     if unknown or not all(_is_tables(document.get(key, [])) for key in ("category", "rule")):
         raise RecordError(

@@ -13,7 +13,6 @@ Columns that the mapping leaves out are null; those that the table requires must
 be read as the column's type are missing.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,8 @@ from typing import Any
 
 import ibis
 
-from steelyard._base import UsageError
+from steelyard._base import RecordError, UsageError
+from steelyard._base.toml import read_toml, table_in
 from steelyard.fleet.importers.batches import Imported, Reader, find, must, unpacked, write
 from steelyard.fleet.store.schema import StoreColumn, TableSchema
 from steelyard.fleet.store.write import table_schema
@@ -44,17 +44,16 @@ class Mapping:
 def read_mapping(path: Path) -> Mapping:
     """Read and check ``path``. Raises UsageError that names what is wrong."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: no TOML: {error}") from error
+        document = read_toml(path)
+        tables = {key: table_in(document, key, path) for key in ("columns", "labels")}
+    except RecordError as error:
+        raise UsageError(error.message) from error
     unknown = document.keys() - {"table", "columns", "labels", "delimiter"}
     if unknown:
         raise UsageError(f"{path}: {min(unknown)!r} means nothing", hint="table, columns, labels, delimiter")
     schema = table_schema(str(document.get("table", "task_samples")))
     columns = {}
-    for key, entry in dict(document.get("columns", {})).items():
+    for key, entry in tables["columns"].items():
         name = schema.today(key)
         if name not in schema.by_name or "<" in schema.by_name[name].type:
             raise UsageError(f"{path}: {schema.name} has no column {name!r} of one value")
@@ -62,7 +61,7 @@ def read_mapping(path: Path) -> Mapping:
     for column in schema.columns:
         if not column.nullable and column.name not in columns and column.type != "map<string,string>":
             raise UsageError(f"{path}: {schema.name} requires {column.name}, which [columns] does not name")
-    labels = {str(name): str(column) for name, column in dict(document.get("labels", {})).items()}
+    labels = {str(name): str(column) for name, column in tables["labels"].items()}
     return Mapping(path, schema, columns, labels, str(document.get("delimiter", ",")))
 
 

@@ -1,0 +1,53 @@
+"""TOML files of users -> plain values.
+
+In: a path. Out: a dictionary. Raises RecordError, in one line that names the path, for what is no regular
+file, no UTF-8, no TOML, nests without end, or holds a number too long to be read.
+
+Not here: which keys there are.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from steelyard._base.errors import RecordError
+from steelyard._base.files import read_regular
+
+TOML_BYTES_AT_MOST = 1 << 20
+"""No file that somebody wrote by hand comes near this size."""
+_DEPTH = 40
+
+
+def read_toml(path: Path, *, at_most_bytes: int = TOML_BYTES_AT_MOST) -> dict[str, Any]:
+    """Return what a TOML file holds. Raises RecordError."""
+    data = read_regular(path, at_most_bytes=at_most_bytes)
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except RecursionError as error:
+        raise RecordError(f"{path}: no TOML: it nests too deeply") from error
+    except ValueError as error:
+        # Beside what is no TOML: bytes that are no UTF-8, and numbers of more digits than Python reads.
+        raise RecordError(f"{path}: no TOML: {str(error).partition(';')[0]}") from error
+    if _nests_deeply(document):
+        raise RecordError(f"{path}: no TOML: it nests too deeply")
+    return document
+
+
+def _nests_deeply(document: Any) -> bool:
+    """Return whether values are within values so deep that showing one could fail."""
+    level = [document]
+    for _ in range(_DEPTH):
+        inner = [
+            one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)
+        ]
+        level = [value for values in inner for value in values]
+    return bool(level)
+
+
+def table_in(document: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    """Return the table ``[key]`` of a document, an empty one where there is none. Raises RecordError."""
+    value = document.get(key, {})
+    if not isinstance(value, dict):
+        raise RecordError(f"{path}: {key} is no table: [{key}]")
+    return value
