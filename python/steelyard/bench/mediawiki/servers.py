@@ -10,7 +10,6 @@ Not here: starting them (``benchmark``), and the data of the wiki (``prepare``).
 import os
 import re
 import subprocess
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from steelyard._base import EnvironmentLacksError, read_regular, workloads_dir
 from steelyard.bench.mediawiki.declaration import DECLARATION
 from steelyard.bench.ports import HOST
 from steelyard.bench.stack.recipe import find_program, program, require
+from steelyard.bench.stack.tuning import fill, flags, read_tuning
 
 INSTALL_HINT = f"steelyard install {DECLARATION.name}"
 MEDIAWIKI = Path("/usr/share/mediawiki")
@@ -28,7 +28,6 @@ PHP_MODULES = ("apcu", "dom", "intl", "mbstring", "memcached", "mysqli", "Zend O
 SOCKET_PATH_BYTES = 100
 """A path of a Unix socket has at most 108 bytes (unix(7)); the longest name below the folder is taken off."""
 _TIMEOUT_S = 30.0
-_PLACE = re.compile(r"@([a-z_]+)@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,35 +111,6 @@ def _mediawiki_version() -> str:
 # Configuration
 
 
-def read_tuning(folder: Path | None = None) -> dict[str, dict[str, str]]:
-    """Return the settings of every program, by program and name; placeholders are as they stand."""
-    path = (folder or workloads_dir() / "mediawiki") / "tuning.toml"
-    document = tomllib.loads(read_regular(path).decode())
-    return {
-        program: {name: str(entry["value"]) for name, entry in settings.items()}
-        for program, settings in document.items()
-    }
-
-
-def fill(text: str, values: Mapping[str, str], *, where: str) -> str:
-    """Return ``text`` with ``@name@`` replaced.
-
-    >>> fill("listen @port@;", {"port": "80"}, where="nginx.conf")
-    'listen 80;'
-
-    Raises EnvironmentLacksError for a name that nobody fills in.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            raise EnvironmentLacksError(
-                f"{where}: @{match[1]}@ stands for nothing", hint=f"names: {', '.join(sorted(values))}"
-            )
-        return values[match[1]]
-
-    return _PLACE.sub(value, text)
-
-
 @dataclass(frozen=True, slots=True)
 class Places:
     """Folders of one stack of servers."""
@@ -178,7 +148,7 @@ def write_configuration(
     }
     tuning = {
         program: {name: fill(text, names, where="tuning.toml") for name, text in settings.items()}
-        for program, settings in read_tuning().items()
+        for program, settings in read_tuning(DECLARATION.name).items()
     }
     if preparing:
         caches = [name for name in tuning["mediawiki"] if name.endswith("CacheType")]
@@ -256,11 +226,8 @@ def client_command(programs: Programs, places: Places, *arguments: str) -> list[
 def cache_command(programs: Programs, port: int, cache_bytes: int) -> list[str]:
     """Return the command of memcached."""
     values = {"cache_mib": str(cache_bytes >> 20)}
-    settings = read_tuning()["memcached"]
-    flags = [
-        part for name, text in settings.items() for part in (name, fill(text, values, where="tuning.toml"))
-    ]
-    return [programs.memcached, "-l", HOST, "-p", str(port), "-U", "0", *flags, *_as_root("-u", "root")]
+    tuned = flags(read_tuning(DECLARATION.name)["memcached"], values)
+    return [programs.memcached, "-l", HOST, "-p", str(port), "-U", "0", *tuned, *_as_root("-u", "root")]
 
 
 def php_command(programs: Programs, places: Places) -> list[str]:

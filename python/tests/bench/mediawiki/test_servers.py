@@ -10,7 +10,7 @@ from steelyard._base import EnvironmentLacksError, workloads_dir
 from steelyard.bench.mediawiki import servers
 from steelyard.bench.mediawiki.declaration import DECLARATION
 from steelyard.bench.mediawiki.servers import Places, Programs
-from steelyard.bench.stack import recipe
+from steelyard.bench.stack import recipe, tuning
 
 FOLDER = workloads_dir() / "mediawiki"
 PROGRAMS = Programs(
@@ -69,8 +69,8 @@ def test_every_setting_arrives_and_nothing_is_left_to_fill_in(places):
         "nginx": "nginx.conf",
     }
     for program, file in files.items():
-        for name in servers.read_tuning()[program]:
-            assert re.search(rf"^\s*\$?{re.escape(name)}\b", written[file], re.MULTILINE), (file, name)
+        for name in tuning.read_tuning("mediawiki")[program]:
+            assert re.search(rf"^[^#;]*\$?{re.escape(name)}\b", written[file], re.MULTILINE), (file, name)
     assert "pm.max_children = 12" in written["php-fpm.conf"]
     assert "worker_processes 6;" in written["nginx.conf"]
     assert "innodb_buffer_pool_size = 256M" in written["mariadb.cnf"]
@@ -114,7 +114,7 @@ def test_commands_read_the_runs_own_files(places):
 
 def test_a_name_that_nobody_fills_in_is_an_error():
     with pytest.raises(EnvironmentLacksError, match=r"nginx.conf: @color@ stands for nothing"):
-        servers.fill("fill @color@", {"port": "1"}, where="nginx.conf")
+        tuning.fill("fill @color@", {"port": "1"}, where="nginx.conf")
 
 
 @pytest.mark.parametrize("lacking", ["nginx", "mariadbd", "memcached", "php"])
@@ -125,7 +125,7 @@ def test_a_missing_program_is_named_with_the_command_that_helps(lacking, tmp_pat
             (tmp_path / name).write_text("#!/bin/sh\n")
             (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(recipe, "_SBIN", ())
+    monkeypatch.setattr(recipe, "_SERVERS", ())
     monkeypatch.setattr(recipe.find_program, "__defaults__", ({"PATH": str(tmp_path)},))
     with pytest.raises(EnvironmentLacksError, match=f"mediawiki: {lacking} is not installed") as raised:
         servers.find_programs()

@@ -42,7 +42,6 @@ FILL_RATIO = 0.7
 """Share of the memory that keys and values take; slabs of memcached waste up to a fifth of each item."""
 MEMORY_RATIO = 0.75
 """Share of the machine's memory that the server gets at most: load and system need some, too."""
-ITEM_MAX = "2m"
 RESERVED, RESERVED_PER_THREAD = 32, 8
 """Connections that memcached 1.6 keeps of its limit for itself, amply: it was seen to take 8 and 4 for a
 thread, and resets those beyond without a word."""
@@ -211,7 +210,7 @@ class CacheBench(Benchmark):
         command = [
             *(program("memcached", self.name), "-l", address, "-p", str(port), "-U", "0"),
             *("-m", str(settings.count("memory") >> 20), "-t", str(settings.count("server_threads"))),
-            *("-c", str(_connection_limit(settings)), "-I", ITEM_MAX),
+            *("-c", str(_connection_limit(settings)), "-I", profile(settings.text("profile"))["item_max"]),
             # It refuses to run as root without a user to change to; the same user changes nothing.
             *(["-u", pwd.getpwuid(0).pw_name] if os.geteuid() == 0 else []),
         ]
