@@ -15,6 +15,7 @@ import pytest
 from steelyard._base import EnvironmentLacksError, executable, workloads_dir
 from steelyard.bench.django.benchmark import DjangoBench
 from steelyard.bench.django.declaration import DECLARATION, VIEWS
+from steelyard.bench.ports import backlog_of
 from steelyard.bench.stack.django import metrics as django_metrics
 from steelyard.bench.stack.django.load import mix_text
 from steelyard.bench.stack.django.servers import Servers, answers, dead_workers
@@ -192,6 +193,27 @@ def test_the_hit_ratio_is_that_of_the_phase():
 
 def test_an_address_without_an_application_is_not_ready():
     assert answers("http://127.0.0.1:1/health") is False
+
+
+def test_every_connection_may_wait_to_be_accepted(tmp_path):
+    """uWSGI gets as many as the load has; what the kernel does not allow is refused before the run."""
+    (tmp_path / "proc/sys/net/core").mkdir(parents=True)
+    (tmp_path / "proc/sys/net/core/somaxconn").write_text("1024\n")
+    assert backlog_of(700, root=tmp_path) == 700
+    assert backlog_of(5, root=tmp_path) == 100
+    with pytest.raises(EnvironmentLacksError, match="connections=2000 are more than the 1024") as raised:
+        backlog_of(2000, root=tmp_path)
+    assert "net.core.somaxconn=2000" in raised.value.hint
+    stack = tmp_path / "stack"
+    (stack / "venv/bin").mkdir(parents=True)
+    (stack / ".installed").touch()
+    (stack / "venv/bin/uwsgi").write_text('#!/bin/sh\necho "$@"\n')
+    (stack / "venv/bin/uwsgi").chmod(0o755)
+    words = {"port": 1, "processes": 2, "threads": 2, "users": 1, "calls": 1, "listen": 700}
+    command = [str(PAYLOAD / "serve"), "--stack", str(stack), "--cassandra", "x:1", "--memcached", "x:2"]
+    command += [part for name, value in words.items() for part in (f"--{name}", str(value))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "--listen 700 " in done.stdout
 
 
 def test_what_is_not_installed_is_named(monkeypatch, tmp_path):

@@ -23,7 +23,7 @@ from steelyard.bench.load.settings import check_load
 from steelyard.bench.memory_limit import available_memory_bytes
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
-from steelyard.bench.ports import check_port
+from steelyard.bench.ports import backlog_of, check_port
 from steelyard.bench.scratch import check_parent, scratch_folder
 from steelyard.bench.stack.cassandra.node import check_disk, find_java
 from steelyard.bench.stack.cassandra.profile import load_profile
@@ -109,6 +109,7 @@ class Application(Benchmark):
         check_load(settings)
         find_java(cls.name)
         require(RECIPE, cls.name)
+        backlog_of(int(settings["connections"]))
         check_parent(str(settings["data"]), "data")
         check_port(int(settings["port"]), LoadHosts.of(settings).address)
 

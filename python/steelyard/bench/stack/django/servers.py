@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from steelyard._base import WorkloadFailedError
 from steelyard.bench.load.hosts import LoadHosts
-from steelyard.bench.ports import HOST, check_port, free_port, wait_for_port
+from steelyard.bench.ports import HOST, backlog_of, check_port, free_port, wait_for_port
 from steelyard.bench.stack.cassandra.node import Node, start_node, stop_node, wait_until_ready
 from steelyard.bench.stack.cassandra.profile import load_profile
 from steelyard.bench.stack.django.recipe import PAYLOAD
 from steelyard.bench.stack.recipe import payload_dir, payload_source, program
+from steelyard.bench.stack.tuning import flags, read_tuning
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
@@ -69,9 +70,11 @@ def start_stores(session: "Session", java: str, data: Path) -> Servers:
         data=data,
     )
     port = free_port()
+    workers = settings.count("processes") * settings.count("threads")
+    values = {"cache_mib": str(settings.count("memory") >> 20), "connections": str(max(1024, workers + 16))}
     command = [program("memcached", PAYLOAD), "-l", HOST, "-p", str(port), "-U", "0"]
     # As root it wants to be told so.
-    command += ["-u", "root", "-m", str(settings.count("memory") >> 20), "-c", "4096", "-t", "4"]
+    command += ["-u", "root", *flags(read_tuning(PAYLOAD)["memcached"], values)]
     memcached = session.start_process("memcached", command, cpus=session.placement.server)
     target = f"{HOST}:{port}"
     wait_for_port(session, memcached, target, READY_TIMEOUT_S)
@@ -110,6 +113,7 @@ def start_application(session: "Session", servers: Servers) -> None:
         str(payload_source(PAYLOAD) / "serve"),
         *("--stack", str(payload_dir(PAYLOAD)), "--address", address, "--port", str(port)),
         *("--processes", str(settings.count("processes")), "--threads", str(settings.count("threads"))),
+        *("--listen", str(backlog_of(settings.count("connections")))),
         *("--cassandra", servers.node.target, "--memcached", servers.memcached_target),
         *("--users", str(settings.count("users")), "--calls", str(settings.count("function_calls"))),
     ]
