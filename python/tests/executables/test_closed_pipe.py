@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,18 @@ import pytest
 
 from steelyard._base import executable, schemas_dir
 from steelyard.cli import main
+from tests.fleet import half_empty
+from tests.fleet.test_half_empty import SHAPES
 from tests.report.runs import write_run
 
 PACKAGE = Path(main.__file__).parents[2]
 MACHINE = str(schemas_dir() / "golden" / "machine.json")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+PERF_SCRIPT = "".join(
+    f"db  1234 [000] {time}.5: 10101010 cycles:\n\t 55d0 function_{time} (/usr/bin/db)\n\n"
+    for time in range(1, 4000)
+)
+"""More than a pipe holds."""
 STEELYARD = [sys.executable, "-m", "steelyard.cli.main"]
 
 
@@ -22,7 +31,7 @@ def ended(command: list[str], folder: Path) -> tuple[int, str]:
     process = subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -43,27 +52,49 @@ def ended(command: list[str], folder: Path) -> tuple[int, str]:
         ["list", "--json"],
         ["numa", "map", "--machine", MACHINE],
         ["report", "run"],
+        ["compare", "run", "other"],
+        ["experiment", "experiment"],
+        ["fleet", "top", "--store", "store"],
     ],
     ids=" ".join,
 )
-def test_a_command_ends_with_0(arguments: list[str], tmp_path: Path) -> None:
-    if arguments[0] == "report":
-        write_run(tmp_path / "runs" / "run", without=("telemetry", "cache_stats"))
+def test_a_command_ends_with_0(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if arguments[0] in ("report", "compare"):
+        for name in ("run", "other"):
+            write_run(tmp_path / "runs" / name, without=("telemetry", "cache_stats"))
+    if arguments[0] == "experiment":
+        (tmp_path / "experiment").mkdir()
+        shutil.copy(schemas_dir() / "golden" / "experiment.json", tmp_path / "experiment")
+    if arguments[0] == "fleet":
+        half_empty.make(tmp_path / "store", SHAPES["several of all"])
+    monkeypatch.chdir(tmp_path)
+    # What has nothing to say ends with 0 in any case.
+    assert main.invoke(arguments) in (0, 1)
+    assert len(capsys.readouterr().out) > 100
     assert ended([*STEELYARD, *arguments], tmp_path) == (0, "")
 
 
 @pytest.mark.parametrize(
     "command",
     [
+        ["steelyard-probe", "sources"],
         ["steelyard-probe", "sources", "--json"],
         ["steelyard-probe", "numa", "--all", "--json", "--duration", "0"],
         ["steelyard-top", "--once"],
         ["steelyard-top", "--json", "--count", "1"],
         ["steelyard-load", "--help"],
+        ["steelyard-tax", "list"],
+        ["steelyard-profile", "fold", "perf.txt"],
     ],
     ids=" ".join,
 )
 def test_an_executable_ends_with_0(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "perf.txt").write_text(PERF_SCRIPT)
     assert ended([str(executable(command[0])), *command[1:]], tmp_path) == (0, "")
 
 
