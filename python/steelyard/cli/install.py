@@ -99,8 +99,8 @@ def _show_state() -> None:
         lacking = missing(recipe)
         is_known = installation.path_of(declared.name).is_file()
         state = "missing" if lacking else "installed" if is_known else "present, not checked"
-        needs = ", ".join([*recipe.packages.apt, *([recipe.payload] if recipe.payload else [])])
-        table.add_row(declared.name, state, needs)
+        needs = [*recipe.packages.apt, *([] if recipe.java is None else [recipe.java.versions])]
+        table.add_row(declared.name, state, ", ".join([*needs, *recipe.payloads]))
     output_console().print(table)
 
 
