@@ -82,9 +82,17 @@ class Stage:
         threading.Thread(target=accept, daemon=True).start()
         return int(listener.getsockname()[1])
 
-    def tree(self) -> Path:
-        """Return a root whose proc/stat is a FIFO."""
-        self.fifo("root/proc/stat")
+    def tree(self, stat: str | None = None) -> Path:
+        """Return a root whose proc/stat is a FIFO, or a file with this text."""
+        if stat is None:
+            self.fifo("root/proc/stat")
+        else:
+            own = self.folder / "root/proc/1"
+            own.mkdir(parents=True)
+            for name in ("stat", "status", "statm", "comm", "cmdline"):
+                (own / name).write_bytes(Path("/proc/self", name).read_bytes())
+            (self.folder / "root/proc/stat").write_text(stat)
+            (self.folder / "root/proc/meminfo").write_text("MemTotal: 1000 kB\nMemFree: 1000 kB\n")
         (self.folder / "root/proc/cpuinfo").write_text("")
         (self.folder / "root/sys").mkdir()
         return self.folder / "root"
@@ -196,6 +204,22 @@ def tax(stage: Stage, *arguments: object, stdout: int = subprocess.DEVNULL) -> "
     return stage.start("steelyard-tax", *fixed, *arguments, stdout=stdout)
 
 
+STAT = "cpu  1 0 0 0 0 0 0 0 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nintr 1\nctxt 1\nbtime 1\nprocesses 1\n"
+
+
+def fifo_later(stage: Stage, name: str, *arguments: object) -> "subprocess.Popen[bytes]":
+    """Run what reads a tree again and again, and put a FIFO in the place of a file that it has read."""
+    root, said = stage.tree(STAT), stage.folder / "said"
+    with said.open("wb") as file:
+        process = stage.start(name, *arguments, "--root", root, stdout=file.fileno())
+    written = (said, stage.folder / "out" / "memory.arrows")
+    wait(lambda: any(path.exists() and path.stat().st_size for path in written) or process.poll() is not None)
+    os.replace(stage.fifo("later"), root / "proc/stat")
+    # It reads that again in the meantime.
+    time.sleep(0.3)
+    return process
+
+
 STATES: dict[str, State] = {
     "agent-running": lambda stage: agent(stage, str(stage.folder / "store")),
     "agent-hung-store": agent_hung_store,
@@ -213,6 +237,11 @@ STATES: dict[str, State] = {
     "tax-full-stdout": lambda stage: stage.start("steelyard-tax", "list", stdout=stage.full_pipe()),
     "probe-running": probe,
     "probe-fifo": lambda stage: probe(stage, "--root", stage.tree(), "--sources", "memory,cpu"),
+    "probe-fifo-later": lambda stage: fifo_later(
+        stage,
+        *("steelyard-probe", "record", "--out", stage.folder / "out"),
+        *("--sources", "memory,cpu", "--interval", "20ms"),
+    ),
     "probe-stopped-child": probe_child,
     "probe-full-stdout": lambda stage: stage.start(
         "steelyard-probe", "sources", "--json", stdout=stage.full_pipe()
@@ -227,12 +256,15 @@ STATES: dict[str, State] = {
         "steelyard-top", "--count", 100, "--json", stdout=stage.full_pipe()
     ),
     "top-fifo": lambda stage: stage.start("steelyard-top", "--once", "--root", stage.tree()),
+    "top-fifo-later": lambda stage: fifo_later(
+        stage, "steelyard-top", "--json", "--count", 10_000, "--interval", "100ms"
+    ),
     "exec-running": lambda stage: stage.start("steelyard-exec", "--grace", "600s", "--", *LONG),
     "exec-stopped-child": exec_child,
 }
 
 
-# Input that is refused, so that there is nothing left to end.
+# No read of a tree waits for a FIFO: one that is there from the start is refused, and nothing is left to end.
 REFUSED = {"probe-fifo", "top-fifo"}
 
 
@@ -279,13 +311,20 @@ def settle(process: "subprocess.Popen[bytes]", looks: int = 60) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_sigterm_ends_it_within_a_second(state: str, tmp_path: Path) -> None:
-    with staged(tmp_path) as stage:
-        process = STATES[state](stage)
-        settle(process)
-        assert (process.poll() is None) == (state not in REFUSED), f"{state} ended with {process.returncode}"
-        process.terminate()
-        # A second of this machine, and as much for its neighbours.
-        assert is_ended(process, 2), f"{state} is still there"
+    """Neighbours may make an end late now and then; what needs longer by itself is late each time."""
+    for attempt in range(3):
+        folder = tmp_path / f"{attempt}"
+        folder.mkdir()
+        with staged(folder) as stage:
+            process = STATES[state](stage)
+            settle(process)
+            is_there = process.poll() is None
+            assert is_there == (state not in REFUSED), f"{state} ended with {process.returncode}"
+            process.terminate()
+            if is_ended(process, 1):
+                return
+            assert is_ended(process, 1), f"{state} is still there after two seconds"
+    pytest.fail(f"{state} took more than a second, three times")
 
 
 def test_every_executable_has_its_states() -> None:
