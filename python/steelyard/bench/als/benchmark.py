@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from steelyard.bench.als.declaration import DECLARATION
 from steelyard.bench.benchmark import Outcome
-from steelyard.bench.footprint import Disk, Footprint
+from steelyard.bench.footprint import Disk, Footprint, work_span_s
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.scratch import check_parent, scratch_folder
@@ -28,9 +28,12 @@ from steelyard.bench.stack.spark.job import SparkJob
 from steelyard.bench.stack.spark.recipe import JAVA, PAYLOAD, RECIPE
 from steelyard.bench.stack.spark.settings import (
     CLUSTER_PARAMETERS,
+    START_S,
     check_cluster,
     cluster_settings,
+    is_here,
     memory_needed_bytes,
+    slots_of,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +46,11 @@ RATING_BYTES = 12
 """Of a rating in a Parquet file, amply."""
 SHUFFLED_TIMES = 4
 """Copies of the ratings on disk at once, about: blocks by user and by film, of two stages."""
+RATINGS_S_PER_M, ITERATION_S_PER_M = 3.0, 0.8
+"""CPU time of making a million ratings and of an iteration over them, as measured once: for the estimate
+before the first run only."""
+ITERATION_S = 0.7
+"""What an iteration takes beside its work: the starts of its stages."""
 SLOWEST_PER_S = 2_000
 """Ratings of a fit per second, far below what any machine does: for timeouts only."""
 LATE_S = 600.0
@@ -107,8 +115,12 @@ class AlsBench(SparkJob):
         """Return what a run takes: memory of its processes, the ratings, shuffled blocks."""
         size_bytes = RATING_BYTES * int(settings["ratings"])
         directory = Path(str(settings["directory"])) if settings["directory"] else None
+        least_s, most_s = _time_span_s(settings)
+        fits = int(settings["fits"]) + int(settings["warmups"])
         return Footprint(
-            untimed=f"the ratings and {int(settings['fits']) + int(settings['warmups'])} fits",
+            least_s,
+            most_s,
+            "" if least_s is not None else f"the ratings and {fits} fits",
             memory_bytes=memory_needed_bytes(settings),
             disks=(
                 *_ratings(settings, size_bytes),
@@ -202,6 +214,16 @@ class AlsBench(SparkJob):
             artifacts={"als": RESULT, "spark_events": self._folders.events.name},
             own_commands=("java", "python", "python3"),
         )
+
+
+def _time_span_s(settings: Mapping[str, Setting]) -> tuple[float | None, float | None]:
+    """Return the least and most time of a run, from CPU time that was measured; None on another cluster."""
+    if not is_here(str(settings["master"])):
+        return None, None
+    iterations = int(settings["iterations"]) * (int(settings["fits"]) + int(settings["warmups"]))
+    makes = not _ratings_folder(settings).is_dir()
+    cpu_s = int(settings["ratings"]) / 1e6 * (makes * RATINGS_S_PER_M + iterations * ITERATION_S_PER_M)
+    return work_span_s(START_S + iterations * ITERATION_S, cpu_s, slots_of(settings))
 
 
 def _ratings_folder(settings: Mapping[str, Setting]) -> Path:

@@ -15,7 +15,7 @@ from steelyard._base import EnvironmentLacksError
 from steelyard.bench.bayes.declaration import DECLARATION
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
-from steelyard.bench.stack.hadoop.benchmark import HadoopBench
+from steelyard.bench.stack.hadoop.benchmark import Cost, HadoopBench
 from steelyard.bench.stack.hadoop.parameters import PARAMETERS
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class BayesBench(HadoopBench):
     """Text classification."""
 
     declaration = DECLARATION
+    cost = Cost(data_s_per_mb=0.15, round_s_per_mb=0.2, jobs=3)
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
             "documents",

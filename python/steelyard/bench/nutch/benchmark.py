@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from steelyard.bench.nutch.declaration import DECLARATION
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
-from steelyard.bench.stack.hadoop.benchmark import HadoopBench
+from steelyard.bench.stack.hadoop.benchmark import Cost, HadoopBench
 from steelyard.bench.stack.hadoop.parameters import PARAMETERS
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class NutchBench(HadoopBench):
     """Nutch's indexing."""
 
     declaration = DECLARATION
+    cost = Cost(data_s_per_mb=0.15, round_s_per_mb=0.4, jobs=1)
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
             "pages",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from steelyard._base import WorkloadFailedError
 from steelyard.bench.benchmark import Outcome
-from steelyard.bench.footprint import Disk, Footprint
+from steelyard.bench.footprint import Disk, Footprint, work_span_s
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.spark import parameters
@@ -26,7 +26,7 @@ from steelyard.bench.stack.recipe import require
 from steelyard.bench.stack.spark.events import log_of, read_stages
 from steelyard.bench.stack.spark.job import SparkJob
 from steelyard.bench.stack.spark.recipe import JAVA, RECIPE
-from steelyard.bench.stack.spark.settings import memory_needed_bytes
+from steelyard.bench.stack.spark.settings import START_S, is_here, memory_needed_bytes, slots_of
 
 if TYPE_CHECKING:
     from steelyard.bench.spark.metrics import Query
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from steelyard.records import Machine
 
 STAGES = "stages.json"
+TABLES_S_PER_MB, QUERY_S_PER_MB = 0.06, 0.06
+"""CPU time of making the fact table and of a query over it, as measured once: for the estimate before the
+first run only."""
+QUERY_S = 3.0
+"""What a query takes beside its work: planning, the starts of its stages, its check."""
 SLOWEST_BYTES_PER_S = 100_000
 """Of the fact table, far below what any machine does: for timeouts only."""
 LATE_S = 600.0
@@ -64,8 +69,11 @@ class SparkBench(SparkJob):
     def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
         """Return what a run takes: memory of its processes, tables, shuffled data and results."""
         queries = int(settings["queries"]) + int(settings["warmups"])
+        least_s, most_s = _time_span_s(settings, queries)
         return Footprint(
-            untimed=f"the tables and {queries} queries",
+            least_s,
+            most_s,
+            "" if least_s is not None else f"the tables and {queries} queries",
             memory_bytes=memory_needed_bytes(settings),
             disks=_disks(settings),
         )
@@ -152,6 +160,15 @@ class SparkBench(SparkJob):
             artifacts={"stages": STAGES, "spark_events": self._folders.events.name},
             own_commands=("java", "python", "python3"),
         )
+
+
+def _time_span_s(settings: Mapping[str, Setting], queries: int) -> tuple[float | None, float | None]:
+    """Return the least and most time of a run, from CPU time that was measured; None on another cluster."""
+    if not is_here(str(settings["master"])):
+        return None, None
+    makes = not parameters.have_tables(settings)
+    cpu_s = int(settings["scale"]) / 1e6 * (makes * TABLES_S_PER_MB + queries * QUERY_S_PER_MB)
+    return work_span_s(START_S + queries * QUERY_S, cpu_s, slots_of(settings))
 
 
 def _disks(settings: Mapping[str, Setting]) -> tuple[Disk, ...]:

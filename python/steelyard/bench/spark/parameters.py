@@ -17,9 +17,9 @@ from steelyard.bench.stack.space import Demand, require_space
 from steelyard.bench.stack.spark.settings import (
     CLUSTER_PARAMETERS,
     MIB,
-    STANDALONE,
     check_cluster,
     cluster_settings,
+    is_here,
 )
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def disk_demands(settings: Mapping[str, Setting]) -> list[Demand]:
     demands = []
     if folder is not None:
         demands.append(Demand(folder, beside, "tables"))
-    if settings["master"] == STANDALONE or str(settings["master"]).startswith("local"):
+    if is_here(str(settings["master"])):
         demands.append(Demand(Path(str(settings["directory"]) or "."), shuffled, "directory"))
     return demands
 

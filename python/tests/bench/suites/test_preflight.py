@@ -108,6 +108,25 @@ def test_what_members_leave_is_not_there_for_those_after_them(tmp_path, machine,
     assert "kept for later runs" in line
 
 
+@pytest.mark.parametrize(
+    ("name", "elsewhere"),
+    [("nutch", "cluster"), ("bayes", "cluster"), ("spark", "master"), ("als", "master")],
+)
+def test_jobs_have_a_time_before_their_first_run(name, elsewhere, tmp_path, machine, monkeypatch):
+    monkeypatch.setenv("STEELYARD_STACKS", str(tmp_path / "stacks"))
+    quick, full = (
+        plan(Request(name, tier=tier, out=tmp_path / "runs"), machine)[0] for tier in ("quick", "full")
+    )
+    assert 5 < quick.footprint.least_s < quick.footprint.most_s < 3600
+    assert quick.footprint.untimed == ""
+    assert full.footprint.least_s > 5 * quick.footprint.least_s
+    # How fast another cluster is, nobody knows here.
+    settings = {**quick.settings, elsewhere: "yarn"}
+    footprint = quick.benchmark.footprint(settings, placement=quick.placement)
+    assert (footprint.least_s, footprint.most_s) == (None, None)
+    assert footprint.untimed
+
+
 def test_work_of_known_amount_takes_less_on_more_cpus():
     assert work_span_s(10.0, 120.0, 2) == (70.0 / SPREAD, 70.0 * SPREAD)
     least_s, most_s = work_span_s(10.0, 120.0, 12)

@@ -13,10 +13,11 @@ are in ``workloads/hadoop``.
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from steelyard.bench.benchmark import Benchmark, Outcome
-from steelyard.bench.footprint import Disk, Footprint
+from steelyard.bench.footprint import Disk, Footprint, work_span_s
 from steelyard.bench.parameters import Setting
 from steelyard.bench.placement import Placement
 from steelyard.bench.ports import check_port
@@ -39,12 +40,29 @@ LATE_S = 600.0
 SLOWEST_BYTES_PER_S = 50_000
 """Of the data, far below what any machine does: for timeouts only."""
 END_TIMEOUT_S = 60.0
+START_S = 15.0
+"""From the start of the cluster to the first job, and from the last one to the end of all processes."""
+JOB_S = 8.0
+"""What a job takes beside its work: its application master, and a Java virtual machine for each task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """CPU time of a benchmark's work, as measured once: for the estimate before its first run only."""
+
+    data_s_per_mb: float
+    """Of making the data."""
+    round_s_per_mb: float
+    """Of all jobs of a round."""
+    jobs: int
+    """Jobs of a round, one after the other."""
 
 
 class HadoopBench(Benchmark):
     """What benchmarks of Hadoop share."""
 
     declaration: ClassVar["Declaration"]
+    cost: ClassVar[Cost]
 
     @classmethod
     @abstractmethod
@@ -122,11 +140,26 @@ class HadoopBench(Benchmark):
         )
 
     @classmethod
+    def time_span_s(cls, settings: Mapping[str, Setting]) -> tuple[float | None, float | None]:
+        """Return the least and most time of a run, from measured CPU time; None on another cluster."""
+        if settings["cluster"]:
+            return None, None
+        data = parameters.local_data(settings, cls.declaration.name)
+        makes = data is None or not (data / cls.data_name(settings) / "facts.json").is_file()
+        rounds = int(settings["rounds"]) + int(settings["warmups"])
+        cost = cls.cost
+        cpu_s = cls.data_bytes(settings) / 1e6 * (makes * cost.data_s_per_mb + rounds * cost.round_s_per_mb)
+        return work_span_s(START_S + rounds * cost.jobs * JOB_S, cpu_s, int(settings["slots"]))
+
+    @classmethod
     def footprint(cls, settings: Mapping[str, Setting], *, placement: Placement) -> Footprint:
         """Return what a run takes: memory of its processes, data, and what the jobs write."""
         size, parameter = cls.size(settings)
+        least_s, most_s = cls.time_span_s(settings)
         return Footprint(
-            untimed=f"{size}, {settings['rounds']} rounds",
+            least_s,
+            most_s,
+            "" if least_s is not None else f"{size}, {settings['rounds']} rounds",
             memory_bytes=parameters.memory_needed_bytes(settings),
             disks=tuple(
                 Disk(

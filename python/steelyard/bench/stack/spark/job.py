@@ -17,7 +17,7 @@ from steelyard.bench.stack.driver import Driver
 from steelyard.bench.stack.java import find_java, java_home
 from steelyard.bench.stack.spark.events import Tail
 from steelyard.bench.stack.spark.recipe import JAVA
-from steelyard.bench.stack.spark.settings import STANDALONE
+from steelyard.bench.stack.spark.settings import STANDALONE, is_here
 
 if TYPE_CHECKING:
     from steelyard.bench.executor import Process
@@ -51,7 +51,7 @@ class SparkJob(Benchmark):
 
         self._folders = self.place()
         self._master = self.settings.text("master")
-        self._is_here = self._master == STANDALONE or self._master.startswith("local")
+        self._is_here = is_here(self._master)
         java = find_java(JAVA, benchmark=self.name)
         self._variables = environment(java_home(java), self._folders.scratch, is_local=self._is_here)
         self._tail = Tail(self._folders.events)

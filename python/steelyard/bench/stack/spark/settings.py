@@ -27,6 +27,8 @@ JVM_OVERHEAD_BYTES = 384 * MIB
 """What a JVM takes beside its heap, about: code, threads, network buffers."""
 EXECUTOR_CORES = 4
 """As DCPerf has it."""
+START_S = 20.0
+"""From the start of the cluster to the first job, and from the last one to the end of all processes."""
 _REACH_TIMEOUT_S = 5.0
 _HOST = re.compile(r"spark://(?P<host>[^,:/]+):(?P<port>\d+)")
 
@@ -88,6 +90,16 @@ def check_cluster(settings: Mapping[str, Setting], machine: "Machine") -> None:
             f" processes, more than the {available >> 20} MiB of this machine",
             hint="choose less with --set memory=...",
         )
+
+
+def is_here(master: str) -> bool:
+    """Return whether the work is done on this machine alone."""
+    return master == STANDALONE or master.startswith("local")
+
+
+def slots_of(settings: Mapping[str, Setting]) -> int:
+    """Return the tasks that all executors do at once."""
+    return int(settings["executors"]) * int(settings["executor_cores"])
 
 
 def memory_needed_bytes(settings: Mapping[str, Setting]) -> int:
