@@ -137,7 +137,8 @@ def _install_packages(
     used = manager()
     cache = None if options.cache is None else options.cache / name
     names, for_others = used_names(recipe, used, name, cache=cache, offline=options.offline)
-    progress.note(f"{name}: packages {' '.join(names)}")
+    if names:
+        progress.note(f"{name}: packages {' '.join(names)}")
     added = used.install(
         names, cache=cache, offline=options.offline, also_kept=for_others, refresh=options.force
     )

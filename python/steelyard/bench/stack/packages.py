@@ -111,8 +111,9 @@ class Manager:
                 hint=f"ask an administrator for: {self.asked_of_administrator(absent)}",
             )
         folder = None if cache is None else cache / self.name
-        if folder is not None and not offline and self.name == "apt":
-            self._keep([*names, *also_kept], folder, refresh=refresh)
+        kept = [*names, *also_kept]
+        if folder is not None and not offline and self.name == "apt" and kept:
+            self._keep(kept, folder, refresh=refresh)
         if not absent:
             return []
         policy = (
@@ -179,7 +180,10 @@ class Manager:
             known |= archive.versions(cache / "apt")
         elif self.name == "apt":
             known |= self._candidates(names)
-        elif not offline:
+        elif offline:
+            # What is in its cache, dnf says only when it installs.
+            known |= dict.fromkeys(names[:1], "")
+        else:
             listed = [name for name in names if self.run(["dnf", "-q", "list", name], {}).returncode == 0]
             known |= dict.fromkeys(listed, "")
         return next((name for name in names if name in known), None)

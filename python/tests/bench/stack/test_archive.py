@@ -163,6 +163,12 @@ def test_a_newer_version_replaces_the_kept_one(tmp_path, source, scheme):
     ]
 
 
+def test_nothing_is_fetched_for_nothing(tmp_path, source):
+    mine = system(tmp_path, "mine", source)
+    assert mine.manager().install([], cache=tmp_path / "cache", offline=False) == []
+    assert not (tmp_path / "cache").exists()
+
+
 def test_a_newer_dependency_of_the_other_machine_stays(tmp_path, source):
     mine, cache = system(tmp_path, "mine", source), tmp_path / "cache"
     mine.manager().install(["spinner"], cache=cache, offline=False)
