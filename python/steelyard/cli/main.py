@@ -401,14 +401,18 @@ def _end_in_order(number: int, _frame: object) -> None:
 
 def main() -> None:
     """Run the command line and exit."""
-    signal.signal(signal.SIGINT, _end_in_order)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # As an interrupt, so that children are ended and partial files removed; nohup stays in force.
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end_in_order)
-    code = invoke(sys.argv[1:])
-    # What is left is the interpreter's end: a second interrupt ends it at once and without a word.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        signal.signal(signal.SIGINT, _end_in_order)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # As an interrupt, so that children are ended and partial files removed; nohup stays in force.
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, _end_in_order)
+        code = invoke(sys.argv[1:])
+        # What is left is the interpreter's end: a second interrupt ends it at once and without a word.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    except KeyboardInterrupt:
+        # Between these lines, before a command takes interrupts or after it has ended.
+        code = _interrupted()
     finish_output()
     sys.exit(code)
 

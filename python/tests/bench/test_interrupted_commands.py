@@ -71,13 +71,14 @@ def start(tmp_path: Path) -> "Iterator[type[Command]]":
             one.process.communicate()
 
 
-def test_a_characterization_stops_in_order(start, tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_characterization_stops_in_order(sent, start, tmp_path):
     command = start("characterize", "--hz", "0", "--duration", "0", "--", "sleep", "100")
     until(lambda: any("sleep 100" in line for line in command.others().values()), 60)
-    command.interrupt()
+    command.process.send_signal(sent)
     code, _, err = command.finish()
     assert code == 4
-    assert "stopped by SIGINT" in err
+    assert f"stopped by {sent.name}" in err
     ((_, run),) = runs.listing(tmp_path / "runs")
     assert run.status is RunStatus.INCOMPLETE
     assert run.metrics == {}

@@ -21,6 +21,7 @@ from steelyard._base import EnvironmentLacksError, UsageError, WorkloadFailedErr
 from steelyard.bench import declaration
 from steelyard.bench.launch import Request, execute
 from steelyard.bench.stack import installation as records
+from steelyard.bench.stack.command import run_to_end
 from steelyard.bench.stack.installation import Installation, SmokeRun
 from steelyard.bench.stack.java import find_java, has_java, java_home
 from steelyard.bench.stack.packages import Manager, find_manager
@@ -241,15 +242,7 @@ def _is_cached(folder: Path, cache: Path) -> bool:
 def _run_install(payload: str, folder: Path, environment: Mapping[str, str]) -> None:
     command = [str(payload_source(payload) / "install"), str(folder)]
     try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PAYLOAD_TIMEOUT_S,
-        )
+        done = run_to_end(command, environment, timeout_s=PAYLOAD_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise EnvironmentLacksError(f"{command[0]} took longer than {PAYLOAD_TIMEOUT_S:.0f} s") from error
     if done.returncode != 0:
@@ -264,6 +257,9 @@ def _smoke(name: str, progress: "Progress") -> SmokeRun:
     folder = stacks_dir() / "smoke" / name
     shutil.rmtree(folder, ignore_errors=True)
     launched = execute(Request(name=name, tier="smoke", out=folder), progress=progress)
+    if launched.interrupted:
+        # Not of this benchmark alone: no further one is installed.
+        raise KeyboardInterrupt
     (attempt,) = launched.attempts
     if attempt.error is not None:
         raise attempt.error

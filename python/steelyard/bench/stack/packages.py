@@ -21,6 +21,7 @@ from steelyard._base import EnvironmentLacksError, WorkloadFailedError
 from steelyard.bench import undo
 from steelyard.bench.stack import archive
 from steelyard.bench.stack.archive import Run
+from steelyard.bench.stack.command import run_to_end
 
 KIND = "policy-rc.d"
 POLICY = Path("/usr/sbin/policy-rc.d")
@@ -35,15 +36,7 @@ _CANDIDATE = re.compile(r"^(\S+):\n  Installed: .*\n  Candidate: (\S+)$", re.MUL
 
 def run_command(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
     """Run a command of the package manager and return how it ended, with its output."""
-    return subprocess.run(
-        command,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_TIMEOUT_S,
-    )
+    return run_to_end(command, {**os.environ, **environment}, timeout_s=_TIMEOUT_S)
 
 
 def _remove_policy(details: Mapping[str, str]) -> None:

@@ -132,9 +132,10 @@ def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], *, as_json: bool)
             under_way.run()
         except WorkloadFailedError as error:
             failed = error
-    made = under_way.tuning
-    if made.status is RunStatus.COMPLETE and made.chosen:
-        write_all(folder, made, tried, read(Machine, folder / MACHINE))
+        made = under_way.tuning
+        # What is complete is not resumed: an interrupt comes too late to keep its files from being written.
+        if made.status is RunStatus.COMPLETE and made.chosen:
+            write_all(folder, made, tried, read(Machine, folder / MACHINE))
     code = show_tuning(folder, made, as_json=as_json)
     if made.status is RunStatus.COMPLETE:
         return code

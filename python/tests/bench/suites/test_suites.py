@@ -234,7 +234,7 @@ def nap_began(out):
         return False
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_suite_that_is_killed_is_visible_as_incomplete(tmp_path, sent):
     out = tmp_path / "runs"
     process = subprocess.Popen(
@@ -260,7 +260,7 @@ def test_a_suite_that_is_killed_is_visible_as_incomplete(tmp_path, sent):
         assert read(Suite, directory / "suite.json").status is RunStatus.RUNNING
         assert "was killed while nap was to run" in suite.status_reason
     else:
-        assert "stopped by SIGINT" in suite.status_reason
+        assert f"stopped by {sent.name}" in suite.status_reason
         assert process.returncode == 4
         assert json.loads(stdout)["suite"]["status"] == "incomplete"
         assert stderr.count("steelyard: ") == 1
