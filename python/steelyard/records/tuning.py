@@ -42,7 +42,7 @@ class TuningGuard(Value):
 class TuningPlan(Value):
     """What was decided before the first trial."""
 
-    strategy: str = Field(description="`one-at-a-time`, `hill-climb` or `exhaustive`")
+    strategy: str = Field(description="`one-at-a-time`, `hill-climb`, `exhaustive` or `optuna`")
     seed: Count = Field(description="Of the orders of trials")
     blocks: Count = Field(description="Most blocks of one experiment of the search")
     confirm_blocks: Count = Field(description="Blocks of the confirmation")
@@ -96,8 +96,8 @@ class Tuning(Record):
     chosen: dict[str, str] = Field(description="Levels of the soft SKU; empty where no knob helps")
     outcome: str | None = Field(
         default=None,
-        description="`better`: the soft SKU is confirmed; `none`: no knob helps; `undecided`: none is shown to,"
-        " and of some it is not known; null: the tuning is not over",
+        description="`better`: the soft SKU is confirmed; `none`: no knob helps; `undecided`: none is shown"
+        " to, and of some it is not known; null: the tuning is not over",
     )
     trials: Count = Field(description="Trials made")
     status: RunStatus = Field(description="Status")

@@ -5,7 +5,7 @@ levels that were chosen, none where no knob helps.
 
 1. Search. A race for each knob: its levels beside the machine as it is (``one-at-a-time``, the SoftSKU
    paper's), or beside the best so far, in passes until nothing changes (``hill-climb``), or one race of all
-   combinations (``exhaustive``).
+   combinations (``exhaustive``), or races of combinations that Optuna proposes (``optuna``).
 2. Compose and ablate. All winners together beside the same with one of them left out; what loses nothing is
    left out for good, one at a time, since two knobs may stand in for each other.
 3. Confirm. What is left beside the machine as found, over all blocks, for one look.
@@ -35,6 +35,7 @@ from steelyard.records import RunStatus
 from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentPlan
 from steelyard.records.tuning import Tuning, TuningEvidence
 from steelyard.tune.knobs import Knob
+from steelyard.tune.proposals import Proposals
 from steelyard.tune.race import (
     answer_of,
     gain,
@@ -49,8 +50,10 @@ Levels = Mapping[str, str]
 AS_FOUND, WHOLE = "as-found", "soft-sku"
 BETTER, NONE, UNDECIDED = "better", "none", "undecided"
 """What comes of a tuning: a soft SKU, no knob that helps, or none that is shown to while some are open."""
-STRATEGIES = ("one-at-a-time", "hill-climb", "exhaustive")
+STRATEGIES = ("one-at-a-time", "hill-climb", "exhaustive", "optuna")
 _PASSES = 4
+_ROUNDS, _PROPOSALS = 16, 8
+"""Races of proposed combinations, and how many of these each has."""
 _MOST_COMBINATIONS = 512
 _SEARCH_SHARE, _ABLATE_SHARE = 0.6, 0.75
 """Of the time: until the end of the search, and of the ablation."""
@@ -96,6 +99,8 @@ class Tuner:
                 return {name: level for name, level in won if level is not None}
             case "hill-climb":
                 return self._climb()
+            case "optuna":
+                return self._propose()
             case _:
                 return self._exhaust()
 
@@ -122,16 +127,23 @@ class Tuner:
 
     def _race(self, name: str, best: Levels, races: int) -> str | None:
         """Return the level of a knob that is better than the one in ``best``, None where none is."""
-        if self._lacks_time(name):
-            return None
         knob = self.tuning_knob(name)
+        if self._lacks_time(1 + len(knob)):
+            self._skip(name, "the time for the search was used up")
+            return None
         present = best.get(name, AS_FOUND)
         levels = [level for level in (AS_FOUND, *knob) if level != present]
         arms = [self._arm(present, best)]
         for level in levels:
             others = {other: one for other, one in best.items() if other != name}
             arms.append(self._arm(level, others if level == AS_FOUND else {**others, name: level}))
-        made = self._experiment("search", name, arms, self._split(races, len(levels)), self._racing())
+        made = self._experiment(
+            "search",
+            name,
+            arms,
+            self._split(races, len(levels)),
+            self._racing(len(self.knobs) - len(self._raced())),
+        )
         self._tell(made, "search", name)
         return standing(made).leader
 
@@ -158,6 +170,34 @@ class Tuner:
         self._tell(made, "search", None)
         leader = standing(made).leader
         return {} if leader is None else dict(named[leader])
+
+    def _propose(self) -> dict[str, str]:
+        """Race what Optuna proposes beside the best so far, and tell it how good that was."""
+        found = {one.name: one.found for one in self.tuning.knobs}
+        levels = {name: (found[name], *self.tuning_knob(name)) for name in self.knobs}
+        proposals = Proposals(levels, self.tuning.plan.seed)
+        best: dict[str, str] = {}
+        best_gain = 0.0
+        for turn in range(_ROUNDS):
+            if self._lacks_time(1 + _PROPOSALS):
+                self._skip(None, f"the time for the search was used up after {turn} of {_ROUNDS} races")
+                break
+            named = {_text(one): one for one in proposals.ask(_PROPOSALS)}
+            if not named:
+                break
+            arms = [self._arm(_text(best) or AS_FOUND, best)]
+            arms += [self._arm(name, one) for name, one in named.items()]
+            split = self._split(_ROUNDS, len(named))
+            made = self._experiment("search", "proposed", arms, split, self._racing(_ROUNDS - turn))
+            self._tell(made, "search", None)
+            gains = {}
+            for answer in answers(made, is_over=False):
+                gains[answer.arm] = best_gain + math.log(gain(answer, made)) if answer.blocks else None
+                proposals.tell(named[answer.arm], gains[answer.arm])
+            leader = standing(made).leader
+            if leader is not None:
+                best, best_gain = dict(named[leader]), gains[leader] or best_gain
+        return best
 
     def _ablate(self, winners: Levels) -> dict[str, str]:
         """Leave out, one at a time, what loses nothing by it."""
@@ -264,8 +304,11 @@ class Tuner:
             return None
         return max(budget * until - self._spent_s, 0.0)
 
-    def _racing(self) -> StillOpen:
-        """Return the rule of a race: it ends when it is decided, or had its share of the time.
+    def _raced(self) -> set[str | None]:
+        return {one.knob for one in self.tuning.evidence if one.purpose == "search"}
+
+    def _racing(self, races: int) -> StillOpen:
+        """Return the rule of the next of ``races``: it ends when it is decided, or had its share of the time.
 
         The length of a trial is not known before: a race has the blocks that an answer needs, or all of the
         time.
@@ -273,9 +316,7 @@ class Tuner:
         budget = self.tuning.plan.budget_s
         if budget is None:
             return still_racing
-        raced = {one.knob for one in self.tuning.evidence if one.purpose == "search"}
-        left_s = max(budget * _SEARCH_SHARE - self._spent_s, 0.0)
-        share_s = left_s / max(len(self.knobs) - len(raced), 1)
+        share_s = max(budget * _SEARCH_SHARE - self._spent_s, 0.0) / max(races, 1)
 
         def rule(experiment: Experiment) -> tuple[str, ...]:
             blocks = len({trial.block for trial in experiment.trials})
@@ -286,24 +327,24 @@ class Tuner:
 
         return rule
 
-    def _lacks_time(self, name: str) -> bool:
-        """Return whether the time that is left is too short for any answer; write that down."""
+    def _lacks_time(self, arms: int) -> bool:
+        """Return whether the time that is left is too short for any answer of a race of so many arms."""
         budget, trials = self.tuning.plan.budget_s, self.tuning.trials
         if budget is None or not trials:
             return False
-        arms = 1 + len(self.tuning_knob(name))
-        if budget * _SEARCH_SHARE - self._spent_s >= _FEWEST_BLOCKS * arms * self._spent_s / trials:
-            return False
+        return budget * _SEARCH_SHARE - self._spent_s < _FEWEST_BLOCKS * arms * self._spent_s / trials
+
+    def _skip(self, name: str | None, reason: str) -> None:
+        """Write down that a knob, or what is left of the combinations, is not tried."""
         skipped = TuningEvidence(
             experiment="",
             purpose="search",
             knob=name,
             outcome="not-tried",
             blocks=0,
-            reason="the time for the search was used up",
+            reason=reason,
         )
         self._change(evidence=[*self.tuning.evidence, skipped])
-        return True
 
     def _tell(
         self, made: Experiment, purpose: str, knob: str | None, *, without: Levels | None = None
@@ -375,6 +416,7 @@ def open_knobs(tuning: Tuning) -> list[str]:
     still = (
         one.knob or ""
         for one in search
-        if one.outcome in ("undecided", "not-tried") and one.experiment == last[one.knob]
+        if one.outcome in ("undecided", "not-tried")
+        and (one.knob is None or one.experiment == last[one.knob])
     )
     return list(dict.fromkeys(still))

@@ -36,7 +36,7 @@ def spoiled(levels: Mapping[str, str]) -> float:
     return 100.0 * {0: 1.0, 1: 1.05, 2: 0.97}[on(levels, "first") + on(levels, "second")]
 
 
-@pytest.mark.parametrize("strategy", ["hill-climb", "exhaustive"])
+@pytest.mark.parametrize("strategy", ["hill-climb", "exhaustive", "optuna"])
 def test_knobs_that_help_only_together_are_found_from_each_other(strategy: str) -> None:
     surface = Surface(np.random.default_rng(1), 0.005, function=together)
     record = tune(surface, tuning(1, strategy, known=PAIR))
@@ -107,4 +107,5 @@ def test_levels_that_are_far_behind_cost_few_trials() -> None:
     record = tune(surface, tuning(3, known=levels))
     assert record.chosen == {"huge_pages_2MiB": "300"}
     searched = {one.level: one.blocks for one in record.evidence if one.purpose == "search"}
-    assert all(searched[level] <= 5 for level in ("0", "100", "400"))
+    # Of 150 that they might have had.
+    assert all(searched[level] <= 12 for level in ("0", "100", "400"))

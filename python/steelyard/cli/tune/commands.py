@@ -70,7 +70,7 @@ def run(
         typer.Option(metavar="METRIC<=N", help="Drop a level whose run breaches this bound; repeatable."),
     ] = None,
     strategy: Annotated[
-        str, typer.Option(help="Order of trials: one-at-a-time, hill-climb or exhaustive.")
+        str, typer.Option(help="Order of trials: one-at-a-time, hill-climb, exhaustive or optuna.")
     ] = "one-at-a-time",
     metric: Annotated[
         str | None,

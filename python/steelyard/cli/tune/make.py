@@ -28,7 +28,7 @@ from steelyard.cli.progress import shown
 from steelyard.experiment.engine import MACHINE
 from steelyard.records import Machine, RunStatus, read, write
 from steelyard.records.tuning import Tuning, TuningGuard, TuningKnob, TuningLack, TuningPlan
-from steelyard.tune import session
+from steelyard.tune import proposals, session
 from steelyard.tune.deploy import write_all
 from steelyard.tune.guards import Guard, parse_guard
 from steelyard.tune.knobs import Knob, Lacking, Risk, find
@@ -188,6 +188,8 @@ def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:
             known[parameter].parse(text)
     if request.strategy not in STRATEGIES:
         raise UsageError(f"--strategy {request.strategy}: it is {', '.join(STRATEGIES)}")
+    if request.strategy == "optuna":
+        proposals.require()
     if min(request.blocks, request.confirm_blocks) < 4:
         raise UsageError("--blocks and --confirm-blocks: at least 4 are needed for an interval")
     try:
