@@ -16,6 +16,8 @@ import pytest
 
 from steelyard._base import SteelyardError, executable
 from steelyard.bench import runs
+from steelyard.bench.stack.recipe import MARK as INSTALLED
+from steelyard.bench.stack.recipe import payload_dir
 from steelyard.records import Run
 
 MARK = "STEELYARD_TEST_MARK"
@@ -170,6 +172,18 @@ class Runner:
         live = Live(process, self.out, mark)
         self.lives.append(live)
         return live
+
+
+def linked_stacks(folder: Path, *payloads: str) -> Path:
+    """Return a folder of stacks of a test's own: installed payloads are in it, prepared data are not."""
+    stacks = folder / "stacks"
+    stacks.mkdir()
+    for payload in payloads:
+        installed = payload_dir(payload)
+        if not (installed / INSTALLED).is_file():
+            pytest.fail(f"the files of {payload} are not installed: scripts/install-test-packages --slow")
+        (stacks / payload).symlink_to(installed)
+    return stacks
 
 
 @pytest.fixture

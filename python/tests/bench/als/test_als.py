@@ -11,12 +11,11 @@ from steelyard._base import schemas_dir, workloads_dir
 from steelyard.bench import tiers
 from steelyard.bench.als import benchmark
 from steelyard.bench.als.benchmark import AlsBench, learnt
-from steelyard.bench.als.declaration import DECLARATION
 from steelyard.bench.parameters import Settings
 from steelyard.bench.placement import Placement
-from steelyard.bench.stack.recipe import missing
 from steelyard.cli.main import invoke
 from steelyard.records import Level, Machine, read
+from tests.bench.conftest import linked_stacks
 
 MACHINE = read(Machine, schemas_dir() / "golden" / "machine.json")
 SPARK = workloads_dir() / "spark"
@@ -83,15 +82,18 @@ def test_it_is_a_member_of_the_suite():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(missing(DECLARATION.recipe)), reason="Spark is not installed: steelyard install als")
-def test_a_real_run_learns_the_ratings(tmp_path, capsys):
-    chosen = ["--set", "ratings=50000", "--set", "warmups=0", "--set", "iterations=5", "--set", "fits=2"]
-    assert invoke(["run", "als", "--tier", "smoke", "--json", "--out", str(tmp_path), *chosen]) in (0, 1)
+@pytest.mark.timeout(400)
+def test_a_real_run_learns_the_ratings(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("STEELYARD_STACKS", str(linked_stacks(tmp_path, "spark")))
+    arguments = ["run", "als", "--tier", "smoke", "--json", "--out", str(tmp_path / "runs")]
+    for chosen in ("ratings=50000", "warmups=0", "iterations=5", "fits=2"):
+        arguments += ["--set", chosen]
+    assert invoke(arguments) in (0, 1)
     [run] = json.loads(capsys.readouterr().out)["runs"]
     metrics = {name: metric["value"] for name, metric in run["metrics"].items()}
     assert metrics["rmse"] < 0.9 * metrics["deviation"]
     assert metrics["ratings_per_s"] == pytest.approx(50_000 * 5 / metrics["fit_s"])
-    [path] = tmp_path.glob("*/als.json")
+    [path] = tmp_path.glob("runs/*/als.json")
     models = json.loads(path.read_text())["models"]
     # The same ratings and seed give the same model.
     assert models[0]["rmse"] == pytest.approx(models[1]["rmse"], rel=1e-3)

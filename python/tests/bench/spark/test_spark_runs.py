@@ -10,9 +10,9 @@ import pytest
 
 from steelyard.bench import runs
 from steelyard.bench.spark import parameters
-from steelyard.bench.stack.recipe import MARK, prepared_dir
+from steelyard.bench.stack.recipe import prepared_dir
 from steelyard.records import Level, RunStatus
-from tests.bench.conftest import marked
+from tests.bench.conftest import linked_stacks, marked
 from tests.bench.spark.spark_driver import SOURCE, load_driver
 
 TINY = ("scale=1MB", "warmups=0")
@@ -20,13 +20,8 @@ TINY = ("scale=1MB", "warmups=0")
 
 @pytest.fixture
 def stack(monkeypatch, tmp_path):
-    """Spark as developers have it, as if it was installed."""
-    folder = tmp_path / "stacks" / "spark"
-    folder.mkdir(parents=True)
-    (folder / "venv").symlink_to(sys.prefix)
-    (folder / MARK).write_text("linked")
-    monkeypatch.setenv("STEELYARD_STACKS", str(tmp_path / "stacks"))
-    return folder
+    """Spark as it is installed, without tables."""
+    monkeypatch.setenv("STEELYARD_STACKS", str(linked_stacks(tmp_path, "spark")))
 
 
 @pytest.mark.slow
