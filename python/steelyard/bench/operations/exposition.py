@@ -61,7 +61,7 @@ def read(text: str, selector: Selector) -> Reading:
         if rest[:1] not in ("{", " ", "\t"):
             # Another metric whose name begins alike.
             continue
-        _take(rest, selector, reading)
+        _take(rest.lstrip(" \t"), selector, reading)
     return reading
 
 

@@ -1,5 +1,10 @@
 """Prometheus' text format: what its documentation shows, what others write, and anything else."""
 
+import json
+import math
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +115,31 @@ def test_what_is_written_by_the_rules_is_read_back(names: dict[str, str], value:
     inner = ",".join(f'{name}="{escape(text)}"' for name, text in names.items())
     found = read("m", f"m{{{inner}}} {value!r} 123\n")
     assert found.values == {exposition.text_of(names): value}
+
+
+PAGES = Path(__file__).parent / "pages"
+PARSED: dict[str, Any] = json.loads((PAGES / "parsed.json").read_text())
+"""What prometheus_client's parsers read in the pages beside it: name, labels, value, type of each sample."""
+
+
+@pytest.mark.parametrize("page", PARSED["pages"])
+def test_pages_are_read_as_the_clients_parser_reads_them(page: str) -> None:
+    """Its own pages in both formats, and that of Prometheus' documentation with odd blanks."""
+    text = (PAGES / page).read_text()
+    expected: dict[str, dict[str, float]] = {}
+    types: dict[str, str] = {}
+    for name, labels, value, kind in PARSED["pages"][page]:
+        number = float(value)
+        if math.isfinite(number):
+            expected.setdefault(name, {})[exposition.text_of(labels)] = number
+        else:
+            expected.setdefault(name, {})
+        types[name] = kind
+    assert len(expected) >= 8
+    for name, values in expected.items():
+        found = read(name, text)
+        assert found.values == values, name
+        assert (found.unreadable, found.left_out) == (0, 0)
+        if types[name] in ("counter", "gauge"):
+            assert found.meaning == types[name], name
+    assert set(exposition.names(text)) == expected.keys()
