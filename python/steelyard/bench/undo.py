@@ -135,7 +135,7 @@ def _sync(folder: Path) -> None:
 
 def _can_undo(kind: str, module: str) -> bool:
     if kind not in _kinds:
-        with contextlib.suppress(ImportError):
+        with contextlib.suppress(ImportError, ValueError, TypeError):
             import_module(module)
     return kind in _kinds
 
@@ -172,7 +172,7 @@ def pending() -> list[tuple[str, int]]:
     return found
 
 
-_UNREADABLE = (RecordError, RecursionError, ValueError, KeyError, TypeError)
+_UNREADABLE = (RecordError, RecursionError, ValueError, KeyError, TypeError, OverflowError)
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -205,7 +205,7 @@ def _take_back(path: Path, told: str, *, whoever_made_it: bool = False) -> str |
         return None
     try:
         _kinds[kind](details)
-    except OSError as error:
+    except (OSError, *_UNREADABLE) as error:
         return f"{path}: {kind} cannot be undone: {error}"
     path.unlink(missing_ok=True)
     words = _words[kind](details) if kind in _words else " ".join(map(str, details.values()))

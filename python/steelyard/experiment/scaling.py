@@ -11,6 +11,7 @@ Not here: trials (``engine``, ``workload``), what the curve means (``analyze.sca
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +32,12 @@ _HZ = 499
 
 
 def steps_of_experiment(experiment: Experiment) -> tuple[Step, ...]:
-    """Return the steps as far as they were tried. Raises ResultSaysNoError for a metric that is no rate."""
+    """Return the steps as far as they were tried.
+
+    Raises ResultSaysNoError for a metric that is no rate, RecordError for arms that are no numbers of CPUs.
+    """
+    if odd := [arm.name for arm in experiment.arms if not re.fullmatch(r"[1-9]\d{0,6}", arm.name, re.ASCII)]:
+        raise RecordError(f"{experiment.experiment_id}: the arm {odd[0][:40]!r} is no number of CPUs")
     places = {
         int(arm.name): Place(arm.cpus.listed, arm.cpus.shares_cores, arm.cpus.nodes)
         for arm in experiment.arms
@@ -46,14 +52,14 @@ def steps_of_experiment(experiment: Experiment) -> tuple[Step, ...]:
     observations = []
     for trial in experiment.trials:
         rate = trial.value
-        if rate is not None and metric.better == "lower":
+        reason = trial.reason
+        if rate is not None and rate <= 0:
+            rate, reason = None, f"{metric.name} is {rate:g}: a curve needs a positive number"
+        elif rate is not None and metric.better == "lower":
             # A time for the same work.
             rate = 1 / rate
-        observations.append(
-            Observation(
-                int(trial.arm), trial.block, rate, trial.reason, in_base_units(trial.readings), trial.missing
-            )
-        )
+        readings = in_base_units(trial.readings)
+        observations.append(Observation(int(trial.arm), trial.block, rate, reason, readings, trial.missing))
     return steps_of(observations, places)
 
 

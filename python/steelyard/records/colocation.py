@@ -1,9 +1,9 @@
 """What co-location costs two workloads. The same shape as ``crates/record/src/colocation.rs``."""
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
@@ -135,3 +135,11 @@ class Colocation(Record):
     over: list[str] = Field(description="Resources that they would press past the threshold together")
     level: Level | None = Field(default=None, description="The verdict, null before the end")
     objections: list[str] = Field(description="Why it is not valid")
+
+    @model_validator(mode="after")
+    def _is_of_what_it_lists(self) -> Self:
+        if (other := next((name for name in self.over if name not in self.together), None)) is not None:
+            raise ValueError(f"{other[:40]!r} is over, and nothing says how far")
+        if any(run.workload >= len(self.workloads) for block in self.blocks for run in block.runs):
+            raise ValueError("a run is of a workload that is not listed")
+        return self

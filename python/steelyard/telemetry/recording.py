@@ -4,12 +4,13 @@ In: a run directory or its ``telemetry`` folder. Out: `Recording`, whose tables 
 expressions of Ibis. A recording whose recorder was killed opens too, with every batch that was flushed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from steelyard._base import UsageError
+from steelyard._base import RecordError, UsageError
 from steelyard.records import Source, Telemetry, read
 from steelyard.telemetry import deferred
 from steelyard.telemetry import rates as rates_module
@@ -106,7 +107,8 @@ class Recording:
             if isinstance(table, str):
                 known = Rates(source, begin_ns, end_ns, missing=table)
             else:
-                known = rates_module.compute(source, table, begin_ns, end_ns, columns)
+                with self._readable(source):
+                    known = rates_module.compute(source, table, begin_ns, end_ns, columns)
             if len(_ANSWERS) >= _ANSWERS_AT_MOST:
                 _ANSWERS.clear()
             _ANSWERS[key] = known
@@ -130,7 +132,19 @@ class Recording:
         table = self._open(source)
         if isinstance(table, str):
             return Series(source, begin_ns, end_ns, max(1, end_ns - begin_ns), missing=table)
-        return series_module.compute(source, table, begin_ns, end_ns, columns, points, self.interval_ns)
+        with self._readable(source):
+            return series_module.compute(source, table, begin_ns, end_ns, columns, points, self.interval_ns)
+
+    @contextmanager
+    def _readable(self, source: str) -> Iterator[None]:
+        """Turn what the engine says of a source's file into a RecordError."""
+        try:
+            yield
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in ("duckdb", "_duckdb"):
+                raise
+            line = next(iter(str(error).splitlines()), type(error).__name__)
+            raise RecordError(f"{self.folder}: the {source} telemetry cannot be read: {line}") from error
 
     def _open(self, source: str) -> SourceTable | str:
         if source not in self._tables:

@@ -70,9 +70,7 @@ def _of_map(path: Path) -> dict[str, Definition]:
     families: dict[str, _Family] = {}
     common = sorted(path.parent.glob("*.json"))
     for pattern, name, kind in _rows(path):
-        target = path.parent / name.lstrip("/")
-        if not target.resolve().is_relative_to(path.parent.resolve()):
-            raise RecordError(f"{path}: {name!r} leads out of the folder")
+        target = _within(path, name)
         if name.endswith(".json"):
             if kind not in ("core", "uncore", "uncore experimental", "offcore", "metrics"):
                 continue
@@ -97,15 +95,35 @@ def _of_map(path: Path) -> dict[str, Definition]:
     }
 
 
+def _within(path: Path, name: str) -> Path:
+    """Return the file or folder that a row of the map ``path`` names."""
+    target = path.parent / name.lstrip("/")
+    try:
+        # Asked for whether it is there: names that no file can have are told here.
+        target.exists()
+        is_inside = target.resolve().is_relative_to(path.parent.resolve())
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path}: {name[:60]!r} is no name of a file") from error
+    if not is_inside:
+        raise RecordError(f"{path}: {name!r} leads out of the folder")
+    return target
+
+
 def _rows(path: Path) -> Iterator[tuple[str, str, str]]:
     """Yield pattern, file and kind of each row of a map."""
-    rows = csv.reader(io.StringIO(_text(path)))
-    for row in rows:
+    for row in _csv(path):
         if not row or row[0].startswith("#") or row[0].strip() == "Family-model":
             continue
         if len(row) < 4:
             raise RecordError(f"{path}: a row has {len(row)} columns, four are due")
         yield row[0].strip(), row[2].strip(), row[3].strip()
+
+
+def _csv(path: Path) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(io.StringIO(_text(path)))
+    except csv.Error as error:
+        raise RecordError(f"{path}: no CSV: {error}") from error
 
 
 def _match(pattern: str) -> Match:

@@ -12,6 +12,7 @@ Not here: making trials (``experiment``), reading files (``measured``), what the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, geometric_mean, median
@@ -157,6 +158,8 @@ def _counts(trials: Sequence[Observation], cpus: int, missing: Mapping[str, str]
     whole = [row for row in rows if row.keys() >= names]
     for name in (INSTRUCTIONS, CYCLES, OPERATIONS, ELAPSED, CPU_TIME):
         sums[name] = sum(row[name] for row in whole) if whole and name in names else None
+        if sums[name] is not None and not 0 <= sums[name] < math.inf:
+            sums[name], missing = None, {**missing, name: f"{sums[name]:g} is no count"}
     if not whole and names:
         missing = {**dict.fromkeys(names, "no trial has all of its counts"), **missing}
     reasons = dict(missing)

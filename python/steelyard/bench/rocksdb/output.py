@@ -12,11 +12,13 @@ from pathlib import Path
 from steelyard._base import WorkloadFailedError, read_regular
 
 _LINE = re.compile(
-    r"^(?P<name>\w+)\s*:\s*(?P<us>[\d.]+) micros/op (?P<rate>\d+) ops/sec (?P<seconds>[\d.]+) seconds"
-    r" (?P<operations>\d+) operations;.*?(?:\((?P<found>\d+) of (?P<of>\d+) found\))?\s*$",
+    r"^(?P<name>\w+)\s*:\s*[\d.]+ micros/op \d+ ops/sec (?P<seconds>\d{1,18}\.?\d{0,9}) seconds"
+    r" (?P<operations>\d{1,18}) operations;.*?(?:\((?P<found>\d{1,18}) of (?P<of>\d{1,18}) found\))?\s*$",
     re.MULTILINE,
 )
-_PERCENTILES = re.compile(r"^Percentiles: P50: ([\d.]+) P75: [\d.]+ P99: ([\d.]+)", re.MULTILINE)
+_PERCENTILES = re.compile(
+    r"^Percentiles: P50: (\d{1,18}\.?\d{0,9}) P75: [\d.]+ P99: (\d{1,18}\.?\d{0,9})", re.MULTILINE
+)
 _ASSERTIONS = "Assertions are enabled"
 _VERSION = re.compile(r"RocksDB:\s+version ([\d.]+)")
 

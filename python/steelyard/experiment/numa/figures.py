@@ -27,6 +27,9 @@ _BYTES_AT_MOST = 64 << 20
 UNNAMED = "its co-runner"
 
 
+_SCENARIOS = {str(number): number for number in (*SOLO, *BESIDE)}
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """What a file says."""
@@ -41,10 +44,10 @@ def read_figures(path: Path) -> Figures:
     """Return the figures in a CSV file. Raises UsageError, RecordError, naming the line."""
     text = read_regular(path, at_most_bytes=_BYTES_AT_MOST).decode("utf-8-sig", "replace")
     reader = csv.DictReader(io.StringIO(text), strict=True)
-    metric = _metric(path, reader.fieldnames or [])
     values: dict[tuple[str | None, int], dict[str, float | None]] = {}
     blocks: dict[str, int] = {}
     try:
+        metric = _metric(path, reader.fieldnames or [])
         for row in reader:
             scenario, co_runner, replicate, value = _row(f"{path}:{reader.line_num}", row, metric)
             own = values.setdefault((co_runner, scenario), {})
@@ -99,9 +102,9 @@ def _row(
     where: str, row: Mapping[str | None, object], metric: str
 ) -> tuple[int, str | None, str, float | None]:
     fields = {str(name).strip(): str(value or "").strip() for name, value in row.items()}
-    scenario = int(fields["scenario"]) if fields["scenario"].isdecimal() else 0
-    if scenario not in (*SOLO, *BESIDE):
-        raise UsageError(f"{where}: {fields['scenario']!r} is no scenario, which are 1 to 6")
+    scenario = _SCENARIOS.get(fields["scenario"])
+    if scenario is None:
+        raise UsageError(f"{where}: {fields['scenario'][:40]!r} is no scenario, which are 1 to 6")
     if not fields["replicate"]:
         raise UsageError(f"{where}: the replicate is empty")
     co_runner = fields.get("co_runner") or None

@@ -17,6 +17,7 @@ Not here: intervals (``experiment.answers``), drawing.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -128,7 +129,10 @@ def normalised(experiment: Experiment) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name, own in values.items():
         blocks = sorted(own.keys() & first.keys())
-        ratio = geometric_mean([own[block] / first[block] for block in blocks]) if blocks else None
+        ratios = [own[block] / first[block] for block in blocks if first[block] > 0]
+        # What a float cannot hold is no performance.
+        usable = [ratio for ratio in ratios if 0 < ratio < math.inf]
+        ratio = geometric_mean(usable) if usable else None
         if ratio is not None and experiment.metric.better != "higher":
             ratio = 1 / ratio
         found[name] = ratio

@@ -24,6 +24,7 @@ from steelyard.fleet.importers.batches import (
     labels,
     must,
     named,
+    reading,
     unpacked,
     write,
 )
@@ -192,7 +193,8 @@ def _usual_step(rows: Any, entity: str) -> float:
     steps = some.mutate(step=some.time - some.time.lag().over(window))
     steps = steps.filter(steps.step > 0)
     usual = steps.group_by("step").agg(times=steps.count()).order_by(ibis.desc("times"), "step").limit(1)
-    commonest = fetch_rows(usual)
+    with reading():
+        commonest = fetch_rows(usual)
     return float(commonest[0]["step"]) if commonest else 60.0
 
 

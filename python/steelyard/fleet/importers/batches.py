@@ -2,12 +2,13 @@
 
 In: files, column names and types, an expression over them with a store table's columns. Out: raw files of the
 store, one a day and batch. Invariants: memory holds a batch, not a file; a row that lacks what its table
-requires is counted and left out.
+requires, or whose time is before 1970 or after 9999, is counted and left out.
 
 Not here: what the columns of a trace mean (the modules beside this).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
-from steelyard.fleet.store.layout import date_of, start_of
+from steelyard.fleet.store.layout import date_of
 from steelyard.fleet.store.schema import TABLES
 from steelyard.fleet.store.store import write_rows
 from steelyard.telemetry.engine import duckdb, fetch_batches
 
 BATCH_ROWS = 1_000_000
 DAY_S = 86_400
+_TIMES_BELOW = 253_402_300_800
+"""Unix time of the year 10000."""
 
 
 @dataclass
@@ -160,7 +163,7 @@ def write(
 ) -> None:
     """Write the Ibis table ``rows`` into ``table`` of the store, by day of its time (or all on ``date``)."""
     schema = TABLES[table]
-    try:
+    with reading():
         batches = fetch_batches(rows, batch_rows)
         for number, batch in enumerate(batches):
             part = _numbers(pa.Table.from_batches([batch]))
@@ -173,8 +176,19 @@ def write(
                     write_rows(store, table, inside, cluster=cluster, date=str(day), machine=name)
                     done.files += 1
                     done.rows[table] = done.rows.get(table, 0) + len(inside)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Turn what the engine says of its input into a RecordError."""
+    try:
+        yield
     except Exception as error:
-        if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb"):
+        # By way of Arrow the engine's errors come as OSError, without the number that the system's have.
+        is_engines = type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb")
+        if is_engines or (
+            isinstance(error, OSError | pa.ArrowException) and not getattr(error, "errno", None)
+        ):
             line = next(iter(str(error).splitlines()), type(error).__name__)
             raise RecordError(f"the input cannot be read: {line}") from error
         raise
@@ -197,6 +211,11 @@ def _required(rows: pa.Table, table: str) -> pa.Table:
         if not column.nullable and column.name in rows.column_names:
             there = pc.is_valid(rows[column.name])
             keep = there if keep is None else pc.and_(keep, there)
+    time = TABLES[table].time
+    if keep is not None and time is not None and time in rows.column_names:
+        # Other times have no date; they are of a file that counts in another unit than was said.
+        inside = pc.and_(pc.greater_equal(rows[time], 0), pc.less(rows[time], _TIMES_BELOW))
+        keep = pc.and_(keep, pc.fill_null(inside, False))
     return rows if keep is None else rows.filter(keep)
 
 
@@ -204,17 +223,10 @@ def _by_day(rows: pa.Table, time: str) -> dict[str, pa.Table]:
     """Return the rows by the day that their time is in."""
     if not len(rows):
         return {}
-    extremes = pc.min_max(rows[time])
-    first, last = date_of(extremes["min"].as_py()), date_of(extremes["max"].as_py())
-    days: dict[str, pa.Table] = {}
-    begin = start_of(first)
-    while begin <= start_of(last):
-        inside = pc.and_(pc.greater_equal(rows[time], begin), pc.less(rows[time], begin + DAY_S))
-        part = rows.filter(inside)
-        if len(part):
-            days[date_of(begin)] = part
-        begin += DAY_S
-    return days
+    # Times may be years apart: only days with a row are looked at.
+    days = pc.floor(pc.divide(pc.cast(rows[time], pa.float64()), float(DAY_S)))
+    known = sorted(pc.unique(days).to_pylist())
+    return {date_of(int(day) * DAY_S): rows.filter(pc.equal(days, day)) for day in known}
 
 
 def labels(**words: Any) -> Any:

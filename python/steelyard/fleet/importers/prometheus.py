@@ -16,9 +16,7 @@ Documented by prometheus.io ("HTTP API", range queries) and google/cadvisor (``d
 """
 
 import json
-import math
 import re
-import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -30,6 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 from steelyard._base import EnvironmentLacksError, RecordError, UsageError
+from steelyard._base.toml import read_toml, table_in
 from steelyard.fleet.importers.batches import Imported, Reader, write
 from steelyard.fleet.store.schema import TABLES
 
@@ -59,6 +58,8 @@ IDENTITY: dict[str, str] = {
 _POINTS = 5_000
 """Points that one answer may hold for a series; the server refuses more than 11,000."""
 
+_BELOW = 2.0**63
+
 _COLUMNS: tuple[str, ...] = tuple(
     column.name
     for column in TABLES["task_samples"].columns
@@ -83,18 +84,17 @@ def read_source(url: str, mapping: Path | None) -> Source:
     if mapping is None:
         return source
     try:
-        document = tomllib.loads(mapping.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{mapping}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{mapping}: no TOML: {error}") from error
+        document = read_toml(mapping)
+        tables = {key: table_in(document, key, mapping) for key in ("queries", "identity")}
+    except RecordError as error:
+        raise UsageError(error.message) from error
     unknown = document.keys() - {"queries", "identity"}
     if unknown:
         raise UsageError(f"{mapping}: {min(unknown)!r} means nothing", hint="identity, queries")
     if "queries" in document:
-        named = document["queries"].items()
+        named = tables["queries"].items()
         source.queries = {TABLES["task_samples"].today(str(name)): str(query) for name, query in named}
-    source.identity |= {str(name): str(text) for name, text in document.get("identity", {}).items()}
+    source.identity |= {str(name): str(text) for name, text in tables["identity"].items()}
     wrong = (source.queries.keys() - set(_COLUMNS)) | (source.identity.keys() - IDENTITY.keys())
     if wrong:
         raise UsageError(f"{mapping}: {min(wrong)!r} cannot be requested", hint=", ".join(_COLUMNS))
@@ -152,12 +152,16 @@ def _ask(source: Source, begin: int, end: int, step_s: int) -> list[dict[str, An
     by_labels: dict[tuple[tuple[str, str], ...], dict[int, dict[str, float]]] = {}
     for column, query in source.queries.items():
         for series in _query_range(source.url, query.replace("${step}", f"{step_s}s"), begin, end, step_s):
-            labels = tuple(sorted((str(k), str(v)) for k, v in series["metric"].items() if k != "__name__"))
+            try:
+                labels, values = _of_series(series, begin, end)
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+                raise RecordError(
+                    f"{source.url} does not answer as Prometheus does: {series!r:.80}",
+                    hint=f"it was {query}",
+                ) from error
             times = by_labels.setdefault(labels, {})
-            for time, text in series["values"]:
-                value = float(text)
-                if math.isfinite(value):
-                    times.setdefault(round(float(time)), {})[column] = value
+            for time, value in values:
+                times.setdefault(time, {})[column] = value
     rows = []
     for labels, times in by_labels.items():
         names = {name: _filled(text, dict(labels)) for name, text in source.identity.items()}
@@ -165,6 +169,18 @@ def _ask(source: Source, begin: int, end: int, step_s: int) -> list[dict[str, An
             if "cpu_s" in values:
                 rows.append(names | _figures(values) | _window(time, step_s, source.url))
     return rows
+
+
+def _of_series(
+    series: Any, begin: int, end: int
+) -> tuple[tuple[tuple[str, str], ...], list[tuple[int, float]]]:
+    """Return labels, and times with their values where those are numbers."""
+    labels = tuple(sorted((str(k), str(v)) for k, v in series["metric"].items() if k != "__name__"))
+    pairs = [(round(float(time)), float(text)) for time, text in series["values"]]
+    if not all(begin <= time <= end for time, _ in pairs):
+        raise ValueError("a time that was not asked for")
+    # No count comes near 2**63, and no column holds it.
+    return labels, [(time, value) for time, value in pairs if abs(value) < _BELOW]
 
 
 def _figures(values: dict[str, float]) -> dict[str, Any]:
@@ -199,20 +215,21 @@ def _query_range(url: str, query: str, begin: int, end: int, step_s: int) -> lis
             document = json.load(answer)
     except urllib.error.HTTPError as error:
         raise RecordError(f"{url} refused a query ({_reason(error)})", hint=f"it was {query}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "reason", error)
         raise EnvironmentLacksError(f"{url}: no answer of a Prometheus: {why}") from error
     if not isinstance(document, dict) or document.get("status") != "success":
         raise RecordError(f"{url} refused a query: {document!r:.200}", hint=f"it was {query}")
-    data = document["data"]
-    if data.get("resultType") != "matrix":
-        raise RecordError(f"{url} gave a {data.get('resultType')}, not ranges", hint=f"it was {query}")
-    result: list[dict[str, Any]] = data["result"]
+    data = document.get("data")
+    kind = data.get("resultType") if isinstance(data, dict) else None
+    result = data.get("result") if isinstance(data, dict) else None
+    if kind != "matrix" or not isinstance(result, list):
+        raise RecordError(f"{url} gave a {kind!r:.40}, not ranges", hint=f"it was {query}")
     return result
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.load(error)["error"])
-    except (ValueError, KeyError, TypeError, OSError):
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return f"HTTP {error.code}"

@@ -125,7 +125,8 @@ def _scarce(workload: ColocationWorkload) -> str:
     prediction = workload.prediction
     if prediction is None or prediction.slowdown is None:
         return fmt.MISSING if prediction is None else prediction.missing or fmt.MISSING
-    return "nothing" if prediction.resource is None else PART_WORDS[prediction.resource]
+    scarce = prediction.resource
+    return "nothing" if scarce is None else PART_WORDS.get(scarce, scarce)
 
 
 def _values(record: Colocation) -> Section:
@@ -173,7 +174,7 @@ def _limits(record: Colocation) -> Section:
             total = share + beside if share is not None and beside is not None else None
             rows.append(
                 (
-                    f"{each.name}: {PART_WORDS[name]}",
+                    f"{each.name}: {PART_WORDS.get(name, name)}",
                     Missing("not measured, or without a limit") if share is None else share,
                     other.name,
                     Missing("not measured, or without a limit") if beside is None else beside,

@@ -81,7 +81,8 @@ def predicted_text(workload: ColocationWorkload) -> str:
     prediction = workload.prediction
     if prediction is None or prediction.slowdown is None:
         return fmt.MISSING
-    about = f" ({PART_WORDS[prediction.resource]})" if prediction.resource is not None else ""
+    scarce = prediction.resource
+    about = f" ({PART_WORDS.get(scarce, scarce)})" if scarce is not None else ""
     if prediction.slowdown_low is not None and prediction.slowdown_high is not None:
         about = f" ({prediction.slowdown_low:.2f} to {prediction.slowdown_high:.2f}, from earlier pairs)"
     return f"{prediction.slowdown:.2f}x{about}"
@@ -101,7 +102,7 @@ def notes(record: Colocation) -> list[str]:
     lines = []
     for workload, other in zip(record.workloads, reversed(record.workloads), strict=True):
         parts = [
-            f"{PART_WORDS[name]} {share:.0%} + {beside:.0%}"
+            f"{PART_WORDS.get(name, name)} {share:.0%} + {beside:.0%}"
             for name, share in workload.use.items()
             if share is not None and (beside := workload.beside.get(name)) is not None
         ]
@@ -112,7 +113,9 @@ def notes(record: Colocation) -> list[str]:
         if workload.prediction is not None and workload.prediction.missing is not None:
             lines.append(f"{workload.name}: not predicted: {workload.prediction.missing}")
     if record.over:
-        past = ", ".join(f"{PART_WORDS[name]} ({record.together[name]:.0%})" for name in record.over)
+        past = ", ".join(
+            f"{PART_WORDS.get(name, name)} ({record.together[name]:.0%})" for name in record.over
+        )
         lines.append(f"past the threshold together: {past}")
     overlaps = [
         run.overlap_ratio for block in record.blocks for run in block.runs if run.overlap_ratio is not None

@@ -17,6 +17,7 @@ from steelyard.telemetry.perf_stat.rows import (
     LINE_AT_MOST,
     NOT_COUNTED,
     NOT_SUPPORTED,
+    SECONDS_BELOW,
     NotPerfStatError,
     Output,
     PerfMetric,
@@ -100,7 +101,7 @@ def _row(document: Mapping[str, Any], section: int) -> Row | None:
         unit=unit.strip() if isinstance(unit, str) else "",
         scope=scope,
         entity=entity,
-        time_s=_number(document.get("interval")),
+        time_s=_seconds(document),
         coverage_ratio=None if percent is None or percent < 0 else min(1.0, percent / 100),
         variation_ratio=None if variance is None else variance / 100,
         section=section,
@@ -129,7 +130,7 @@ def _metrics(document: Mapping[str, Any], event: str, section: int) -> list[Perf
     """Return the metric of a row, or all of a line that has nothing else (``--metric-only``)."""
     scope, entity = _where(document)
     where = {"scope": scope, "entity": entity, "section": section}
-    time_s = _number(document.get("interval"))
+    time_s = _seconds(document)
     value, words = _number(document.get("metric-value")), document.get("metric-unit")
     if value is not None and isinstance(words, str) and words.strip():
         lacks = document.get("counter-value") in (NOT_COUNTED, NOT_SUPPORTED)
@@ -141,6 +142,12 @@ def _metrics(document: Mapping[str, Any], event: str, section: int) -> list[Perf
         for name, content in document.items()
         if name not in _KNOWN and name.strip() and (number := _number(content)) is not None
     ]
+
+
+def _seconds(document: Mapping[str, Any]) -> float | None:
+    """Return the end of a row's interval."""
+    value = _number(document.get("interval"))
+    return value if value is not None and 0 <= value < SECONDS_BELOW else None
 
 
 def _number(value: object) -> float | None:

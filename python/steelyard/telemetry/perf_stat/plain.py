@@ -27,6 +27,7 @@ from steelyard.telemetry.perf_stat.rows import (
     metric_of,
     percent_ratio,
     plain_number,
+    seconds_of,
 )
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -109,7 +110,7 @@ class _Reader:
             self._take_row(line)
 
     def _take_seconds(self, match: re.Match[str]) -> None:
-        value = plain_number(match["value"])
+        value = seconds_of(match["value"])
         if value is None:
             return
         if match["what"] == "time elapsed":
@@ -145,7 +146,7 @@ class _Reader:
         time_s = None
         match = _TIME.match(left)
         if match and self._is_interval:
-            time_s, left = plain_number(match[1]), left[match.end() :]
+            time_s, left = seconds_of(match[1]), left[match.end() :]
         prefix = _prefix(left)
         if prefix is None:
             return None

@@ -106,6 +106,11 @@ class Output:
         return {row.section for row in self.rows} | {metric.section for metric in self.metrics}
 
 
+SECONDS_BELOW = 9e9
+"""Nanoseconds of more than 285 years have no place in 64 bits."""
+_DIGITS_AT_MOST = 100
+
+
 def aggregate(text: str, *, threads: bool = True) -> tuple[str, str] | None:
     """Return the scope and entity that a prefix names, None where it is no such prefix.
 
@@ -130,7 +135,7 @@ def prefix_of(prefix: Sequence[str], separator: str) -> tuple[float | None, bool
         summary = True
         left.pop(0)
     elif left and re.fullmatch(r"\d+[.,]\d+", left[0]):
-        time_s = plain_number(left.pop(0))
+        time_s = seconds_of(left.pop(0))
     if not left:
         return time_s, summary, "", ""
     if len(left) > 1 and left[-1].isdigit() and aggregate(left[0], threads=False):
@@ -162,6 +167,8 @@ def localized(text: str) -> float | None:
     parts = re.split(r"[.,]", text)
     if not all(part.isascii() and part.isdigit() for part in parts):
         return None
+    if len(text) > _DIGITS_AT_MOST:
+        return None
     if len(parts) == 1:
         return float(text)
     whole, last = "".join(parts[:-1]), parts[-1]
@@ -179,6 +186,16 @@ def plain_number(text: str) -> float | None:
         return None
     value = float(text.replace(",", "."))
     return value if math.isfinite(value) else None
+
+
+def seconds_of(text: str) -> float | None:
+    """Return a time in seconds; None for what no run of perf lasts.
+
+    >>> seconds_of("1,001"), seconds_of("1e300")
+    (1.001, None)
+    """
+    value = plain_number(text)
+    return value if value is not None and 0 <= value < SECONDS_BELOW else None
 
 
 def percent_ratio(text: str) -> float | None:

@@ -16,8 +16,9 @@ from steelyard.records import Metric
 
 _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _PAUSE = re.compile(
-    r"\[(?P<at>\d+)ns\] GC\(\d+\) (?P<kind>Pause .*?) "
-    r"\d+[BKMG]->(?P<used>\d+)(?P<used_unit>[BKMG])\((?P<heap>\d+)(?P<heap_unit>[BKMG])\) (?P<ms>[\d.]+)ms"
+    r"\[(?P<at>\d{1,18})ns\] GC\(\d+\) (?P<kind>Pause .*?) "
+    r"\d+[BKMG]->(?P<used>\d{1,9})(?P<used_unit>[BKMG])\((?P<heap>\d{1,9})(?P<heap_unit>[BKMG])\) "
+    r"(?P<ms>\d{1,9}\.?\d{0,9})ms"
 )
 
 

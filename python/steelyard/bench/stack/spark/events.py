@@ -103,7 +103,9 @@ def _lost(line: bytes) -> Lost | None:
         return None
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict):
         return None
     return Lost(str(event.get("Executor ID")), str(event.get("Removed Reason", "")).rstrip("."))
 
@@ -136,7 +138,14 @@ def read_stages(path: Path, offset_ns: int) -> list[Stage]:
                         failed[stage] = failed.get(stage, 0) + 1
                 elif kind == "SparkListenerStageCompleted" and event["Stage Info"]["Stage ID"] in spans:
                     stages.append(_stage(event["Stage Info"], queries, spans, failed))
-            except (ValueError, KeyError, TypeError) as error:
+            except (
+                ValueError,
+                LookupError,
+                TypeError,
+                AttributeError,
+                OverflowError,
+                RecursionError,
+            ) as error:
                 raise WorkloadFailedError(f"{path}: line {number} is no event of Spark: {error!r}") from error
     return sorted(stages, key=lambda stage: stage.begin_ns)
 
