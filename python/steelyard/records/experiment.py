@@ -1,8 +1,8 @@
 """An experiment: arms, the order in which they were tried, and what each trial gave."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from steelyard.records.io import Record
 from steelyard.records.run import Orchestrator, RunStatus
@@ -143,6 +143,10 @@ class ExperimentTrial(Value):
     )
 
 
+_VALUE_ABOVE, _VALUE_BELOW = 1e-100, 1e100
+"""No metric comes near, and a ratio of two is finite."""
+
+
 class Experiment(Record):
     """One experiment: ``experiment.json``, beside the folder of its runs."""
 
@@ -176,3 +180,17 @@ class Experiment(Record):
     clock: Clock = Field(description="Both clocks at the start")
     orchestrator: Orchestrator = Field(description="The process that drives it, or drove it last")
     trials: list[ExperimentTrial] = Field(description="In the order in which they were made")
+
+    @model_validator(mode="after")
+    def _has_the_arms_of_its_trials(self) -> Self:
+        names = {arm.name for arm in self.arms}
+        if not names or len(names) < len(self.arms):
+            raise ValueError("arms have names that differ, and there is at least one")
+        if len({frozenset(arm.levels) for arm in self.arms}) > 1:
+            raise ValueError("every arm has a level of the same factors")
+        values = (trial.value for trial in self.trials if trial.value is not None)
+        if not all(_VALUE_ABOVE < value < _VALUE_BELOW for value in values):
+            raise ValueError("the value of a trial is a positive number")
+        if (other := next((trial.arm for trial in self.trials if trial.arm not in names), None)) is not None:
+            raise ValueError(f"a trial is of {other[:40]!r}, which is no arm")
+        return self

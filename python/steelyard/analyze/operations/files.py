@@ -84,7 +84,11 @@ def _source(path: Path, run: Run) -> OperationSource:
         return replace(about, missing=f"{path.name}: {about.meaning!r} is no meaning of values")
     if about.kind == "load":
         return _load(path.parent, head, about, run)
-    return _derive(read_file, about)
+    try:
+        return _derive(read_file, about)
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        # No reader of ours wrote it: its values are not what they should be.
+        return replace(about, missing=f"{path.name} cannot be read: {type(error).__name__}")
 
 
 def _read(path: Path) -> _File:
@@ -132,12 +136,17 @@ def _derive(file: _File, about: OperationSource) -> OperationSource:
     known = [part for part in series if np.isfinite(part.value).any()]
     tail = file.tail or {}
     if not known:
-        return replace(about, notes=tuple(notes), missing=_why_none(file), cpu_s=tail.get("cpu_s"))
+        return replace(about, notes=tuple(notes), missing=_why_none(file), cpu_s=_cpu_s(tail))
     resets = sum(part.resets for part in known)
     if resets:
         notes.append(f"counters fell {resets} times: those intervals are left out")
     total = _total(known, about.name) if about.meaning != "gauge" else None
-    return replace(about, series=tuple(known), total=total, notes=tuple(notes), cpu_s=tail.get("cpu_s"))
+    return replace(about, series=tuple(known), total=total, notes=tuple(notes), cpu_s=_cpu_s(tail))
+
+
+def _cpu_s(tail: Mapping[str, Any]) -> float | None:
+    value = tail.get("cpu_s")
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _why_none(file: _File) -> str:

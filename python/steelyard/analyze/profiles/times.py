@@ -28,9 +28,10 @@ TIMES = ".times"
 """Ending of the file of times beside folded stacks."""
 _KEPT_FACTS = (b"# unit:", b"# event:", b"# hz:", b"# cpus:", b"# scope:")
 """What folded stacks say of themselves that is so of a part of them, too."""
-_FIRST = re.compile(rb"# .*CLOCK_MONOTONIC (\d+)")
+_FIRST = re.compile(rb"# .*CLOCK_MONOTONIC (\d{1,18})\b")
 _CHILD_END = b"/"
 """Parts the process that a stack descends from and its command (``--descendants-of``)."""
+_PID_DIGITS = 18
 _LOOK_AHEAD = 1000
 """Lines in which the first time must stand."""
 
@@ -106,16 +107,14 @@ def write_by_child(path: Path, files: Mapping[int, Path], begin_ns: int, end_ns:
     head, lines = _head_and_stacks(path)
     at_ns = own[:, 0] + int(first[1])
     is_within = (begin_ns <= at_ns) & (at_ns < end_ns)
-    counts = np.bincount(own[is_within, 1], minlength=len(lines))
-    if len(counts) > len(lines):
-        raise RecordError(f"{path.with_suffix(TIMES)}: not the times of {path.name}")
+    counts = _counts(path, own[is_within, 1], len(lines))
     facts = [line for line in head if line.startswith((*_KEPT_FACTS, b"# reason:", b"# lost:"))]
     facts.append(b"# duration_s: %.3f\n" % ((end_ns - begin_ns) / 1e9))
     bodies: dict[Path, list[bytes]] = {file: [] for file in files.values()}
     sums = dict.fromkeys(bodies, 0)
     for line, count in zip(lines, counts.tolist(), strict=True):
         child, parted, stack = line.rpartition(b" ")[0].partition(_CHILD_END)
-        file = files.get(int(child)) if parted and child.isdigit() else None
+        file = files.get(int(child)) if parted and child.isdigit() and len(child) <= _PID_DIGITS else None
         if file is not None and count:
             bodies[file].append(b"%b %d\n" % (stack, count))
             sums[file] += count
@@ -131,6 +130,17 @@ def _head_and_stacks(path: Path) -> tuple[list[bytes], list[bytes]]:
     return lines[:head_lines], lines[head_lines:]
 
 
+def _counts(path: Path, numbers: NDArray[np.int64], stacks: int) -> NDArray[np.int64]:
+    """Return how often each stack occurs among ``numbers``, which are from 0.
+
+    Raises RecordError for a number that no stack has: `numpy.bincount` would take memory for all below it, and
+    for the largest ones writes where it has none.
+    """
+    if numbers.size and numbers.max() >= stacks:
+        raise RecordError(f"{path.with_suffix(TIMES)}: not the times of {path.name}")
+    return np.bincount(numbers, minlength=stacks)
+
+
 def _split(path: Path, file_of: NDArray[np.int64], files: Sequence[Path]) -> None:
     """Write each sample to the file of its number; those below 0 to none."""
     own = _own(path)
@@ -139,9 +149,7 @@ def _split(path: Path, file_of: NDArray[np.int64], files: Sequence[Path]) -> Non
         head = [line for line in facts if line.startswith(_KEPT_FACTS)]
         stacks = [line.rpartition(b" ")[0] for line in lines]
         for number, file in enumerate(files):
-            counts = np.bincount(own[file_of == number, 1], minlength=len(stacks))
-            if len(counts) > len(stacks):
-                raise RecordError(f"{path.with_suffix(TIMES)}: not the times of {path.name}")
+            counts = _counts(path, own[file_of == number, 1], len(stacks))
             body = [b"%b %d\n" % (stack, count) for stack, count in zip(stacks, counts, strict=True) if count]
             file.write_bytes(b"".join([*head, *body]))
         return
@@ -161,7 +169,7 @@ def _own(path: Path) -> NDArray[np.int64] | None:
     words = read_regular(place).partition(b"\n")[2].split()
     try:
         rows = np.array(words, dtype=np.int64).reshape(-1, 2)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise RecordError(f"{place}: no times of samples: {error}") from error
     if (rows < 0).any():
         raise RecordError(f"{place}: no times of samples: a number is negative")

@@ -16,19 +16,17 @@ In place of ``[factors]`` each arm may be listed, ``[arms.NAME]``, with its sett
 
 import itertools
 import shlex
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from steelyard._base import RecordError, UsageError
-from steelyard._base.files import read_regular
+from steelyard._base.toml import read_toml
 from steelyard.bench import declaration
 from steelyard.bench.parameters import nearest
 from steelyard.cli.experiment.begin import Request, Variant
 
-_BYTES_AT_MOST = 1 << 20
 _MOST_ARMS = 64
 
 
@@ -38,11 +36,9 @@ def read_file(path: Path, request: Request) -> Request:
     if request != bare:
         raise UsageError(f"{path} says what is tried: only --out, --plan, --report and --json go with it")
     try:
-        document = tomllib.loads(read_regular(path, at_most_bytes=_BYTES_AT_MOST).decode("utf-8"))
+        document = read_toml(path)
     except RecordError as error:
         raise UsageError(error.message) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: {error}") from error
     for name in document:
         if name not in _READERS and name not in _WHOLE:
             raise UsageError(f"{path}: unknown key {name!r}{nearest(name, (*_READERS, *_WHOLE))}")
