@@ -117,7 +117,8 @@ def _write_index(files: Sequence[Path], folder: Path, run: Run) -> None:
 @contextmanager
 def as_source(folder: Path) -> Iterator[list[str]]:
     """Yield options of apt-get with which ``folder`` is its only source; `update` comes first."""
-    with tempfile.TemporaryDirectory() as scratch:
+    # What apt makes there by sudo is root's.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         lists = Path(scratch) / "lists"
         (lists / "partial").mkdir(parents=True)
         source = Path(scratch) / "sources.list"
