@@ -148,6 +148,12 @@ TABLE = (
         STACKS,
     ),
     Slow(
+        "python/tests/bench/test_runs_on_hosts.py",
+        40,
+        (f"{BENCH}/load/hosts.py", "crates/load/src/hosts/"),
+        (f"{BENCH}/cassandra/", f"{STACK}/cassandra/", "workloads/cassandra/"),
+    ),
+    Slow(
         "python/tests/bench/django/test_django.py",
         150,
         (f"{BENCH}/django/", f"{STACK}/django/", "workloads/django/"),
@@ -181,6 +187,7 @@ TABLE = (
     Slow("python/tests/fleet/test_half_empty.py", 40, FLEET),
     Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),
     Slow("python/tests/fleet/test_importers.py", 10, ("python/steelyard/fleet/",)),
+    Slow("python/tests/tune/test_kills.py", 30, (f"{BENCH}/undo.py", "python/steelyard/tune/")),
     Slow("python/tests/bench/operations/test_afterwards.py", 10, ("python/steelyard/bench/operations/",)),
     Slow(
         "python/tests/attack/test_attack.py",
