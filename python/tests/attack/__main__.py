@@ -7,13 +7,15 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import conversations, folders, fuzz, kills
+from . import conversations, folders, fuzz, kills, phases, readers
 from .figures import Figures
 
 PARTS: dict[str, Callable[[Path, float, int], Figures]] = {
     "fuzz": fuzz.attack,
+    "readers": readers.attack,
     "conversations": conversations.attack,
     "kills": kills.attack,
+    "phases": phases.attack,
     "folders": folders.attack,
 }
 
@@ -24,7 +26,9 @@ def main() -> int:
         prog="scripts/attack", description="Attack Steelyard and count what breaks."
     )
     parser.add_argument("--parts", default=",".join(PARTS), help="parts with commas between: %(default)s")
-    parser.add_argument("--seconds", type=float, default=600, help="for each fuzz target and each other part")
+    parser.add_argument(
+        "--seconds", type=float, default=600, help="for each fuzz target, each reader and each other part"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of what is random")
     chosen = parser.parse_args()
     names = chosen.parts.split(",")

@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from steelyard._base import schemas_dir
+from tests.fleet.test_half_empty import QUERIES
+
 from .figures import ANSWER_S, Figures, judge, run, steelyard
 
 # Values that no writer of records means.
@@ -104,52 +107,80 @@ def tampered(original: Path, copy: Path, chosen: random.Random) -> str:
     return ", ".join(done)
 
 
-def prepare(folder: Path) -> tuple[Path, Path]:
-    """Make a run and a store to tamper with."""
-    runs, store = folder / "runs", folder / "store"
+def prepare(folder: Path) -> dict[str, Path]:
+    """Make a folder of each kind to tamper with; their names are their kinds."""
+    runs = folder / "runs"
     made = steelyard("characterize", "--duration", "1s", "--out", runs, "--", "sleep", "5")
     subprocess.run(made, capture_output=True, timeout=300, check=False, cwd=folder)
     simulated = ["--machines", 3, "--jobs", 12, "--days", 1, "--step-s", 600]
-    command = steelyard("fleet", "simulate", "--store", store, *simulated)
+    command = steelyard("fleet", "simulate", "--store", folder / "store", *simulated)
     subprocess.run(command, capture_output=True, timeout=300, check=True, cwd=folder)
-    return next(path for path in runs.iterdir() if path.is_dir()), store
+    words = [
+        "experiment",
+        "--a",
+        "true",
+        "--b",
+        "true",
+        "--blocks",
+        3,
+        "--seed",
+        1,
+        "--out",
+        folder / "tried",
+    ]
+    subprocess.run(steelyard(*words), capture_output=True, timeout=300, check=False, cwd=folder)
+    found = {"store": folder / "store", "run": _only(runs), "experiment": _only(folder / "tried")}
+    # As if it had been stopped: it can be resumed.
+    record = json.loads((found["experiment"] / "experiment.json").read_text())
+    record |= {"status": "incomplete", "status_reason": "stopped", "trials": record["trials"][:2]}
+    (found["experiment"] / "experiment.json").write_text(json.dumps(record))
+    for kind in ("tuning", "colocation"):
+        found[kind] = folder / kind
+        found[kind].mkdir()
+        shutil.copy(schemas_dir() / "golden" / f"{kind}.json", found[kind])
+    return found
+
+
+def _only(folder: Path) -> Path:
+    return next(path for path in sorted(folder.iterdir()) if path.is_dir())
+
+
+STORE_COMMANDS = (["check"], *QUERIES.values())
+
+
+def questions(kind: str, copy: Path, original: Path) -> list[list[object]]:
+    """Return the commands that read a folder of this kind."""
+    listed: list[object] = ["list", "--all", "--runs", copy.parent]
+    if kind == "run":
+        return [["report", copy], ["compare", copy, original], listed]
+    if kind == "experiment":
+        return [["experiment", copy], ["experiment", "--resume", copy], ["scale", copy], listed]
+    if kind == "tuning":
+        return [["tune", "show", copy], listed]
+    if kind == "colocation":
+        return [["report", copy], listed]
+    return [["fleet", *words, "--store", copy] for words in STORE_COMMANDS]
 
 
 def attack(folder: Path, seconds: float, seed: int) -> Figures:
     """Tamper and ask until the time is over; limits are relative to what a command takes on what is whole."""
     figures, chosen = Figures(), random.Random(seed)
-    original, store = prepare(folder)
-    copy = folder / "copies" / original.name
-    copied_store = folder / "copied-store"
-    of_run = [("report", copy), ("list", "--all", "--runs", copy.parent)]
-    of_store = [
-        ("fleet", "check"),
-        ("fleet", "cpi", "specs"),
-        ("fleet", "top"),
-        ("fleet", "numa"),
-        ("fleet", "rue"),
-    ]
+    originals = prepare(folder)
     end, number = time.monotonic() + seconds, 0
-    limits: dict[tuple[object, ...], float] = {}
-
-    def ask(words: tuple[object, ...], whole: Path, tampered_with: Path, what: str) -> None:
-        more = ("--store", tampered_with) if words in of_store else ()
-        if words not in limits:
+    limits: dict[str, float] = {}
+    while time.monotonic() < end or number < len(originals):
+        kind, original = list(originals.items())[number % len(originals)]
+        copy = folder / "copies" / kind / original.name
+        words = chosen.choice(questions(kind, copy, original))
+        name = " ".join(map(str, words))
+        if name not in limits:
             # What is whole first: a busy machine is no hang.
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(original, copy, symlinks=True)
             begin = time.monotonic()
-            run(steelyard(*words, *(("--store", whole) if more else ())), folder, 300)
-            limits[words] = ANSWER_S + 5 * (time.monotonic() - begin)
-        ended = run(steelyard(*words, *more), folder, limits[words])
-        judge(figures, ended, f"{' '.join(map(str, words))} ({what}; seed {seed})")
-
-    shutil.copytree(original, copy, symlinks=True)
-    while time.monotonic() < end or number < 2:
-        if number % 2 == 0:
-            what = tampered(original, copy, chosen)
-            for words in of_run:
-                ask(words, original, copy, what)
-        else:
-            what = tampered(store, copied_store, chosen)
-            ask(chosen.choice(of_store), store, copied_store, what)
+            run(steelyard(*words), folder, 300)
+            limits[name] = ANSWER_S + 5 * (time.monotonic() - begin)
+        what = tampered(original, copy, chosen)
+        judge(figures, run(steelyard(*words), folder, limits[name]), f"{name} ({what}; seed {seed})")
         number += 1
     return figures

@@ -1,4 +1,4 @@
-"""kill -9 of runs, characterizations and agents: nothing of them may stay, no row be lost or doubled."""
+"""kill -9 of runs, characterizations and agents at any time: nothing may stay, no row be lost or doubled."""
 
 import os
 import random
@@ -37,6 +37,11 @@ def kill_and_look(figures: Figures, process: "subprocess.Popen[bytes]", mark: st
     figures.tried += 1
     process.send_signal(signal.SIGKILL)
     process.wait()
+    look_for_orphans(figures, mark, what)
+
+
+def look_for_orphans(figures: Figures, mark: str, what: str) -> None:
+    """Count what with this mark is still there after the grace; it is killed too."""
     end = time.monotonic() + GRACE_S
     while (left := marked(f"{MARK}={mark}")) and time.monotonic() < end:
         time.sleep(0.05)
