@@ -191,8 +191,17 @@ TABLE = (
     Slow("python/tests/bench/operations/test_afterwards.py", 10, ("python/steelyard/bench/operations/",)),
     Slow(
         "python/tests/attack/test_attack.py",
-        50,
-        ("crates/cache/", "crates/serve/", "python/steelyard/records/"),
+        60,
+        (
+            "crates/cache/",
+            "crates/serve/",
+            "python/steelyard/_base/",
+            "python/steelyard/fleet/importers/",
+            "python/steelyard/records/",
+            "python/steelyard/telemetry/perf_stat/",
+            "python/tests/attack/",
+            "scripts/attack",
+        ),
     ),
     Slow(
         "python/tests/fleet/store/test_engines.py", 120, (*FLEET, "pyproject.toml", "requirements-dev.lock")
