@@ -4,9 +4,12 @@
     .venv/bin/python scripts/repeat_tests.py                               # everything, 5 times each way
     .venv/bin/python scripts/repeat_tests.py --times 30 python/tests/bench/test_tax.py
     .venv/bin/python scripts/repeat_tests.py --times 30 --busy crate:probe crate:load
+    .venv/bin/python scripts/repeat_tests.py --slow python/tests/bench/redis/test_redis.py
 
-A unit is a pytest file or folder, or `crate:NAME` for all tests of a crate. Each repeat is a new process.
+A unit is a pytest file or folder or one of its tests (FILE::NAME), or `crate:NAME` for all tests of a crate.
+Each repeat is a new process, with the signals that a shell in the background ignores as the tests expect them.
 Tests of a crate run in one thread per CPU, as `cargo test` runs them; those of a pytest file run one by one.
+`--slow` repeats only the tests that are marked slow; without it they are left out.
 
 Prints a line for each test that failed at least once: how often alone and beside busy loops, and the
 first line of its last failure. `--json FILE` writes all counts. Exits with 1 if a test failed, with 4 if
@@ -91,8 +94,8 @@ def pytest_outcomes(path: Path) -> Iterator[Outcome]:
         )
 
 
-def run_unit(unit: str) -> list[Outcome]:
-    """Run the tests of ``unit`` once.
+def run_unit(unit: str, *, slow: bool = False) -> list[Outcome]:
+    """Run the tests of ``unit`` once: those that are slow, or all others.
 
     Raises:
         RuntimeError: if no outcome could be read.
@@ -100,13 +103,18 @@ def run_unit(unit: str) -> list[Outcome]:
     if unit.startswith("crate:"):
         name = unit.removeprefix("crate:")
         package = name if name == "steelyard" else f"steelyard-{name}"
-        done = _run(["cargo", "test", "--locked", "--no-fail-fast", "--package", package])
+        ignored = ["--", "--ignored"] if slow else []
+        done = _run(["cargo", "test", "--locked", "--no-fail-fast", "--package", package, *ignored])
         outcomes = list(rust_outcomes(unit, done.stdout))
         return outcomes or _no_outcome(unit, done)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         done = _run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", unit]
+            [
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"),
+                *(("-m", "slow") if slow else ()),
+                unit,
+            ]
         )
         # 0: all passed; 1: some failed; 5: nothing was collected, such as from a file of helpers.
         if done.returncode not in (0, 1, 5) or not report.exists():
@@ -116,7 +124,8 @@ def run_unit(unit: str) -> list[Outcome]:
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command,
+        # A shell that starts a job in the background may have it ignore the signals that tests send.
+        ["env", "--default-signal=HUP,INT,QUIT", *command],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -143,7 +152,9 @@ def busy_loops(count: int) -> Iterator[None]:
             loop.wait()
 
 
-def repeat(units: Sequence[str], times: int, conditions: Sequence[str]) -> dict[str, Tally]:
+def repeat(
+    units: Sequence[str], times: int, conditions: Sequence[str], *, slow: bool = False
+) -> dict[str, Tally]:
     """Run each unit ``times`` times in each condition, and return the outcomes by test."""
     tallies: dict[str, Tally] = {}
     for unit in units:
@@ -151,7 +162,7 @@ def repeat(units: Sequence[str], times: int, conditions: Sequence[str]) -> dict[
             begin = time.monotonic()
             with busy_loops(len(os.sched_getaffinity(0)) if condition == "busy" else 0):
                 for _ in range(times):
-                    for outcome in run_unit(unit):
+                    for outcome in run_unit(unit, slow=slow):
                         tally = tallies.setdefault(outcome.test, Tally())
                         tally.runs[condition] += 1
                         if not outcome.passed:
@@ -193,11 +204,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--alone", action="store_true", help="only without busy loops")
     only.add_argument("--busy", action="store_true", help="only beside a busy loop on each CPU")
+    parser.add_argument("--slow", action="store_true", help="repeat the tests that are marked slow")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts of every test")
     options = parser.parse_args(arguments)
     conditions = ["alone"] if options.alone else ["busy"] if options.busy else list(CONDITIONS)
     try:
-        tallies = repeat(options.units or all_units(), options.times, conditions)
+        tallies = repeat(options.units or all_units(), options.times, conditions, slow=options.slow)
     except RuntimeError as error:
         print(f"repeat_tests: {error}", file=sys.stderr)
         return 4

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -75,6 +76,35 @@ def test_a_test_that_fails_now_and_then_is_listed_with_its_rates(
     counts = {test.rpartition("::")[2]: tally for test, tally in json.loads(report.read_text()).items()}
     assert counts["test_always"]["failures"] == {"alone": 0, "busy": 0}
     assert counts["test_sometimes"]["runs"] == {"alone": 2, "busy": 2}
+
+
+def test_signals_are_as_tests_expect_them_and_slow_tests_are_repeated_when_asked(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_signals.py").write_text(
+        "import signal\n"
+        "import pytest\n"
+        "def test_default():\n"
+        "    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):\n"
+        "        assert signal.getsignal(number) is not signal.SIG_IGN\n"
+        "@pytest.mark.slow\n"
+        "def test_slow(): pass\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not slow'\nmarkers =\n    slow: slow\n")
+    unit = str(tmp_path / "test_signals.py")
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGQUIT)}
+    try:
+        assert script.main([unit, "--times", "1", "--alone"]) == 0
+        assert capsys.readouterr().out == "1 tests, 1 runs, 0 tests failed at least once\n"
+        assert (
+            script.main([unit, "--times", "1", "--alone", "--slow", "--json", str(tmp_path / "counts")]) == 0
+        )
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert [test.rpartition("::")[2] for test in json.loads((tmp_path / "counts").read_text())] == [
+        "test_slow"
+    ]
 
 
 def test_a_unit_that_cannot_run_is_no_success(script: ModuleType, tmp_path: Path) -> None:
