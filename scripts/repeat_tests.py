@@ -7,7 +7,7 @@
     .venv/bin/python scripts/repeat_tests.py --slow python/tests/bench/redis/test_redis.py
 
 A unit is a pytest file or folder or one of its tests (FILE::NAME), or `crate:NAME` for all tests of a crate.
-Each repeat is a new process, with the signals that a shell in the background ignores as the tests expect them.
+Each repeat is a new process, with the signals that a shell in the background ignores as tests expect them.
 Tests of a crate run in one thread per CPU, as `cargo test` runs them; those of a pytest file run one by one.
 `--slow` repeats only the tests that are marked slow; without it they are left out.
 
