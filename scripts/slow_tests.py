@@ -183,7 +183,16 @@ TABLE = (
         (f"{BENCH}/als/", f"{STACK}/spark/", "workloads/spark/"),
         STACKS,
     ),
-    Slow("python/tests/report/test_pages.py", 60, ("python/steelyard/report/",)),
+    Slow(
+        "python/tests/report/test_pages.py",
+        105,
+        (
+            "python/steelyard/report/",
+            "python/steelyard/cli/",
+            "python/tests/report/pages.py",
+            "python/tests/report/pages_of_answers.py",
+        ),
+    ),
     Slow("python/tests/fleet/test_half_empty.py", 40, FLEET),
     Slow("python/tests/fleet/store/test_store_versions.py", 15, ("python/steelyard/fleet/store/",)),
     Slow("python/tests/fleet/test_importers.py", 10, ("python/steelyard/fleet/",)),

@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from steelyard._base import SCHEMA_VERSION, ExitCode, SteelyardError
 from steelyard.cli.formats import Format, Writing, writing
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 done, and the answer is no (an invalid result); 2 wrong arguments;"
@@ -56,8 +57,18 @@ def output_console(*, highlight: bool = True) -> "Console":
 @cache
 def _console_class() -> "type[Console]":
     from rich.console import Console
+    from rich.segment import Segment
+
+    from steelyard.report.controls import without_controls
 
     class OutputConsole(Console):
+        def render(
+            self, renderable: "RenderableType", options: "ConsoleOptions | None" = None
+        ) -> "Iterable[Segment]":
+            # Whatever a name is, and whoever puts it into a table: a terminal obeys none.
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else without_controls(text), style, control)
+
         def print(self, *objects: Any, **options: Any) -> None:
             target = writing()
             if target is not None:

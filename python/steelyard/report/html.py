@@ -22,13 +22,11 @@ from steelyard import __version__
 from steelyard._base import replacing
 from steelyard.decide.score import Refusal, Score
 from steelyard.report import chart_library, page
+from steelyard.report.controls import without_controls
 from steelyard.report.embedding import embed
 from steelyard.report.model import ReportData, gather
 
 PAGE = "report.html"
-
-# Characters that steer a terminal or the direction of a line, and that a name from outside may bring.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def write(
@@ -115,7 +113,7 @@ def template(
         style=Markup("").join(_verbatim(file) for file in ("report.css", *styles)),
         script=Markup("").join(_verbatim(file) for file in ("page.js", "tables.js", script)),
     )
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+    return without_controls(text)
 
 
 @functools.cache

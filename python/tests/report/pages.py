@@ -21,6 +21,7 @@ from steelyard.report.suite import page as suite_page
 from tests import health_samples as samples
 from tests.fleet.simulated import simulated_store
 from tests.folded import profile
+from tests.report import pages_of_answers as answers
 from tests.report.runs import write_run
 from tests.report.test_operations import write_operations
 
@@ -38,8 +39,10 @@ FLEET = {
     "outliers": ["cpi", "outliers"],
     "incidents": ["cpi", "incidents"],
     "distribution": ["cpi", "distribution"],
+    "rue": ["rue", "--label", "config{name}"],
+    "diff": ["diff", "to=2026-03-02T12:00", "from=2026-03-02T12:00"],
 }
-"""Queries of a fleet that have a page, by name."""
+"""Queries of a fleet that have a page, by name, with arguments in which ``{name}`` is behind each name."""
 
 
 def run(folder: Path, name: str) -> Path:
@@ -120,6 +123,7 @@ KINDS: dict[str, Callable[[Path, str], Path]] = {
     "health": health,
     "profile": lambda folder, name: stacks(folder, name, {}),
     "two profiles": two_profiles,
+    **answers.KINDS,
 }
 """How a page of each kind is written into a folder, from a name; fleets have their own (`FLEET`)."""
 
@@ -149,6 +153,7 @@ def hostile_store(folder: Path, name: str) -> Path:
     return store
 
 
-def fleet(store: Path, query: str, path: Path) -> int:
-    """Write the page of a fleet's query; return the exit code."""
-    return invoke(["fleet", *FLEET[query], "--store", str(store), "--report", str(path)])
+def fleet(store: Path, query: str, path: Path, name: str) -> int:
+    """Write the page of a fleet's query in a store of `hostile_store`; return the exit code."""
+    words = [word.replace("{name}", name) for word in FLEET[query]]
+    return invoke(["fleet", *words, "--store", str(store), "--report", str(path)])
