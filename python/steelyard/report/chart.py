@@ -110,8 +110,9 @@ class Chart:
     @property
     def table(self) -> list[tuple[str, str, str, str]]:
         """Name, mean, lowest and highest of each trace within the window, formatted."""
-        if self.kind in ("percentile", "curve", "shares"):
-            # The mean over an axis of quantiles means nothing; the page has a table of percentiles.
+        if self.kind in ("percentile", "curve", "shares") or (self.kind == "heat" and self.unit == "1"):
+            # The mean over an axis of quantiles means nothing, the page has a table of percentiles; nor does
+            # that of samples taken at the same part of every second.
             return []
         rows = []
         for trace in self.traces:

@@ -38,6 +38,8 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
+    closed: bool = False
+    """Whether it opens by its caption: raw values behind the figures of another table."""
 
     def judges(self, column: int) -> bool:
         """Whether a column holds verdicts."""

@@ -1,4 +1,4 @@
-"""What a section could not measure, as one line with its reasons instead of rows of dashes.
+"""What a section could not measure, as one line with its reasons instead of rows of dashes; zeros as one row.
 
 In: a `Section`. Out: the section without rows that have no figure, and what is missing by reason.
 A row stays if any of its figures is known; a figure that is zero is known.
@@ -17,6 +17,8 @@ from steelyard.report.sections import Cell, Section, Table
 _NAMED = 4
 """Names that the line itself has; the rest stands under it."""
 _NOTHING = "nothing was recorded"
+_ZEROS = 3
+"""Rows of zero that become one."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,28 @@ def unmeasured(missing: Sequence[tuple[str, str]]) -> Unmeasured | None:
     whole = not others and len(names) <= _NAMED
     listed = () if whole else tuple((reason, ", ".join(names)) for reason, names in ranked)
     return Unmeasured(f"{line}.", listed)
+
+
+def zeros_together(table: Table, names: int) -> Table:
+    """Return the table with its rows whose figures are all zero as one, with their names in column ``names``.
+
+    A row whose value is not a number as `fmt.raw` writes it, or that says more, stays as it is.
+    """
+    zeros = [row for row in table.rows if _is_zero(row)]
+    if len(zeros) < _ZEROS:
+        return table
+    cells = [Cell("") for _ in table.columns]
+    cells[0], cells[1] = Cell("zero"), Cell("0", "0.0")
+    cells[names] = Cell(", ".join(row[0].text for row in zeros), words=True)
+    rows = tuple(row for row in table.rows if not _is_zero(row))
+    return replace(table, rows=(*rows, tuple(cells)))
+
+
+def _is_zero(row: Sequence[Cell]) -> bool:
+    try:
+        return row[1].level is None and float(row[1].raw.split(" ")[0]) == 0
+    except ValueError:
+        return False
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from steelyard.report import format as fmt
 from steelyard.report.chart import Chart, Trace, absent
 from steelyard.report.format import MISSING
 from steelyard.report.sections import Cell, Section, Table
-from steelyard.report.unmeasured import unmeasured, without_missing
+from steelyard.report.unmeasured import unmeasured, without_missing, zeros_together
 
 
 def _row(name: str, value: str, reason: str = "", level: str | None = None) -> tuple[Cell, ...]:
@@ -59,3 +60,22 @@ def test_a_section_with_nothing_has_only_its_line() -> None:
     told = unmeasured(missing)
     assert told is not None
     assert (told.summary, told.reasons) == ("Not measured here: x, because why.", ())
+
+
+def _counted(name: str, value: float) -> tuple[Cell, ...]:
+    return (Cell(name), Cell(f"{value:g}/s", fmt.raw(value, "1/s")), Cell("", words=True))
+
+
+def test_rows_of_zero_become_one_that_names_them() -> None:
+    columns = ("figure", "value", "note")
+    rows = [_counted(name, 0.0) for name in ("faults", "switches", "moves")]
+    table = zeros_together(Table(columns, (rows[0], _counted("reads", 7.0), *rows[1:])), names=2)
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["reads", "7/s", ""],
+        ["zero", "0", "faults, switches, moves"],
+    ]
+    # Two are no longer than the row that would name them; what is missing is not zero.
+    few = Table(columns, (*rows[:2], _row("IPC", MISSING, "no counters")))
+    assert zeros_together(few, names=2) == few
+    judged = Table(columns, tuple(_row(name, "0", level="valid") for name in "abc"))
+    assert zeros_together(judged, names=2) == judged

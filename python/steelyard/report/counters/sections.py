@@ -29,6 +29,7 @@ from steelyard.report.counters.words import (
 )
 from steelyard.report.model import ReportData
 from steelyard.report.sections import Cell, Section, Table
+from steelyard.report.unmeasured import zeros_together
 
 _EVENTS = 200
 _TOLD_ELSEWHERE = ("cpus_used",)
@@ -131,7 +132,7 @@ def _capacity(data: ReportData, use: CounterUse) -> Table:
         )
     )
     columns = ("CPU time", "share", "of all", "note")
-    return Table(columns, tuple(rows), "CPU use")
+    return Table(columns, tuple(rows), "CPU time of the machine")
 
 
 def _share(value: float) -> Cell:
@@ -317,7 +318,7 @@ def _events(use: CounterUse) -> list[Section]:
         for event, reason in list(series.missing.items())[:_EVENTS]
     ]
     columns = ("event", "count", "a second", "counted in", "note")
-    tables = [*_metrics(use), Table(columns, tuple(rows), "Events")]
+    tables = [*_metrics(use), Table(columns, tuple(rows), "Events", closed=True)]
     metrics = [
         metric
         for metric in use.perf_metrics
@@ -357,4 +358,4 @@ def _metrics(use: CounterUse) -> list[Table]:
         if metric.value is not None and metric.name not in _TOLD_ELSEWHERE
     ]
     columns = ("metric", "value", "counted in", "description", "formula")
-    return [Table(columns, tuple(rows), "Metrics")] if rows else []
+    return [zeros_together(Table(columns, tuple(rows), "Metrics"), names=3)] if rows else []

@@ -106,7 +106,6 @@ def build(
         else {"text": score.ratio, "raw": repr(overall.score), "notes": score.notes},
         "withheld": overall.withheld if overall is not None else None,
         "baseline": overall.baseline_title if overall is not None else None,
-        "suspect": overall.suspect if overall is not None else [],
         "verdict": verdict(suite),
         "members": [
             _member(member, runs.get(member.benchmark, ()), suite.repeats, longest)

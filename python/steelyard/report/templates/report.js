@@ -77,7 +77,7 @@
       type: "heatmap", x: chart.x, y: chart.rows, z: chart.traces.map((trace) => trace.y), zmin: 0, zmax: isShare ? 1 : Math.max(1, most(chart)), hoverongaps: false,
       colorscale: heatScale(colour),
       colorbar: { tickformat: isShare ? ".0%" : ",~r", thickness: 10, outlinewidth: 0, len: 0.9, tickfont: { color: colour("--muted"), size: 11 } },
-      hovertemplate: isShare ? "CPU %{y}, %{x:.1f} s: %{z:.0%}<extra></extra>" : "second %{x}, %{y}: %{z} samples<extra></extra>",
+      hovertemplate: isShare ? "CPU %{y}, %{x:.1f} s: %{z:.0%}<extra></extra>" : "second %{x:.4~r}, %{y}: %{z} samples<extra></extra>",
     }];
   }
 
@@ -100,7 +100,7 @@
       let ticks = [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= last * 1.001);
       // A label of five nines is 70 pixels wide; where they would meet, the nearest to the left go first.
       const room = Math.max(3, Math.floor(width / 80));
-      if (ticks.length > room) ticks = ticks.filter((tick) => tick !== 2);
+      if (ticks.length > room || Math.log10(2) / Math.log10(last) * (width - 60) < 45) ticks = ticks.filter((tick) => tick !== 2);
       while (ticks.length > room) ticks = ticks.filter((tick, at) => at % 2 === 0 || ticks.length === 2);
       Object.assign(x, { type: "log", tickvals: ticks, ticktext: ticks.map((tick) => tick === 1 ? "0 %" : tick === 2 ? "50 %" : percent(tick)), showgrid: true, ticksuffix: "", hoverformat: "", tickangle: 0 });
     }
@@ -140,7 +140,7 @@
   }
 
   const apart = (chart) => ["percentile", "curve", "shares"].includes(chart.kind);
-  function phases(chart, colour) {
+  function phases(chart, colour, width) {
     if (chart.kind === "percentile") return {};
     if (chart.kind === "shares") return { barmode: "stack", bargap: 0.28 };
     if (chart.kind === "curve") return marks(chart, colour);
@@ -150,7 +150,8 @@
       const measured = phase.name === "measure";
       if (measured && chart.kind === "time") shapes.push({ type: "rect", xref: "x", yref: "paper", x0: phase.begin, x1: phase.end, y0: 0, y1: 1, line: { width: 0 }, fillcolor: colour("--phase"), layer: "below" });
       if (chart.kind === "heat" && measured) for (const at of [phase.begin, phase.end]) shapes.push({ type: "line", xref: "x", yref: "paper", x0: at, x1: at, y0: 0, y1: 1, line: { width: 1, color: colour("--muted"), dash: "dot" } });
-      if (!small && phase.end - phase.begin > 0.03 * span()) annotations.push({ x: phase.begin, xref: "x", y: 1, yref: "paper", yanchor: "bottom", xanchor: "left", text: text(phase.name), showarrow: false, font: { size: 11, color: measured ? colour("--accent") : colour("--muted") } });
+      // A name wider than its phase would lie on the next one's.
+      if (!small && (phase.end - phase.begin) / span() * (width - 70) > 7 * phase.name.length) annotations.push({ x: phase.begin, xref: "x", y: 1, yref: "paper", yanchor: "bottom", xanchor: "left", text: text(phase.name), showarrow: false, font: { size: 11, color: measured ? colour("--accent") : colour("--muted") } });
     }
     return { shapes, annotations };
   }
@@ -159,7 +160,7 @@
   function layout(chart, colour, width) {
     const small = chart.size === "panel";
     const shown = chart.kind === "heat" ? 0 : chart.traces.length;
-    const box = { ...axes(chart, colour, width), ...phases(chart, colour) };
+    const box = { ...axes(chart, colour, width), ...phases(chart, colour, width) };
     if (!apart(chart) && drawn.phases.length) box.xaxis.range = [Math.min(...drawn.phases.map((phase) => phase.begin)), Math.max(...drawn.phases.map((phase) => phase.end))];
     return {
       ...frame(colour), ...box,
@@ -210,7 +211,7 @@
   let before = null;
   const fit = () => plots.forEach((place) => window.Plotly.Plots.resize(place));
   window.addEventListener("beforeprint", () => {
-    before = { theme: root.dataset.theme, closed: [...document.querySelectorAll("#details details:not([open])")] };
+    before = { theme: root.dataset.theme, closed: [...document.querySelectorAll("#details details:not([open]), details.closed:not([open])")] };
     before.closed.forEach((part) => { part.open = true; });
     root.dataset.theme = "light";
     root.classList.add("paper");
