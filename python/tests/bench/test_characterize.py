@@ -25,6 +25,8 @@ from tests.bench.conftest import MARK, marked, until
 PROGRAMS = Path(__file__).parent / "programs"
 SECONDS = "1.5"
 """How long each program works: fifteen looks at its threads, and 150 samples of a busy CPU."""
+LOOK_S = 0.1
+"""Time between two looks."""
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,10 @@ class Caller:
         return code, json.loads(said.getvalue()) if said.getvalue() else {}, complained.getvalue()
 
     def describe(self, name: str, *arguments: str) -> dict[str, Any]:
-        """Characterize a test program for a moment; return the document."""
+        """Characterize a test program for a moment; return the document.
+
+        What neighbours take makes a characterization suspect, never invalid: it ends with 0 beside them, too.
+        """
         program = [sys.executable, str(PROGRAMS / name), SECONDS, *arguments]
         code, document, said = self("--duration", "10s", "--", *program)
         assert code == 0, said
@@ -201,15 +206,20 @@ def test_a_run_leaves_what_any_run_leaves(cpu_bound: dict[str, Any]) -> None:
     watch = run.hooks["watch"]
     assert isinstance(watch, dict)
     assert int(str(watch["looks"])) > 5
-    assert run.metrics["cpu_time_s"].value is not None
-    assert 0.3 < run.metrics["cpu_time_s"].value < 3
-    assert 0 < float(str(watch["cpu_s"])) < run.metrics["cpu_time_s"].value
+    used_s, elapsed_s = (run.metrics[name].value for name in ("cpu_time_s", "elapsed_s"))
+    assert used_s is not None
+    assert elapsed_s is not None
+    # One thread and its supervisor; how much of a CPU they got is for the machine to say.
+    assert 0 < used_s < elapsed_s + LOOK_S
+    assert 0 < float(str(watch["cpu_s"])) < elapsed_s
     measure = next(phase for phase in run.phases if phase.name == "measure")
     assert measure.end_ns is not None
     # How much longer than its 1.5 s the program takes is for the machine to say.
     assert measure.end_ns - measure.begin_ns > 1.4e9
     if not profiler():
         assert "steelyard-profile" in cpu_bound["missing"]["profile"]
+    elif (folder / "profile.folded").is_file():
+        assert 'id="chart-times"' in (folder / "report.html").read_text()
 
 
 def test_performance_events_are_counted_beside_a_command(cpu_bound: dict[str, Any]) -> None:
@@ -218,11 +228,14 @@ def test_performance_events_are_counted_beside_a_command(cpu_bound: dict[str, An
     if "perf_event_paranoid" in why_not or "not permitted" in why_not:
         pytest.skip(f"the kernel does not let its events be counted: {why_not}")
     assert (counters["source"], counters["scope"]) == ("steelyard-probe", "process")
-    # Counting begins within the program's first moments and ends with it.
-    assert counters["duration_s"] > 0.5
+    assert counters["duration_s"] > 0
     metrics = counters["metrics"]
-    looked = cpu_bound["program"]["cpus"]["value"]
-    assert metrics["cpus_used"]["value"] == pytest.approx(looked, rel=0.25)
+    counted_s = metrics["cpus_used"]["value"] * counters["duration_s"]
+    whole_s, elapsed_s = (cpu_bound["metrics"][name]["value"] for name in ("cpu_time_s", "elapsed_s"))
+    # It has one thread: what it used while nobody counted is no more than that time was long. Neighbours make
+    # the program slow and the counting begin late; neither changes this.
+    assert counted_s <= whole_s + LOOK_S
+    assert counted_s >= whole_s - (elapsed_s - counters["duration_s"]) - LOOK_S
     for name in ("context_switches_per_s", "page_faults_per_s"):
         assert metrics[name]["value"] is not None, metrics[name]
     law = counters["iron_law"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from steelyard._base import SteelyardError
 from steelyard.analyze.profiles.profile import Ids, Profile, modules_of, read_folded, weigh
 from steelyard.analyze.profiles.tax_map import TaxMap, classify
+from steelyard.analyze.profiles.times import Taken, recorded_times
 
 FOLDED = "profile.folded"
 _FUNCTIONS = 400
@@ -41,6 +42,10 @@ class ReadProfile:
 
     found: tuple[Profile, TaxMap] | None = None
     missing: str | None = None
+    taken: Taken | None = None
+    """When its samples were taken, None where that was not recorded."""
+    no_times: str | None = None
+    """Why recorded times cannot be read."""
 
     @property
     def profile(self) -> Profile | None:
@@ -62,10 +67,13 @@ def read_profile(folder: Path, missing: str | None = None, *, name: str = FOLDED
         profile = read_folded(path)
         tax = classify(profile)
     except SteelyardError as error:
-        return ReadProfile(missing=error.message)
+        return ReadProfile(missing=error.message.replace(f"{folder}/", ""))
     if not profile.busy().total:
         return ReadProfile(missing="the profiler found nothing running")
-    return ReadProfile((profile, tax))
+    try:
+        return ReadProfile((profile, tax), taken=recorded_times(path))
+    except SteelyardError as error:
+        return ReadProfile((profile, tax), no_times=error.message.replace(f"{folder}/", ""))
 
 
 def profile_use(profile: Profile, tax: TaxMap) -> ProfileUse:

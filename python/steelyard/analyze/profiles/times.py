@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,32 @@ _CHILD_END = b"/"
 _PID_DIGITS = 18
 _LOOK_AHEAD = 1000
 """Lines in which the first time must stand."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """When the samples of a recording were taken."""
+
+    first_ns: int
+    """The earliest, on CLOCK_MONOTONIC."""
+    elapsed_ns: NDArray[np.int64]
+    """Each sample since the earliest, in the file's order."""
+
+
+def recorded_times(path: Path) -> Taken | None:
+    """Return when the samples of folded stacks were taken; None where no times were recorded beside them.
+
+    Raises RecordError when the file of times cannot be read.
+    """
+    own = _own(path)
+    return None if own is None or not len(own) else Taken(_first_ns(path), own[:, 0])
+
+
+def _first_ns(path: Path) -> int:
+    first = _FIRST.match(read_regular(path.with_suffix(TIMES)).partition(b"\n")[0])
+    if first is None:
+        raise RecordError(f"{path.with_suffix(TIMES)}: does not say when its first sample was taken")
+    return int(first[1])
 
 
 def sample_times(path: Path) -> NDArray[np.int64] | None:
@@ -95,33 +122,44 @@ def write_by_child(path: Path, files: Mapping[int, Path], begin_ns: int, end_ns:
     """Write the samples of each child's descendants within a span (CLOCK_MONOTONIC) to its file.
 
     In: folded stacks of ``steelyard-profile record --descendants-of`` with their times; several children may
-    share a file. Out: the samples of each file; one without any is not written. Raises RecordError when the
-    stacks or their times cannot be read.
+    share a file. Out: the samples of each file, with their times beside it; one without any is not written.
+    Raises RecordError when the stacks or their times cannot be read.
     """
     own = _own(path)
     if own is None:
         raise RecordError(f"{path}: its samples have no times")
-    first = _FIRST.match(read_regular(path.with_suffix(TIMES)).partition(b"\n")[0])
-    if first is None:
-        raise RecordError(f"{path.with_suffix(TIMES)}: does not say when its first sample was taken")
+    first_ns = _first_ns(path)
     head, lines = _head_and_stacks(path)
-    at_ns = own[:, 0] + int(first[1])
+    at_ns = own[:, 0] + first_ns
     is_within = (begin_ns <= at_ns) & (at_ns < end_ns)
     counts = _counts(path, own[is_within, 1], len(lines))
     facts = [line for line in head if line.startswith((*_KEPT_FACTS, b"# reason:", b"# lost:"))]
     facts.append(b"# duration_s: %.3f\n" % ((end_ns - begin_ns) / 1e9))
     bodies: dict[Path, list[bytes]] = {file: [] for file in files.values()}
     sums = dict.fromkeys(bodies, 0)
-    for line, count in zip(lines, counts.tolist(), strict=True):
+    numbers = {file: np.full(len(lines), -1, dtype=np.int64) for file in bodies}
+    for at, (line, count) in enumerate(zip(lines, counts.tolist(), strict=True)):
         child, parted, stack = line.rpartition(b" ")[0].partition(_CHILD_END)
         file = files.get(int(child)) if parted and child.isdigit() and len(child) <= _PID_DIGITS else None
         if file is not None and count:
+            numbers[file][at] = len(bodies[file])
             bodies[file].append(b"%b %d\n" % (stack, count))
             sums[file] += count
     for file, body in bodies.items():
         if body:
             file.write_bytes(b"".join([*facts, *body]))
+            stacks = np.full(len(own), -1, dtype=np.int64)
+            stacks[is_within] = numbers[file][own[is_within, 1]]
+            _write_times(file, at_ns[stacks >= 0], stacks[stacks >= 0])
     return sums
+
+
+def _write_times(file: Path, at_ns: NDArray[np.int64], stacks: NDArray[np.int64]) -> None:
+    """Write the times of samples beside their stacks, as ``steelyard-profile record --times`` does."""
+    first_ns = int(at_ns.min())
+    rows = zip((at_ns - first_ns).tolist(), stacks.tolist(), strict=True)
+    head = f"# ns since the first sample (CLOCK_MONOTONIC {first_ns}), number of its stack\n"
+    file.with_suffix(TIMES).write_text(head + "".join(f"{elapsed} {stack}\n" for elapsed, stack in rows))
 
 
 def _head_and_stacks(path: Path) -> tuple[list[bytes], list[bytes]]:
@@ -133,8 +171,8 @@ def _head_and_stacks(path: Path) -> tuple[list[bytes], list[bytes]]:
 def _counts(path: Path, numbers: NDArray[np.int64], stacks: int) -> NDArray[np.int64]:
     """Return how often each stack occurs among ``numbers``, which are from 0.
 
-    Raises RecordError for a number that no stack has: `numpy.bincount` would take memory for all below it, and
-    for the largest ones writes where it has none.
+    Raises RecordError for a number that no stack has: `numpy.bincount` would take memory for all below it,
+    and for the largest ones writes where it has none.
     """
     if numbers.size and numbers.max() >= stacks:
         raise RecordError(f"{path.with_suffix(TIMES)}: not the times of {path.name}")

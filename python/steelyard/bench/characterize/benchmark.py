@@ -345,7 +345,7 @@ class Characterization(Benchmark):
         if hz == 0:
             self._no_profile("not requested (--hz 0)")
             return
-        files = stacks.files_at(self.session.directory, folded=FOLDED, pprof=PPROF)
+        files = stacks.files_at(self.session.directory, folded=FOLDED, pprof=PPROF, has_times=True)
         try:
             call_graph = self.settings.text("call_graph")
             command = stacks.sampling_command(scope, hz=hz, call_graph=call_graph, files=files)

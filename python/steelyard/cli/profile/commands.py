@@ -107,7 +107,8 @@ def show(
         str | None,
         typer.Option(
             metavar="BEGIN,END",
-            help="Use only the samples of these seconds since the first one (perf script text only).",
+            help="Use only the samples of these seconds since the first one (recordings with times, or"
+            " perf script text).",
         ),
     ] = None,
     page: Report = None,

@@ -32,6 +32,7 @@ from steelyard.report.model import ReportData
 from steelyard.report.profiles.flame import flame_html
 from steelyard.report.profiles.functions import functions_table
 from steelyard.report.profiles.tax_chart import tax_chart
+from steelyard.report.profiles.time_chart import run_time_charts
 from steelyard.report.sections import Cell, Section, Table
 
 FUNCTIONS = 15
@@ -199,11 +200,17 @@ def _profiled(data: ReportData) -> Section:
         if (use := read.use) is not None
     ]
     first = next(iter(found))
+    title = f"Samples of the {first} over time"
+    charts = (
+        tax_chart([(side, tax) for side, (_, tax) in found.items()]),
+        *run_time_charts(_profiles(data)[first], data.zero_ns, title),
+    )
     return Section(
         "profile",
         "Profile",
         "; ".join(parts) + ".",
-        charts=(tax_chart([(side, tax) for side, (_, tax) in found.items()]),),
+        charts=charts,
+        wide=frozenset(chart.id for chart in charts),
         tables=tuple(tables),
         fragment=lambda nonce: flame_html(found[first][0], f"Flame graph of the {first}", nonce=nonce),
         missing=missing,

@@ -15,7 +15,9 @@ from steelyard.report.operations import operations_section
 from steelyard.report.profiles.flame import flame_html
 from steelyard.report.profiles.functions import functions_table
 from steelyard.report.profiles.tax_chart import tax_chart
+from steelyard.report.profiles.time_chart import run_time_charts
 from steelyard.report.sections import Cell, Section, Table
+from steelyard.report.unmeasured import zeros_together
 
 _FUNCTIONS = 20
 _PLACES = 10
@@ -93,7 +95,8 @@ def _program(data: ReportData) -> list[Section]:
             Table(("kernel function", "share", "of all"), places, "Kernel functions of sleeping threads")
         )
     tables.append(_figures(data))
-    looks = f"{fmt.count(target.looks)} looks at {fmt.count(round(target.threads))} threads on average"
+    threads = fmt.several(round(target.threads), "thread")
+    looks = f"{fmt.count(target.looks)} looks at {threads} on average"
     commands = ", ".join(target.commands[:5])
     intro = f"{commands}: {looks}. Running and waiting for a CPU are counted, kinds of sleep are sampled."
     if target.cpus_source:
@@ -130,7 +133,7 @@ def _figures(data: ReportData) -> Table:
         )
         for name, each in named.items()
     )
-    return Table(("figure", "value", "note"), rows, "Its figures")
+    return zeros_together(Table(("figure", "value", "note"), rows, "Its figures"), names=2)
 
 
 def _profile(data: ReportData) -> Section:
@@ -148,11 +151,13 @@ def _profile(data: ReportData) -> Section:
         f"{fmt.quantity(use.unclassified_ratio, 'ratio')} unclassified",
         facts.get("reason", ""),
     ]
+    charts = (tax_chart([("this run", tax)]), *run_time_charts(read, data.zero_ns))
     return Section(
         "profile",
         "Profile",
         "; ".join(part for part in about if part) + ".",
-        charts=(tax_chart([("this run", tax)]),),
+        charts=charts,
+        wide=frozenset(chart.id for chart in charts),
         tables=(functions_table(use, _FUNCTIONS, "Functions"),),
         fragment=lambda nonce: flame_html(profile, "Flame graph", nonce=nonce),
     )

@@ -6,7 +6,7 @@ import pytest
 
 from steelyard._base import RecordError
 from steelyard.analyze.profiles.profile import read_folded
-from steelyard.analyze.profiles.times import cut, sample_times, write_between, write_by_child
+from steelyard.analyze.profiles.times import cut, recorded_times, sample_times, write_between, write_by_child
 
 SECOND = 1_000_000_000
 HEAD = "# unit: samples\n# hz: 99\n"
@@ -87,6 +87,12 @@ def test_samples_of_a_phase_are_parted_by_child(tmp_path: Path) -> None:
     assert profile.commands[-1] == "a/b"
     assert profile.facts["reason"] == "no cycles"
     assert (profile.facts["lost"], profile.facts["duration_s"]) == ("7", "2.000")
+    # Each side keeps when its samples were taken.
+    taken = recorded_times(server)
+    assert taken is not None
+    assert taken.first_ns == begin_ns
+    assert taken.elapsed_ns.tolist() == [tenth * SECOND // 10 for tenth in range(20)]
+    assert write_between(load, 0.5, 1.0, tmp_path / "part.folded") == 5
 
 
 def test_a_side_without_samples_in_the_phase_has_no_file(tmp_path: Path) -> None:
