@@ -1,4 +1,4 @@
-"""``steelyard tune run|show|list|apply|verify|restore``: flags of each.
+"""``steelyard tune run|sweep|show|list|apply|verify|restore``: flags of each.
 
 ``steelyard tune --benchmark tao`` is ``steelyard tune run --benchmark tao``.
 """
@@ -12,7 +12,20 @@ import typer
 
 from steelyard._base import ExitCode
 from steelyard.cli.commands import Commands
-from steelyard.cli.options import RUNS, Budget, Chosen, Hook, Json, LeastEffect, OrderSeed, Out, Tier, Timeout
+from steelyard.cli.options import (
+    RUNS,
+    Budget,
+    Chosen,
+    Compared,
+    Hook,
+    Json,
+    LeastEffect,
+    OrderSeed,
+    Out,
+    Report,
+    Tier,
+    Timeout,
+)
 from steelyard.cli.output import EXIT_CODES, examples
 
 
@@ -39,6 +52,7 @@ Root = Annotated[Path, typer.Option(metavar="DIR", help="Root of /proc, /sys and
 UserFile = Annotated[
     Path | None, typer.Option("--knobs", metavar="FILE.toml", help="Knobs and guardrails of your own.")
 ]
+Settle = Annotated[str, typer.Option(metavar="TIME", help="Time before a trial, after changes.")]
 SoftSku = Annotated[Path, typer.Argument(metavar="SOFTSKU.toml", help="What a tuning wrote.")]
 
 
@@ -86,7 +100,7 @@ def run(
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
     confirm_blocks: Annotated[int, typer.Option(help="Blocks of the confirmation.")] = 40,
     budget: Budget = None,
-    settle: Annotated[str, typer.Option(metavar="TIME", help="Time after a change before a trial.")] = "0s",
+    settle: Settle = "0s",
     set_: Chosen = None,
     tier: Tier = None,
     hook: Hook = None,
@@ -132,6 +146,68 @@ def run(
         out=out,
     )
     return tune_and_show(request, as_json=as_json)
+
+
+@app.command(
+    epilog=examples(
+        "steelyard tune sweep cache_ways --benchmark tao",
+        "steelyard tune sweep huge_pages_2MiB=0,128,256,512 --metric cpu_s -- program",
+    ),
+    context_settings={"allow_interspersed_args": True},
+)
+def sweep(
+    knob: Annotated[
+        str, typer.Argument(metavar="KNOB[=LEVEL,...]", help="The knob; by default all of its levels.")
+    ],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- CMD...]", help="Command of a trial, without --benchmark."),
+    ] = None,
+    benchmark: Annotated[str | None, typer.Option(metavar="NAME", help="Benchmark of a trial.")] = None,
+    knobs: UserFile = None,
+    metric: Compared = None,
+    lower_is_better: Annotated[
+        bool, typer.Option("--lower-is-better", help="With a REGEX: smaller numbers are better.")
+    ] = False,
+    least_effect: LeastEffect = "1%",
+    blocks: Annotated[int, typer.Option(help="Most blocks; each tries every level once.")] = 40,
+    budget: Budget = None,
+    settle: Settle = "0s",
+    set_: Chosen = None,
+    tier: Tier = None,
+    hook: Hook = None,
+    seed: OrderSeed = None,
+    timeout: Timeout = "10min",
+    root: Root = Path("/"),
+    report: Report = None,
+    out: Out = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Measure a workload at every level of one knob: its curve, and the knee."""
+    from steelyard.bench.parameters import parse_assignments
+    from steelyard.cli.tune.make import Request
+    from steelyard.cli.tune.sweep import sweep_and_show
+
+    request = Request(
+        command=command or [],
+        benchmark=benchmark,
+        knobs=[knob],
+        user_file=knobs,
+        metric=metric,
+        lower_is_better=lower_is_better,
+        least_effect=least_effect,
+        blocks=blocks,
+        budget=budget,
+        settle=settle,
+        chosen=parse_assignments(set_ or []),
+        tier=tier,
+        hooks=hook or [],
+        seed=seed,
+        timeout=timeout,
+        root=root,
+        out=out,
+    )
+    return sweep_and_show(request, report=report, as_json=as_json)
 
 
 @app.command(epilog=examples("steelyard tune show runs/TUNING", "steelyard tune show runs/TUNING --json"))

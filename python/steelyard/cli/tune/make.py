@@ -36,7 +36,7 @@ from steelyard.tune.knobs.application import DEFAULT, EnvironmentKnob, PlaceKnob
 from steelyard.tune.knobs.user import read_user_file
 from steelyard.tune.tuning import NONE, STRATEGIES, UNDECIDED
 
-_TIER = "smoke"
+TIER = "smoke"
 """Many short trials tell more than few long ones."""
 
 
@@ -169,19 +169,8 @@ def show_tuning(folder: Path | None, tuning: Tuning, *, as_json: bool) -> int:
 def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:
     """Return the record of a new tuning, and its knobs by name. Raises UsageError."""
     name = request.benchmark
-    if (name is None) == (not request.command):
-        raise UsageError(
-            "a tuning needs a workload: --benchmark NAME, or a command after --",
-            hint="such as: steelyard tune --benchmark tao",
-        )
-    if name is None and (request.chosen or request.hooks or request.guards):
-        raise UsageError(
-            "--set, --hook and --guard are for a benchmark",
-            hint="guardrails of files and commands stand in --knobs FILE.toml",
-        )
+    check_kind_of_workload(request)
     if name is not None:
-        if tiers.resolve(name, request.tier or _TIER)[0] is not None:
-            raise UsageError(f"--benchmark {name} is a suite", hint="a tuning is for one benchmark")
         known = {one.name: one for one in declaration.find(name).load().parameters}
         check_names(request.chosen, known, owner=name)
         for parameter, text in request.chosen.items():
@@ -196,13 +185,13 @@ def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:
         risk = Risk(request.risk)
     except ValueError as error:
         raise UsageError(f"--risk {request.risk}: it is low, medium or high") from error
-    knobs, entries, lacking, guards = _knobs(request, risk)
+    knobs, entries, lacking, guards = knobs_for(request, risk)
     guards += [parse_guard(text) for text in request.guards]
     return (
         Tuning(
             tuning_id="",
             benchmark=name,
-            tier=None if name is None else tiers.resolve(name, request.tier or _TIER)[2],
+            tier=None if name is None else tiers.resolve(name, request.tier or TIER)[2],
             hooks=list(request.hooks),
             settings=dict(request.chosen),
             template=list(request.command),
@@ -244,7 +233,24 @@ def _begin(request: Request) -> tuple[Tuning, dict[str, Knob]]:
     )
 
 
-def _knobs(
+def check_kind_of_workload(request: Request) -> None:
+    """Raise UsageError unless there is one benchmark, or one command without what is for benchmarks."""
+    name = request.benchmark
+    if (name is None) == (not request.command):
+        raise UsageError(
+            "a tuning needs a workload: --benchmark NAME, or a command after --",
+            hint="such as: steelyard tune --benchmark tao",
+        )
+    if name is None and (request.chosen or request.hooks or request.guards):
+        raise UsageError(
+            "--set, --hook and --guard are for a benchmark",
+            hint="guardrails of files and commands stand in --knobs FILE.toml",
+        )
+    if name is not None and tiers.resolve(name, request.tier or TIER)[0] is not None:
+        raise UsageError(f"--benchmark {name} is a suite", hint="a tuning is for one benchmark")
+
+
+def knobs_for(
     request: Request, risk: Risk
 ) -> tuple[dict[str, Knob], list[TuningKnob], list[Lacking], list[Guard]]:
     """Return all knobs by name, their entries in the record, what is lacking, and the user's guardrails."""
@@ -334,7 +340,7 @@ def _again(tuning: Tuning, folder: Path) -> dict[str, Knob]:
         chosen=tuning.settings,
         root=Path(tuning.root),
     )
-    return _knobs(request, Risk.HIGH)[0]
+    return knobs_for(request, Risk.HIGH)[0]
 
 
 def _levels(entry: TuningKnob, tuning: Tuning) -> list[str]:
