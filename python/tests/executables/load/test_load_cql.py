@@ -147,6 +147,46 @@ def test_a_shipped_mix_is_set_up_filled_and_run(port: int, password: Path, sessi
     assert all(len(getattr(row, f"field{i}")) == 100 for row in rows for i in range(10))
 
 
+OPERATIONS = {
+    "a": {"read", "update"},
+    "b": {"read", "update"},
+    "c": {"read"},
+    "d": {"read", "insert"},
+    "e": {"scan", "insert"},
+    "f": {"read", "read-modify-write"},
+}
+"""What YCSB's core workloads do."""
+READING = {"read", "scan"}
+"""Those that count hits."""
+ROW_BYTES = 4 + 23 + 10 * (4 + 100)
+"""A row in an answer: each column has its length in front."""
+MEAN_LENGTH = 50.5
+"""Of a scan, from 1 to 100."""
+
+
+@pytest.mark.parametrize("workload", OPERATIONS)
+def test_each_core_workload_finds_its_records(
+    port: int, password: Path, session: Session, workload: str
+) -> None:
+    keys = 2000
+    flags = ("--keys", str(keys), "--prefill", "--depth", "4", "--duration", "2s")
+    result = run(port, f"ycsb-{workload}", password, *flags)
+    assert result["requests"]["errors"] == 0
+    operations = {name: each for name, each in result["operations"].items() if each["completed"]}
+    assert set(operations) == OPERATIONS[workload]
+    assert result["requests"]["completed"] > 100
+    for name in READING & set(operations):
+        assert operations[name]["hits"] == operations[name]["completed"] > 30, name
+        assert operations[name]["misses"] == 0, name
+    stored = session.execute("SELECT count(*) FROM ycsb.usertable").one()[0]
+    inserted = operations.get("insert", {"completed": 0})["completed"]
+    assert stored >= keys + inserted
+    if workload == "e":
+        # Whole ranges come back; one that begins at the end of the ring is shorter.
+        rows = result["received_bytes"] / ROW_BYTES / operations["scan"]["completed"]
+        assert 0.75 * MEAN_LENGTH < rows < 1.25 * MEAN_LENGTH
+
+
 def test_values_have_the_types_of_their_columns(
     port: int, password: Path, session: Session, tmp_path: Path
 ) -> None:
