@@ -12,8 +12,8 @@ Tests of a crate run in one thread per CPU, as `cargo test` runs them; those of 
 `--slow` repeats only the tests that are marked slow; without it they are left out.
 
 Prints a line for each test that failed at least once: how often alone and beside busy loops, and the
-first line of its last failure. `--json FILE` writes all counts. Exits with 1 if a test failed, with 4 if
-a unit could not run.
+first line of its last failure; after an interrupt, what is known until then. `--json FILE` writes all counts.
+Exits with 1 if a test failed, with 4 if a unit could not run.
 """
 
 from __future__ import annotations
@@ -155,8 +155,19 @@ def busy_loops(count: int) -> Iterator[None]:
 def repeat(
     units: Sequence[str], times: int, conditions: Sequence[str], *, slow: bool = False
 ) -> dict[str, Tally]:
-    """Run each unit ``times`` times in each condition, and return the outcomes by test."""
+    """Run each unit ``times`` times in each condition, and return the outcomes by test.
+
+    An interrupt ends it early: what was run until then counts.
+    """
     tallies: dict[str, Tally] = {}
+    with contextlib.suppress(KeyboardInterrupt):
+        _repeat(tallies, units, times, conditions, slow=slow)
+    return tallies
+
+
+def _repeat(
+    tallies: dict[str, Tally], units: Sequence[str], times: int, conditions: Sequence[str], *, slow: bool
+) -> None:
     for unit in units:
         for condition in conditions:
             begin = time.monotonic()
@@ -173,7 +184,6 @@ def repeat(
                 file=sys.stderr,
                 flush=True,
             )
-    return tallies
 
 
 def table(tallies: dict[str, Tally]) -> Iterator[str]:
