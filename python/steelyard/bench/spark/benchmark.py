@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from steelyard.records import Machine
 
 STAGES = "stages.json"
-TABLES_S_PER_MB, QUERY_S_PER_MB = 0.06, 0.06
+TABLES_S_PER_MB, QUERY_S_PER_MB = 0.04, 0.06
 """CPU time of making the fact table and of a query over it, as measured once: for the estimate before the
 first run only."""
 QUERY_S = 3.0
