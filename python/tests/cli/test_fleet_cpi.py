@@ -84,14 +84,6 @@ def test_distribution_is_drawn_for_one_job(store, capsys, tmp_path) -> None:
     assert "search-leaf" in page.read_text()
 
 
-def test_tables_fit_a_terminal(store, capsys) -> None:
-    for command in ("specs", "incidents"):
-        assert invoke(["fleet", "cpi", command, "--store", store, "--job", "search-leaf"]) == 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        assert out
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

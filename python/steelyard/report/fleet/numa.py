@@ -35,6 +35,9 @@ from steelyard.report.fleet.content import (
 _ROLES = ("blue", "red", "green", "purple", "orange", "sky", "ink", "yellow")
 _JOBS = 6
 
+_FIGURES = METRICS | {"latency_p99": "p99 latency"}
+"""Short, so that a terminal of 80 columns has room for the ratio and its caution."""
+
 
 def numa(answer: NumaAnswer) -> Answer:
     """Return everything that ``fleet numa`` says."""
@@ -144,7 +147,7 @@ def _effects(answer: NumaAnswer) -> Table:
         rows.append(
             (
                 locality.job,
-                METRICS[locality.metric],
+                _FIGURES[locality.metric],
                 _at_half(locality),
                 raw,
                 None
@@ -159,11 +162,11 @@ def _effects(answer: NumaAnswer) -> Table:
         Column("job"),
         Column("figure", is_text=True),
         Column(f"at {SHOWN_SCORE} over 1"),
-        Column("raw ratio"),
-        Column("raw r", rank=1),
+        Column("raw ratio", rank=1),
+        Column("raw r", rank=2),
         Column("samples", rank=2),
         Column("machines", rank=1),
-        Column("", is_text=True),
+        Column("caution", is_text=True, is_answer=True),
     )
     return table(columns, rows)
 

@@ -189,7 +189,7 @@ def _verdicts(answer: PairAnswer) -> Table:
     ]
     columns = (
         Column("jobs"),
-        Column("", is_text=True),
+        Column("verdict", is_text=True, is_answer=True),
         Column("why", is_text=True, rank=1),
         Column("CPI of the first"),
         Column("CPI of the second"),
@@ -260,7 +260,7 @@ def _slowdowns(answer: PairAnswer) -> Table:
         Column("job"),
         Column("beside", is_text=True),
         Column("CPI, times"),
-        Column("", is_text=True),
+        Column("source", is_text=True),
         Column("p, corrected"),
         Column("machines with"),
         Column("without"),

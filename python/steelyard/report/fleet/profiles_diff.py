@@ -112,7 +112,7 @@ def _table(diff: FleetDiff) -> Table:
         Column("interval"),
         Column("p, corrected"),
         Column("machines", rank=1),
-        Column("", is_text=True),
+        Column("verdict", is_text=True, is_answer=True),
     )
     rows = [
         (
