@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steelyard.analyze.scaling.curve import LATENCY, LATENCY_P50, LATENCY_P99, Step
+from steelyard.analyze.scaling.curve import ERRORS, LATENCY, LATENCY_P50, LATENCY_P99, Step
 from steelyard.analyze.scaling.scaling import Scaling
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
@@ -157,7 +157,39 @@ def _by_step(scaling: Scaling) -> list[Block]:
         chart("frequency", "Frequency", "hz", [("Hz", lambda step: step.law.frequency_hz.value, "blue")]),
         chart("use", "CPU use", "ratio", [("CPU use", lambda step: step.busy_ratio, "blue")]),
     ]
+    charts += [
+        _by_use("throughput-by-use", "Throughput by CPU use", "1/s", scaling, lambda step: step.ops_per_s),
+        _by_use(
+            "errors-by-use",
+            "Failed operations by CPU use",
+            "ratio",
+            scaling,
+            lambda step: step.readings.get(ERRORS),
+        ),
+    ]
     return [one for one in charts if one.is_drawable]
+
+
+def _by_use(name: str, title: str, unit: str, scaling: Scaling, of: Callable[[Step], float | None]) -> Chart:
+    """Return a figure against CPU use, in the order of the steps: whether CPUs that are added are used."""
+    known = [step for step in scaling.steps if step.busy_ratio is not None and of(step) is not None]
+    series = Series(
+        title.partition(" by ")[0],
+        [step.busy_ratio for step in known],
+        [of(step) for step in known],
+        labels=[fmt.several(step.cpus, "CPU") for step in known],
+    )
+    points = Series("steps", series.x, series.y, kind="points", size=7, labels=series.labels)
+    return Chart(
+        name,
+        title,
+        (series, points),
+        x_title="CPU use",
+        x_unit="ratio",
+        y_unit=unit,
+        x_range=(0.0, 1.0),
+        from_zero=True,
+    )
 
 
 def _loss(scaling: Scaling) -> list[Block]:

@@ -1,6 +1,7 @@
 """Data caching: small objects of skewed popularity, on machines of any size, and a real run."""
 
 import json
+import os
 
 import pytest
 
@@ -68,3 +69,23 @@ def test_a_real_run_stores_small_objects_and_finds_them(tmp_path, capsys):
     [path] = tmp_path.glob("*/run.json")
     keys = json.loads(path.read_text())["parameters"]["keys"]["value"]
     assert 350 < metrics["stored_bytes"] / keys < 600
+
+
+@pytest.mark.skipif(find_program("memcached") is None, reason="memcached is not installed")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a curve needs two CPUs")
+def test_its_curve_has_throughput_errors_and_cpu_use_by_cpus(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    words = ["scale", "caching", "--tier", "smoke", "--steps", "1,2", "--blocks", "1", "--json"]
+    for text in ("memory=64MiB", "measure=1", "warmup_max=1"):
+        words += ["--set", text]
+    assert invoke([*words, "--out", str(tmp_path / "runs"), "--report", str(page)]) in (0, 1)
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert [step["cpus"] for step in steps] == [1, 2]
+    for step in steps:
+        assert step["lost"] == []
+        assert step["ops_per_s"] > 100
+        assert step["readings"]["error_ratio"] == 0
+        assert 0 < step["busy_ratio"] <= 1
+    # CloudSuite's comparison: both against CPU use.
+    assert "Throughput by CPU use" in page.read_text()
+    assert "Failed operations by CPU use" in page.read_text()
