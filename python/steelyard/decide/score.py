@@ -303,7 +303,7 @@ def _reservations(runs: Sequence[Run], reference: BaselineResult) -> list[str]:
     reservations = []
     for run in runs:
         if run.verdict is not None and run.verdict.level is Level.SUSPECT:
-            claims = "; ".join(check.claim for check in run.verdict.reasons)
+            claims = "; ".join(check.claim.rstrip(".") for check in run.verdict.reasons)
             reservations.append(f"{run.run_id} is suspect: {claims}")
     suspect = sum(level is Level.SUSPECT for level in reference.verdicts)
     if suspect:

@@ -217,6 +217,11 @@ def test_suspect_results_are_scored_with_a_reservation() -> None:
     assert isinstance(answer, Score)
     assert len(answer.reservations) == 2
     assert "is suspect: it is suspect" in answer.reservations[0]
+    # Claims of the data plane end with a full stop.
+    checks = [Check(id=name, level=Level.SUSPECT, claim=f"{name}.") for name in ("wide", "short")]
+    answer = score([run().model_copy(update={"verdict": Verdict.of(checks)})], reference)
+    assert isinstance(answer, Score)
+    assert answer.reservations[0].endswith(" is suspect: wide; short")
     assert answer.reservations[1] == "1 of the baseline's 2 runs are suspect"
 
 
