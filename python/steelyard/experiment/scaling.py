@@ -80,10 +80,16 @@ def profile_ends(experiment: Experiment, folder: Path, commands: Commands) -> st
             command = stacks.sampling_command([], hz=_HZ, call_graph="fp", files=files)
         except SteelyardError as error:
             return error.message
-        took = commands.run(arm, [*command, "--", *arm.command], folder / LOGS / f"profile-{arm.name}.log")
-        if isinstance(took, str) or not partial.exists():
-            return f"stacks were not sampled: {took if isinstance(took, str) else 'there is no profile'}"
-        partial.rename(path)
+        try:
+            took = commands.run(
+                arm, [*command, "--", *arm.command], folder / LOGS / f"profile-{arm.name}.log"
+            )
+            if isinstance(took, str) or not partial.exists():
+                return f"stacks were not sampled: {took if isinstance(took, str) else 'there is no profile'}"
+            partial.rename(path)
+        finally:
+            # A profiler that was stopped writes what it has.
+            partial.unlink(missing_ok=True)
     return None
 
 

@@ -16,7 +16,7 @@ from steelyard.bench import undo
 from steelyard.bench.stack import install as installing
 from steelyard.bench.stack import installation
 from steelyard.bench.stack.recipe import MARK as INSTALLED
-from steelyard.bench.stack.recipe import Recipe
+from steelyard.bench.stack.recipe import Recipe, missing, payload_dir
 from steelyard.cli.experiment import begin
 from steelyard.cli.main import invoke
 from steelyard.experiment import engine
@@ -323,3 +323,38 @@ def test_an_interrupted_smoke_run_begins_no_further_installation(
     assert code == 4
     place.check(code, capfd.readouterr().err, "smoke run")
     assert installation.load_all() == []
+
+
+def test_an_interrupted_removal_leaves_no_installation_that_looks_whole(
+    wheel: Path, place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wheel.touch()
+    assert invoke(["install", "spin", "--no-smoke"]) == 0
+    for number in range(20):
+        (payload_dir("wheel") / f"spoke-{number}").write_text("wood")
+    # The first file is gone, and the others are not.
+    code, is_reached = invoke_interrupted("shutil:unlink", ["uninstall", "spin"], call=2)
+    assert is_reached
+    place.check(code, capfd.readouterr().err, "removal")
+    assert code == 4
+    assert list(payload_dir("wheel").glob("spoke-*"))
+    assert missing(Recipe(payload="wheel")) == ["the files of wheel"]
+    assert invoke(["uninstall", "spin"]) == 0
+    assert not payload_dir("wheel").exists()
+
+
+def test_an_interrupt_while_stacks_are_sampled_keeps_the_curve(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Two trials, and a third time under the profiler, which is not waited for.
+    script = "echo >>count; [ $(wc -l <count) -gt 2 ] && sleep 300; echo 5"
+    words = ["scale", "--steps", "1", "--blocks", "2", "--metric", r"rate=(\d+)", "--", "sh", "-c", script]
+    begin_s = time.monotonic()
+    code, is_reached = invoke_interrupted("steelyard.experiment.workload:select", words, call=5)
+    assert is_reached
+    assert time.monotonic() - begin_s < SOON_S
+    said = capfd.readouterr()
+    place.check(code, said.err, "profile")
+    assert "stopped by SIGINT" in said.out
+    (record,) = place.folder.glob("runs/*/experiment.json")
+    assert json.loads(record.read_text())["status"] == "complete"

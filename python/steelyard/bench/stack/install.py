@@ -343,6 +343,8 @@ def _needed(others: Sequence[Installation]) -> Iterable[str]:
 def _remove_folder(folder: Path) -> int:
     size = _size_bytes(folder)
     if folder.is_dir() and not folder.is_symlink():
+        # First: what is left of an interrupted removal is no installation.
+        (folder / MARK).unlink(missing_ok=True)
         shutil.rmtree(folder)
     return size
 
