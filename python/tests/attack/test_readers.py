@@ -54,6 +54,8 @@ FOUND = (
     ("mapping of prometheus", "x.toml", "[queries]", DEEP),
     ("mapping of prometheus", "x.toml", "[queries]\n", "[[queries]]\n"),
     ("perf stat json", "x", '"interval" : 1.001', '"interval" : 1e308'),
+    ("perf stat json", "x", '"cpu" : "0"', f'"cpu" : "{LONG}"'),
+    ("perf stat json", "x", '"cpu" : "0"', '"cpu" : "²"'),
     ("perf stat text", "x", "0.052345678", LONG),
     ("curve of CPUs", "x", "1,100,1,1e9,2e9,10", "1,1e308,1,1e9,2e9,1e308"),
     ("figures of scenarios", "x", "\n1,", f"\n{'²' * 5},"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ _KNOWN = frozenset(
     )
 )
 _DECODER = json.JSONDecoder()
+_CPUS_BELOW = 1_000_000
 
 
 def read(lines: Sequence[str]) -> Output:
@@ -111,8 +113,10 @@ def _row(document: Mapping[str, Any], section: int) -> Row | None:
 def _where(document: Mapping[str, Any]) -> tuple[str, str]:
     scope = entity = ""
     cpu = document.get("cpu")
-    if isinstance(cpu, str | int) and str(cpu).isdigit():
+    if isinstance(cpu, str) and re.fullmatch(r"\d{1,6}", cpu, re.ASCII):
         scope, entity = "cpu", f"cpu{int(cpu)}"
+    elif isinstance(cpu, int) and not isinstance(cpu, bool) and 0 <= cpu < _CPUS_BELOW:
+        scope, entity = "cpu", f"cpu{cpu}"
     else:
         for part in _PARTS:
             named = document.get(part)
