@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SLOW = re.compile(r"mark\.slow\b")
+SLOW = re.compile(r"^\s*[^\s\"'].*mark\.slow\b", re.MULTILINE)
+"""The mark, not a string that holds it, such as a test of a test has."""
 
 
 @pytest.fixture(scope="module")
