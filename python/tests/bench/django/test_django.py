@@ -252,8 +252,11 @@ def test_one_run(runner, installed):
     assert code in (0, 1), stderr
     run = live.run()
     metrics = run.metrics
+    # A view also counts that was under way when the phase ended: one of each connection at most.
+    measured = next(phase for phase in run.phases if phase.name == "measure")
+    under_way = run.parameters["connections"].value / ((measured.end_ns - measured.begin_ns) / 1e9)
     assert sum(metrics[f"{view.name}_per_s"].value for view in VIEWS) == pytest.approx(
-        metrics["requests_per_s"].value, rel=0.01
+        metrics["requests_per_s"].value, abs=under_way + 0.1
     )
     assert metrics["errors"].value == 0
     assert 0.3 < metrics["hit_ratio"].value <= 1
