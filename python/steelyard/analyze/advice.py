@@ -25,7 +25,7 @@ ADVICE: dict[str, str] = {
     "generator-late": f"give the load generator dedicated CPUs (--load-cpus), or {_QUIET}",
     "interrupted": "run it again to the end",
     "hosts-together": "check the network between the hosts and what else runs on them, then repeat",
-    "load-cpu": "generate the load on another machine: --set hosts=...",
+    "load-cpu": "generate the load on another machine: --host HOST",
     "samples": _LONGER,
     "unanswered": "check the server's log, then offer less load",
     "unsent": "offer a lower rate (--set rate=...), or use more connections (--set connections=...)",
