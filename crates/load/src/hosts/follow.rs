@@ -34,6 +34,11 @@ impl Follow {
         }
     }
 
+    /// A process fills the server, from `now_ns` on.
+    pub fn fill(&mut self, now_ns: u64) {
+        self.progress.phase("prefill", now_ns);
+    }
+
     /// The load has begun, here at `now_ns`.
     pub fn begin(&mut self, now_ns: u64, members: usize) {
         self.told = Some(Phase::Warmup);

@@ -168,6 +168,9 @@ impl<'a> Fleet<'a> {
 
     /// Lets every process run its load, until each has reported its result.
     fn load(&mut self, settings: &Settings) -> Result<(), (usize, LoadError)> {
+        if settings.prefill.is_some() {
+            self.follow.fill(monotonic_ns());
+        }
         // The first fills the server before the others look.
         for index in 0..self.members.len() {
             let order = Order::Load {

@@ -125,6 +125,7 @@ fn held_processes_measure_together_when_they_are_told() {
         .args(QUICK)
         .args(TWO)
         .args(["--hold", "--progress", "json", "--interval", "200ms"])
+        .args(["--prefill", "--keys", "100"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -143,6 +144,7 @@ fn held_processes_measure_together_when_they_are_told() {
         let begin = events.iter().find(is).unwrap_or_else(|| panic!("{name}"));
         begin["begin_ns"].as_u64().unwrap()
     };
+    assert!(phase("prefill") < phase("warmup"));
     // The warm-up of 200 ms lasted until the order, and the phases are those of the record.
     assert!(phase("measure") - phase("warmup") > 800_000_000);
     assert!(phase("measure") >= result["begin_ns"].as_u64().unwrap());
