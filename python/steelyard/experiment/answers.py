@@ -9,8 +9,11 @@ of one that was not allowed to stop early, it is the one for a single look, whic
 Invariant: only blocks count in which both arms have a value; what was left out is counted by arm.
 
 A guardrail is another metric that must not get worse than a margin. It is breached when its whole interval
-lies beyond the margin, kept when none of it does; intervals of all guardrails and arms hold together. An arm
-that breaches one is called so, whatever its metric says.
+lies beyond the margin, kept when none of it does. An arm that breaches one is called so, whatever its metric
+says; so is one that lost more trials than the base, because its metric is of those alone that worked.
+
+The intervals of all that is stated of an experiment hold together with its plan's confidence: of each arm's
+metric, of each guardrail of each arm, and of each level over those of the other factors.
 
 Not here: intervals (``stats.contrasts``).
 """
@@ -18,7 +21,7 @@ Not here: intervals (``stats.contrasts``).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import geometric_mean
@@ -39,6 +42,11 @@ class Outcome(StrEnum):
     UNDECIDED = "undecided"
     BREACHED = "breached"
     """A guardrail is worse than its margin, whatever the metric is."""
+    UNRELIABLE = "unreliable"
+    """Better or equivalent, but more of its trials gave no value than of the base's."""
+
+
+_GOOD = (Outcome.BETTER, Outcome.EQUIVALENT)
 
 
 class GuardOutcome(StrEnum):
@@ -60,7 +68,7 @@ class GuardAnswer:
     low: float | None
     high: float | None
     confidence: float
-    """Of this interval; that of all guardrails together is the plan's."""
+    """Of this interval; that of all together is the plan's."""
     bound: float | None
     """Ratio that it must not pass, upwards where less is better; None while that is not known."""
     blocks: int
@@ -90,7 +98,7 @@ class Answer:
     """Geometric mean of the arm's values in these blocks."""
     base_mean: float | None
     blocks_needed: int | None
-    """Blocks in all that find the smallest effect that matters with a probability of 0.8; None where
+    """Blocks of trials that find the smallest effect that matters with a probability of 0.8; None where
     the noise is not known, or the answer is."""
     correlation: float | None
     """Where blocks resemble the ones before them, by how much; None where they do not."""
@@ -98,12 +106,13 @@ class Answer:
     """Why there is no interval."""
     guards: tuple[GuardAnswer, ...] = ()
     by_metric: Outcome | None = None
-    """The outcome by the metric alone, where a breach takes its place."""
+    """The outcome by the metric alone, where a breach or lost trials take its place."""
 
     @property
     def is_known(self) -> bool:
         """Whether further blocks could only confirm it."""
-        if self.outcome is Outcome.BREACHED:
+        if self.outcome in (Outcome.BREACHED, Outcome.UNRELIABLE):
+            # Neither is taken back: what was lost stays lost.
             return True
         open_guards = any(guard.outcome is GuardOutcome.UNDECIDED for guard in self.guards)
         return self.outcome is not Outcome.UNDECIDED and not open_guards
@@ -112,16 +121,21 @@ class Answer:
     def is_good(self) -> bool:
         """Whether the arm may take the base's place: better or equivalent, and all guardrails kept."""
         kept = all(guard.outcome is GuardOutcome.KEPT for guard in self.guards)
-        return self.outcome in (Outcome.BETTER, Outcome.EQUIVALENT) and kept
+        return self.outcome in _GOOD and kept
 
 
 def values_by_arm(experiment: Experiment) -> dict[str, dict[int, float]]:
-    """Return the values of each arm by block."""
+    """Return the values of each arm by block; where hosts change places, by the pair of blocks."""
     found: dict[str, dict[int, float]] = {arm.name: {} for arm in experiment.arms}
     for trial in experiment.trials:
         if trial.value is not None:
             found[trial.arm][trial.block] = trial.value
-    return found
+    return _of_pairs(experiment, found)
+
+
+def whole_blocks(values: Mapping[str, Mapping[int, float]]) -> set[int]:
+    """Return the blocks in which every arm has a value."""
+    return set[int].intersection(*(set(found) for found in values.values()))
 
 
 def readings_by_arm(experiment: Experiment, name: str) -> dict[str, dict[int, float]]:
@@ -130,31 +144,72 @@ def readings_by_arm(experiment: Experiment, name: str) -> dict[str, dict[int, fl
     for trial in experiment.trials:
         if trial.value is not None and name in trial.readings:
             found[trial.arm][trial.block] = trial.readings[name]
-    return found
+    return _of_pairs(experiment, found)
 
 
-def answers(experiment: Experiment, *, is_over: bool, base: str | None = None) -> list[Answer]:
+def blocks_of_answer(experiment: Experiment) -> int:
+    """Return how many blocks of trials are one of the answer's."""
+    return 2 if experiment.hosts else 1
+
+
+def _of_pairs(experiment: Experiment, found: dict[str, dict[int, float]]) -> dict[str, dict[int, float]]:
+    """Return each arm's mean over both hosts; values of pairs without the other are left out."""
+    if blocks_of_answer(experiment) == 1:
+        return found
+    return {
+        arm: {
+            block // 2: math.copysign(math.sqrt(abs(values[block] * values[block + 1])), values[block])
+            for block in values
+            if block % 2 == 0 and block + 1 in values
+        }
+        for arm, values in found.items()
+    }
+
+
+def answers(
+    experiment: Experiment, *, is_over: bool, base: str | None = None, comparisons: int | None = None
+) -> list[Answer]:
     """Return the answer for each arm beside ``base``, by default for each pair that the plan compares.
 
-    ``is_over`` says that no block will follow.
+    ``is_over`` says that no block will follow; ``comparisons`` is how many intervals hold together, by
+    default those of `comparisons_of`.
     """
     values = values_by_arm(experiment)
     lost = {arm.name: 0 for arm in experiment.arms}
     for trial in experiment.trials:
         lost[trial.arm] += trial.value is None
-    pairs = compared(experiment, base)
+    together = comparisons or comparisons_of(experiment, base)
     found = []
-    for one, arm in pairs:
-        answer = _answer(experiment, one, arm, values, lost, len(pairs), is_over=is_over)
+    for one, arm in compared(experiment, base):
+        answer = _answer(experiment, one, arm, values, lost, together, is_over=is_over)
         guards = tuple(
-            _guard(experiment, guard, one, arm, len(pairs), at_end=not answer.holds_at_every_look)
+            _guard(experiment, guard, one, arm, together, at_end=not answer.holds_at_every_look)
             for guard in experiment.plan.guards
         )
         answer = replace(answer, guards=guards)
         if any(guard.outcome is GuardOutcome.BREACHED for guard in guards):
             answer = replace(answer, outcome=Outcome.BREACHED, by_metric=answer.outcome, blocks_needed=None)
+        elif answer.outcome in _GOOD and lost[arm] > lost[one]:
+            answer = replace(answer, outcome=Outcome.UNRELIABLE, by_metric=answer.outcome)
         found.append(answer)
     return found
+
+
+def comparisons_of(experiment: Experiment, base: str | None = None) -> int:
+    """Return how many intervals are stated of an experiment, so that all hold together.
+
+    Those of the metric and of each guardrail, for each pair of arms; and of factors, each level beside the
+    first.
+    """
+    arms = len(compared(experiment, base)) * (1 + len(experiment.plan.guards))
+    levels = [len(set(found)) - 1 for found in levels_by_factor(experiment).values()]
+    return arms + (sum(levels) if len(levels) > 1 else 0)
+
+
+def levels_by_factor(experiment: Experiment) -> dict[str, list[str]]:
+    """Return the level of each arm by factor, where arms are combinations of factors."""
+    factors = dict.fromkeys(name for arm in experiment.arms for name in arm.levels)
+    return {factor: [arm.levels[factor] for arm in experiment.arms] for factor in factors}
 
 
 def compared(experiment: Experiment, base: str | None = None) -> list[tuple[str, str]]:
@@ -171,16 +226,16 @@ def factor_answers(experiment: Experiment, *, is_over: bool) -> dict[str, list[A
     The value of a level in a block is the geometric mean over all combinations with it; blocks without one of
     their values do not count. Empty for less than two factors.
     """
-    factors = list(dict.fromkeys(name for arm in experiment.arms for name in arm.levels))
+    factors = levels_by_factor(experiment)
     if len(factors) < 2:
         return {}
     values = values_by_arm(experiment)
-    whole = sorted(set[int].intersection(*(set(found) for found in values.values())))
+    whole = sorted(whole_blocks(values))
     found = {}
     for factor in factors:
         arms: dict[str, list[str]] = {}
-        for arm in experiment.arms:
-            arms.setdefault(arm.levels[factor], []).append(arm.name)
+        for arm, level in zip(experiment.arms, factors[factor], strict=True):
+            arms.setdefault(level, []).append(arm.name)
         trials = [
             ExperimentTrial(
                 block=block,
@@ -195,14 +250,13 @@ def factor_answers(experiment: Experiment, *, is_over: bool) -> dict[str, list[A
         levels = [ExperimentArm(name=level, settings={}, command=[]) for level in arms]
         plan = experiment.plan.model_copy(update={"guards": []})
         one = experiment.model_copy(update={"factor": factor, "arms": levels, "trials": trials, "plan": plan})
-        found[factor] = answers(one, is_over=is_over)
+        found[factor] = answers(one, is_over=is_over, comparisons=comparisons_of(experiment))
     return found
 
 
 def _guard(
-    experiment: Experiment, guard: ExperimentGuard, base: str, arm: str, pairs: int, *, at_end: bool
+    experiment: Experiment, guard: ExperimentGuard, base: str, arm: str, comparisons: int, *, at_end: bool
 ) -> GuardAnswer:
-    comparisons = pairs * len(experiment.plan.guards)
     each = 1 - (1 - experiment.plan.confidence) / comparisons
     bound = None
     if guard.better:
@@ -272,6 +326,7 @@ def _answer(
         confidence=plan.confidence,
         comparisons=comparisons,
         at_end=not every_look,
+        within=_within(experiment, base, arm, blocks),
     )
     low, high = (found.always_low, found.always_high) if every_look else (found.low, found.high)
     outcome = _outcome(low, high, plan.least_effect_ratio, experiment.metric.better == "higher")
@@ -294,6 +349,19 @@ def _answer(
     )
 
 
+def _within(
+    experiment: Experiment, base: str, arm: str, blocks: Sequence[int]
+) -> tuple[list[list[float]], list[list[float]]] | None:
+    """Return the intervals of both arms in these blocks; None where a value is one number."""
+    if experiment.hosts:
+        return None
+    trials = {(trial.arm, trial.block): trial.intervals for trial in experiment.trials}
+    first, second = ([trials[name, block] for block in blocks] for name in (base, arm))
+    if any(len(each) < 2 or min(each) <= 0 for each in [*first, *second]):
+        return None
+    return first, second
+
+
 def _outcome(
     low: float | None, high: float | None, least_effect_ratio: float, more_is_better: bool
 ) -> Outcome:
@@ -313,7 +381,7 @@ def _needed(experiment: Experiment, found: Contrast, comparisons: int) -> int | 
         return None
     # Blocks that resemble each other count as fewer.
     worth = found.blocks / found.effective_blocks
-    return blocks_needed(
+    return blocks_of_answer(experiment) * blocks_needed(
         found.deviation * math.sqrt(worth),
         math.log1p(experiment.plan.least_effect_ratio),
         confidence=experiment.plan.confidence,

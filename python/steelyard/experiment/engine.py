@@ -3,15 +3,17 @@
 In: the record of an experiment, new or interrupted, and its workload. Out: the record with its trials,
 on disk after each of them.
 
-It ends when every arm has an answer (where the plan allows that), when its blocks or its time are used up, or
-when an arm gives no value several times in a row: what fails in one arm only is no experiment. A rule of its
-own (``still_open``) may drop arms instead, and decide when it ends.
+It ends when every arm has an answer (where the plan allows that; a sweep goes on until its knee can be asked
+for), when its blocks or its time are used up, or when an arm gives no value several times in a row: what
+fails in one arm only is no experiment. A rule of its own (``still_open``) may drop arms instead, and decide
+when it ends.
 
 Not here: what a trial does (``workload``), what the trials say (``answers``).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import steelyard
 from steelyard._base import RecordError, SteelyardError, UsageError, WorkloadFailedError
@@ -22,6 +24,7 @@ from steelyard.bench.progress import Progress
 from steelyard.bench.signals import Interrupts
 from steelyard.experiment.answers import answers
 from steelyard.experiment.design import orders
+from steelyard.experiment.response import lacks_blocks_for_knee
 from steelyard.experiment.workload import Measured, Workload
 from steelyard.machine.compare import other_machine
 from steelyard.records import Machine, RunStatus, read, write
@@ -30,8 +33,18 @@ from steelyard.records.experiment import Experiment, ExperimentArm, ExperimentTr
 MANIFEST = "experiment.json"
 MACHINE = "machine.json"
 """The machine on which it began."""
+INTERVALS = 100
+"""Most intervals of a trial in the record, which is written after each trial."""
 FAILURES = 3
 """So many trials of an arm without a value, one after the other, end the experiment."""
+
+
+class Together(Protocol):
+    """Makes the trials of a block at once."""
+
+    def measure_together(self, placed: Sequence[tuple[ExperimentArm, str]], block: int) -> list[Measured]:
+        """Try each arm on its host."""
+
 
 StillOpen = Callable[[Experiment], Collection[str]]
 """Which arms the next block tries; none: the experiment is over."""
@@ -52,8 +65,12 @@ class Engine:
         told: Callable[[Experiment], None] = lambda experiment: None,
         still_open: StillOpen | None = None,
         keep: Callable[[Experiment, Path], None] = write,
+        together: Together | None = None,
     ) -> None:
-        """``still_open`` takes the place of "until every arm has an answer"; ``keep`` stores the record."""
+        """``still_open`` takes the place of "until every arm has an answer"; ``keep`` stores the record.
+
+        ``together`` makes the trials of a block at once, each on a host of its own, in place of ``workload``.
+        """
         self.directory = directory
         self.experiment = experiment
         self._workload = workload
@@ -63,6 +80,7 @@ class Engine:
         self._told = told
         self._still_open = still_open
         self._keep = keep
+        self._together = together
 
     def run(self) -> Experiment:
         """Make the trials that are missing; return the record.
@@ -84,6 +102,10 @@ class Engine:
                 if is_whole and (reason := self._enough(still_open)) is not None:
                     self._change(status=RunStatus.COMPLETE, status_reason=reason)
                     return self.experiment
+                if self._together is not None:
+                    self._try_together([arms[name] for name in order], block)
+                    self._told(self.experiment)
+                    continue
                 for name in order:
                     if name in still_open and not self._has(block, name):
                         self._try(arms[name], block)
@@ -105,25 +127,51 @@ class Engine:
         return any(trial.block == block and trial.arm == arm for trial in self.experiment.trials)
 
     def _try(self, arm: ExperimentArm, block: int) -> None:
-        if self._interrupts.received is not None:
-            raise _StoppedError(f"stopped by {self._interrupts.received}")
-        done = len(self.experiment.trials)
-        total = self.experiment.plan.blocks * len(self.experiment.arms)
-        self._progress.status(
-            {"block": f"{block + 1}", "arm": arm.name, "trials": f"{done} of at most {total}"}
-        )
+        self._begin(block, arm.name)
         begin_ns = self._clock.monotonic_ns()
         measured = self._workload.measure(arm, block)
+        self._check()
+        self._add(self._trial(arm, block, begin_ns, measured), measured)
+
+    def _try_together(self, arms: Sequence[ExperimentArm], block: int) -> None:
+        """Try the arms of a block at once, the first in its order on the first host."""
+        assert self._together is not None
+        if self._has(block, arms[0].name):
+            return
+        self._begin(block, ", ".join(arm.name for arm in arms))
+        begin_ns = self._clock.monotonic_ns()
+        placed = list(zip(arms, self.experiment.hosts, strict=True))
+        found = self._together.measure_together(placed, block)
+        self._check()
+        made = [
+            self._trial(arm, block, begin_ns, measured).model_copy(update={"host": host})
+            for (arm, host), measured in zip(placed, found, strict=True)
+        ]
+        # One after the other would be half a block, after a kill between them.
+        self._change(trials=[*self.experiment.trials, *made])
+        for trial, measured in zip(made, found, strict=True):
+            self._learn(trial, measured)
+
+    def _begin(self, block: int, arms: str) -> None:
+        self._check()
+        done = len(self.experiment.trials)
+        total = self.experiment.plan.blocks * len(self.experiment.arms)
+        self._progress.status({"block": f"{block + 1}", "arm": arms, "trials": f"{done} of at most {total}"})
+
+    def _check(self) -> None:
+        """Stop where a signal asked for it: what it cut short is no trial, and is made again."""
         if self._interrupts.received is not None:
-            # What an interrupt cut short is no trial; it is made again when the experiment goes on.
             raise _StoppedError(f"stopped by {self._interrupts.received}")
-        trial = ExperimentTrial(
+
+    def _trial(self, arm: ExperimentArm, block: int, begin_ns: int, measured: Measured) -> ExperimentTrial:
+        return ExperimentTrial(
             block=block,
             arm=arm.name,
             begin_ns=begin_ns,
             end_ns=self._clock.monotonic_ns(),
             value=measured.value,
             reason=measured.reason,
+            intervals=_condensed(measured.intervals),
             readings=measured.all_readings,
             missing=measured.all_missing,
             run_id=measured.run_id,
@@ -132,10 +180,17 @@ class Engine:
             co_runner_read_back=measured.co_runner_read_back,
             ends_arm=measured.ends_arm,
         )
-        self._change(trials=[*self.experiment.trials, trial], **self._learnt(measured))
-        if measured.reason is not None:
-            self._progress.note(f"block {block + 1}, arm {arm.name}: no value: {measured.reason}")
-            self._give_up(arm.name, measured.reason)
+
+    def _add(self, trial: ExperimentTrial, measured: Measured) -> None:
+        self._change(trials=[*self.experiment.trials, trial])
+        self._learn(trial, measured)
+
+    def _learn(self, trial: ExperimentTrial, measured: Measured) -> None:
+        if learnt := self._learnt(measured):
+            self._change(**learnt)
+        if trial.reason is not None:
+            self._progress.note(f"block {trial.block + 1}, arm {trial.arm}: no value: {trial.reason}")
+            self._give_up(trial.arm, trial.reason)
 
     def _learnt(self, measured: Measured) -> dict[str, object]:
         """Return what the first trial tells of the metrics: their units, and which way is better."""
@@ -183,7 +238,7 @@ class Engine:
             return None
         if not still_open:
             return "no arm is left to try"
-        if self._still_open is None and plan.stop_early:
+        if self._still_open is None and plan.stop_early and not lacks_blocks_for_knee(self.experiment):
             known = answers(self.experiment, is_over=False)
             if all(answer.is_known for answer in known):
                 return "decided"
@@ -192,6 +247,15 @@ class Engine:
         if plan.budget_s is not None and spent_s >= plan.budget_s:
             return f"its time of {plan.budget_s:g} s is used up"
         return None
+
+
+def _condensed(intervals: Sequence[float]) -> list[float]:
+    """Return intervals, or means of as many neighbours as leave `INTERVALS` of them; the last few may go."""
+    size = -(-len(intervals) // INTERVALS)
+    if size < 2:
+        return list(intervals)
+    whole = range(0, len(intervals) - size + 1, size)
+    return [sum(intervals[at : at + size]) / size for at in whole]
 
 
 class _StoppedError(Exception):

@@ -3,10 +3,11 @@
 In: the record of an experiment, with or without trials, and a folder of earlier ones. Out: `Forecast`. Reads
 only; nothing is written or run.
 
-Like it is one of the same benchmark, tier and metric, or with the same program and metric; arms may
-differ, because what is taken from it is the noise of a block and the time of a trial, no effect.
+Levels of the arms may differ from those of an earlier one, because what is taken from it is the noise of a
+block and the time of a trial, no effect.
 
-Not here: the count for a given noise (``stats.contrasts.blocks_needed``).
+Not here: which earlier ones are like it (``alike``), the count for a given noise
+(``stats.contrasts.blocks_needed``).
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard._base import RecordError
-from steelyard.experiment.answers import POWER, values_by_arm
-from steelyard.experiment.engine import MANIFEST, load
+from steelyard._base import RecordError, SteelyardError
+from steelyard.experiment.alike import is_alike
+from steelyard.experiment.answers import POWER, blocks_of_answer, comparisons_of, values_by_arm, whole_blocks
+from steelyard.experiment.engine import MACHINE, MANIFEST, load
+from steelyard.machine.compare import other_machine
+from steelyard.records import Machine, read
 from steelyard.records.experiment import Experiment
 from steelyard.stats.contrasts import FEWEST_BLOCKS, blocks_needed
 from steelyard.stats.serial import serial
@@ -57,25 +61,29 @@ class Forecast:
     reason: str | None
 
 
-def earlier_like(experiment: Experiment, out: Path) -> list[Experiment]:
-    """Return the experiments below ``out`` that resemble one, oldest first; unreadable ones are skipped."""
+def earlier_like(experiment: Experiment, out: Path, here: Machine) -> list[Experiment]:
+    """Return the experiments below ``out`` that resemble one and were made on the machine ``here``.
+
+    Oldest first; unreadable ones are skipped.
+    """
     found = []
     for manifest in sorted(out.glob(f"*/{MANIFEST}"), reverse=True):
         try:
             earlier = load(manifest.parent)
         except RecordError:
             continue
-        if _kind(earlier) == _kind(experiment) and earlier.experiment_id != experiment.experiment_id:
+        if is_alike(earlier, experiment) and _was_here(manifest.parent, here):
             found.append(earlier)
         if len(found) == _MOST_EARLIER:
             break
     return found[::-1]
 
 
-def _kind(experiment: Experiment) -> tuple[object, ...]:
-    program = experiment.arms[0].command[:1]
-    metric = experiment.metric
-    return experiment.benchmark, experiment.tier, program, metric.name, metric.pattern
+def _was_here(folder: Path, here: Machine) -> bool:
+    try:
+        return other_machine(read(Machine, folder / MACHINE), here) is None
+    except SteelyardError:
+        return False
 
 
 def forecast(experiment: Experiment, earlier: Sequence[Experiment]) -> Forecast:
@@ -103,7 +111,14 @@ def forecast(experiment: Experiment, earlier: Sequence[Experiment]) -> Forecast:
             times += [(trial.end_ns - trial.begin_ns) / 1e9 for trial in one.trials]
     trial_s = sum(times) / len(times) if times else None
     if not used:
-        return Forecast([], 0, None, None, [], "no earlier experiment like this one has 4 whole blocks")
+        return Forecast(
+            [],
+            0,
+            None,
+            None,
+            [],
+            "no earlier experiment like this one, made on this machine, has 4 whole blocks",
+        )
     deviation = math.sqrt(squares / degrees)
     if deviation <= _ROUNDING:
         reason = "earlier values do not vary: their noise is not known"
@@ -118,14 +133,32 @@ def _needs(experiment: Experiment, deviation: float, degrees: float, trial_s: fl
     found = []
     for times in EFFECTS:
         effect = times * plan.least_effect_ratio
-        count = blocks_needed(
+        count = blocks_of_answer(experiment) * blocks_needed(
             deviation,
             math.log1p(effect),
             confidence=plan.confidence,
-            comparisons=arms - 1,
+            comparisons=comparisons_of(experiment),
             power=POWER,
             at_every_look=plan.stop_early,
             degrees=degrees,
         )
         found.append(Need(effect, count, None if trial_s is None else trial_s * count * arms))
     return found
+
+
+def target_of(pilot: Experiment) -> Experiment:
+    """Return the experiment without trials that a pilot is for."""
+    assert pilot.pilot is not None
+    return pilot.model_copy(
+        update={"arms": pilot.pilot.arms, "plan": pilot.pilot.plan, "pilot": None, "trials": []}
+    )
+
+
+def forecast_of_pilot(pilot: Experiment) -> Forecast:
+    """Return how many blocks the experiment needs that a pilot is for, whether or not the pilot is over."""
+    found = forecast(target_of(pilot), [pilot])
+    if found.earlier:
+        return found
+    made = len(whole_blocks(values_by_arm(pilot)))
+    reason = f"the pilot has {made} whole blocks, {FEWEST_BLOCKS} are needed"
+    return Forecast([], made, None, None, [], reason)

@@ -15,9 +15,10 @@ from statistics import geometric_mean
 
 from steelyard._base import UsageError
 from steelyard.bench.parameters import Kind, Parameter
-from steelyard.experiment.answers import readings_by_arm, values_by_arm
+from steelyard.experiment.answers import readings_by_arm, values_by_arm, whole_blocks
 from steelyard.records.experiment import Experiment
-from steelyard.stats.knees import Knee, knee
+from steelyard.stats.knees import FEWEST_BLOCKS, Knee, knee
+from steelyard.stats.knees import FEWEST_LEVELS as LEVELS_OF_KNEE
 
 FEWEST_LEVELS = 3
 """Two levels are no curve."""
@@ -63,13 +64,13 @@ def response(experiment: Experiment) -> Response | None:
     if read is None:
         return None
     unit, numbers = read
-    order = sorted(numbers, key=lambda arm: numbers[arm])
-    if len(order) < FEWEST_LEVELS or len(set(numbers.values())) < len(order):
+    order = list(numbers)
+    if len(order) < FEWEST_LEVELS:
         return None
     values = values_by_arm(experiment)
     names = dict.fromkeys(name for trial in experiment.trials for name in trial.readings if is_tail(name))
     tails = {name: readings_by_arm(experiment, name) for name in names}
-    whole = sorted(set[int].intersection(*(set(values[arm]) for arm in order)))
+    whole = sorted(whole_blocks(values))
     return Response(
         [
             Level(
@@ -89,13 +90,23 @@ def response(experiment: Experiment) -> Response | None:
     )
 
 
+def lacks_blocks_for_knee(experiment: Experiment) -> bool:
+    """Return whether the levels are a curve that may have a knee, and its blocks are too few to tell."""
+    read = _levels([arm.name for arm in experiment.arms])
+    return (
+        read is not None
+        and len(read[1]) >= LEVELS_OF_KNEE
+        and len(whole_blocks(values_by_arm(experiment))) < FEWEST_BLOCKS
+    )
+
+
 def _mean(values: Sequence[float]) -> float | None:
     known = [value for value in values if value > 0]
     return geometric_mean(known) if known else None
 
 
 def _levels(arms: Sequence[str]) -> tuple[str, dict[str, float]] | None:
-    """Return the unit and the numbers of the arms, None where one is no number."""
+    """Return the unit and the ascending numbers of the arms, None where one is no number, or two are one."""
     for kind, unit in _KINDS:
         parameter = Parameter("level", kind, "a level")
         try:
@@ -103,5 +114,6 @@ def _levels(arms: Sequence[str]) -> tuple[str, dict[str, float]] | None:
         except UsageError:
             continue
         if all(math.isfinite(level) for level in found.values()):
-            return unit, found
+            ascending = dict(sorted(found.items(), key=lambda item: item[1]))
+            return (unit, ascending) if len(set(found.values())) == len(arms) else None
     return None

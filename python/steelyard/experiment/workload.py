@@ -30,7 +30,7 @@ from steelyard.bench.signals import Interrupts
 from steelyard.experiment.counting import CommandCounts
 from steelyard.experiment.cpu_time import cpu_ticks
 from steelyard.experiment.run_readings import readings_of_run
-from steelyard.records import Level, Run
+from steelyard.records import Level, Metric, Run, Verdict
 from steelyard.records.experiment import ExperimentArm, ExperimentGuard, ExperimentMetric, ExperimentReadBack
 
 ELAPSED, CPU, IDLE = "elapsed_s", "cpu_s", "idle_ratio"
@@ -73,6 +73,8 @@ class Measured:
     """All metrics of a run."""
     ends_arm: bool = False
     """Whether the arm must not be tried again."""
+    intervals: Sequence[float] = ()
+    """Metric of each interval behind the value, where it is their mean."""
     others: Mapping[str, "Other"] = field(default_factory=dict)
     """Readings that guardrails and curves are about, by name."""
 
@@ -150,33 +152,43 @@ class BenchmarkRuns:
         if attempt.error is not None:
             return Measured(None, attempt.error.message, run_id=run_id)
         readings, missing = readings_of_run(attempt) if self.has_readings else ({}, {})
-        known = attempt.run.metrics
-        for name in self.others:
-            if name not in known:
-                raise UsageError(
-                    f"{self.benchmark} has no metric {name!r}", hint=f"it has {', '.join(sorted(known))}"
-                )
-        others = {
-            name: Other(_finite(known[name].value), known[name].unit, known[name].better or "")
-            for name in self.others
-        }
-        metrics = {name: one.value for name, one in known.items()}
-        return measured_of(
-            attempt.run, self.metric, readings=readings, missing=missing, metrics=metrics, others=others
-        )
+        return measured_of(attempt.run, self.metric, self.others, readings=readings, missing=missing)
 
 
-def measured_of(run: Run, name: str, **more: Any) -> Measured:
-    """Return the metric of a run; one that is invalid by itself has no value.
+def measured_of(run: Run, name: str, others: Sequence[str] = (), **more: Any) -> Measured:
+    """Return the metric of a run, and ``others`` beside it; one that is invalid by itself has no value.
 
     Raises UsageError where its benchmark has no such metric.
     """
-    metric = run.metrics.get(name)
-    if metric is None:
-        known = ", ".join(sorted(run.metrics))
-        raise UsageError(f"{run.benchmark} has no metric {name!r}", hint=f"it has {known}")
-    about: dict[str, Any] = {"unit": metric.unit, "better": metric.better, "run_id": run.run_id, **more}
-    broken = [check for check in run.verdict.reasons if check.level is Level.INVALID] if run.verdict else []
+    about = {"run_id": run.run_id, **more}
+    return measured_of_metrics(run.benchmark, run.metrics, run.verdict, name, others, **about)
+
+
+def measured_of_metrics(
+    benchmark: str,
+    metrics: Mapping[str, Metric],
+    verdict: Verdict | None,
+    name: str,
+    others: Sequence[str],
+    **more: Any,
+) -> Measured:
+    """Return the metric of a run as `measured_of` does, from what was told of it."""
+    for each in (name, *others):
+        if each not in metrics:
+            known = ", ".join(sorted(metrics))
+            raise UsageError(f"{benchmark} has no metric {each!r}", hint=f"it has {known}")
+    metric = metrics[name]
+    about: dict[str, Any] = {
+        "unit": metric.unit,
+        "better": metric.better,
+        "metrics": {each: one.value for each, one in metrics.items()},
+        "others": {
+            each: Other(_finite(metrics[each].value), metrics[each].unit, metrics[each].better or "")
+            for each in others
+        },
+        **more,
+    }
+    broken = [check for check in verdict.reasons if check.level is Level.INVALID] if verdict else []
     for check in broken:
         if check.id not in NEIGHBOURS:
             return Measured(None, f"invalid: {check.claim}", **about)
@@ -219,19 +231,16 @@ class Commands:
         if self.counts is not None:
             counted, reasons = self.counts.read()
             readings, missing = {**counted, **readings}, {**reasons, **missing}
-        more: dict[str, Any] = {
-            "readings": readings,
-            "missing": missing,
-            "is_disturbed": _is_disturbed(arm, readings),
-            "others": {guard.name: _guarded(guard, took, text) for guard in self.guards},
-        }
-        if self.metric.pattern is None:
-            return positive(took[self.metric.name], unit="s", better="lower", **more)
-        read = _settled if self.metric.is_series else _found
-        value = read(text, self.metric.pattern)
-        if isinstance(value, str):
-            return Measured(None, value, **more)
-        return positive(value, unit=self.metric.unit, better=self.metric.better, **more)
+        is_disturbed = _is_disturbed(arm, readings)
+        return measured_of_output(
+            self.metric,
+            self.guards,
+            took,
+            text,
+            readings=readings,
+            missing=missing,
+            is_disturbed=is_disturbed,
+        )
 
     def run(self, arm: ExperimentArm, command: Sequence[str], log: Path) -> dict[str, float] | str:
         """Run a command on the CPUs of an arm; return the time that it took, or why it failed."""
@@ -261,6 +270,29 @@ class Commands:
             return None
         said = process.last_line()
         return f"{Path(program).name} {ending}" + (f": {said}" if said else "")
+
+
+def measured_of_output(
+    metric: ExperimentMetric,
+    guards: Sequence[ExperimentGuard],
+    took: Mapping[str, float],
+    text: str,
+    **more: Any,
+) -> Measured:
+    """Return the metric of a command that has ended well, from the time that it took and its output."""
+    more["others"] = {guard.name: _guarded(guard, took, text) for guard in guards}
+    if metric.pattern is None:
+        return positive(took[metric.name], unit="s", better="lower", **more)
+    more |= {"unit": metric.unit, "better": metric.better}
+    value: float | str
+    if metric.is_series:
+        intervals = _settled(text, metric.pattern)
+        if not isinstance(intervals, str):
+            return positive(sum(intervals) / len(intervals), intervals=intervals, **more)
+        value = intervals
+    else:
+        value = _found(text, metric.pattern)
+    return Measured(None, value, **more) if isinstance(value, str) else positive(value, **more)
 
 
 def _is_disturbed(arm: ExperimentArm, readings: Mapping[str, float]) -> bool:
@@ -360,10 +392,8 @@ def _found(text: str, pattern: str) -> float | str:
         return f"{matches[-1][1]!r} is no number"
 
 
-def _settled(text: str, pattern: str) -> float | str:
-    """Return the mean of the intervals in the output from where they have settled, or why there is none."""
-    from steelyard.stats.steady import settled
-
+def _settled(text: str, pattern: str) -> list[float] | str:
+    """Return the intervals in the output from where they have settled, or why there are none."""
     matches = [match[1] for match in re.finditer(pattern, text, re.MULTILINE)]
     try:
         values = [float(match) for match in matches]
@@ -371,11 +401,25 @@ def _settled(text: str, pattern: str) -> float | str:
         return f"its output has an interval that is no number: {error}"
     if not all(map(math.isfinite, values)):
         return "its output has an interval that is not finite"
+    return settled_intervals(values)
+
+
+def settled_intervals(values: Sequence[float]) -> list[float] | str:
+    """Return the stretch at the end on which intervals no longer drift, or why there is none.
+
+    Where they are too noisy for a plateau to be told from a slow approach, their second half will do if its
+    mean is its level all the same.
+    """
+    from steelyard.stats.steady import check, settled
+
     plateau = settled(values, tolerance_ratio=SETTLED_RATIO, windows=SETTLED_INTERVALS)
-    if plateau is None:
-        few = f", {SETTLED_INTERVALS} are needed" if len(values) < SETTLED_INTERVALS else ""
-        return f"its {len(values)} intervals did not settle within {100 * SETTLED_RATIO:g} %{few}"
-    return plateau.level
+    if plateau is not None:
+        return list(values[plateau.index :])
+    few = f", {SETTLED_INTERVALS} are needed" if len(values) < SETTLED_INTERVALS else ""
+    half = list(values[-max(SETTLED_INTERVALS, len(values) // 2) :])
+    if not few and check(half, tolerance_ratio=SETTLED_RATIO).steady:
+        return half
+    return f"its {len(values)} intervals did not settle within {100 * SETTLED_RATIO:g} %{few}"
 
 
 def check_pattern(pattern: str, flag: str = "--metric") -> str:

@@ -100,6 +100,20 @@ class ExperimentPlan(Value):
     )
 
 
+class ExperimentLive(Value):
+    """A running service that trials look at; they start and end none of it."""
+
+    sources: list[str] = Field(description="What is read of it, as `--ops` takes it; metrics by their names")
+    window_s: float = Field(description="How long a trial looks, after its command has ended")
+
+
+class ExperimentPilot(Value):
+    """The experiment that a pilot is for: the pilot itself tries its first arm twice in each block."""
+
+    arms: list[ExperimentArm] = Field(description="Its arms")
+    plan: ExperimentPlan = Field(description="Its plan")
+
+
 class ExperimentReadBack(Value):
     """Where the kernel says that threads and pages of a trial were."""
 
@@ -120,12 +134,18 @@ class ExperimentTrial(Value):
     end_ns: Count = Field(description="When it ended")
     value: float | None = Field(default=None, description="The metric, null where `reason` says why")
     reason: str | None = Field(default=None, description="Why there is no value")
+    intervals: list[float] = Field(
+        default_factory=list,
+        description="Metric of each interval behind the value, in order; means of neighbours where there were"
+        " more than 100. Empty where the value is one number",
+    )
     readings: dict[str, float] = Field(
         default_factory=dict, description="Other figures of the trial, by name; units are in the names"
     )
     missing: dict[str, str] = Field(
         default_factory=dict, description="Readings that could not be taken, with the reason"
     )
+    host: str | None = Field(default=None, description="Where it was made, null: here")
     run_id: str | None = Field(default=None, description="The run behind it, in the folder `runs`")
     is_disturbed: bool = Field(
         default=False,
@@ -151,7 +171,7 @@ class Experiment(Record):
     """One experiment: ``experiment.json``, beside the folder of its runs."""
 
     KIND: ClassVar[str] = "experiment"
-    VERSION: ClassVar[str] = "1.1"
+    VERSION: ClassVar[str] = "1.2"
 
     schema_version: str = Field(default=VERSION, pattern=r"^\d+\.\d+$")
     experiment_id: str = Field(description="Unique name, also of the directory")
@@ -163,6 +183,18 @@ class Experiment(Record):
         description="In the order in which they were named; the first is the base"
     )
     metric: ExperimentMetric = Field(description="What is compared")
+    pilot: ExperimentPilot | None = Field(
+        default=None, description="What it is a pilot for, null where its own arms are compared"
+    )
+    hosts: list[str] = Field(
+        default_factory=list,
+        description="Two hosts that try an arm each at once and change places in the next block; empty: here",
+    )
+    ssh: str = Field(default="ssh", description="ssh and its options, for hosts")
+    remote_command: str = Field(default="steelyard", description="The steelyard of the hosts, for benchmarks")
+    live: ExperimentLive | None = Field(
+        default=None, description="The service that is looked at, null where a trial is a run or a command"
+    )
     readings: list[ExperimentMetric] = Field(
         default_factory=list, description="Other numbers that are taken from the output of the command"
     )

@@ -10,7 +10,12 @@ mean of the logarithms of these ratios. The interval at the end is Student's, jo
 blocks (studentized; B. Efron and R. Tibshirani, "An Introduction to the Bootstrap", 1993, 12.5): a few
 large values of one arm make either of them too short at one end. The other is ``sequential.aimed_radius``.
 Where blocks resemble the ones before them (``serial``), both are widened to what as many independent blocks
-say.
+say. Few blocks cannot show whether they do: the interval for every look, which would stop at the moment at
+which they agree by chance, is wide enough below `FEW_BLOCKS` for the correlation that they may have.
+
+Where a value is the mean of intervals of its trial, there are two levels, and the bootstrap draws from both:
+blocks, then intervals within their trials, in stretches that keep the likeness of neighbours (D. Politis and
+J. Romano, "A Circular Block-Resampling Procedure for Stationary Data", 1992).
 
 Invariants: values are positive; of several contrasts each is stated at a confidence at which all hold
 together (Bonferroni).
@@ -29,12 +34,21 @@ import numpy.typing as npt
 
 from steelyard.stats.power import variance_needed
 from steelyard.stats.sequential import aimed_radius, student_quantile
-from steelyard.stats.serial import serial
+from steelyard.stats.serial import Serial, serial
 
+Intervals = Sequence[Sequence[float]]
+"""Of each block's trial, in the order of time."""
 Floats = npt.NDArray[np.float64]
 
 FEWEST_BLOCKS = 4
 """Before, a deviation is too uncertain for any interval."""
+FEW_BLOCKS = 32
+"""Before, a correlation of 0.5 is overlooked more than once in ten times."""
+_ALLOWED_ERRORS = 0.5
+"""Standard errors beyond the correlation that is seen, which few blocks are allowed for: fewer let more
+experiments stop by chance, more cost blocks where nothing is correlated (docs/journal/0199)."""
+_POOL = 199
+"""Means of a trial that are drawn from its intervals."""
 _BOOTSTRAP_BLOCKS = 10
 """Before, studentized bootstraps of normal values are twice as wide as Student's interval, or more."""
 _ALLOWANCE = 1.08
@@ -81,12 +95,14 @@ def contrast(
     confidence: float = 0.95,
     comparisons: int = 1,
     at_end: bool = True,
+    within: tuple[Intervals, Intervals] | None = None,
 ) -> Contrast:
     """Return how ``second`` compares with ``first``, value by value of the same blocks.
 
     ``least_effect`` is the smallest effect that matters, as a difference of logarithms (0.01: about 1 %); it
     must be fixed before the values are seen. ``comparisons`` is how many contrasts are stated together.
-    Without ``at_end`` the interval for one look is left out, which takes most of the time.
+    Without ``at_end`` the interval for one look is left out, which takes most of the time. ``within`` are the
+    intervals that the values of either arm are means of, block by block.
 
     >>> same = contrast([100.0, 101.0, 99.0, 100.0], [102.0, 101.0, 101.0, 101.0], least_effect=0.01)
     >>> round(same.ratio, 3), round(same.low, 3), round(same.high, 3)
@@ -128,15 +144,53 @@ def contrast(
         return answer((None, None), None, "blocks resemble the ones before them too much")
     variance = deviation**2 / effective
     degrees = effective - 1
-    radius = aimed_radius(variance, least_effect=least_effect, degrees=degrees, confidence=each)
+    seen, freedom = (variance, degrees) if likeness is None else _allowed(deviation, likeness, count)
+    radius = aimed_radius(seen, least_effect=least_effect, degrees=freedom, confidence=each)
     always = radius if radius < _WIDEST else None
     too_wide = "the interval is wider than a factor of 100"
     if not at_end:
         return answer((None, None), always, None if always is not None else too_wide)
-    low, high = _interval(logs, math.sqrt(count / effective), degrees, each)
+    pools = None if within is None else _pools(*within)
+    low, high = _interval(logs, math.sqrt(count / effective), degrees, each, pools)
     if high - low > _WIDEST:
         return answer((None, None), None, too_wide)
     return answer((math.exp(low), math.exp(high)), always, None if always is not None else too_wide)
+
+
+def _allowed(deviation: float, likeness: Serial, count: int) -> tuple[float, float]:
+    """Return the variance of the mean and its degrees of freedom, for whoever stops when it pleases him."""
+    if likeness.effective_count < count or count >= FEW_BLOCKS:
+        return deviation**2 / likeness.effective_count, likeness.effective_count - 1
+    seen = likeness.correlation
+    correlation = min(seen + _ALLOWED_ERRORS * math.sqrt((1 - seen**2) / count), 0.95)
+    effective = _effective(correlation, count)
+    # Of correlated values the deviation is too small.
+    unbiased = (count - 1) / (count * (1 - 1 / effective))
+    return unbiased * deviation**2 / effective, count - 1
+
+
+def _effective(correlation: float, count: int) -> float:
+    """Return how many independent values have a mean of the same variance, where likeness fades as r^j."""
+    return count / (1 + 2 * sum((1 - j / count) * correlation**j for j in range(1, count)))
+
+
+def _pools(first: Intervals, second: Intervals) -> Floats:
+    """Return, for each block, log-ratios of means that are drawn from the intervals of its two trials."""
+    random = np.random.default_rng(_SEED)
+    pools = [
+        np.log(_means(theirs, random)) - np.log(_means(ours, random))
+        for ours, theirs in zip(first, second, strict=True)
+    ]
+    return np.asarray(pools)
+
+
+def _means(intervals: Sequence[float], random: np.random.Generator) -> Floats:
+    """Return means of stretches of intervals, drawn as often as fill a trial; the end joins the beginning."""
+    values = np.asarray(intervals, dtype=np.float64)
+    length = math.ceil(values.size ** (1 / 3))
+    starts = random.integers(0, values.size, (_POOL, math.ceil(values.size / length)))
+    places = (starts[:, :, None] + np.arange(length)).reshape(_POOL, -1)[:, : values.size] % values.size
+    return np.asarray(values[places].mean(axis=1))
 
 
 def _log_ratios(first: Sequence[float], second: Sequence[float]) -> Floats:
@@ -148,14 +202,21 @@ def _log_ratios(first: Sequence[float], second: Sequence[float]) -> Floats:
     return np.asarray(np.log(theirs) - np.log(ours))
 
 
-def _interval(logs: Floats, widening: float, degrees: float, confidence: float) -> tuple[float, float]:
-    """Return the ends of the interval for one look, of the mean of the logarithms."""
+def _interval(
+    logs: Floats, widening: float, degrees: float, confidence: float, pools: Floats | None
+) -> tuple[float, float]:
+    """Return the ends of the interval for one look, of the mean of the logarithms.
+
+    ``pools`` are what blocks may have had by their own intervals.
+    """
     count = logs.size
     mean = float(logs.mean())
     error = widening * float(logs.std(ddof=1)) / math.sqrt(count)
     below = above = student_quantile((1 + confidence) / 2, degrees)
     if count >= _BOOTSTRAP_BLOCKS:
-        drawn = logs[np.random.default_rng(_SEED).integers(0, count, (_RESAMPLES, count))]
+        random = np.random.default_rng(_SEED)
+        blocks = random.integers(0, count, (_RESAMPLES, count))
+        drawn = logs[blocks] if pools is None else pools[blocks, random.integers(0, _POOL, blocks.shape)]
         errors = drawn.std(axis=1, ddof=1) / math.sqrt(count)
         varied = errors > 0
         quotients = (drawn.mean(axis=1)[varied] - mean) / errors[varied]
@@ -178,7 +239,8 @@ def blocks_needed(
     """Return in how many blocks an effect of that size is found with probability ``power``.
 
     ``deviation`` is that of the log-ratio of one block, known with ``degrees`` of freedom. For who looks at
-    every block the count is an upper bound: it asks that the interval excludes 1 at the last look.
+    every block the count is an upper bound: it asks that the interval excludes 1 at the last look, and allows
+    for the correlation that few blocks may have.
 
     >>> blocks_needed(0.02 * 2**0.5, 0.01), blocks_needed(0.02 * 2**0.5, 0.01, at_every_look=True)
     (68, 122)
@@ -199,4 +261,15 @@ def blocks_needed(
             return radius + behind * error - least_effect
 
         variance = float(brentq(beyond, least_effect * 1e-3, least_effect)) ** 2
-    return max(FEWEST_BLOCKS, math.ceil(_ALLOWANCE * deviation**2 / variance - 1e-9))
+    count = max(FEWEST_BLOCKS, math.ceil(_ALLOWANCE * deviation**2 / variance - 1e-9))
+    if not at_every_look or count >= FEW_BLOCKS:
+        return count
+    independent = count
+    while count < FEW_BLOCKS:
+        # Half of a normal distribution's absolute value: what is seen by chance where nothing is correlated.
+        by_chance = Serial(0.4 / math.sqrt(count), 1.0, float(count))
+        allowed, _ = _allowed(1.0, by_chance, count)
+        if allowed <= 1 / independent:
+            break
+        count += 1
+    return count

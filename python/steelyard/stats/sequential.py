@@ -120,4 +120,6 @@ def _student(reach: float, degrees: float) -> float:
     from scipy.special import log_ndtr
 
     # The lower tail: its complement would be rounded to 1.
-    return -student_quantile(math.exp(float(log_ndtr(-reach))), degrees)
+    found = -student_quantile(math.exp(float(log_ndtr(-reach))), degrees)
+    # Where the probability is next to nothing, what computes the quantile may end with the wrong sign.
+    return found if reach <= found else math.inf

@@ -1,6 +1,7 @@
 """The guide on comparing variants: its commands work as they stand."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.bench.operations.sources import parse_all
 from tests.cli.test_documents import hold
 from tests.experiment.test_curves import wide
 
@@ -21,7 +23,7 @@ COMMANDS = [shlex.split(line) for line in LINES]
 def test_the_guide_compares_a_benchmark_and_commands() -> None:
     # The benchmark is tried in test_experiment.py, with shorter runs.
     assert [words[2] for words in COMMANDS].count("tao") == 1
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
 
 
 def test_the_file_of_the_guide_works(tmp_path: Path) -> None:
@@ -39,7 +41,9 @@ def test_the_file_of_the_guide_works(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [words for words in COMMANDS if words[2] != "tao"], ids=lambda words: words[3]
+    "words",
+    [words for words in COMMANDS if words[2] not in ("tao", "--pilot")],
+    ids=lambda words: words[3],
 )
 def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "words").write_text("\n".join(f"word {number}" for number in range(50_000)))
@@ -56,3 +60,33 @@ def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
     assert all(
         answer["ratio"] is not None and not any(answer["lost"].values()) for answer in document["answers"]
     )
+
+
+def test_the_pilot_of_the_guide_works(tmp_path: Path) -> None:
+    (words,) = (words for words in COMMANDS if words[2] == "--pilot")
+    (tmp_path / "words").write_text("\n".join(f"word {number}" for number in range(50_000)))
+    words = [str(Path(sys.executable).with_name("steelyard")), "experiment", "--json", *words[2:]]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    hold(document)
+    assert len(document["needs"]) == 4
+
+
+def test_flags_of_the_longer_examples_exist() -> None:
+    text = GUIDE.read_text().replace("\\\n", " ")
+    longer = [shlex.split(line) for line in text.splitlines() if line.startswith("steelyard experiment ")]
+    assert len(longer) == 2
+    shown = subprocess.run(
+        [str(Path(sys.executable).with_name("steelyard")), "experiment", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    flags = {word for words in longer for word in words if word.startswith("--")}
+    assert flags >= {"--ops", "--hosts", "--guard"}
+    assert not {flag for flag in flags if flag not in shown.stdout}
+    for words in longer:
+        sources = [words[at + 1] for at, word in enumerate(words) if word == "--ops"]
+        assert {spec.name for spec in parse_all(sources)} == ({"requests", "p99_s"} if sources else set())

@@ -48,6 +48,9 @@ def test_every_combination_of_factors_is_an_arm(tmp_path: Path) -> None:
     assert x["ratio"] == pytest.approx(1.166, rel=0.01)
     assert y["ratio"] == pytest.approx(1.458, rel=0.01)
     assert (x["outcome"], y["outcome"]) == ("better", "better")
+    # Three arms with a metric and a guardrail each, and two factors: all hold together.
+    each = [answer["confidence"] for answer in [*document["answers"], x, y]]
+    assert each == [pytest.approx(1 - 0.05 / 8)] * 5
     assert x["high"] - x["low"] < 0.05
     assert "over all others" in page.read_text()
 
@@ -106,4 +109,4 @@ def test_flags_beside_a_file_are_refused(tmp_path: Path) -> None:
     command = [str(STEELYARD), "experiment", str(file), "--blocks", "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "only --out, --plan, --report and --json go with it" in done.stderr
+    assert "only --out, --plan, --pilot, --report and --json go with it" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from steelyard.cli.experiment import begin
+from steelyard.experiment.alike import is_alike
+from steelyard.records.experiment import Experiment, ExperimentArm
 from steelyard.stats.contrasts import blocks_needed
 from tests.cli.test_documents import hold
-from tests.experiment.test_experiment import COUNT, STEELYARD
+from tests.experiment.test_experiment import COUNT, STEELYARD, start, trials, until
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +39,7 @@ def planned(*words: str) -> dict[str, Any]:
 def test_a_plan_rests_on_earlier_experiments_and_runs_nothing(tmp_path: Path) -> None:
     before = planned(*sweep(tmp_path))
     assert before["needs"] == []
-    assert before["reason"] == "no earlier experiment like this one has 4 whole blocks"
+    assert before["reason"] == "no earlier experiment like this one, made on this machine, has 4 whole blocks"
     assert list(tmp_path.iterdir()) == []
     made = run("--blocks", "16", "--to-the-end", *sweep(tmp_path))
     # The experiment itself says so once it has some blocks.
@@ -54,11 +58,132 @@ def test_a_plan_rests_on_earlier_experiments_and_runs_nothing(tmp_path: Path) ->
     assert "to see 1 %" in run("--plan", *sweep(tmp_path)).stdout
     assert (tmp_path / "count").read_text() == count
     assert list((tmp_path / "runs").iterdir()) == [folder]
-    # Another metric says nothing of this one's noise.
-    assert planned(*["y=(\\S+)" if word == "x=(\\S+)" else word for word in sweep(tmp_path)])["needs"] == []
+    # Another metric says nothing of this one's noise, nor do other words of the command, or another factor.
+    for old, new in (("x=(\\S+)", "y=(\\S+)"), (str(tmp_path / "count"), "/dev/null"), ("{n}", "{n}0")):
+        words = [new if word == old else word for word in sweep(tmp_path)]
+        assert (planned(*words)["needs"] == []) == (new != "{n}0"), new
+    # Other levels do.
+    words = ["n=3,4,5" if word == "n=1,2" else word for word in sweep(tmp_path)]
+    more = planned("--to-the-end", *words)
+    assert more["earlier"] == [folder.name]
+    # Two arms beside the base, and a guardrail of each: four intervals that hold together.
+    guarded = planned("--to-the-end", "--guard", "cpu_s=5%", *words)
+    for found, intervals in ((more, 2), (guarded, 4)):
+        assert found["needs"][1]["blocks"] == blocks_needed(
+            after["deviation"], math.log1p(0.01), degrees=15, comparisons=intervals
+        )
+
+
+def test_an_experiment_of_another_machine_tells_no_noise_here(tmp_path: Path) -> None:
+    run("--blocks", "4", "--to-the-end", *sweep(tmp_path))
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert planned(*sweep(tmp_path))["earlier"] == [folder.name]
+    machine = json.loads((folder / "machine.json").read_text())
+    (folder / "machine.json").write_text(json.dumps({**machine, "hostname": "elsewhere", "container": None}))
+    assert planned(*sweep(tmp_path))["earlier"] == []
+
+
+def recorded(name: str, *arms: ExperimentArm, **more: object) -> Experiment:
+    """Return an experiment without trials."""
+    request = begin.Request(tier="smoke", **more)  # type: ignore[arg-type]
+    return begin.record_of(request, name or None, "factor", list(arms))
+
+
+def test_alike_are_the_same_settings_but_for_those_that_differ() -> None:
+    def tao(*levels: str, **fixed: str) -> Experiment:
+        arms = [
+            ExperimentArm(name=level, settings={**fixed, "memory": level}, command=[]) for level in levels
+        ]
+        return recorded("tao", *arms)
+
+    mine = tao("1MiB", "2MiB", measure="1")
+    assert is_alike(tao("8MiB", "16MiB", measure="1"), mine)
+    assert not is_alike(tao("1MiB", "2MiB", measure="30"), mine)
+    assert not is_alike(tao("1MiB", "2MiB"), mine)
+    # A pilot of the same first arm is; of another it is not.
+    assert is_alike(tao("1MiB", "1MiB", measure="1"), mine)
+    assert not is_alike(tao("2MiB", "2MiB", measure="1"), mine)
+    other = [ExperimentArm(name=one, settings={"measure": "1", "hit": one}, command=[]) for one in "ab"]
+    assert not is_alike(recorded("tao", *other), mine)
+
+
+def test_commands_are_alike_in_all_words_but_those_that_differ() -> None:
+    def commands(*texts: str) -> Experiment:
+        arms = [ExperimentArm(name=text, settings={}, command=text.split()) for text in texts]
+        return recorded("", *arms)
+
+    mine = commands("gzip -1 file", "gzip -9 file")
+    assert is_alike(commands("gzip -3 file", "gzip -6 file"), mine)
+    assert not is_alike(commands("gzip -1 other", "gzip -9 other"), mine)
+    assert not is_alike(commands("gzip -1 file", "gzip -1 other"), mine)
+    assert not is_alike(commands("zstd -1 file", "zstd -9 file"), mine)
+    assert not is_alike(commands("gzip -1 file", "zstd -1 file"), mine)
+    assert is_alike(commands("gzip -1 file", "zstd -1 file"), commands("zstd -1 file", "gzip -1 file"))
 
 
 def test_a_plan_is_for_what_has_not_begun(tmp_path: Path) -> None:
     done = run("--plan", "--resume", str(tmp_path))
     assert done.returncode == 2
     assert "--plan is for an experiment that has not begun" in done.stderr
+
+
+def test_a_pilot_tells_what_the_experiment_needs(tmp_path: Path) -> None:
+    words = sweep(tmp_path)
+    done = run("--pilot", "8", "--guard", "cpu_s=5%", *words)
+    assert done.returncode == 0, done.stderr
+    assert "to see 1 % in 4 of 5 experiments, about" in " ".join(done.stdout.split())
+    (folder,) = (tmp_path / "runs").iterdir()
+    record = json.loads((folder / "experiment.json").read_text())
+    assert [arm["name"] for arm in record["arms"]] == ["1", "1 again"]
+    # Both are the first arm, and the guardrail is not its question.
+    assert {arm["command"][-1] for arm in record["arms"]} == {"1"}
+    assert len(record["trials"]) == 16
+    shown = run(str(folder), "--json")
+    document = json.loads(shown.stdout)
+    hold(document)
+    assert (document["earlier"], document["arms"]) == ([folder.name], ["1", "2"])
+    assert document["directory"] == str(folder)
+    assert document["needs"][1]["blocks"] == blocks_needed(
+        document["deviation"], math.log1p(0.01), degrees=7, comparisons=2, at_every_look=True
+    )
+    # The plan of an experiment that begins with this arm rests on it.
+    assert planned(*words)["earlier"] == [folder.name]
+    assert planned(*["n=2,1" if word == "n=1,2" else word for word in words])["earlier"] == []
+
+
+def test_a_pilot_that_is_interrupted_says_how_far_it_is(tmp_path: Path) -> None:
+    program = f"{COUNT};import time;k==5 and time.sleep(60);print(random.Random(k).gauss(100,2))"
+    arms = ["--sweep", "n=1,2", "--", sys.executable, "-c", program, str(tmp_path / "count"), "{n}"]
+    words = ["--pilot", "6", "--metric", r"x=(\S+)", *arms]
+    process = start(tmp_path / "runs", *words)
+    until(lambda: trials(tmp_path / "runs") == 5)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 4
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"experiment stopped by SIGINT (steelyard experiment --resume {folder} goes on)" in told
+    shown = run(str(folder))
+    assert shown.returncode == 1
+    assert "blocks needed are not known: the pilot has 2 whole blocks, 4 are needed" in shown.stdout
+    (tmp_path / "count").write_text("6")
+    done = run("--resume", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "to see 1 % in 4 of 5 experiments, about" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--pilot", "3", "--a", "true", "--b", "false"], "--pilot 3: at least 4 blocks tell a noise"),
+        (
+            ["--pilot", "8", "--plan", "--a", "true", "--b", "false"],
+            "--pilot is for an experiment that has not",
+        ),
+        (["--pilot", "8", "--resume", "x"], "--pilot is for an experiment that has not begun"),
+    ],
+)
+def test_pilots_that_cannot_be_are_refused(tmp_path: Path, words: list[str], message: str) -> None:
+    done = run("--out", str(tmp_path / "runs"), *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "runs").exists()

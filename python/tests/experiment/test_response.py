@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.experiment.test_curves import answers, experiment
+from tests.experiment.test_experiment import COUNT, steelyard
 
 
 def curve(path: Path, levels: list[str], rates: list[float], *, noise: float = 0.005) -> str:
@@ -73,3 +75,20 @@ def test_levels_that_are_no_numbers_are_no_curve(tmp_path: Path) -> None:
     file = curve(tmp_path / "c.csv", ["gzip", "zstd", "lz4"], [1, 2, 3])
     assert answers("--from", file)["response"] is None
     assert "knee" not in experiment("--from", file).stdout
+
+
+def test_a_sweep_goes_on_until_its_knee_can_be_asked_for(tmp_path: Path) -> None:
+    program = (
+        f"{COUNT};n=float(sys.argv[2]);u=random.Random(k).uniform;print('rate', 100*min(n,4)*u(.999,1.001))"
+    )
+    words = ["--seed", "1", "--metric", r"rate=rate (\S+)", "--least-effect", "5%", "--blocks", "12"]
+    command = [sys.executable, "-c", program, str(tmp_path / "count"), "{n}"]
+    document = steelyard(tmp_path / "runs", *words, "--sweep", "n=1,2,3,4,6,8", "--", *command)
+    # Every arm has its answer after four blocks; a knee needs six.
+    assert document["status_reason"] == "decided"
+    assert {answer["blocks"] for answer in document["answers"]} == {6}
+    assert document["response"]["knee"]["at"] == pytest.approx(4, rel=0.1)
+    (tmp_path / "count").unlink()
+    # Three levels have none: they end when they are known.
+    few = steelyard(tmp_path / "few", *words, "--sweep", "n=1,2,3", "--", *command)
+    assert {answer["blocks"] for answer in few["answers"]} == {4}

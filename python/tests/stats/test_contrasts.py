@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from steelyard.stats.contrasts import blocks_needed, contrast
+from steelyard.stats.contrasts import FEW_BLOCKS, blocks_needed, contrast
 from steelyard.stats.sequential import aimed_radius
 
 VALUES = st.lists(st.floats(0.01, 1e6), min_size=4, max_size=14)
@@ -104,3 +104,52 @@ def test_more_comparisons_smaller_effects_and_more_looks_need_more_blocks() -> N
     assert blocks_needed(0.03, 0.01, at_every_look=True) > blocks_needed(0.03, 0.01)
     with pytest.raises(ValueError, match="positive deviation"):
         blocks_needed(0.0, 0.01)
+
+
+def test_noise_beyond_measure_leaves_no_interval_for_every_look() -> None:
+    # Its quantile has a probability that is next to nothing, and would be taken for minus infinity.
+    first, second = [100.0, 40.0, 180.0, 90.0], [60.0, 130.0, 70.0, 220.0]
+    found = contrast(first, second, least_effect=0.001)
+    assert (found.always_low, found.always_high) == (None, None)
+    assert found.low is not None
+    assert found.low < 1 < (found.high or 0)
+    assert aimed_radius(0.2**2, least_effect=0.0005, degrees=3) == math.inf
+
+
+def test_few_blocks_are_allowed_the_correlation_that_they_may_have() -> None:
+    values = np.random.default_rng(1).normal(1, 0.02, (2, FEW_BLOCKS))
+    found = contrast(*values, least_effect=0.01)
+    fewer = contrast(*values[:, :-1], least_effect=0.01)
+    for one in (found, fewer):
+        assert one.effective_blocks == one.blocks
+        assert one.deviation is not None
+        assert one.always_high is not None
+    independent = [
+        aimed_radius(one.deviation**2 / one.blocks, least_effect=0.01, degrees=one.blocks - 1)
+        for one in (found, fewer)
+        if one.deviation is not None
+    ]
+    widths = [math.log(one.always_high / one.ratio) for one in (found, fewer) if one.always_high is not None]
+    assert widths[0] == pytest.approx(independent[0])
+    assert widths[1] > 1.05 * independent[1]
+
+
+def test_the_bootstrap_draws_from_blocks_and_from_intervals_within_them() -> None:
+    random = np.random.default_rng(5)
+    inside = random.lognormal(0, 0.1, (2, 20, 30)) * random.lognormal(0, 0.3, (2, 20, 1))
+    first, second = inside.tolist()
+    values = inside.mean(axis=2)
+    alone = contrast(*values, least_effect=0.01)
+    both = contrast(*values, least_effect=0.01, within=(first, second))
+    assert both != alone
+    assert both == contrast(*values, least_effect=0.01, within=(first, second))
+    assert both.ratio == alone.ratio
+    assert (both.always_low, both.always_high) == (alone.always_low, alone.always_high)
+    # The second level adds a tenth of the first's noise to what is drawn, and as much to its own error.
+    assert alone.low is not None
+    assert both.low == pytest.approx(alone.low, rel=0.03)
+    # Intervals that do not vary leave the blocks alone.
+    flat = tuple([[value] * 30 for value in arm.tolist()] for arm in values)
+    level = contrast(*values, least_effect=0.01, within=(flat[0], flat[1]))
+    assert level.low == pytest.approx(alone.low)
+    assert level.high == pytest.approx(alone.high)

@@ -57,14 +57,17 @@ class _File:
     tail: dict[str, Any] | None = None
 
 
-def read_sources(folder: Path, run: Run) -> tuple[OperationSource, ...]:
-    """Return every source in ``folder``, none where there is no such folder."""
+def read_sources(folder: Path, run: Run | None) -> tuple[OperationSource, ...]:
+    """Return every source in ``folder``, none where there is no such folder.
+
+    Without ``run`` a load result has no times.
+    """
     if not folder.is_dir():
         return ()
     return tuple(_source(path, run) for path in sorted(folder.glob("[0-9]*.jsonl")))
 
 
-def _source(path: Path, run: Run) -> OperationSource:
+def _source(path: Path, run: Run | None) -> OperationSource:
     try:
         read_file = _read(path)
     except RecordError as error:
@@ -83,6 +86,8 @@ def _source(path: Path, run: Run) -> OperationSource:
     if about.meaning not in _MEANINGS:
         return replace(about, missing=f"{path.name}: {about.meaning!r} is no meaning of values")
     if about.kind == "load":
+        if run is None:
+            return replace(about, missing="a load result is of a run, and there is none")
         return _load(path.parent, head, about, run)
     try:
         return _derive(read_file, about)

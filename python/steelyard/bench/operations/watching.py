@@ -112,6 +112,22 @@ def _check_endpoint(spec: Spec) -> None:
     raise _NotYetError(UsageError(f"--ops {spec.given}: {spec.url} has no series {spec.what}", hint=hint))
 
 
+def reader_command(spec: Spec, path: Path, interval_s: float) -> list[str]:
+    """Return the command of the process that reads a live source into ``path``, until it is asked to end.
+
+    ``interval_s`` lies between two readings, where the source itself names no other.
+    """
+    least_s = _LEAST_ASK_S if spec.kind == "prometheus" else _LEAST_LOOK_S
+    plan = {
+        "given": spec.given, "type": spec.kind, "name": spec.name, "meaning": spec.meaning,
+        "what": spec.what, "url": spec.url, "out": str(path),
+        "path": str(spec.path.absolute()) if spec.path else None,
+        "format": spec.options.get("format"), "zone": spec.options.get("zone"),
+        "interval_s": float(spec.options.get("interval", max(least_s, interval_s))),
+    }  # fmt: skip
+    return [sys.executable, "-m", "steelyard.bench.operations.recorder", json.dumps(plan)]
+
+
 class Watching:
     """Reads the sources of a run."""
 
@@ -134,14 +150,7 @@ class Watching:
         for index, spec in enumerate(self._specs):
             if not KINDS[spec.kind].live:
                 continue
-            plan = {
-                "given": spec.given, "type": spec.kind, "name": spec.name, "meaning": spec.meaning,
-                "what": spec.what, "url": spec.url, "out": str(self._path(index)),
-                "path": str(spec.path.absolute()) if spec.path else None,
-                "format": spec.options.get("format"), "zone": spec.options.get("zone"),
-                "interval_s": self._interval_s(spec, interval_s),
-            }  # fmt: skip
-            command = [sys.executable, "-m", "steelyard.bench.operations.recorder", json.dumps(plan)]
+            command = reader_command(spec, self._path(index), interval_s)
             process = session.start_process(f"operations-{index}", command, cpus=None, comm=COMM)
             # One that fails costs its source.
             session.expect_end(process)
@@ -152,12 +161,6 @@ class Watching:
             for index, process in self._processes.items()
         ):
             session.wait(0.01)
-
-    @staticmethod
-    def _interval_s(spec: Spec, interval_s: float) -> float:
-        if "interval" in spec.options:
-            return float(spec.options["interval"])
-        return max(_LEAST_ASK_S if spec.kind == "prometheus" else _LEAST_LOOK_S, interval_s)
 
     def end(self) -> None:
         """End the processes that read; each reads once more and completes its file."""

@@ -30,7 +30,9 @@ class AnswerEntry(Value):
 
     arm: str = Field(description="Which arm")
     base: str = Field(description="The arm that it is compared with")
-    outcome: str = Field(description="`better`, `worse`, `equivalent`, `undecided` or `breached`")
+    outcome: str = Field(
+        description="`better`, `worse`, `equivalent`, `undecided`, `breached` or `unreliable`"
+    )
     ratio: float | None = Field(description="Value of the arm over the base's, null without a whole block")
     low: float | None = Field(
         description="Lower end of the interval of `ratio`, null where `reason` says why"
@@ -52,7 +54,8 @@ class AnswerEntry(Value):
         default_factory=list, description="Metrics that must not get worse than a margin"
     )
     by_metric: str | None = Field(
-        default=None, description="Outcome by the metric alone where `outcome` is `breached`, else null"
+        default=None,
+        description="Outcome by the metric alone where `outcome` is `breached` or `unreliable`, else null",
     )
 
 
@@ -101,10 +104,11 @@ class NeedEntry(Value):
 
 
 class ExperimentPlanDocument(Record):
-    """What ``steelyard experiment --plan --json`` prints."""
+    """What ``steelyard experiment --plan --json`` and ``--pilot N --json`` print."""
 
     KIND: ClassVar[str] = "experiment_plan"
 
+    directory: str | None = Field(default=None, description="Folder of the pilot, null without one")
     benchmark: str | None = Field(description="Benchmark of the trials, null where they are commands")
     factor: str = Field(description="What differs between the arms")
     arms: list[str] = Field(description="Their names; the first is the base")

@@ -55,7 +55,7 @@ class PairEntry(Value):
 
     base: str = Field(description="The arm that it is compared with")
     arm: str = Field(description="Which arm")
-    outcome: str = Field(description="`better`, `worse`, `equivalent` or `undecided`")
+    outcome: str = Field(description="`better`, `worse`, `equivalent`, `undecided` or `unreliable`")
     ratio: float | None = Field(description="Performance over the base's, above 1 where it is better")
     low: float | None = Field(
         description="Lower end of the interval of `ratio`, null where `reason` says why"

@@ -4,9 +4,7 @@ In: `Request`. Out: the record of an experiment without trials. Raises UsageErro
 one. Not here: trials (``steelyard.experiment``), what is shown (``make``).
 """
 
-import re
 import secrets
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +16,10 @@ from steelyard._base import UsageError
 from steelyard.bench import declaration, tiers
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.manifest import this_process
-from steelyard.bench.parameters import Parameter, check_names, parse_assignments
+from steelyard.bench.parameters import Parameter, check_names
+from steelyard.cli.experiment.arms import Named, Variant, arms_of, check_different
+from steelyard.cli.experiment.service import hosts_of, live_metric, live_of, source_names
+from steelyard.experiment.answers import blocks_of_answer
 from steelyard.experiment.workload import CPU, ELAPSED, check_pattern, headline_of
 from steelyard.records import RunStatus
 from steelyard.records.experiment import (
@@ -26,23 +27,12 @@ from steelyard.records.experiment import (
     ExperimentArm,
     ExperimentGuard,
     ExperimentMetric,
+    ExperimentPilot,
     ExperimentPlan,
 )
+from steelyard.stats.contrasts import FEWEST_BLOCKS
 
-_PLACE = re.compile(r"\{([A-Za-z_][\w-]*)\}")
 _SEED_BITS = 48
-
-
-@dataclass(frozen=True)
-class Variant:
-    """An arm of a file."""
-
-    name: str
-    values: dict[str, str]
-    """Settings of a benchmark, or what stands in the places of a command."""
-    command: Sequence[str] = ()
-    factors: dict[str, str] = field(default_factory=dict)
-    """Its level of each factor, where arms are their combinations."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +57,16 @@ class Request:
     chosen: dict[str, str] = field(default_factory=dict)
     hooks: Sequence[str] = ()
     timeout: str = "10min"
+    pilot: int | None = None
+    """Blocks in which the first arm is only tried beside itself, for its noise."""
+    hosts: str | None = None
+    """Two hosts, separated by a comma."""
+    ssh: str = "ssh"
+    remote_command: str = "steelyard"
+    sources: Sequence[str] = ()
+    """What is read of a running service, whose variants the arms' commands apply."""
+    window: str | None = None
+    """How long a trial looks at it."""
     guards: Sequence[str] = ()
     resume: Path | None = None
     plan: bool = False
@@ -84,11 +84,33 @@ def begin(request: Request) -> Experiment:
         request.words[0] if len(request.words) == 1 and request.words[0] in declaration.names() else None
     )
     template = [] if benchmark is not None else list(request.words)
-    factor, arms = _arms(request, benchmark, template)
+    named = Named(request.a, request.b, request.sweep, request.variants)
+    factor, arms = arms_of(named, benchmark, template)
     check_workload(request, benchmark, [request.chosen, *(arm.settings for arm in arms)])
     if benchmark:
         arms = [arm.model_copy(update={"settings": {**request.chosen, **arm.settings}}) for arm in arms]
-    return record_of(request, benchmark, factor, arms)
+    record = record_of(request, benchmark, factor, arms)
+    check_different(record)
+    return record
+
+
+def pilot_of(experiment: Experiment, blocks: int) -> Experiment:
+    """Return the pilot for an experiment. Raises UsageError for too few blocks."""
+    least = FEWEST_BLOCKS * blocks_of_answer(experiment)
+    if blocks < least or blocks % blocks_of_answer(experiment):
+        raise UsageError(
+            f"--pilot {blocks}: at least {least} blocks tell a noise, of two hosts an even number"
+        )
+    first = experiment.arms[0]
+    # Nobody looks before its end, and nothing but its noise is asked for.
+    plan = {"blocks": blocks, "stop_early": False, "guards": [], "pairs": []}
+    return experiment.model_copy(
+        update={
+            "arms": [first, first.model_copy(update={"name": f"{first.name} again"})],
+            "plan": experiment.plan.model_copy(update=plan),
+            "pilot": ExperimentPilot(arms=experiment.arms, plan=experiment.plan),
+        }
+    )
 
 
 def check_workload(request: Request, benchmark: str | None, settings: Sequence[dict[str, str]]) -> None:
@@ -112,8 +134,8 @@ def record_of(
     pairs: Sequence[tuple[str, str]] = (),
 ) -> Experiment:
     """Return the record of an experiment without trials. Raises UsageError for a plan that cannot be."""
-    if request.blocks < 4:
-        raise UsageError(f"--blocks {request.blocks}: at least 4 are needed for an interval")
+    if request.blocks < FEWEST_BLOCKS:
+        raise UsageError(f"--blocks {request.blocks}: at least {FEWEST_BLOCKS} are needed for an interval")
     guards = _guards(request, benchmark)
     plan = _plan(request, request.blocks, stop_early=not request.to_the_end, guards=guards)
     return _record(
@@ -124,6 +146,10 @@ def record_of(
         arms=arms,
         metric=_metric(request, benchmark),
         plan=plan.model_copy(update={"pairs": list(pairs)}),
+        hosts=hosts_of(request.hosts, request.ssh, arms, request.blocks, is_live=bool(request.sources)),
+        ssh=request.ssh,
+        remote_command=request.remote_command,
+        live=live_of(request.sources, request.window, benchmark, request.out),
         status=RunStatus.RUNNING,
         trials=[],
     )
@@ -138,10 +164,19 @@ def read_elsewhere(request: Request) -> Experiment:
 
     assert request.source is not None
     given = (request.words, request.a, request.b, request.sweep, request.chosen, request.hooks, request.tier)
-    if any(given) or request.to_the_end or request.budget or request.resume or request.intervals:
+    if (
+        any(given)
+        or request.sources
+        or request.window
+        or request.hosts
+        or request.to_the_end
+        or request.budget
+        or request.resume
+        or request.intervals
+    ):
         raise UsageError("--from takes what was measured: no benchmark, command, arms, settings or limits")
     curves = read_curves(request.source)
-    guards = _guards_elsewhere(request, curves.metrics)
+    guards = _guards_elsewhere(request, curves.metrics, str(request.source))
     name = request.metric or curves.metrics[0]
     if name not in curves.metrics:
         raise UsageError(
@@ -189,6 +224,8 @@ def _plan(
 
 def _guards(request: Request, benchmark: str | None) -> list[ExperimentGuard]:
     """Return the guardrails of trials that are to be made."""
+    if request.sources:
+        return _guards_elsewhere(request, source_names(request.sources), "the service")
     found = [_guard(text) for text in request.guards]
     _check_apart(found, _metric(request, benchmark).name)
     for index, guard in enumerate(found):
@@ -207,14 +244,14 @@ def _guards(request: Request, benchmark: str | None) -> list[ExperimentGuard]:
     return found
 
 
-def _guards_elsewhere(request: Request, metrics: Sequence[str]) -> list[ExperimentGuard]:
-    """Return the guardrails of values from a file."""
+def _guards_elsewhere(request: Request, metrics: Sequence[str], where: str) -> list[ExperimentGuard]:
+    """Return the guardrails of values from a file or a service, which tell no direction."""
     found = [_guard(text) for text in request.guards]
     _check_apart(found, request.metric or metrics[0])
     for guard in found:
         if guard.pattern is not None or guard.name not in metrics:
             raise UsageError(
-                f"--guard {guard.name}: {request.source} has no such metric",
+                f"--guard {guard.name}: {where} has no such metric",
                 hint=f"it has {', '.join(metrics)}",
             )
         if not guard.better:
@@ -253,120 +290,12 @@ def _no_direction(name: str) -> UsageError:
     )
 
 
-def _arms(request: Request, benchmark: str | None, template: list[str]) -> tuple[str, list[ExperimentArm]]:
-    """Return the name of the factor, and its arms."""
-    if request.variants:
-        return _listed(request.variants, benchmark, template)
-    if request.sweep is not None:
-        if request.a is not None or request.b is not None:
-            raise UsageError("--sweep names all arms: it takes no --a or --b")
-        return _levels(request.sweep, benchmark, template)
-    if request.a is None or request.b is None:
-        raise UsageError(
-            "an experiment needs two arms", hint="give --a and --b, or --sweep NAME=VALUE,VALUE,..."
-        )
-    if template:
-        raise UsageError(
-            f"{template[0]!r} is no benchmark and no experiment",
-            hint="a command is an arm: --a 'COMMAND' --b 'COMMAND'; see `steelyard list`",
-        )
-    if benchmark is None:
-        commands = [_words(flag, text) for flag, text in (("--a", request.a), ("--b", request.b))]
-        if commands[0] == commands[1]:
-            raise UsageError("--a and --b are the same command")
-        arms = [
-            ExperimentArm(name=name, settings={}, command=one)
-            for name, one in zip("ab", commands, strict=True)
-        ]
-        return "command", arms
-    sides = [_assignments(flag, text) for flag, text in (("--a", request.a), ("--b", request.b))]
-    if sides[0] == sides[1]:
-        raise UsageError("--a and --b are the same settings")
-    factor = ", ".join(dict.fromkeys(name for side in sides for name in side))
-    return factor, [
-        ExperimentArm(name=name, settings=side, command=[]) for name, side in zip("ab", sides, strict=True)
-    ]
-
-
-def _listed(
-    variants: Sequence[Variant], benchmark: str | None, template: list[str]
-) -> tuple[str, list[ExperimentArm]]:
-    """Return the arms of a file, and the names of what differs between them."""
-    if len(variants) < 2:
-        raise UsageError(f"arm {variants[0].name}: an experiment needs two arms")
-    names = dict.fromkeys(name for variant in variants for name in variant.values)
-    arms = []
-    for variant in variants:
-        command = list(variant.command)
-        if benchmark is None and template:
-            command = [_filled(word, variant.values) for word in template]
-        if benchmark is None and not command:
-            raise UsageError(f"arm {variant.name}: no command")
-        settings = variant.values if benchmark is not None else {}
-        arms.append(
-            ExperimentArm(name=variant.name, settings=settings, command=command, levels=variant.factors)
-        )
-    if template:
-        places = {found for word in template for found in _PLACE.findall(word)}
-        for name in names:
-            if name not in places:
-                raise UsageError(f"the command has no place {{{name}}}")
-        for variant in variants:
-            if missing := sorted(places - variant.values.keys()):
-                raise UsageError(f"arm {variant.name}: nothing for the place {{{missing[0]}}}")
-    seen: dict[tuple[object, ...], str] = {}
-    for arm in arms:
-        same = seen.setdefault((*sorted(arm.settings.items()), *arm.command), arm.name)
-        if same != arm.name:
-            raise UsageError(f"arms {same} and {arm.name} are the same")
-    return ", ".join(names) or "command", arms
-
-
-def _filled(word: str, values: dict[str, str]) -> str:
-    """Return a word of a command with its places filled, each once."""
-    return _PLACE.sub(lambda place: values.get(place[1], place[0]), word)
-
-
-def _assignments(flag: str, text: str) -> dict[str, str]:
-    """Return NAME=VALUE,NAME=VALUE; nothing stands for the defaults."""
-    return parse_assignments(text.split(",") if text else [], flag=flag)
-
-
-def _words(flag: str, text: str) -> list[str]:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"{flag} {text!r}: {error}") from error
-    if not words:
-        raise UsageError(f"{flag} is empty: without a benchmark it is a command")
-    return words
-
-
-def _levels(text: str, benchmark: str | None, template: list[str]) -> tuple[str, list[ExperimentArm]]:
-    name, equals, values = text.partition("=")
-    levels = [level for level in values.split(",") if level]
-    if not equals or not name or len(set(levels)) < 2 or len(set(levels)) < len(levels):
-        raise UsageError(f"--sweep {text}: not NAME=VALUE,VALUE,... with different values")
-    if benchmark is not None:
-        return name, [ExperimentArm(name=level, settings={name: level}, command=[]) for level in levels]
-    places = {found for word in template for found in _PLACE.findall(word)}
-    if name not in places:
-        raise UsageError(
-            f"the command has no place {{{name}}} for the levels of --sweep",
-            hint=f"such as: steelyard experiment --sweep {name}=1,2 -- program --option {{{name}}}",
-        )
-    return name, [
-        ExperimentArm(
-            name=level, settings={}, command=[word.replace(f"{{{name}}}", level) for word in template]
-        )
-        for level in levels
-    ]
-
-
 def _metric(request: Request, benchmark: str | None) -> ExperimentMetric:
     if request.intervals and (benchmark is not None or "=" not in (request.metric or "")):
         raise UsageError("--intervals is for a number in a command's output", hint="--metric NAME=REGEX")
     better = "lower" if request.lower_is_better else "higher"
+    if request.sources:
+        return live_metric(request.sources, request.metric, better)
     return metric_of(request.metric, benchmark, better=better).model_copy(
         update={"is_series": request.intervals}
     )

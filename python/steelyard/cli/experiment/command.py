@@ -25,6 +25,8 @@ from steelyard.cli.output import examples
 _EXAMPLES = (
     "steelyard experiment tao --a memory=64MiB --b memory=256MiB",
     "steelyard experiment --sweep level=1,6,9 -- gzip -{level} -k -f file",
+    "steelyard experiment --ops prometheus:http://127.0.0.1:9113/metrics#nginx_http_requests_total"
+    " --a './set small' --b './set large'",
     "steelyard experiment --from curves.csv --metric p99_ms --lower-is-better",
 )
 
@@ -70,6 +72,24 @@ def experiment(
             help="Another metric that must not get worse than this share; +5% where more of it is worse.",
         ),
     ] = None,
+    ops: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Look at a running service, as `characterize --ops`; arms are commands that change it.",
+        ),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long a trial looks at the service (60s).")
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Try both arms at once on two hosts, which change places."),
+    ] = None,
+    ssh: Annotated[str, typer.Option(help="ssh and its options, for --hosts.")] = "ssh",
+    remote_command: Annotated[
+        str, typer.Option(metavar="PATH", help="steelyard on the hosts, for benchmarks.")
+    ] = "steelyard",
     blocks: Annotated[int, typer.Option(help="Most blocks; each tries every arm once.")] = 40,
     budget: Budget = None,
     to_the_end: ToTheEnd = False,
@@ -91,6 +111,10 @@ def experiment(
         bool,
         typer.Option("--plan", help="Show how many blocks earlier experiments call for; run nothing."),
     ] = False,
+    pilot: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Try the first arm beside itself in N blocks, for the blocks needed."),
+    ] = None,
     page: Report = None,
     out: Out = RUNS,
     as_json: Json = False,
@@ -117,9 +141,15 @@ def experiment(
         chosen=parse_assignments(set_ or []),
         hooks=hook or (),
         timeout=timeout,
+        hosts=hosts,
+        ssh=ssh,
+        remote_command=remote_command,
+        sources=ops or (),
+        window=window,
         guards=guard or (),
         resume=resume,
         plan=plan,
+        pilot=pilot,
         source=source,
         out=out,
     )

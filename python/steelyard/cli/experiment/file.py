@@ -25,16 +25,19 @@ from steelyard._base import RecordError, UsageError
 from steelyard._base.toml import read_toml
 from steelyard.bench import declaration
 from steelyard.bench.parameters import nearest
-from steelyard.cli.experiment.begin import Request, Variant
+from steelyard.cli.experiment.arms import Variant
+from steelyard.cli.experiment.begin import Request
 
 _MOST_ARMS = 64
 
 
 def read_file(path: Path, request: Request) -> Request:
     """Return what ``path`` asks for; ``request`` holds where runs go, and whether only to plan."""
-    bare = Request(words=request.words, out=request.out, plan=request.plan)
+    bare = Request(words=request.words, out=request.out, plan=request.plan, pilot=request.pilot)
     if request != bare:
-        raise UsageError(f"{path} says what is tried: only --out, --plan, --report and --json go with it")
+        raise UsageError(
+            f"{path} says what is tried: only --out, --plan, --pilot, --report and --json go with it"
+        )
     try:
         document = read_toml(path)
     except RecordError as error:
@@ -162,6 +165,11 @@ _READERS: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "tier": ("tier", _text),
     "timeout": ("timeout", _text),
     "hooks": ("hooks", _texts),
+    "hosts": ("hosts", lambda where, value: ",".join(_texts(where, value))),
+    "ssh": ("ssh", _text),
+    "remote_command": ("remote_command", _text),
+    "ops": ("sources", _texts),
+    "window": ("window", _text),
     "set": ("chosen", _settings),
 }
 """Keys that are flags, with the field of a request and its reader."""

@@ -4,25 +4,27 @@ In: what was typed. Out: a table or one JSON document, the record in its folder.
 (``steelyard.experiment``), drawing (``report.experiment``).
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from steelyard import machine as machines
 from steelyard._base import ExitCode, UsageError, WorkloadFailedError
-from steelyard.bench import declaration
+from steelyard.bench import declaration, undo
 from steelyard.bench.clock import SystemClock
 from steelyard.bench.launch import make_run_folder
 from steelyard.bench.progress import Progress
 from steelyard.bench.signals import Interrupts
-from steelyard.cli.experiment.begin import Request, begin, read_elsewhere
+from steelyard.cli.experiment.begin import Request, begin, pilot_of, read_elsewhere
 from steelyard.cli.experiment.file import read_file
-from steelyard.cli.experiment.plan import forecast_text, show_plan
+from steelyard.cli.experiment.plan import forecast_text, show_pilot, show_plan
 from steelyard.cli.output import complain, output_console, print_json
 from steelyard.cli.progress import shown
 from steelyard.experiment import engine
-from steelyard.experiment.answers import Answer, answers, factor_answers
+from steelyard.experiment.answers import Answer, answers, blocks_of_answer, factor_answers
 from steelyard.experiment.design import is_curve
 from steelyard.experiment.numa.design import is_numa
 from steelyard.experiment.power import forecast
@@ -36,6 +38,10 @@ _BLOCKS_OF_FORECAST = 6
 
 def experiment_and_show(request: Request, *, report: Path | None, as_json: bool) -> int:
     """Make, resume or show an experiment; return the exit code."""
+    if request.pilot is not None and (request.plan or request.source or request.resume):
+        raise UsageError(
+            "--pilot is for an experiment that has not begun: it takes no --plan, --from or --resume"
+        )
     if request.plan and (request.source is not None or request.resume is not None):
         raise UsageError("--plan is for an experiment that has not begun: it takes no --from or --resume")
     if request.source is not None:
@@ -47,6 +53,7 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
         if request.words or request.a or request.b or request.sweep or request.chosen or request.hooks:
             raise UsageError("--resume goes on as it began: it takes no benchmark, command, arms or hooks")
         folder = request.resume
+        put_back()
         experiment = engine.load_to_resume(folder, machines.snapshot())
         if is_curve(experiment):
             raise UsageError(
@@ -54,16 +61,26 @@ def experiment_and_show(request: Request, *, report: Path | None, as_json: bool)
             )
     elif folder is not None and (folder / engine.MANIFEST).exists():
         return show_experiment(folder, engine.load(folder), report, as_json=as_json)
+    elif request.plan:
+        return show_plan(begin(request), request.out, as_json=as_json)
     else:
+        put_back()
         experiment = begin(request)
-        if request.plan:
-            return show_plan(experiment, request.out, as_json=as_json)
+        if request.pilot is not None:
+            experiment = pilot_of(experiment, request.pilot)
         folder = make_run_folder(request.out, f"experiment-{experiment.factor[:20]}", SystemClock())
         experiment = experiment.model_copy(update={"experiment_id": folder.name})
     workload = _workload(experiment, folder, interrupts := Interrupts())
-    experiment, error = carry_out(folder, experiment, workload, interrupts)
+    with _service(experiment):
+        experiment, error = carry_out(folder, experiment, workload, interrupts)
     code = show_experiment(folder, experiment, report, as_json=as_json)
     return code_of(folder, experiment, error, code, resume="steelyard experiment --resume")
+
+
+def put_back() -> None:
+    """Undo what a killed run left behind: it would be measured, and taken for the machine as it is."""
+    for line in undo.replay():
+        print(f"steelyard: {line}", file=sys.stderr)
 
 
 def carry_out(
@@ -85,7 +102,7 @@ def carry_out(
 
         def tell(experiment: Experiment) -> None:
             progress.status((told or so_far)(experiment))
-            if told is None and not is_numa(experiment):
+            if told is None and not is_numa(experiment) and experiment.pilot is None:
                 _forecast(progress, experiment)
 
         made = engine.Engine(
@@ -96,6 +113,7 @@ def carry_out(
             progress=progress,
             interrupts=interrupts,
             told=tell,
+            together=_together(experiment, folder, interrupts),
         )
         try:
             made.run()
@@ -118,11 +136,33 @@ def code_of(
     return code
 
 
+def _together(experiment: Experiment, folder: Path, interrupts: Interrupts) -> engine.Together | None:
+    """Return what makes the trials of a block at once, None where they are made here in turn."""
+    if not experiment.hosts:
+        return None
+    from steelyard.experiment.hosts import HostTrials
+
+    return HostTrials(experiment, folder, SystemClock(), interrupts)
+
+
+def _service(experiment: Experiment) -> AbstractContextManager[None]:
+    """Return what puts a running service back in the state of the first arm."""
+    if experiment.live is None:
+        return nullcontext()
+    from steelyard.experiment.live import variants_in_place
+
+    return variants_in_place(experiment, lambda text: print(f"steelyard: {text}", file=sys.stderr))
+
+
 def _workload(experiment: Experiment, folder: Path, interrupts: Interrupts) -> Workload:
     if is_numa(experiment):
         from steelyard.experiment.numa.workload import ScenarioTrials
 
         return ScenarioTrials(experiment, folder, SystemClock(), interrupts)
+    if experiment.live is not None:
+        from steelyard.experiment.live import LiveTrials
+
+        return LiveTrials(experiment, folder, SystemClock(), interrupts)
     guards = tuple(experiment.plan.guards)
     if experiment.benchmark is None:
         timeout_s = experiment.plan.timeout_s
@@ -149,9 +189,10 @@ def _others(experiment: Experiment) -> tuple[str, ...]:
 
 def _forecast(progress: Progress, experiment: Experiment) -> None:
     """Tell how many blocks the noise asks for, once it is known."""
-    if experiment.trials[-1].block + 1 == _BLOCKS_OF_FORECAST:
+    made = experiment.trials[-1].block + 1
+    if made == _BLOCKS_OF_FORECAST * blocks_of_answer(experiment):
         text = forecast_text(experiment, forecast(experiment, [experiment]))
-        progress.note(f"after {_BLOCKS_OF_FORECAST} blocks: {text}")
+        progress.note(f"after {made} blocks: {text}")
 
 
 def so_far(experiment: Experiment) -> dict[str, str]:
@@ -169,6 +210,10 @@ def show_experiment(
         from steelyard.cli.experiment.scenarios import show
 
         return show(folder, experiment, report, as_json=as_json)
+    if experiment.pilot is not None:
+        if report is not None:
+            raise UsageError("--report is for answers, and a pilot has none")
+        return show_pilot(folder, experiment, as_json=as_json)
     found = answers(experiment, is_over=experiment.status is RunStatus.COMPLETE)
     curve = response(experiment)
     by_factor = factor_answers(experiment, is_over=experiment.status is RunStatus.COMPLETE)

@@ -106,9 +106,11 @@ def _which(request: Request) -> tuple[Path | None, Experiment]:
     if asked.resume is not None:
         if words or request.co_runners or asked.chosen or asked.hooks:
             raise UsageError("--resume goes on as it began: it takes no benchmark, command or co-runner")
+        make.put_back()
         return asked.resume, _numa(asked.resume, engine.load_to_resume(asked.resume, machines.snapshot()))
     if len(words) == 1 and (Path(words[0]) / engine.MANIFEST).exists():
         return Path(words[0]), _numa(Path(words[0]), engine.load(Path(words[0])))
+    make.put_back()
     return None, _begin(request)
 
 

@@ -27,7 +27,7 @@ from steelyard.bench.placement.request import live_layout
 from steelyard.bench.placement.steps import cpu_steps
 from steelyard.bench.signals import Interrupts
 from steelyard.cli.experiment.begin import metric_of, seconds_of
-from steelyard.cli.experiment.make import carry_out, code_of
+from steelyard.cli.experiment.make import carry_out, code_of, put_back
 from steelyard.cli.output import output_console, print_json
 from steelyard.cli.profile.run import read_profile
 from steelyard.cli.scale.document import document
@@ -97,6 +97,7 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
         if request.words or request.chosen or request.hooks or request.steps:
             raise UsageError("--resume goes on as it began: it takes no benchmark, command, steps or hooks")
         folder = request.resume
+        put_back()
         experiment = engine.load_to_resume(folder, machines.snapshot())
         _check_curve(folder, experiment)
     elif folder is not None and (folder / engine.MANIFEST).exists():
@@ -104,6 +105,7 @@ def scale_and_show(request: Request, *, report: Path | None, as_json: bool) -> i
         _check_curve(folder, experiment)
         return _show_experiment(folder, experiment, given, report, as_json=as_json)
     else:
+        put_back()
         experiment = _begin(request)
         folder = make_run_folder(request.out, "scale", SystemClock())
         experiment = experiment.model_copy(update={"experiment_id": folder.name})

@@ -42,6 +42,7 @@ LEVELS = {
     Outcome.WORSE: "invalid",
     Outcome.UNDECIDED: "suspect",
     Outcome.BREACHED: "invalid",
+    Outcome.UNRELIABLE: "invalid",
 }
 GUARD_LEVELS = {
     GuardOutcome.KEPT: "valid",

@@ -13,9 +13,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.experiment.answers import answers
 from steelyard.experiment.power import Forecast
 from steelyard.records.experiment import Experiment
 from steelyard.report import format as fmt
+from steelyard.report.experiment.table import notes, ratio_text
 from steelyard.report.terminal import safe
 
 
@@ -42,13 +44,44 @@ def plan_summary(experiment: Experiment, found: Forecast, out: Path) -> Renderab
     ]
     if not found.needs:
         parts.append(
-            safe(f"looked for earlier experiments in {out}; an experiment says it after its first 6 blocks")
+            safe(
+                f"looked for earlier experiments in {out}; --pilot 8 measures it, and an experiment says it"
+                " after its first 6 blocks"
+            )
         )
         return Group(*parts)
+    return Group(*parts, Text(), _table(found), safe(_known(experiment, found)))
+
+
+def pilot_summary(pilot: Experiment, target: Experiment, found: Forecast) -> RenderableType:
+    """Return what a pilot says of the experiment that it is for."""
+    arms = ", ".join(arm.name for arm in target.arms)
+    parts: list[RenderableType] = [
+        safe(f"pilot of {target.factor}: {arms}; {target.arms[0].name} beside itself, {target.metric.name}"),
+        safe(need_sentence(target, found)),
+    ]
+    if found.needs:
+        parts += [Text(), _table(found), safe(_known(target, found))]
+    (answer,) = answers(pilot, is_over=True)
+    if answer.low is not None and answer.high is not None and not answer.low <= 1 <= answer.high:
+        parts.append(
+            safe(
+                f"!  {answer.arm} differs from itself by {ratio_text(answer)}: one pilot in 20 shows that by"
+                " chance; else what was tried second had another machine"
+            )
+        )
+    parts += [safe(f"!  {note}") for note in notes(pilot, [])]
+    return Group(*parts)
+
+
+def _table(found: Forecast) -> Table:
     table = Table("effect", "blocks", "time", box=box.SIMPLE_HEAD, pad_edge=False)
     for need in found.needs:
         time = fmt.MISSING if need.seconds is None else fmt.plain(fmt.duration(need.seconds * 1e9))
         table.add_row(f"{100 * need.effect_ratio:.3g} %", str(need.blocks), time)
+    return table
+
+
+def _known(experiment: Experiment, found: Forecast) -> str:
     look = "looking at every block" if experiment.plan.stop_early else "looking once, at the end"
-    known = f"from {found.blocks} blocks of {', '.join(found.earlier)}; {look}"
-    return Group(*parts, Text(), table, safe(known))
+    return f"from {found.blocks} blocks of {', '.join(found.earlier)}; {look}"

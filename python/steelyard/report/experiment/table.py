@@ -5,6 +5,7 @@ In: the record and its answers. Out: renderables for a `rich` console. Not here:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 
@@ -87,15 +88,35 @@ def sentence(answer: Answer, experiment: Experiment) -> str:
                 Outcome.WORSE: f", and is worse by {experiment.metric.name}",
             }.get(answer.by_metric or Outcome.UNDECIDED, "")
             return f"{name} breaches {names} against {base}{by_metric}"
+        case Outcome.UNRELIABLE:
+            others = f"; the others are {answer.by_metric}"
+            return f"{name} is unreliable beside {base}: {_losses(answer, experiment)}{others}"
         case Outcome.BETTER | Outcome.WORSE:
-            return f"{name} is {answer.outcome} than {base}"
+            return f"{name} is {answer.outcome} than {base}{_unequal(answer, experiment)}"
         case Outcome.EQUIVALENT:
-            return f"{name} and {base} differ by less than {percent}"
+            return f"{name} and {base} differ by less than {percent}{_unequal(answer, experiment)}"
         case Outcome.UNDECIDED:
             more = ""
             if answer.blocks_needed is not None and answer.blocks_needed > answer.blocks:
                 more = f"; about {answer.blocks_needed} blocks show {percent} in 4 of 5 experiments"
-            return f"{base} or {name}: undecided{more}"
+            return f"{base} or {name}: undecided{more}{_unequal(answer, experiment)}"
+
+
+def _unequal(answer: Answer, experiment: Experiment) -> str:
+    """Return what to add where the arms did not lose the same number of trials."""
+    if len(set(answer.lost.values())) < 2:
+        return ""
+    return f", where both gave values: {_losses(answer, experiment)}"
+
+
+def _losses(answer: Answer, experiment: Experiment) -> str:
+    """Return how many trials of both arms gave no value."""
+    made = Counter(trial.arm for trial in experiment.trials)
+    lost = answer.lost
+    return (
+        f"{lost[answer.arm]} of its {made[answer.arm]} trials gave no value,"
+        f" of {answer.base} {lost[answer.base]} of {made[answer.base]}"
+    )
 
 
 def notes(experiment: Experiment, answers: Sequence[Answer]) -> list[str]:
@@ -189,15 +210,26 @@ def summary(
     if by_factor:
         parts.append(_factors(by_factor))
     look = "holds at every look" if answers[0].holds_at_every_look else "for one look, at the end"
-    more = "" if len(answers) == 1 else ", all arms together"
     parts.append(
         Text(
-            f"intervals of {experiment.plan.confidence:.0%}{more}, {look}; {metric.better} is better",
+            f"intervals of {experiment.plan.confidence:.0%}{_together(answers, by_factor)}, {look};"
+            f" {metric.better} is better",
             style="dim",
         )
     )
     parts += [safe(f"!  {note}") for note in notes(experiment, answers)]
     return Group(*parts)
+
+
+def _together(answers: Sequence[Answer], by_factor: Mapping[str, Sequence[Answer]] | None) -> str:
+    """Return of what all the intervals hold together."""
+    parts = ["arms"] if len(answers) > 1 else []
+    parts += ["guardrails"] if answers[0].guards else []
+    parts += ["factors"] if by_factor else []
+    if not parts:
+        return ""
+    parts = parts if len(answers) > 1 else ["metric", *parts]
+    return f", of all {' and '.join(parts)} together"
 
 
 def factor_rows(by_factor: Mapping[str, Sequence[Answer]]) -> list[tuple[str, str, str, int, Outcome]]:

@@ -1,0 +1,71 @@
+"""Trials without a value: an arm that fails more often than the base is no clean win."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.experiment.test_curves import answers, experiment
+from tests.experiment.test_experiment import COUNT, STEELYARD, steelyard
+
+
+def curves(path: Path, *, lost: dict[str, int]) -> str:
+    """Write 12 blocks in which b is a fifth better; the first trials of an arm are ``lost``."""
+    rows = ["arm,block,rate"]
+    for block in range(12):
+        for arm, level in (("a", 100), ("b", 120)):
+            value = level + (7 * block + level) % 5 / 10
+            rows.append(f"{arm},{block},{'' if block < lost.get(arm, 0) else value}")
+    path.write_text("\n".join(rows))
+    return str(path)
+
+
+def test_a_better_arm_that_lost_more_trials_is_unreliable(tmp_path: Path) -> None:
+    file = curves(tmp_path / "c.csv", lost={"b": 2})
+    (answer,) = answers("--from", file)["answers"]
+    assert (answer["outcome"], answer["by_metric"], answer["lost"]) == (
+        "unreliable",
+        "better",
+        {"a": 0, "b": 2},
+    )
+    shown = experiment("--from", file)
+    assert shown.returncode == 1
+    assert (
+        "b is unreliable beside a: 2 of its 12 trials gave no value, of a 0 of 12; the others are better"
+        in (" ".join(shown.stdout.split()))
+    )
+
+
+@pytest.mark.parametrize(("lost", "words"), [({}, False), ({"a": 2, "b": 2}, False), ({"a": 3}, True)])
+def test_losses_alike_or_of_the_base_leave_the_answer(
+    tmp_path: Path, lost: dict[str, int], words: bool
+) -> None:
+    file = curves(tmp_path / "c.csv", lost=lost)
+    (answer,) = answers("--from", file)["answers"]
+    assert (answer["outcome"], answer["by_metric"]) == ("better", None)
+    shown = experiment("--from", file)
+    assert shown.returncode == 0
+    # Where only the base failed, the sentence says so.
+    assert ("0 of its 12 trials gave no value, of a 3 of 12" in " ".join(shown.stdout.split())) == words
+
+
+def test_a_command_that_crashes_now_and_then_does_not_win(tmp_path: Path) -> None:
+    # The faster arm crashes in its second trial, and once only.
+    program = (
+        f"{COUNT};n=sys.argv[2];f=pathlib.Path(sys.argv[1]+n);t=int(f.read_text()) if f.exists() else 0;"
+        "f.write_text(str(t+1));n=='2' and t==1 and sys.exit(3);"
+        "print('rate', float(n)*random.Random(k).uniform(.99,1.01))"
+    )
+    words = ["--seed", "1", "--sweep", "n=1,2", "--metric", r"rate=rate (\S+)", "--blocks", "12", "--"]
+    document = steelyard(
+        tmp_path / "runs", *words, sys.executable, "-c", program, str(tmp_path / "count"), "{n}", code=1
+    )
+    (answer,) = document["answers"]
+    assert (answer["outcome"], answer["by_metric"]) == ("unreliable", "better")
+    listed = subprocess.run(
+        [str(STEELYARD), "list", "runs", "--runs", str(tmp_path / "runs")], capture_output=True, text=True
+    )
+    assert "2 unreliable" in listed.stdout
