@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from steelyard._base import SteelyardError, executable
+from steelyard.analyze.profiles.profile import read_folded
+from steelyard.analyze.rules.profiles import SAMPLES
 from steelyard.cli.main import invoke
 from steelyard.machine import snapshot
 from steelyard.records import Run, RunStatus, read
@@ -107,10 +109,14 @@ def test_a_program_bound_by_memory_bandwidth(tmp_path: Path, characterize: Calle
         try:
             assert program.stdout is not None
             assert program.stdout.readline() == "ready\n"
-            # Samples enough for the rules even with a fifth of a CPU.
-            code, document, said = characterize(
-                "--duration", f"{SECONDS}s", "--hz", "499", "--pid", str(program.pid)
-            )
+            # As long as it takes to get samples enough for the rules: neighbours may leave it little.
+            for seconds in (float(SECONDS), 6.0, 30.0):
+                code, document, said = characterize(
+                    "--duration", f"{seconds}s", "--hz", "499", "--pid", str(program.pid)
+                )
+                folded = Path(document["directory"]) / "profile.folded"
+                if folded.exists() and read_folded(folded).total > 2 * SAMPLES:
+                    break
         finally:
             program.kill()
     assert code == 0, said
