@@ -1,17 +1,21 @@
 """Text classification as jobs of Hadoop MapReduce, after the Characterization paper.
 
-In: texts of several classes, generated or the user's. Out: texts per second, and how many were classified
-rightly.
+In: texts of several classes, generated or the user's: a folder, or a dump of MediaWiki. Out: texts per
+second, and how many were classified rightly.
 
-Not here: the jobs (``workloads/hadoop/src/steelyard/hadoop/bayes``), and what it shares with other
-benchmarks of Hadoop (``stack.hadoop``).
+Not here: the jobs (``workloads/hadoop/src/steelyard/hadoop/bayes``), the reader of dumps (``dump``), and what
+it shares with other benchmarks of Hadoop (``stack.hadoop``).
 """
 
+import hashlib
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from steelyard._base import EnvironmentLacksError
+from steelyard._base import EnvironmentLacksError, workloads_dir
+from steelyard.bench.bayes import dump
 from steelyard.bench.bayes.declaration import DECLARATION
 from steelyard.bench.parameters import Parameter, Setting
 from steelyard.bench.placement import Placement
@@ -19,6 +23,7 @@ from steelyard.bench.stack.hadoop.benchmark import Cost, HadoopBench
 from steelyard.bench.stack.hadoop.parameters import PARAMETERS
 
 if TYPE_CHECKING:
+    from steelyard.bench.executor import Process
     from steelyard.records import Check, Machine, Metric
 
 VERSION = 1
@@ -27,6 +32,8 @@ DOCUMENT_BYTES = 2_420
 """A generated document, on average."""
 SCRATCH_BYTES = 4_000
 """What a document takes on disk during the jobs, amply: sums of terms are small."""
+UNPACKED_TIMES = 5
+"""Bytes of a dump over those of its .bz2, about."""
 LEAST_OF_BEST_RATIO = 0.5
 """Share of the best possible accuracy that it has at least, also with few documents to learn from."""
 CHANCE_RATIO = 0.01
@@ -55,7 +62,14 @@ class BayesBench(HadoopBench):
         Parameter(
             "corpus",
             "text",
-            "folder with a folder of text files for each class; empty for generated documents",
+            "folder with a folder of text files for each class, or a dump of MediaWiki (.xml, .xml.bz2);"
+            " empty for generated documents",
+            default="",
+        ),
+        Parameter(
+            "categories",
+            "text",
+            "file of the categories that are a dump's classes; empty for workloads/hadoop/categories.txt",
             default="",
         ),
         *PARAMETERS,
@@ -72,13 +86,25 @@ class BayesBench(HadoopBench):
     @classmethod
     def data_bytes(cls, settings: Mapping[str, Setting]) -> int:
         """Return the size of the corpus, about."""
+        corpus = Path(str(settings["corpus"]))
+        if corpus.is_file():
+            return corpus.stat().st_size * (UNPACKED_TIMES if corpus.suffix == ".bz2" else 1)
         if settings["corpus"]:
-            return sum(file.stat().st_size for file in Path(str(settings["corpus"])).glob("*/*"))
+            return sum(file.stat().st_size for file in corpus.glob("*/*"))
         return DOCUMENT_BYTES * int(settings["documents"])
 
     @classmethod
     def data_name(cls, settings: Mapping[str, Setting]) -> str:
-        """Return the folder of a corpus of one version, seed, size and shape; empty for the user's."""
+        """Return the folder of a corpus of one version, seed, size and shape; empty for a user's folder."""
+        corpus = Path(str(settings["corpus"]))
+        if corpus.is_file():
+            # Reading a dump takes longer than the jobs: its texts are kept.
+            size = corpus.stat()
+            told = f"{corpus.resolve()} {size.st_size} {size.st_mtime_ns} {_categories(settings).read_text()}"
+            return (
+                f"v{VERSION}-dump{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+                f"-seed{settings['data_seed']}-training{settings['training']:g}"
+            )
         if settings["corpus"]:
             return ""
         return (
@@ -94,12 +120,15 @@ class BayesBench(HadoopBench):
 
     @classmethod
     def check_corpus(cls, settings: Mapping[str, Setting]) -> None:
-        """Raise EnvironmentLacksError where the folder that was named is no corpus."""
+        """Raise UsageError or EnvironmentLacksError where what was named is no corpus."""
         corpus = str(settings["corpus"])
-        if corpus and sum(path.is_dir() for path in Path(corpus).glob("*")) < 2:
+        if Path(corpus).is_file():
+            dump.check(Path(corpus))
+            dump.Categories.of_file(_categories(settings))
+        elif corpus and sum(path.is_dir() for path in Path(corpus).glob("*")) < 2:
             raise EnvironmentLacksError(
                 f"corpus={corpus}: has no two folders of classes",
-                hint="a folder of text files for each class",
+                hint="a folder of text files for each class, or a dump of MediaWiki: .xml, .xml.bz2",
             )
 
     @classmethod
@@ -119,8 +148,30 @@ class BayesBench(HadoopBench):
             "documents": self.settings.count("documents"),
             "classes": self.settings.count("classes"),
             "training-ratio": self.settings.number("training"),
-            "corpus": self.settings.text("corpus"),
+            **({"feed": self._pipe} if self._is_dump() else {"corpus": self.settings.text("corpus")}),
         }
+
+    def _is_dump(self) -> bool:
+        return Path(self.settings.text("corpus")).is_file()
+
+    @property
+    def _pipe(self) -> Path:
+        return (self._folders.scratch / "corpus.pipe").absolute()
+
+    def offer_data(self) -> None:
+        """Let another process read the dump; it waits until the driver reads what it writes."""
+        self._feed: Process | None = None
+        if not self._is_dump():
+            return
+        os.mkfifo(self._pipe, 0o600)
+        words = (self.settings.text("corpus"), _categories(self.settings), self._pipe)
+        command = [sys.executable, "-m", "steelyard.bench.bayes.feed", *map(str, words)]
+        self._feed = self.session.start_process("corpus", command, cpus=self.session.placement.server)
+
+    def end_offer(self, facts: Mapping[str, Any]) -> None:
+        """Stop that process, which has written all, or nothing where the texts were there already."""
+        if self._feed is not None:
+            self.session.stop_process(self._feed, dies_of_sigterm=True)
 
     def documents(self, facts: Mapping[str, Any]) -> int:
         """Return the documents, of training and held out."""
@@ -147,7 +198,35 @@ class BayesBench(HadoopBench):
             ),
         }
         checks = [documents_check(results, held_out, "classified"), accuracy_check(first, held_out, best)]
+        if "skipped" in facts:
+            skipped = sum(facts["skipped"].values())
+            metrics["skipped_ratio"] = value(
+                skipped / facts["pages"] if facts["pages"] else None, "1", None, "there was nothing to read"
+            )
+            checks.append(corpus_check(facts))
         return metrics, checks
+
+
+def _categories(settings: Mapping[str, Setting]) -> Path:
+    """Return the file of a dump's classes."""
+    chosen = str(settings["categories"])
+    return Path(chosen) if chosen else workloads_dir() / "hadoop" / "categories.txt"
+
+
+def corpus_check(facts: Mapping[str, Any]) -> "Check":
+    """Return how much of a user's corpus was skipped, and why."""
+    from steelyard.records import Check, Level
+
+    skipped = {reason: int(count) for reason, count in facts["skipped"].items() if count}
+    texts = int(facts["training_documents"]) + int(facts["held_out_documents"])
+    told = ", ".join(f"{count} {reason}" for reason, count in skipped.items()) or "nothing"
+    return Check(
+        id="corpus",
+        level=Level.VALID,
+        claim=f"{texts} of {facts['pages']} documents of the corpus are classified; skipped: {told}",
+        value=sum(skipped.values()) / facts["pages"] if facts["pages"] else None,
+        unit="1",
+    )
 
 
 def accuracy_check(found: Mapping[str, Any], held_out: int, best_ratio: float | None) -> "Check":

@@ -31,6 +31,7 @@ DECLARATION = Declaration(
         "classify_map_s": "classification",
         "accuracy_ratio": "accuracy",
         "recognisable_ratio": "best possible accuracy",
+        "skipped_ratio": "skipped of the corpus",
         "gc_ratio": "garbage collection's share of task time",
         "task_cpu_ratio": "CPU use of tasks",
         "spilled_ratio": "spills of a record",

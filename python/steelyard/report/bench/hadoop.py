@@ -42,6 +42,9 @@ def sections(data: ReportData) -> list[Section]:
         Section("time", "Over time", "The shaded area is the measure phase.", (_running(data, rounds),)),
         Section("phases", "Phases of jobs", intro, tables=(Table(_COLUMNS, rows),)),
     ]
+    skipped = document.get("data", {}).get("skipped")
+    if skipped:
+        found.append(_corpus(document["data"]))
     results = document.get("results", {}).get("found", [])
     if results and "queries" in results[0]:
         found.append(_queries(results))
@@ -121,6 +124,17 @@ def _queries(results: list[dict[str, Any]]) -> Section:
     )
     intro = "Hits were counted when the crawl was made, and are looked up in the index."
     return Section("queries", "Queries", intro, tables=(Table(("round", "query", "hits", "expected"), rows),))
+
+
+def _corpus(facts: dict[str, Any]) -> Section:
+    """Return what became of every document of a user's corpus."""
+    kept = {"trained with": facts["training_documents"], "held out": facts["held_out_documents"]}
+    rows = tuple(
+        (Cell(what, words=True), _figure(count, "1"), _figure(count / facts["pages"], "ratio"))
+        for what, count in (*kept.items(), *((f"skipped: {why}", n) for why, n in facts["skipped"].items()))
+    )
+    intro = f"What became of the {facts['pages']:,} documents that were read."
+    return Section("corpus", "Corpus", intro, tables=(Table(("documents", "count", "share"), rows),))
 
 
 def _confusion(confusion: dict[str, int]) -> Section:

@@ -88,6 +88,12 @@ class HadoopBench(Benchmark):
     def options(self) -> dict[str, object]:
         """Return options of the driver."""
 
+    def offer_data(self) -> None:
+        """Begin to offer what the driver makes the data of, where that is not its own; here nothing."""
+
+    def end_offer(self, facts: Mapping[str, Any]) -> None:
+        """End that, when the data are there; ``facts["made"]`` says whether the driver made them now."""
+
     @abstractmethod
     def documents(self, facts: Mapping[str, Any]) -> int:
         """Return the documents that a round handles."""
@@ -196,6 +202,7 @@ class HadoopBench(Benchmark):
             of_both = parameters.hadoop_settings(self.settings, size, ("job", "cluster"))
             self._cluster, written = cluster.start_cluster(self.session, self._java, self._folders, of_both)
         self._cluster_s = (self.session.clock.monotonic_ns() - begin_ns) / 1e9
+        self.offer_data()
         common = {
             "data-seed": self.settings.count("data_seed"),
             "files": self.settings.count("slots"),
@@ -213,6 +220,7 @@ class HadoopBench(Benchmark):
         self._ready_s = (self.session.clock.monotonic_ns() - begin_ns) / 1e9
         self.session.progress.status({"step": "data"})
         self._facts = self._driver.wait("data", self._patience_s(), "making the data")
+        self.end_offer(self._facts)
 
     def warm_up(self) -> None:
         """Wait until the rounds before those that count are over."""

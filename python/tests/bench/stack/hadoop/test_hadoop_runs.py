@@ -1,5 +1,6 @@
 """Benchmarks of Hadoop for real: whole runs, a direct computation, another cluster, and what dies."""
 
+import bz2
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import pytest
 from steelyard.bench.stack.hadoop.profile import PAYLOAD
 from steelyard.bench.stack.recipe import payload_dir
 from steelyard.records import Level, RunStatus
+from tests.bench.bayes import wiki_dump
 from tests.bench.stack.hadoop import bayes_reference
 
 TINY = ("pages=300", "slots=2", "heap=256MiB")
@@ -150,6 +152,67 @@ def test_a_direct_computation_classifies_a_users_corpus_alike(runner, data, tmp_
     assert [step.name for step in run.steps] == steps
     # A user's corpus leaves no copy.
     assert list(data.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_direct_computation_classifies_a_dump_alike(runner, data, tmp_path):
+    text, articles, skipped = wiki_dump.make(pages=400)
+    dump, categories = tmp_path / "wiki.xml.bz2", tmp_path / "categories.txt"
+    dump.write_bytes(bz2.compress(text.encode()))
+    categories.write_text(wiki_dump.LISTED)
+    names = dict(zip(wiki_dump.LABELS, ("Towns, north of it", "south", "Far West & beyond"), strict=True))
+    chosen = (
+        *("slots=2", "heap=256MiB", "training=0.5", "data_seed=3"),
+        *(f"corpus={dump}", f"categories={categories}", f"data={data}"),
+    )
+    live = runner.start(benchmark="bayes", settings=chosen)
+    code, _, stderr = live.finish(400)
+    assert code in (0, 1), stderr
+    parts = {True: [], False: []}
+    for label, title, words in articles:
+        parts[bayes_reference.is_training(title, 3, 0.5)].append((names[label], words))
+    document = json.loads((live.directory / "rounds.json").read_text())
+    [result] = document["results"]["found"]
+    found = Counter({tuple(each.split("\t")): count for each, count in result["confusion"].items()})
+    assert found == bayes_reference.confusion(parts[True], parts[False])
+    facts = document["data"]
+    assert facts["labels"] == sorted(names.values())
+    assert {reason: count for reason, count in facts["skipped"].items() if count} == skipped
+    check = checks_of(live.run())["corpus"]
+    assert check.claim.startswith(f"{len(articles)} of 400 documents of the corpus are classified; skipped: ")
+    assert f"{skipped['redirects']} redirects" in (live.directory / "report.html").read_text()
+    # The texts stay: a later run reads no dump, and has the same result.
+    elsewhere = runner.out.parent / "other"
+    again = runner.start("--out", str(elsewhere), benchmark="bayes", settings=chosen)
+    assert again.finish(400)[0] in (0, 1)
+    [folder] = elsewhere.iterdir()
+    later = json.loads((folder / "rounds.json").read_text())
+    assert later["data"]["made"] is False
+    assert later["results"]["first_run"] is False
+    assert later["results"]["found"][0]["confusion"] == result["confusion"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("fault", ["cut off", "reader killed"])
+def test_a_dump_that_is_not_read_to_its_end_is_no_corpus(runner, data, tmp_path, fault):
+    text, _, _ = wiki_dump.make(pages=400)
+    dump, categories = tmp_path / "wiki.xml", tmp_path / "categories.txt"
+    categories.write_text(wiki_dump.LISTED)
+    dump.write_text(text[:100_000] if fault == "cut off" else text)
+    live = runner.start(
+        benchmark="bayes",
+        settings=(*("slots=2", "heap=256MiB", f"corpus={dump}", f"categories={categories}", f"data={data}"),),
+    )
+    if fault == "reader killed":
+        # It waits for the driver, whose start takes a second.
+        os.kill(live.until(lambda: live.pid_of("corpus"), 200), signal.SIGKILL)
+    assert live.finish(200)[0] == 4
+    told = {"cut off": "is damaged or cut off after", "reader killed": "corpus was killed by SIGKILL"}
+    assert told[fault] in ended(live)
+    assert list(data.iterdir()) == []
+    assert not (live.directory / "scratch").exists()
 
 
 @pytest.mark.slow

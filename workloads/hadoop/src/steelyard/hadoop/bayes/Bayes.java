@@ -4,9 +4,9 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -36,6 +36,8 @@ public final class Bayes implements Workload {
   static final String CLASSES = "steelyard.bayes.classes";
   static final String TRAINING_RATIO = "steelyard.bayes.training.ratio";
   static final String LABELS = "steelyard.bayes.labels";
+  /** Of names of classes, which may have commas but no control character. */
+  private static final String SEPARATOR = "\t";
   static final String DOCUMENTS = "steelyard.bayes.documents";
   static final String COUNTS = "steelyard.bayes.counts";
   static final String MODEL = "steelyard.bayes.model";
@@ -52,13 +54,13 @@ public final class Bayes implements Workload {
 
   @Override
   public Map<String, Object> make(Path folder) throws Exception {
-    if (options.has("corpus")) {
-      return Folder.pack(
-          jobs.settings(),
-          java.nio.file.Path.of(options.text("corpus")),
-          folder,
-          options.count("data-seed"),
-          options.number("training-ratio"));
+    if (options.has("corpus") || options.has("feed")) {
+      try (Pack pack =
+          new Pack(jobs.settings(), folder, options.count("data-seed"), options.number("training-ratio"))) {
+        return options.has("feed")
+            ? Feed.pack(java.nio.file.Path.of(options.text("feed")), pack)
+            : Folder.pack(java.nio.file.Path.of(options.text("corpus")), pack);
+      }
     }
     Job job = jobs.make("corpus", Bayes.class);
     Configuration settings = job.getConfiguration();
@@ -95,9 +97,9 @@ public final class Bayes implements Workload {
     jobs.run(count);
 
     Path model = new Path(output, "model");
-    String[] labels = labels(data);
+    String labels = String.join(SEPARATOR, labels(facts));
     Job train = job("train", new Path(data, TRAINING), model);
-    train.getConfiguration().setStrings(LABELS, labels);
+    train.getConfiguration().set(LABELS, labels);
     train.getConfiguration().set(DOCUMENTS, String.valueOf(facts.get("training_documents")));
     train.getConfiguration().set(COUNTS, counts.toString());
     train.setMapperClass(TrainMapper.class);
@@ -109,7 +111,7 @@ public final class Bayes implements Workload {
     jobs.run(train);
 
     Job classify = job("classify", new Path(data, HELD_OUT), new Path(output, "classes"));
-    classify.getConfiguration().setStrings(LABELS, labels);
+    classify.getConfiguration().set(LABELS, labels);
     classify.getConfiguration().set(MODEL, model.toString());
     classify.setMapperClass(ClassifyMapper.class);
     classify.setCombinerClass(LongSumReducer.class);
@@ -130,14 +132,14 @@ public final class Bayes implements Workload {
     return job;
   }
 
+  /** Returns the classes that a task is told. */
+  static String[] labels(Configuration settings) {
+    return settings.getRaw(LABELS).split(SEPARATOR);
+  }
+
   /** Returns the classes by name. */
-  private String[] labels(Path data) {
-    if (options.has("corpus")) {
-      java.io.File[] folders = new java.io.File(options.text("corpus")).listFiles(java.io.File::isDirectory);
-      TreeSet<String> names = new TreeSet<>();
-      for (java.io.File folder : folders == null ? new java.io.File[0] : folders) {
-        names.add(folder.getName());
-      }
+  private String[] labels(Map<String, Object> facts) {
+    if (facts.get("labels") instanceof List<?> names) {
       return names.toArray(new String[0]);
     }
     String[] names = new String[(int) options.count("classes")];
@@ -174,7 +176,7 @@ public final class Bayes implements Workload {
     }
     Configuration settings = new Configuration(jobs.settings());
     settings.set(MODEL, new Path(output, "model").toString());
-    Model model = new Model(settings, labels(data).length);
+    Model model = new Model(settings, labels(facts).length);
     Map<String, Object> result = new LinkedHashMap<>();
     result.put("checksum", Long.toHexString(checksum + model.checksum()));
     result.put("documents", documents);

@@ -15,7 +15,7 @@ public final class ClassifyMapper extends Mapper<Text, Text, Text, LongWritable>
 
   @Override
   protected void setup(Context context) throws IOException {
-    labels = context.getConfiguration().getStrings(Bayes.LABELS);
+    labels = Bayes.labels(context.getConfiguration());
     model = new Model(context.getConfiguration(), labels.length);
   }
 

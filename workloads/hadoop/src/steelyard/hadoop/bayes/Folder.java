@@ -8,10 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.io.SequenceFile;
 import org.apache.hadoop.io.Text;
-import steelyard.hadoop.Numbers;
 
 /** A user's corpus: a folder with a folder for each class, whose files are documents. */
 final class Folder {
@@ -20,46 +17,35 @@ final class Folder {
   private Folder() {}
 
   /** Packs the documents below {@code source} for jobs; returns what there is to know of them. */
-  static Map<String, Object> pack(
-      Configuration settings, Path source, org.apache.hadoop.fs.Path target, long seed, double trainingRatio)
-      throws IOException {
-    long[] documents = new long[2];
-    long[] bytes = new long[2];
-    int classes = 0;
-    try (SequenceFile.Writer training = writer(settings, target, Bayes.TRAINING);
-        SequenceFile.Writer heldOut = writer(settings, target, Bayes.HELD_OUT)) {
-      for (Path folder : sorted(source)) {
-        if (!Files.isDirectory(folder)) {
-          continue;
-        }
-        classes++;
-        long inClass = 0;
-        for (Path file : sorted(folder)) {
-          if (!Files.isRegularFile(file) || Files.size(file) > MOST_BYTES) {
-            continue;
-          }
+  static Map<String, Object> pack(Path source, Pack pack) throws IOException {
+    long files = 0;
+    long irregular = 0;
+    long large = 0;
+    for (Path folder : sorted(source)) {
+      if (!Files.isDirectory(folder)) {
+        irregular++;
+        continue;
+      }
+      String label = folder.getFileName().toString();
+      for (Path file : sorted(folder)) {
+        files++;
+        if (!Files.isRegularFile(file)) {
+          irregular++;
+        } else if (Files.size(file) > MOST_BYTES) {
+          large++;
+        } else {
           // What is no UTF-8 becomes replacement characters.
           Text text = new Text(new String(Files.readAllBytes(file), StandardCharsets.UTF_8));
-          String name = source.relativize(file).toString();
-          int part = new Numbers(seed, name.hashCode(), name.length()).happens(trainingRatio) ? 0 : 1;
-          (part == 0 ? training : heldOut).append(new Text(folder.getFileName().toString()), text);
-          documents[part]++;
-          bytes[part] += text.getLength();
-          inClass += part == 0 ? 1 : 0;
-        }
-        if (inClass == 0) {
-          throw new IOException(folder + " has no document for training");
+          pack.add(label, source.relativize(file).toString(), text);
         }
       }
+      if (!pack.labels().contains(label)) {
+        throw new IOException(folder + " has no document for training");
+      }
     }
-    if (classes < 2 || documents[1] == 0) {
-      throw new IOException(source + " has " + classes + " folders of classes and " + documents[1] + " held-out documents");
-    }
-    Map<String, Object> facts = new LinkedHashMap<>();
-    facts.put("training_documents", documents[0]);
-    facts.put("held_out_documents", documents[1]);
-    facts.put("training_bytes", bytes[0]);
-    facts.put("held_out_bytes", bytes[1]);
+    Map<String, Object> facts = new LinkedHashMap<>(pack.facts(source.toString()));
+    facts.put("pages", files);
+    facts.put("skipped", Map.of("files that are no regular ones", irregular, "files larger than 64 MiB", large));
     return facts;
   }
 
@@ -67,15 +53,5 @@ final class Folder {
     try (Stream<Path> paths = Files.list(folder)) {
       return paths.sorted().toList();
     }
-  }
-
-  private static SequenceFile.Writer writer(Configuration settings, org.apache.hadoop.fs.Path target, String part)
-      throws IOException {
-    return SequenceFile.createWriter(
-        settings,
-        SequenceFile.Writer.file(new org.apache.hadoop.fs.Path(target, part + "/part-00000")),
-        SequenceFile.Writer.keyClass(Text.class),
-        SequenceFile.Writer.valueClass(Text.class),
-        SequenceFile.Writer.compression(SequenceFile.CompressionType.NONE));
   }
 }

@@ -19,7 +19,7 @@ public final class TrainMapper extends Mapper<Text, Text, Text, Weights> {
   @Override
   protected void setup(Context context) throws IOException {
     Configuration settings = context.getConfiguration();
-    for (String label : settings.getStrings(Bayes.LABELS)) {
+    for (String label : Bayes.labels(settings)) {
       labels.put(label, labels.size());
     }
     allDocuments = settings.getLong(Bayes.DOCUMENTS, 1);
