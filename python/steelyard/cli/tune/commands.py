@@ -113,6 +113,7 @@ def run(
         bool, typer.Option("--advice", help="Show what would be tried, and change nothing.")
     ] = False,
     root: Root = Path("/"),
+    report: Report = None,
     out: Out = RUNS,
     as_json: Json = False,
 ) -> int:
@@ -145,7 +146,7 @@ def run(
         root=root,
         out=out,
     )
-    return tune_and_show(request, as_json=as_json)
+    return tune_and_show(request, report=report, as_json=as_json)
 
 
 @app.command(
@@ -210,16 +211,19 @@ def sweep(
     return sweep_and_show(request, report=report, as_json=as_json)
 
 
-@app.command(epilog=examples("steelyard tune show runs/TUNING", "steelyard tune show runs/TUNING --json"))
+@app.command(
+    epilog=examples("steelyard tune show runs/TUNING", "steelyard tune show runs/TUNING --report page.html")
+)
 def show(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a tuning.")],
+    report: Report = None,
     as_json: Json = False,
 ) -> int:
     """Show what a tuning found."""
     from steelyard.cli.tune.make import show_tuning
     from steelyard.tune.session import load
 
-    return show_tuning(directory, load(directory), as_json=as_json)
+    return show_tuning(directory, load(directory), report, as_json=as_json)
 
 
 @app.command("list", epilog=examples("steelyard tune list", "steelyard tune list --knobs mine.toml --json"))

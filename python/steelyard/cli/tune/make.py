@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class Request:
     command: Sequence[str] = ()
     benchmark: str | None = None
     knobs: Sequence[str] = ()
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Levels by knob, of a tuning that goes on."""
     user_file: Path | None = None
     risk: str = "low"
     guards: Sequence[str] = ()
@@ -69,12 +71,14 @@ class Request:
     out: Path = Path("runs")
 
 
-def tune_and_show(request: Request, *, as_json: bool) -> int:
+def tune_and_show(request: Request, *, report: Path | None = None, as_json: bool) -> int:
     """Make or resume a tuning, or only say what it would try; return the exit code."""
     if request.advice:
+        if report is not None:
+            raise UsageError("--report is for what was found: --advice tries nothing")
         return show_tuning(None, _begin(request)[0], as_json=as_json)
     with session.alone(_root_of(request)):
-        return _tune(request, as_json=as_json)
+        return _tune(request, report, as_json=as_json)
 
 
 def _root_of(request: Request) -> Path:
@@ -88,7 +92,7 @@ def _root_of(request: Request) -> Path:
         return request.root
 
 
-def _tune(request: Request, *, as_json: bool) -> int:
+def _tune(request: Request, report: Path | None, *, as_json: bool) -> int:
     # What a killed one left behind would be taken for the machine as found.
     for line in undo.replay():
         print(f"steelyard: {line}", file=sys.stderr)
@@ -111,10 +115,10 @@ def _tune(request: Request, *, as_json: bool) -> int:
         write(machines.snapshot(tuning.root), folder / MACHINE)
         if request.user_file is not None:
             shutil.copyfile(request.user_file, folder / session.USER_FILE)
-    return _run(folder, tuning, knobs, as_json=as_json)
+    return _run(folder, tuning, knobs, report, as_json=as_json)
 
 
-def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], *, as_json: bool) -> int:
+def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], report: Path | None, *, as_json: bool) -> int:
     interrupts = Interrupts()
     tried = {entry.name: knobs[entry.name] for entry in tuning.knobs if entry.reason is None}
     failed: WorkloadFailedError | None = None
@@ -136,7 +140,7 @@ def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], *, as_json: bool)
         # What is complete is not resumed: an interrupt comes too late to keep its files from being written.
         if made.status is RunStatus.COMPLETE and made.chosen:
             write_all(folder, made, tried, read(Machine, folder / MACHINE))
-    code = show_tuning(folder, made, as_json=as_json)
+    code = show_tuning(folder, made, report, as_json=as_json)
     if made.status is RunStatus.COMPLETE:
         return code
     complain(
@@ -148,8 +152,12 @@ def _run(folder: Path, tuning: Tuning, knobs: dict[str, Knob], *, as_json: bool)
     return int(ExitCode.FAILED)
 
 
-def show_tuning(folder: Path | None, tuning: Tuning, *, as_json: bool) -> int:
-    """Show a tuning, or the plan of one that has no folder."""
+def show_tuning(folder: Path | None, tuning: Tuning, report: Path | None = None, *, as_json: bool) -> int:
+    """Show a tuning, or the plan of one that has no folder; write its page to ``report``."""
+    if report is not None:
+        from steelyard.report.tune.page import write_tuning
+
+        write_tuning(report, tuning)
     if as_json:
         print_json(tuning.model_dump(mode="json"))
     else:
@@ -163,6 +171,8 @@ def show_tuning(folder: Path | None, tuning: Tuning, *, as_json: bool) -> int:
             )
             for path in sorted(folder.glob("softsku*")):
                 target.print(f"soft SKU: {path}", markup=False, highlight=False, soft_wrap=True)
+            if report is not None:
+                target.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
     return int(ExitCode.NO if tuning.outcome in (NONE, UNDECIDED) else ExitCode.OK)
 
 
@@ -262,7 +272,7 @@ def knobs_for(
     knobs = {one.name: one for one in [*found, *mine]}
     if len(knobs) < len(found) + len(mine):
         raise UsageError(f"{request.user_file}: a knob has the name of another one")
-    named = dict(_named(text) for text in request.knobs)
+    named = {**dict(_named(text) for text in request.knobs), **request.levels}
     missing = {one.name: one.reason for one in lacking}
     for name, levels in named.items():
         if name in missing:
@@ -331,11 +341,11 @@ def entry_of(knob: Knob, levels: Sequence[str] = (), reason: str | None = None) 
 def _again(tuning: Tuning, folder: Path) -> dict[str, Knob]:
     """Return the knobs of a tuning that goes on."""
     user_file = folder / session.USER_FILE
-    named = [f"{one.name}={','.join(_levels(one, tuning))}" for one in tuning.knobs if one.reason is None]
     request = Request(
         command=tuning.template,
         benchmark=tuning.benchmark,
-        knobs=named,
+        # Not as they are typed: a level may have a comma.
+        levels={one.name: tuple(_levels(one, tuning)) for one in tuning.knobs if one.reason is None},
         user_file=user_file if user_file.exists() else None,
         chosen=tuning.settings,
         root=Path(tuning.root),

@@ -1,1 +1,1 @@
-"""Tunings and knobs, on a terminal (``table``)."""
+"""Tunings and knobs, on a terminal (``table``), and the page of a tuning (``page``)."""

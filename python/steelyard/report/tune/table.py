@@ -19,6 +19,12 @@ from steelyard.report.experiment.table import change
 from steelyard.report.terminal import safe
 from steelyard.tune.tuning import NONE, UNDECIDED, open_knobs
 
+PURPOSES = (
+    ("confirm", "confirmation: the whole beside the machine as found"),
+    ("ablate", "ablation: what each knob brings to the whole"),
+    ("search", "search: each level beside the base of its race"),
+)
+
 
 def gain_text(one: TuningEvidence) -> str:
     """Return a gain with its interval, a plus being better."""
@@ -53,16 +59,12 @@ def heading(tuning: Tuning) -> str:
 def summary(tuning: Tuning) -> RenderableType:
     """Return the tuning: outcome, evidence, knobs that were not tried."""
     parts: list[RenderableType] = [safe(heading(tuning))]
-    for purpose, title in (
-        ("confirm", "confirmation: the whole beside the machine as found"),
-        ("ablate", "ablation: what each knob brings to the whole"),
-        ("search", "search: each level beside the base of its race"),
-    ):
+    for purpose, title in PURPOSES:
         rows = [one for one in tuning.evidence if one.purpose == purpose]
         if rows:
             parts += [Text(), Text(title, style="bold"), _evidence(rows)]
     parts += [safe(f"!  {note}") for note in notes(tuning)]
-    parts.append(Text(_fine_print(tuning), style="dim"))
+    parts.append(Text(fine_print(tuning), style="dim"))
     return Group(*parts)
 
 
@@ -94,7 +96,8 @@ def notes(tuning: Tuning) -> list[str]:
     return found
 
 
-def _fine_print(tuning: Tuning) -> str:
+def fine_print(tuning: Tuning) -> str:
+    """Return what the intervals hold for."""
     plan = tuning.plan
     return (
         f"{tuning.trials} trials, {plan.strategy}; + is better; intervals of {plan.confidence:.0%} for all"
