@@ -106,7 +106,8 @@ def test_one_window_is_read_by_the_fleet(tmp_path: Path, job: str) -> None:
     row = samples[0]
     assert (row["task"], row["job_class"], row["cluster"]) == ("busy", "batch", "a b")
     assert 0.4 < row["window_s"] < 5
-    assert 0.05 < row["cpu_s"] <= row["window_s"] * 1.1
+    # How much of a CPU it gets is the neighbours' choice; that it ran is not, and it has one thread.
+    assert 0 < row["cpu_s"] <= row["window_s"] * 1.1
     assert row["operations"] == 0
     assert (row["cpi"] is None) == (row["cpi_source"] is None)
     machines = rows_of(store, "machines")
