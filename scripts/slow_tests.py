@@ -90,7 +90,7 @@ TABLE = (
     ),
     Slow(f"{EXECUTABLES}test_live_interference.py", 60, ("crates/agent/", f"{EXECUTABLES}live_groups.py")),
     Slow(f"{EXECUTABLES}test_fleet_guide.py", 70, ("docs/guides/fleet.md", "crates/agent/", *FLEET)),
-    Slow(f"{EXECUTABLES}load/test_load_cql.py", 30, ("crates/load/src/codec/cql/", "workloads/cassandra/")),
+    Slow(f"{EXECUTABLES}load/test_load_cql.py", 45, ("crates/load/src/codec/cql/", "workloads/cassandra/")),
     Slow(f"{EXECUTABLES}test_hostile.py", 5, ("crates/agent/",)),
     Slow(f"{EXECUTABLES}load/test_load_redis.py", 10, ("crates/load/",)),
     Slow(f"{EXECUTABLES}load/test_load_http.py", 10, ("crates/load/",)),
@@ -128,6 +128,12 @@ TABLE = (
         (f"{BENCH}/transcode/", "workloads/transcode/"),
         STACKS,
     ),
+    Slow(
+        "python/tests/bench/stack/test_killed.py",
+        90,
+        (f"{BENCH}/scratch.py", f"{BENCH}/undo.py"),
+        (*STACKS, *(f"{BENCH}/{name}/" for name in ("redis", "rocksdb", "spark", "als", "social"))),
+    ),
     Slow("python/tests/bench/transcode/test_broken_clips.py", 20, (f"{BENCH}/transcode/",)),
     Slow(
         "python/tests/bench/colocation/test_real_benchmarks.py",
@@ -137,7 +143,7 @@ TABLE = (
     ),
     Slow(
         "python/tests/bench/mediawiki/test_run.py",
-        60,
+        90,
         (f"{BENCH}/mediawiki/", "workloads/mediawiki/"),
         STACKS,
     ),
