@@ -90,6 +90,7 @@ ANSWERS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "report": (runs, ["report", "a", "--json", *PAGE]),
     "compare": (runs, ["compare", "a", "b", "--json", *PAGE]),
     "compare suites": (suites, ["compare", "a", "b", "--json", *PAGE]),
+    "matrix of a suite": (suites, ["characterize", "--suite", "runs/a", "--json", *PAGE]),
     "experiment": (golden("experiment.json"), ["experiment", "runs/a", "--json", *PAGE]),
     "experiment from curves": (
         text("curves.csv", CURVES),
