@@ -50,6 +50,8 @@ def test_a_command_of_the_guide_works(words: list[str], tmp_path: Path) -> None:
     command = [str(Path(sys.executable).with_name("steelyard")), *words[1:at], "--json", *words[at:]]
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=110, env=environment)
+    if done.returncode == 3 and "another tuning is under way on this machine" in done.stderr:
+        pytest.skip("another tuning is under way on this machine")
     assert done.returncode in (0, 1), done.stderr
     document = json.loads(done.stdout)
     if document["kind"] == "tuning" and document["trials"]:
