@@ -12,7 +12,7 @@ Not here: the cluster (``cluster``), the event log (``events``), metrics (``metr
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from steelyard._base import WorkloadFailedError
 from steelyard.bench.benchmark import Outcome
@@ -23,7 +23,9 @@ from steelyard.bench.spark import parameters
 from steelyard.bench.spark.declaration import DECLARATION
 from steelyard.bench.stack.java import find_java
 from steelyard.bench.stack.recipe import require
+from steelyard.bench.stack.spark import far
 from steelyard.bench.stack.spark.events import log_of, read_stages
+from steelyard.bench.stack.spark.executors import by_host, read_executors, skew
 from steelyard.bench.stack.spark.job import SparkJob
 from steelyard.bench.stack.spark.recipe import JAVA, RECIPE
 from steelyard.bench.stack.spark.settings import START_S, is_here, memory_needed_bytes, slots_of
@@ -31,7 +33,8 @@ from steelyard.bench.stack.spark.settings import START_S, is_here, memory_needed
 if TYPE_CHECKING:
     from steelyard.bench.spark.metrics import Query
     from steelyard.bench.stack.spark.cluster import Folders
-    from steelyard.records import Machine
+    from steelyard.bench.stack.spark.executors import Executor
+    from steelyard.records import Check, Machine, Metric
 
 STAGES = "stages.json"
 TABLES_S_PER_MB, QUERY_S_PER_MB = 0.04, 0.06
@@ -94,14 +97,21 @@ class SparkBench(SparkJob):
         """Return how long a query may take."""
         return LATE_S + self.settings.count("scale") / SLOWEST_BYTES_PER_S
 
+    def warm_up(self) -> None:
+        """Begin to record the hosts that were named, and wait until the warm-up is over."""
+        self._recorded = far.FarHosts.of(self.settings).start(self.session)
+        super().warm_up()
+
     def measure(self) -> int:
         """Let the driver run the queries; return when the last one ended."""
         from steelyard.bench.spark.metrics import query_of
 
         times = self.run_jobs(self.settings.count("queries"))
+        self._recordings = far.stop(self._recorded, self.session)
         path = log_of(self._folders.events)
         if path is None:
             raise WorkloadFailedError(f"Spark wrote no event log to {self._folders.events}")
+        self._executors = read_executors(path, {name for name, _, _ in times})
         stages = read_stages(path, self._measured["monotonic_ns"] - self._measured["realtime_ns"])
         self._queries: list[Query] = [query_of(*each, stages) for each in times]
         for query in self._queries:
@@ -112,6 +122,7 @@ class SparkBench(SparkJob):
 
     def collect(self) -> Outcome:
         """Return the metrics of the queries."""
+        from steelyard.bench.load.metrics import value
         from steelyard.bench.spark.metrics import query_metrics, result_check, tasks_check
         from steelyard.bench.stack.alike import times_alike
         from steelyard.records import Metric
@@ -127,7 +138,12 @@ class SparkBench(SparkJob):
         else:
             missing = "the cluster is not this machine: see executor_cpu_ratio"
             metrics["server_cpu_ratio"] = Metric(value=None, unit="1", missing=missing)
+        hosts = by_host(self._executors)
         metrics |= {
+            "executor_hosts": Metric(value=float(len(hosts)), unit="1"),
+            "host_cpu_skew_ratio": value(
+                skew(list(hosts.values())), "1", "lower", "the tasks took less than 1 ms"
+            ),
             "tables_bytes": Metric(value=float(self._tables["events_bytes"]), unit="bytes"),
             "result_rows": Metric(value=float(self._checksums["expected"]["rows"]), unit="1"),
             "result_bytes": Metric(value=float(self._checksums["output_bytes"]), unit="bytes"),
@@ -148,8 +164,26 @@ class SparkBench(SparkJob):
             ],
             "tables": self._tables,
             "result": self._checksums,
+            "executors": [each.as_document() for each in self._executors],
+            "hosts": self._hosts(hosts),
         }
         (self.session.directory / STAGES).write_text(json.dumps(document), encoding="utf-8")
+        return self._outcome(metrics, used_s, checks)
+
+    def _hosts(self, hosts: "Mapping[str, Executor]") -> list[dict[str, Any]]:
+        """Return what each host did, for JSON; also those that were named and had no executor."""
+        from steelyard.records import Clock
+
+        span = (self._queries[0].begin_ns, self._queries[-1].end_ns)
+        clock = Clock(monotonic_ns=self._measured["monotonic_ns"], realtime_ns=self._measured["realtime_ns"])
+        found = []
+        for name in (*hosts, *(name for name in self._recordings if name not in hosts)):
+            told = far.telemetry_of(name, self._recordings, self.session.directory, span, clock)
+            row = {"host": name, "did": hosts[name].as_document() if name in hosts else None}
+            found.append({**row, ("missing" if isinstance(told, str) else "telemetry"): told})
+        return found
+
+    def _outcome(self, metrics: "dict[str, Metric]", used_s: float | None, checks: "list[Check]") -> Outcome:
         return Outcome(
             metrics=metrics,
             loads=None,

@@ -32,6 +32,8 @@ DECLARATION = Declaration(
         "compare_s": "comparison",
         "gc_ratio": "garbage collection's share of task time",
         "executor_cpu_ratio": "CPU use of tasks",
+        "executor_hosts": "hosts of executors",
+        "host_cpu_skew_ratio": "CPU time of the busiest host over the mean",
     },
     recipe=RECIPE,
 )

@@ -4,6 +4,7 @@ In: a machine, a tier, a placement. Out: settings, or the reason why they cannot
 """
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from steelyard.bench.scratch import check_parent
 from steelyard.bench.spark.declaration import DECLARATION
 from steelyard.bench.stack.recipe import prepared_dir
 from steelyard.bench.stack.space import Demand, require_space
+from steelyard.bench.stack.spark import far
 from steelyard.bench.stack.spark.settings import (
     CLUSTER_PARAMETERS,
     MIB,
@@ -53,6 +55,7 @@ PARAMETERS = (
     Parameter("data_seed", "count", "seed of the tables", default=1, minimum=0, maximum=2**53),
     Parameter("queries", "count", "measured queries", derived="per tier", minimum=1, maximum=1000),
     *CLUSTER_PARAMETERS,
+    *far.PARAMETERS,
     Parameter("warmups", "count", "queries before those", default=1, minimum=0, maximum=100),
     Parameter("tables", "text", "folder or URL of the tables; empty for the stack's own folder", default=""),
     Parameter(
@@ -93,8 +96,8 @@ def local_folder(text: str) -> Path | None:
     """Return the folder that ``tables`` names, None for a URL of another file system."""
     if not text:
         return prepared_dir(DECLARATION.name)
-    if text.startswith("file://"):
-        return Path(text.removeprefix("file://"))
+    if text.startswith("file:/"):
+        return Path(re.sub("^file:/+", "/", text))
     return None if "://" in text else Path(text)
 
 
@@ -120,6 +123,7 @@ def check(settings: Mapping[str, Setting], machine: "Machine") -> None:
     """Raise UsageError or EnvironmentLacksError where ``settings`` cannot work on ``machine``."""
     check_cluster(settings, machine)
     _check_disks(settings)
+    far.FarHosts.of(settings).check()
 
 
 def have_tables(settings: Mapping[str, Setting]) -> bool:

@@ -24,6 +24,18 @@ _COLUMNS = (
     *("query", "stage", "time", "tasks", "rows read", "read", "shuffled", "spilled", "written"),
     *("CPU use", "garbage collection"),
 )
+_DID = (
+    *("tasks", "failed", "CPU time", "read", "written", "shuffle written", "shuffle read"),
+    *("of which from other executors", "spilled", "garbage collection"),
+)
+_SEEN = (
+    ("cpu_ratio", "ratio", "CPU use"),
+    ("least_available_bytes", "bytes", "least memory available"),
+    ("disk_read_bytes_per_s", "bytes/s", "disks, read"),
+    ("disk_written_bytes_per_s", "bytes/s", "disks, written"),
+    ("network_received_bytes_per_s", "bytes/s", "network, received"),
+    ("network_sent_bytes_per_s", "bytes/s", "network, sent"),
+)
 
 
 def sections(data: ReportData) -> list[Section]:
@@ -43,7 +55,62 @@ def sections(data: ReportData) -> list[Section]:
     return [
         Section("time", "Over time", "The shaded area is the measure phase.", (_running(data, queries),)),
         Section("stages", "Stages", intro, tables=(Table(_COLUMNS, rows),)),
+        *_hosts(document),
     ]
+
+
+def _hosts(document: dict[str, Any]) -> list[Section]:
+    """Return what the executors of each host did, and the telemetry of each."""
+    hosts = document.get("hosts", [])
+    if not hosts:
+        return []
+    did = tuple(_did(host["host"], host["did"]) for host in hosts if host["did"])
+    each = tuple(_did(executor["host"], executor) for executor in document["executors"])
+    tables = [Table(("host", "executors", *_DID), did)]
+    if len(each) > len(did):
+        tables.append(Table(("host", "executor", *_DID), each))
+    seen = tuple(
+        (
+            Cell(host["host"]),
+            *(_figure(host["telemetry"][name], unit) for name, unit, _ in _SEEN),
+            Cell("" if host["did"] else "no executor was here", words=True),
+        )
+        for host in hosts
+        if "telemetry" in host
+    )
+    if seen:
+        tables.append(Table(("host", *(words for _, _, words in _SEEN), "note"), seen))
+    unseen = tuple(
+        (Cell(host["host"]), Cell(host["missing"], words=True)) for host in hosts if "missing" in host
+    )
+    if unseen:
+        tables.append(Table(("host", "telemetry is missing"), unseen))
+    intro = (
+        "Sums over tasks of the measured queries, by host of their executor; then telemetry of whole hosts"
+        " over the measured queries, in which those of one machine have the same."
+    )
+    return [Section("hosts", "Hosts", intro, tables=tuple(tables))]
+
+
+def _did(host: str, did: dict[str, Any]) -> tuple[Cell, ...]:
+    return (
+        Cell(host),
+        Cell(did["id"]),
+        _figure(did["tasks"], "1"),
+        _figure(did["failed_tasks"], "1"),
+        _figure(did["cpu_s"], "s"),
+        _figure(did["read_bytes"], "bytes"),
+        _figure(did["written_bytes"], "bytes"),
+        _figure(did["shuffle_written_bytes"], "bytes"),
+        _figure(did["shuffle_read_bytes"], "bytes"),
+        _figure(did["remote_read_bytes"], "bytes"),
+        _figure(did["spilled_disk_bytes"], "bytes"),
+        _figure(did["gc_s"] / did["run_s"] if did["run_s"] else None, "ratio"),
+    )
+
+
+def _figure(value: float | None, unit: str) -> Cell:
+    return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
 
 
 def _stages(data: ReportData) -> dict[str, Any]:
@@ -75,20 +142,17 @@ def _running(data: ReportData, queries: list[dict[str, Any]]) -> Chart:
 def _row(query: str, step: str, stage: dict[str, Any], slots: int) -> tuple[Cell, ...]:
     length_ns = stage["end_ns"] - stage["begin_ns"]
 
-    def figure(value: float | None, unit: str) -> Cell:
-        return Cell(fmt.quantity(value, unit), fmt.raw(value, unit))
-
     available_s = length_ns / 1e9 * slots
     return (
         Cell(query),
         Cell(_WORDS[step], words=True),
         Cell(fmt.duration(length_ns), str(length_ns)),
-        figure(stage["tasks"], "1"),
-        figure(stage["read_rows"], "1"),
-        figure(stage["read_bytes"], "bytes"),
-        figure(stage["shuffle_written_bytes"] + stage["shuffle_read_bytes"], "bytes"),
-        figure(stage["spilled_disk_bytes"], "bytes"),
-        figure(stage["written_bytes"], "bytes"),
-        figure(stage["cpu_s"] / available_s if available_s else None, "ratio"),
-        figure(stage["gc_s"] / stage["run_s"] if stage["run_s"] else None, "ratio"),
+        _figure(stage["tasks"], "1"),
+        _figure(stage["read_rows"], "1"),
+        _figure(stage["read_bytes"], "bytes"),
+        _figure(stage["shuffle_written_bytes"] + stage["shuffle_read_bytes"], "bytes"),
+        _figure(stage["spilled_disk_bytes"], "bytes"),
+        _figure(stage["written_bytes"], "bytes"),
+        _figure(stage["cpu_s"] / available_s if available_s else None, "ratio"),
+        _figure(stage["gc_s"] / stage["run_s"] if stage["run_s"] else None, "ratio"),
     )
